@@ -192,7 +192,7 @@ def _opened(address: str) -> tuple[dict[str, Any], dict[int, str]]:
             f"{OPTION} needs pyarrow; install the extra `files` (pip install inorder-engine[files])"
         ) from None
     try:
-        resumed = Resumed(address, who=OPTION, option=OPTION, undoes=False)
+        resumed = Resumed(address, who=OPTION, option=OPTION, looks=True)
         return resumed.known, resumed.states()
     except PlaceRefused as refused:
         raise Refused(str(refused)) from None

@@ -54,10 +54,11 @@ def told_plainly(job: str) -> Iterator[None]:
     from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
 
+    from agents.stage.arrangement import ArrangementError
+    from agents.stage.master_keys import KeysRefused
     from cli.recording.file import InputError, Unreadable
     from spark_analytics.backfill.place import PlaceRefused
     from spark_analytics.backfill.state import StateUnreadable
-    from spark_analytics.live.state import StateUnreadable as LiveStateUnreadable
     from spark_analytics.payload import SchemaRefused
     from spark_analytics.running import CheckpointRefused, JobFailed
     from spark_analytics.tables.catalog import TablesRefused
@@ -65,13 +66,14 @@ def told_plainly(job: str) -> Iterator[None]:
     from spark_analytics.work import JobRefused
 
     def kind_of(error: BaseException) -> type[click.ClickException]:
-        """A state is read where it is needed, so a task may have refused it."""
+        """States and keys are read where they are needed, so a task may have refused them."""
         found = raised(error)
-        is_refused = found is not None and found.kind in unreadable
+        is_refused = found is not None and found.kind in refused_in_tasks
         return Refused if is_refused else click.ClickException
 
-    unreadable = {
-        f"{each.__module__}.{each.__name__}" for each in (StateUnreadable, LiveStateUnreadable)
+    refused_in_tasks = {
+        f"{each.__module__}.{each.__name__}"
+        for each in (StateUnreadable, ArrangementError, KeysRefused)
     }
     try:
         yield
@@ -81,11 +83,9 @@ def told_plainly(job: str) -> Iterator[None]:
         CheckpointRefused,
         TablesRefused,
         StateUnreadable,
-        LiveStateUnreadable,
+        PlaceRefused,
         FileNotFoundError,
     ) as error:
-        raise Refused(str(error)) from None
-    except PlaceRefused as error:
         raise Refused(str(error)) from None
     except InputError as error:
         raise Unreadable(str(error)) from None

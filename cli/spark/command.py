@@ -17,7 +17,7 @@ from cli.kafka_options import kafka_option, security
 from cli.spark import jars
 from cli.spark.around import go_on, open_session, require_spark, told_plainly
 from cli.spark.live.command import command as live
-from cli.spark.options import conf_option, master_option, output_options
+from cli.spark.options import catalog_option, conf_option, master_option, output_options
 from cli.topology_file import Refused, brokers_option, load, topology_option
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ JOBS: Final = ("events", "rates", "disorder", "clocks", "results", "truth", "arc
 FORMATS: Final = ("parquet", "iceberg", "delta")
 HOLES: Final = ("refuse", "pass")
 LATE: Final = ("apart", "include")
+BROUGHT: Final = (
+    "the last run had been killed while its rows came in, and is now at its end; it flushed all, so"
+    " nothing more was read. Its account is _backfill.json"
+)
 DEMO: Final = "Analyse the demo's topics live, with plots."
 
 
@@ -190,6 +194,12 @@ def compact(archive: str, master: str | None, conf: tuple[str, ...], as_json: bo
     help="Flush at the end of input (default); else what is open waits for --resume.",
 )
 @click.option("--resume", is_flag=True, help="Add to DIR what is new, from where it stood.")
+@catalog_option
+@click.option(
+    "--schema",
+    metavar="DDL",
+    help="Of tables of Iceberg and Delta: types of JSON payloads, 'player INT, v DOUBLE'.",
+)
 @master_option
 @conf_option
 @json_option("SPARK_BACKFILL", "The summary as one line of JSON.")
@@ -208,16 +218,16 @@ def backfill(
     from spark_analytics.tables.catalog import settings as lake_settings
 
     wanted = Wanted(**rest)
-    if wanted.form != "parquet" and (wanted.resume or not wanted.to_end):
-        raise Refused(
-            f"--format {wanted.form}: only tables of Parquet are gone on with; leave it out"
-        )
+    if wanted.catalog is not None and wanted.form != "iceberg":
+        raise Refused("--catalog is Iceberg's; add --format iceberg, or leave it out")
+    if wanted.schema is not None and wanted.form == "parquet":
+        raise Refused("--schema: payloads in Parquet are text; add --format iceberg, or delta")
     settings = settings_of(conf) | ({} if master is None else {"spark.master": master})
     needed: Sequence[str] = ()
     with told_plainly("backfill"):
         if wanted.form != "parquet":
             settings = {**lake_settings(wanted.form), **settings}
-            needed = jars.lake_jars(wanted.form)
+            needed = jars.lake_jars(wanted.form) + jars.catalog_jars(wanted.catalog)
         resumed = Resumed(wanted.out) if wanted.resume else None
         place = Place(wanted.out, adds=wanted.resume)
         try:
@@ -226,6 +236,9 @@ def backfill(
                 summary = run(spark, setting, topology, wanted, place, resumed)
         finally:
             place.give_up()
+    if summary is None:
+        click.echo(BROUGHT, err=True)
+        return
     told_at_end(summary, as_json=as_json)
 
 
@@ -239,7 +252,7 @@ def backfill(
     default="iceberg",
     show_default=True,
 )
-@click.option("--catalog", metavar="URL", help="As the jobs' own.")
+@catalog_option
 @click.option("--keep", default="7d", show_default=True, help="How far back tables can be read.")
 @click.option(
     "--orphans",

@@ -25,6 +25,7 @@ VERSION = "4.0.0"
 _JARS = Jars(Path(__file__).parent / "kafka.xml", f"spark-{VERSION}")
 _POSTGRES = Jars(Path(__file__).parent / "postgres.xml", "spark-postgres")
 FORMATS = ("iceberg", "delta")
+POSTGRES = "jdbc:postgresql:"
 _LAKES = {kind: Jars(Path(__file__).parent / f"{kind}.xml", f"spark-{kind}") for kind in FORMATS}
 
 LAUNCHED = "PYSPARK_GATEWAY_PORT"
@@ -56,6 +57,11 @@ def jars() -> list[str]:
 def postgres_jars() -> list[str]:
     """As `jars`, of PostgreSQL's JDBC driver."""
     return _of(_POSTGRES, "JDBC driver of PostgreSQL")
+
+
+def catalog_jars(catalog: str | None) -> list[str]:
+    """As `jars`, of what a catalog at this address needs."""
+    return postgres_jars() if (catalog or "").startswith(POSTGRES) else []
 
 
 def lake_jars(kind: str) -> list[str]:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from agents.kafka.brokers import Brokers, BrokersUnavailable
 from agents.kafka.security import Security
 from cli.kafka_options import reached
-from cli.spark.jars import FORMATS, jars, lake_jars, postgres_jars
+from cli.spark.jars import FORMATS, POSTGRES, catalog_jars, jars, lake_jars, postgres_jars
 from cli.spark.kafka import java_settings
 from cli.spark.spelled import length_of, settings_of, window_of
 from cli.spark.tables import formats, secrets_of
@@ -38,7 +38,6 @@ from spark_analytics.topics import ArchivedTopics, KafkaTopics, Topics
 from spark_analytics.work import Table, Wanted
 from topology.config import Topology
 
-POSTGRES: Final = "jdbc:postgresql:"
 JDBC_SECRETS: Final = {"user": "INORDER_JDBC_USER", "password": "INORDER_JDBC_PASSWORD"}
 """From the environment, as others on the machine can read command lines."""
 
@@ -151,8 +150,8 @@ def session(asked: Asked) -> SparkSession:
     settings = settings_of(asked.conf)
     if asked.master is not None:
         settings["spark.master"] = asked.master
-    needed = [*jars(), *asked.jar]
-    if (asked.jdbc_url or "").startswith(POSTGRES) or (asked.catalog or "").startswith(POSTGRES):
+    needed = [*jars(), *asked.jar, *catalog_jars(asked.catalog)]
+    if (asked.jdbc_url or "").startswith(POSTGRES):
         needed += postgres_jars()
     for kind in asked.formats:
         needed += lake_jars(kind)

@@ -17,6 +17,13 @@ conf_option = click.option(
     "--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark."
 )
 
+catalog_option = click.option(
+    "--catalog",
+    metavar="URL",
+    help="For Iceberg: jdbc:postgresql://HOST/DATABASE, or http://HOST:PORT of a REST catalog."
+    " Default: none but the folders below --out.",
+)
+
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Where tables go: `--to` and what its kinds want to know."""
@@ -42,10 +49,5 @@ _OUTPUTS: Final = (
         " INORDER_JDBC_PASSWORD come from the environment.",
     ),
     click.option("--jdbc-driver", metavar="CLASS", default=POSTGRES, show_default=True),
-    click.option(
-        "--catalog",
-        metavar="URL",
-        help="For Iceberg: jdbc:postgresql://HOST/DATABASE, or http://HOST:PORT of a REST catalog."
-        " Default: none but the folders below --out.",
-    ),
+    catalog_option,
 )

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from cli.spark.jars import jars, lake_jars, postgres_jars
+from cli.spark.jars import catalog_jars, jars, lake_jars
 from cli.spark.spelled import length_of, settings_of
 from spark_analytics.tables.catalog import FORMATS, Format
 
@@ -56,9 +56,7 @@ def maintained(
     found = {**settings(wanted), **settings_of(conf)}
     if master is not None:
         found["spark.master"] = master
-    needed = [*jars(), *lake_jars(kind)]
-    if (catalog or "").startswith("jdbc:postgresql:"):
-        needed += postgres_jars()
+    needed = [*jars(), *lake_jars(kind), *catalog_jars(catalog)]
     where = catalog_of(catalog, secrets_of(catalog))
     with opened(lambda: new_session("inorder maintain", needed, found)) as spark:
         return maintain(spark, wanted, out.rstrip("/"), where, keep_since, orphans_since)

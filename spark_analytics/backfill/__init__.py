@@ -10,6 +10,7 @@ another, so what each says is what it says in `inorder replay`.
 |------------|---------------------------------------------------------------------------|
 | `dealing`  | a number for each task, by which Spark gives a row to just that one       |
 | `groups`   | which stream is in which group, and which task takes it                   |
+| `in_lake`  | the tables in Iceberg or Delta, and what comes into them of a run         |
 | `kinds`    | the tables, one for each kind of line, and the columns of each            |
 | `log_order`| an archive's records in one order, that of `inorder dump`                 |
 | `parcels`  | lines on their way from those who read to those who order: packed by group|

@@ -6,7 +6,8 @@ nothing under the asked name, and takes its own folder away if it can. A folder 
 is refused: a backfill never writes over what is there.
 
 Tables of Iceberg and Delta cannot be renamed, as they know where they lie: what is staged is copied
-into them, a commit for each, and if one fails all are taken away.
+into them, a commit for each (`resuming`, `in_lake`). If that fails in a first run, all is taken
+away.
 
 A place is a path, or an address as pyarrow's file systems know it (`hdfs://…`); where folders are
 renamed file by file, as on object stores, readers had better wait for the end of the run.
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,18 +50,20 @@ def file_system(address: str, option: str = "--out") -> tuple[fs.FileSystem, str
 
 
 class Place:
-    """`staged` is the folder in which tasks write. PlaceRefused if the address holds something
-    (unless `adds`: it is to be added to), or cannot be written to."""
+    """`staged` is the address of the folder in which tasks write. PlaceRefused if the place holds
+    something (unless `adds`: it is to be added to), or cannot be written to."""
 
     def __init__(self, address: str, *, adds: bool = False) -> None:
         self._address = address
         self._files, self._path = file_system(address.rstrip("/"))
-        above, _, name = self._path.rpartition("/")
-        self.staged = f"{above}/.{name}-{uuid.uuid4().hex[:12]}"
+        self._was_there = self._files.get_file_info(self._path).type != fs.FileType.NotFound
+        self._kept = False
+        self.staged = _beside(address.rstrip("/") if "://" in address else self._path)
+        _, self._staged = file_system(self.staged)
         if not adds:
             self._refuse_filled()
         try:
-            self._files.create_dir(self.staged, recursive=True)
+            self._files.create_dir(self._staged, recursive=True)
         except OSError as wrong:
             raise PlaceRefused(f"--out {address}: cannot be written ({wrong})") from None
 
@@ -82,7 +85,7 @@ class Place:
         for file in files:
             wanted[file.table].add(file.name)
         for table, names in wanted.items():
-            folder = f"{self.staged}/{table}"
+            folder = f"{self._staged}/{table}"
             self._files.create_dir(folder, recursive=True)
             for info in self._files.get_file_info(fs.FileSelector(folder)):
                 if info.base_name not in names:
@@ -93,29 +96,41 @@ class Place:
 
     def publish(self, account: Mapping[str, Any]) -> None:
         """The folder that was asked for is there, and whole."""
-        self._tell(self.staged, account)
+        with self._files.open_output_stream(f"{self._staged}/{ACCOUNT}") as out:
+            out.write(json.dumps(account).encode())
         self._refuse_filled()
         if self._files.get_file_info(self._path).type != fs.FileType.NotFound:
             self._files.delete_dir(self._path)
-        self._files.move(self.staged, self._path)
+        self._files.move(self._staged, self._path)
 
-    def publish_by(self, write: Callable[[], None], account: Mapping[str, Any]) -> None:
-        """`write` puts what is staged into tables of another format in the folder; if it fails
-        they are taken away again."""
+    def open(self) -> None:
+        """The folder is there, for tables that cannot be renamed into it."""
         self._refuse_filled()
-        try:
-            write()
-        except BaseException:
-            if self._files.get_file_info(self._path).type != fs.FileType.NotFound:
-                self._files.delete_dir(self._path)
-            raise
-        self._tell(self._path, account)
+        self._files.create_dir(self._path, recursive=True)
 
-    def _tell(self, folder: str, account: Mapping[str, Any]) -> None:
-        with self._files.open_output_stream(f"{folder}/{ACCOUNT}") as out:
-            out.write(json.dumps(account).encode())
+    def keep(self) -> None:
+        """What is staged is named in the folder, and needed until it is brought in."""
+        self._kept = True
+
+    def take_away(self) -> None:
+        """Nothing is left of what `open` has made, and of what came into it."""
+        self._kept = False
+        if self._files.get_file_info(self._path).type != fs.FileType.NotFound:
+            self._files.delete_dir(self._path)
 
     def give_up(self) -> None:
-        """Nothing is left of what was written."""
-        if self._files.get_file_info(self.staged).type != fs.FileType.NotFound:
-            self._files.delete_dir(self.staged)
+        """Nothing is left of what was written and is not kept; nor of a folder that a catalog has
+        made for tables which never came."""
+        if self._kept:
+            return
+        if self._files.get_file_info(self._staged).type != fs.FileType.NotFound:
+            self._files.delete_dir(self._staged)
+        if self._was_there or self._files.get_file_info(self._path).type == fs.FileType.NotFound:
+            return
+        if not self._files.get_file_info(fs.FileSelector(self._path)):
+            self._files.delete_dir(self._path)
+
+
+def _beside(address: str) -> str:
+    above, _, name = address.rpartition("/")
+    return f"{above}/.{name}-{uuid.uuid4().hex[:12]}"

@@ -1,13 +1,16 @@
-"""Tables that a later run adds to: where the last one stood, and how new files come beside the old.
+"""Tables that a later run adds to: where the last one stood, and how new rows come beside the old.
 
     <out>/_state/current.json     which run was the last, what it had read, where its groups stood
     <out>/_state/<run>/…          the state of each group (`state`)
-    <out>/_state/coming.json      what the run that is just adding its files adds
+    <out>/_state/coming.json      what a run adds that is bringing its rows, and where it lies
 
-A run writes all its files beside the folder first. Then it notes their names in `coming.json`,
-moves them in, and replaces `current.json` by one rename: with that they count. A run that is killed
-before is undone by the next one, which takes away what `coming.json` names; readers who look while
-files come in may see a part of a run's rows.
+A run writes all its files beside the folder first. Then it notes them in `coming.json`: by that one
+rename it is decided, and all that follows may be done again. The rows come into the tables, the
+states into their folder, and `current.json` is replaced. So a run that is killed before has done
+nothing, and one that is killed after is brought to its end by the next, with the very files that it
+had written, whatever lies in the inputs by then. How rows come into tables so that none comes twice
+is the tables' to know (`Tables`): files of Parquet are moved, tables of Iceberg and Delta take each
+run by its number. Readers who look meanwhile may see a part of a run's rows.
 
 Proved by: tests/spark_analytics/backfill/test_resumed.py
 """
@@ -15,8 +18,8 @@ Proved by: tests/spark_analytics/backfill/test_resumed.py
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 from pyarrow import fs
 
@@ -27,16 +30,60 @@ from topology.wire.stretches import Beginning
 STATE: Final = "_state"
 CURRENT: Final = "current.json"
 COMING: Final = "coming.json"
+PARQUET: Final = "parquet"
+ENDED: Final = "ended"
 
 Known = dict[str, Any]
 """`run`, `topology` (its digest), `begin` (a Beginning), `files` (by path, its bytes and when it
 was written to), `offsets` (the last by `topic/partition`), `places` (by stream, where in the topics
-it lies), `sources` (the same by stream and source), `states` (name by group)."""
+it lies), `sources` (the same by stream and source), `states` (name by group), `tables` (see `Kept`;
+of earlier versions absent). `ended`: all was flushed, and what the others say is not there."""
+
+
+class Kept(NamedTuple):
+    """What settles which tables the rows go to, and their columns."""
+
+    form: str = PARQUET
+    catalog: str | None = None
+    schema: str | None = None
+
+
+class Coming(NamedTuple):
+    """What a run adds. `staged` is the address of the folder that holds it; `now`: where the run
+    stood."""
+
+    run: int
+    staged: str
+    files: Sequence[File]
+    now: Known
+    account: Known
+
+
+class Tables(Protocol):
+    def bring(self, coming: Coming) -> None:
+        """Its rows into the tables, but those that are there; it may be called again."""
+
+
+class ParquetTables:
+    """Folders of files at an address."""
+
+    def __init__(self, address: str) -> None:
+        self._files, self._path = file_system(address.rstrip("/"))
+
+    def bring(self, coming: Coming) -> None:
+        _, staged = file_system(coming.staged)
+        for file in coming.files:
+            move_if_there(
+                self._files,
+                f"{staged}/{file.table}/{file.name}",
+                f"{self._path}/{file.table}/{file.name}",
+            )
 
 
 class Resumed:
     """The state of the tables at an address. PlaceRefused if there is none to go on from. `who`
-    asks for it, and `option` names the address; one who only looks undoes nothing."""
+    asks for it, and `option` names the address; who only `looks` at it is refused where a run has
+    been killed amid its rows. `first`: this is the first run, and nothing is there yet."""
 
     def __init__(
         self,
@@ -44,13 +91,18 @@ class Resumed:
         *,
         who: str = "--resume",
         option: str = "--out",
-        undoes: bool = True,
+        looks: bool = False,
+        first: bool = False,
     ) -> None:
         self._address = address
+        self._who = who
         self._files, self._path = file_system(address.rstrip("/"), option)
         self._state = f"{self._path}/{STATE}"
+        self._coming = self._read(COMING)
         known = self._read(CURRENT)
-        if known is None and not self._is_there(self._path):
+        if known is None and (first or self._coming is not None):
+            known = {"run": 0}
+        if known is None and not is_there(self._files, self._path):
             raise PlaceRefused(
                 f"{who}: {address} is not there; name the --out of a backfill that was asked with"
                 " --no-to-end"
@@ -61,69 +113,106 @@ class Resumed:
                 " to be asked with --no-to-end"
             )
         self.known: Known = known
-        if known.get("ended"):
+        if self._coming is not None and looks:
             raise PlaceRefused(
-                f"{who}: {address} was flushed to its end; what has left nobody can take back. Ask"
-                " with --no-to-end as long as more may come, and backfill anew"
+                f"{who}: a run was killed while its rows came into {address}; bring it to its end"
+                " by inorder spark backfill --resume with what it was asked for"
             )
-        if undoes:
+        if self._coming is None:
+            self._refuse_ended()
+        elif "staged" not in self._coming:
             self._undo()
 
     @property
     def begin(self) -> Beginning:
         return Beginning(*self.known["begin"])
 
+    @property
+    def is_unfinished(self) -> bool:
+        """A run was killed while its rows came in: `finish` goes before anything else."""
+        return self._coming is not None
+
+    @property
+    def kept(self) -> Kept:
+        known = self.known if self._coming is None else self._coming["now"]
+        return Kept(*known.get("tables", ()))
+
     def states(self) -> dict[int, str]:
         """The file of each group's state, as an address."""
         folder = f"{self._address.rstrip('/')}/{STATE}/{self.known['run']}"
         return {int(group): f"{folder}/{name}" for group, name in self.known["states"].items()}
 
-    def require(self, topology: str) -> None:
-        """PlaceRefused if the state is that of another topology."""
-        if self.known["topology"] != topology:
+    def require(self, topology: str, kept: Kept) -> None:
+        """PlaceRefused if the state is that of another topology, or of other tables."""
+        known = self.known if self._coming is None else self._coming["now"]
+        if known["topology"] != topology:
             raise PlaceRefused(
                 f"--resume: {self._address} was written with another topology (or other functions);"
                 " resume with that one, or backfill anew into a new folder"
             )
+        if self.kept != kept:
+            raise PlaceRefused(
+                f"--resume: {self._address} was written with {_spelled(self.kept)}, and this is"
+                f" {_spelled(kept)}; resume with the former, or backfill anew into a new folder"
+            )
 
-    def add(self, place: Place, files: Iterable[File], now: Known | None, account: Known) -> None:
-        """What is staged counts from here on. `now`: where this run stood; None: it flushed all,
-        and nobody goes on."""
-        coming = [f"{file.table}/{file.name}" for file in files]
-        self._write(COMING, {"run": self.known["run"] + 1, "files": coming})
-        for name in coming:
-            self._files.move(f"{place.staged}/{name}", f"{self._path}/{name}")
-        if now is not None:
-            keep_states(self._files, place.staged, self._state, now)
+    def add(self, place: Place, coming: Coming, tables: Tables) -> None:
+        """What is staged counts from here on, whatever is killed."""
+        self._write(COMING, {**coming._asdict(), "files": [list(each) for each in coming.files]})
+        place.keep()
+        self._bring(coming, tables)
+
+    def finish(self, tables: Tables) -> bool:
+        """Bring a killed run to its end; whether that flushed all, so that nobody goes on."""
+        assert self._coming is not None
+        coming = Coming(**self._coming)
+        self._bring(coming._replace(files=[File(*each) for each in coming.files]), tables)
+        return bool(self.known.get(ENDED))
+
+    def _bring(self, coming: Coming, tables: Tables) -> None:
         before = self.known["run"]
-        self._write(CURRENT, now or {"run": before + 1, "ended": True})
-        self._files.delete_file(f"{self._state}/{COMING}")
-        self._files.delete_dir(f"{self._state}/{before}")
+        if coming.run > before:
+            tables.bring(coming)
+            keep_states(self._files, coming.staged, self._state, coming.now)
+            self._write(CURRENT, coming.now)
+            self.known = coming.now
         with self._files.open_output_stream(f"{self._path}/{ACCOUNT}") as out:
-            out.write(json.dumps(account).encode())
+            out.write(json.dumps(coming.account).encode())
+        _, staged = file_system(coming.staged)
+        for folder in (f"{self._state}/{coming.run - 1}", staged):
+            if is_there(self._files, folder):
+                self._files.delete_dir(folder)
+        self._files.delete_file(f"{self._state}/{COMING}")
+        self._coming = None
+
+    def _refuse_ended(self) -> None:
+        if self.known.get(ENDED):
+            raise PlaceRefused(
+                f"{self._who}: {self._address} was flushed to its end; what has left nobody can"
+                " take back. Ask with --no-to-end as long as more may come, and backfill anew"
+            )
 
     def _undo(self) -> None:
-        """Take away what a run left that was killed while its files came in."""
-        coming = self._read(COMING)
-        if coming is None:
-            return
-        if coming["run"] > self.known["run"]:
-            for name in coming["files"]:
-                if self._is_there(f"{self._path}/{name}"):
+        """Take away what a run left that was killed while its files came in: earlier versions
+        noted no more than their names."""
+        assert self._coming is not None
+        if self._coming["run"] > self.known["run"]:
+            for name in self._coming["files"]:
+                if is_there(self._files, f"{self._path}/{name}"):
                     self._files.delete_file(f"{self._path}/{name}")
         self._files.delete_file(f"{self._state}/{COMING}")
-
-    def _is_there(self, path: str) -> bool:
-        return bool(self._files.get_file_info(path).type != fs.FileType.NotFound)
+        self._coming = None
+        self._refuse_ended()
 
     def _read(self, name: str) -> Known | None:
-        if not self._is_there(f"{self._state}/{name}"):
+        if not is_there(self._files, f"{self._state}/{name}"):
             return None
         with self._files.open_input_stream(f"{self._state}/{name}") as file:
             found: Known = json.loads(file.read())
         return found
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
+        self._files.create_dir(self._state, recursive=True)
         write(self._files, self._state, name, content)
 
 
@@ -131,15 +220,18 @@ def begun(place: Place, now: Known) -> None:
     """The state of a first run, into what is staged."""
     files, staged = file_system(place.staged)
     folder = f"{staged}/{STATE}"
-    keep_states(files, staged, folder, now)
+    keep_states(files, place.staged, folder, now)
     write(files, folder, CURRENT, now)
 
 
 def keep_states(files: fs.FileSystem, staged: str, folder: str, now: Known) -> None:
-    """The states that tasks have staged, into the folder of their run."""
+    """The states that tasks have staged at that address, into the folder of their run."""
+    if now.get(ENDED):
+        return
+    _, source = file_system(staged)
     files.create_dir(f"{folder}/{now['run']}", recursive=True)
     for name in now["states"].values():
-        files.move(f"{staged}/{name}", f"{folder}/{now['run']}/{name}")
+        move_if_there(files, f"{source}/{name}", f"{folder}/{now['run']}/{name}")
 
 
 def write(files: fs.FileSystem, folder: str, name: str, content: Mapping[str, Any]) -> None:
@@ -147,3 +239,22 @@ def write(files: fs.FileSystem, folder: str, name: str, content: Mapping[str, An
     with files.open_output_stream(f"{folder}/{name}.new") as out:
         out.write(json.dumps(content).encode())
     files.move(f"{folder}/{name}.new", f"{folder}/{name}")
+
+
+def is_there(files: fs.FileSystem, path: str) -> bool:
+    return bool(files.get_file_info(path).type != fs.FileType.NotFound)
+
+
+def move_if_there(files: fs.FileSystem, source: str, target: str) -> None:
+    """What an attempt before this one has moved is at its place."""
+    if is_there(files, source):
+        files.move(source, target)
+
+
+def _spelled(kept: Kept) -> str:
+    words = [f"--format {kept.form}"]
+    if kept.catalog is not None:
+        words.append(f"--catalog {kept.catalog}")
+    if kept.schema is not None:
+        words.append(f"--schema '{kept.schema}'")
+    return " ".join(words)

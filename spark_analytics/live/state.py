@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from spark_analytics.backfill.parcels import Packed, content_as_read, packed_as_read
 from spark_analytics.backfill.part import Positions
-from spark_analytics.backfill.state import held_event, packed_held
+from spark_analytics.backfill.state import StateUnreadable, held_event, packed_held
 from spark_analytics.live.lanes import LaneName, Lanes, Waiting, restored
 from topology.clock.sample import Declared, Sample
 from topology.flow.replay import Replay, Saved
@@ -38,10 +38,6 @@ HeldId = tuple[int, int]
 """The line of an event, and the operator that holds it."""
 
 Held = dict[HeldId, Packed]
-
-
-class StateUnreadable(ValueError):
-    """It was written by another version; the message says what to do."""
 
 
 @dataclass

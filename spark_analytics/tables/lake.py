@@ -32,6 +32,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from spark_analytics import folders
 from spark_analytics.tables.catalog import (
     Catalog,
     Format,
@@ -84,6 +85,10 @@ class Lake(ABC):
     def properties(self, table: str) -> dict[str, str]: ...
 
     @abstractmethod
+    def drop(self, table: str) -> None:
+        """The table is gone, with what is in it; nothing if there is none."""
+
+    @abstractmethod
     def _create(self, table: str, schema: StructType, shape: Shape) -> None: ...
 
     @abstractmethod
@@ -113,6 +118,15 @@ class Lake(ABC):
                 return
             self._begun.add((table, mark.query))
         self._append(table, self._with_day(rows, shape), shape, mark)
+
+    def make(self, table: str, schema: StructType, shape: Shape) -> None:
+        """The table is there, if without a row."""
+        self._made(table, schema, shape)
+
+    def require(self, table: str, schema: StructType) -> None:
+        """TablesRefused if a table that is there is another's, or has other columns."""
+        self._require_ours(table, schema)
+        self._known.add(table)
 
     def replace(self, table: str, rows: DataFrame, shape: Shape) -> None:
         """The rows in place of all that the table holds, as one commit."""
@@ -171,10 +185,10 @@ class Lake(ABC):
         if table in self._known:
             return found
         if self.exists(table):
-            self._require_ours(table, schema)
+            self.require(table, schema)
         else:
             self._create(table, schema, found)
-        self._known.add(table)
+            self._known.add(table)
         return found
 
     def _require_ours(self, table: str, schema: StructType) -> None:
@@ -262,6 +276,10 @@ class IcebergLake(Lake):
         rows = self.spark.sql(f"SHOW TBLPROPERTIES {self.name(table)}").collect()
         return {row.key: row.value for row in rows}
 
+    def drop(self, table: str) -> None:
+        self.spark.sql(f"DROP TABLE IF EXISTS {self.name(table)} PURGE")
+        self._known.discard(table)
+
     def marks(self, table: str) -> dict[str, int]:
         """The newest batch of each query that its snapshots tell of."""
         told = F.col("summary")[BATCH].cast("long")
@@ -332,6 +350,10 @@ class DeltaLake(Lake):
     def properties(self, table: str) -> dict[str, str]:
         row = self.spark.sql(f"DESCRIBE DETAIL {self.name(table)}").collect()[0]
         return dict(row.properties)
+
+    def drop(self, table: str) -> None:
+        folders.remove(self.spark, f"{self.place}/{table}")
+        self._known.discard(table)
 
     def read(self, table: str, spark: SparkSession | None = None) -> DataFrame:
         return super().read(table, spark).drop(DAY)

@@ -77,6 +77,16 @@ def test_a_folder_without_a_state_is_refused(tmp_path: Path) -> None:
     assert "asked with --no-to-end" in answer.err
 
 
+def test_a_folder_whose_rows_are_half_way_is_refused(tmp_path: Path) -> None:
+    """The next run brings them in, and what a worker told by then would be told twice."""
+    out = left(tmp_path, PLAIN)
+    (out / "_state" / "coming.json").write_text(json.dumps({"run": 2, "staged": "x", "files": []}))
+    answer = worker(tmp_path, out)
+    assert answer.code == 2
+    assert "a run was killed while its rows came into" in answer.err
+    assert "spark backfill --resume" in answer.err
+
+
 def test_a_folder_that_is_absent_is_refused_as_that(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text(PLAIN)
     answer = worker(tmp_path, tmp_path / "nowhere")

@@ -85,17 +85,15 @@ def test_an_error_of_java_is_looked_through() -> None:
 def unreadables() -> list[Exception]:
     from pyspark.errors import PythonException
 
-    from spark_analytics.backfill import state as of_backfill
-    from spark_analytics.live import state as of_live
+    from spark_analytics.backfill.state import StateUnreadable
 
     text = f"{IN_WORKER}{TRACE}{STATE}: {UNREADABLE}\n"
     failed = JobFailed(f"live: {UNREADABLE}")
     failed.__cause__ = RuntimeError(text)
-    own = [of_backfill.StateUnreadable(UNREADABLE), of_live.StateUnreadable(UNREADABLE)]
-    return [*own, PythonException(text), failed]
+    return [StateUnreadable(UNREADABLE), PythonException(text), failed]
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(3))
 def test_a_state_of_another_version_is_refused(number: int) -> None:
     with pytest.raises(Refused, match=UNREADABLE), told_plainly("backfill"):
         raise unreadables()[number]

@@ -6,10 +6,12 @@ import marshal
 import pickle
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from cli.recording.file import InputError
@@ -34,23 +36,31 @@ from cli.spark.backfill.work import (
     ReadPieces,
 )
 from cli.spark.shipping import shipped
+from cli.spark.tables import secrets_of
 from cli.summary import Summary
 from spark_analytics.backfill import log_order
 from spark_analytics.backfill.dealing import slots
 from spark_analytics.backfill.groups import Groups
-from spark_analytics.backfill.kinds import TABLES
+from spark_analytics.backfill.in_lake import LakeTables
 from spark_analytics.backfill.part import File
 from spark_analytics.backfill.place import Place
-from spark_analytics.backfill.resuming import Known, Resumed, begun
-from spark_analytics.tables.catalog import Format
+from spark_analytics.backfill.resuming import (
+    ENDED,
+    Coming,
+    Kept,
+    Known,
+    ParquetTables,
+    Resumed,
+    begun,
+)
+from spark_analytics.payload import schema_of
+from spark_analytics.tables.catalog import Format, catalog_of
 from spark_analytics.tables.lake import open_lake
-from spark_analytics.tables.shapes import Shape
 from topology.config import Topology
 from topology.wire.stretches import Beginning
 
 ROWS_AT_ONCE: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 OWNER: Final = "inorder spark backfill"
-SHAPE: Final = Shape(("stream", "position"), ("stream",), order=("stream", "position"))
 NS_PER_S: Final = 1_000_000_000
 MOST_TASKS: Final = 1_000
 """That order; what are more groups share them."""
@@ -63,7 +73,8 @@ bytes alone."""
 class Wanted(NamedTuple):
     """`tasks`: how many order, side by side; None: one for each group. `holes`: whether offsets may
     be missing in an archive. `form`: of the tables. `to_end`: what is held leaves at the end;
-    else the state is kept. `resume`: go on from the state in `out`."""
+    else the state is kept. `resume`: go on from the state in `out`. `catalog` (Iceberg's) and
+    `schema` (of payloads) as on the command line."""
 
     inputs: Sequence[str]
     out: str
@@ -72,6 +83,13 @@ class Wanted(NamedTuple):
     holes: bool = False
     to_end: bool = True
     resume: bool = False
+    catalog: str | None = None
+    schema: str | None = None
+
+    @property
+    def kept(self) -> Kept:
+        catalog = None if self.catalog is None else self.catalog.partition("?")[0]
+        return Kept(self.form, catalog, self.schema)
 
 
 class Inputs(NamedTuple):
@@ -91,14 +109,19 @@ def run(
     wanted: Wanted,
     place: Place,
     resumed: Resumed | None = None,
-) -> Summary:
-    """All tables, published in `place`, or added to those of `resumed`. InputError if an input
+) -> Summary | None:
+    """All tables, published in `place`, or added to those of `resumed`. None if there was nothing
+    more to do than to bring a killed run to its end, which flushed all. InputError if an input
     cannot be read."""
     started_s = time.perf_counter()
     about = digest(setting)
+    if resumed is not None:
+        resumed.require(about, wanted.kept)
+    tables = tables_of(spark, topology, wanted, resumed)
+    if resumed is not None and resumed.is_unfinished and resumed.finish(tables):
+        return None
     order = OrderGroups(setting, place.staged, to_end=wanted.to_end)
     if resumed is not None:
-        resumed.require(about)
         order = order._replace(begin=resumed.begin, states=resumed.states())
     groups = Groups(topology)
     tasks = min(len(groups), MOST_TASKS) if wanted.tasks is None else wanted.tasks
@@ -108,11 +131,15 @@ def run(
         inputs = _inputs(spark, setting, topology, wanted, by_group, resumed)
         told = _ordered(inputs.parcels, order, tasks)
     told.summary.took(time.perf_counter() - started_s, told.summary.cpu_seconds)
-    now: Known | None = None
-    if not wanted.to_end:
-        now = {
-            "run": 1 if resumed is None else resumed.known["run"] + 1,
-            "topology": about,
+    now: Known = {
+        "run": 1 if resumed is None else resumed.known["run"] + 1,
+        "topology": about,
+        "tables": wanted.kept,
+    }
+    if wanted.to_end:
+        now[ENDED] = True
+    else:
+        now |= {
             "begin": told.end,
             "files": inputs.files,
             "offsets": inputs.offsets,
@@ -120,30 +147,53 @@ def run(
             "sources": inputs.sources,
             "states": told.states,
         }
-    _publish(spark, wanted, place, resumed, told, now)
+    published(wanted, place, tables, resumed, told, now)
     return told.summary
 
 
-def _publish(
-    spark: SparkSession,
+def tables_of(
+    spark: SparkSession, topology: Topology, wanted: Wanted, resumed: Resumed | None
+) -> ParquetTables | LakeTables:
+    """Where the rows go; TablesRefused if they cannot go there."""
+    if wanted.form == "parquet":
+        return ParquetTables(wanted.out)
+    schema = None if wanted.schema is None else schema_of(wanted.schema)
+    is_iceberg = wanted.form == "iceberg"
+    catalog = catalog_of(wanted.catalog, secrets_of(wanted.catalog)) if is_iceberg else None
+    lake = open_lake(spark, wanted.form, wanted.out.rstrip("/"), OWNER, catalog)
+    tables = LakeTables(lake, topology, schema)
+    is_halfway = resumed is not None and resumed.is_unfinished
+    tables.require(made=None if is_halfway else resumed is not None)
+    return tables
+
+
+def published(
     wanted: Wanted,
     place: Place,
+    tables: ParquetTables | LakeTables,
     resumed: Resumed | None,
     told: Told,
-    now: Known | None,
+    now: Known,
 ) -> None:
+    """What was told is in the tables; if a first run fails amid them, none of them is left."""
     account = told.summary.document()
+    coming = Coming(now["run"], place.staged, told.files, now, account)
     if resumed is not None:
-        resumed.add(place, told.files, now, account)
-        return
-    place.complete(told.files)
-    if now is not None:
-        begun(place, now)
-    if wanted.form == "parquet":
-        place.publish(account)
+        resumed.add(place, coming, tables)
+    elif isinstance(tables, LakeTables):
+        place.open()
+        try:
+            Resumed(wanted.out, first=True).add(place, coming, tables)
+        except BaseException:
+            with suppress(Py4JError, PySparkException, ConnectionError):
+                tables.drop()
+            place.take_away()
+            raise
     else:
-        form: Format = wanted.form
-        place.publish_by(lambda: _write_lake(spark, form, place.staged, wanted.out), account)
+        place.complete(told.files)
+        if not wanted.to_end:
+            begun(place, now)
+        place.publish(account)
 
 
 def _inputs(
@@ -228,12 +278,6 @@ def _changed(now: Sequence[int], known: Mark) -> str | None:
             f" its time: touch -d @{seconds}.{rest_ns:09d}"
         )
     return None
-
-
-def _write_lake(spark: SparkSession, form: Format, staged: str, out: str) -> None:
-    lake = open_lake(spark, form, out, owner=OWNER)
-    for table in TABLES:
-        lake.append(table, spark.read.parquet(f"{staged}/{table}"), SHAPE)
 
 
 class Told(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -16,6 +17,7 @@ from agents.dump import clock_line, record_line
 from agents.stage.arrangement import input_reader
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from cli.spark.backfill import archived
+from inorder.signing_keys import SigningKey, signing_key
 from spark_analytics import archive
 from tests.cli.invoking import inorder
 from tests.spark_analytics.backfill.told import replayed, tabled
@@ -70,10 +72,12 @@ def topics(rng: Random) -> list[Record]:
     return found
 
 
-def dumped(records: Sequence[Record], path: Path) -> Path:
+def dumped(
+    records: Sequence[Record], path: Path, text: str = TOPOLOGY, masters: tuple[bytes, ...] = ()
+) -> Path:
     """As `inorder dump` has it: partitions side by side, the earliest arrival first."""
-    topology = parse(TOPOLOGY)
-    inlet = input_reader(topology, "raw")
+    topology = parse(text)
+    inlet = input_reader(topology, "raw", masters)
     activation_ns = min(stream.clock.activation_ns for stream in topology.streams.values())
     clocks: dict[tuple[str, int], ArrivalClock] = {}
     lines: list[tuple[tuple[Any, ...], bytes]] = []
@@ -124,8 +128,8 @@ def lying(records: Sequence[Record]) -> dict[str, dict[str, list[str]]]:
     }
 
 
-def backfill(folder: Path, source: Path, *more: str) -> Any:
-    (folder / "t.yaml").write_text(TOPOLOGY)
+def backfill(folder: Path, source: Path, *more: str, text: str = TOPOLOGY) -> Any:
+    (folder / "t.yaml").write_text(text)
     asked = ("--topology", folder / "t.yaml", "--in", source, "--out", folder / "out")
     return inorder("spark", "backfill", *asked, *more)
 
@@ -170,3 +174,93 @@ def test_an_archive_of_other_topics_is_refused(spark: SparkSession, tmp_path: Pa
         assert refused.code == 3
         assert "strange" in refused.err
         assert "Traceback" not in refused.err
+
+
+SIGNED = "streams: {a: {input: raw, signed: true, reorder: {start: zero}}}\n"
+NEW, OLD = bytes(range(32)), bytes(range(1, 33))
+KEYS = {
+    "press-7": signing_key(NEW, "source", "press-7"),
+    "oven-2": signing_key(OLD, "prefix", "oven-"),
+}
+
+
+def signed_records() -> list[Record]:
+    """Each number of two sources, by a key of its own and by one for a prefix; before it what
+    others wrote in its name: unsigned, signed by another source's key, with another value, and
+    with a header twice."""
+    found: list[Record] = []
+
+    def add(
+        source: str, seq: int, *, by: str | None, value: bytes = b"1", twice: bool = False
+    ) -> None:
+        headers: list[tuple[str, bytes | None]] = [
+            (NAMES.source, source.encode()),
+            (NAMES.seq, b"%d" % seq),
+            (NAMES.ts, b"%d" % (BEGIN_MS * NS_PER_MS + seq)),
+            (NAMES.stream, b"a"),
+        ]
+        if by is not None:
+            signature = SigningKey.parse(KEYS[by]).signature(NAMES, headers, b"1")
+            headers.append((NAMES.sig, signature))
+        if twice:
+            headers.append((NAMES.seq, b"%d" % (seq + 1)))
+        offset = len(found)
+        found.append(Record(b"k", value, headers, offset, BEGIN_MS + offset, topic="raw"))
+
+    for seq in range(4):
+        for source, other in (("press-7", "oven-2"), ("oven-2", "press-7")):
+            add(source, seq, by=None)
+            add(source, seq, by=other)
+            add(source, seq, by=source, value=b"2")
+            add(source, seq, by=source, twice=True)
+            add(source, seq, by=source)
+    return found
+
+
+def test_an_archive_of_signed_records_is_judged_as_the_worker_judges(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By two masters in a file, the newest first; and without them nothing is read."""
+    records = signed_records()
+    source = archive_of(spark, records, tmp_path / "archive")
+    refused = backfill(tmp_path, source, text=SIGNED)
+    assert refused.code == 2
+    assert "stream a is signed; name the file of the master keys" in refused.err
+    masters = tmp_path / "masters"
+    masters.write_text(f"# the newest first\n{NEW.hex()}\n{OLD.hex()}\n")
+    monkeypatch.setenv("INORDER_MASTER_KEYS_FILE", str(masters))
+    refused = backfill(tmp_path, source, text=SIGNED)  # the executors have none
+    assert refused.code == 2
+    assert "stream a is signed; name the file of the master keys" in refused.err
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setitem(spark.sparkContext.environment, "INORDER_MASTER_KEYS_FILE", str(masters))
+    answer = backfill(tmp_path, source, text=SIGNED)
+    assert answer.code == 0, answer.err
+    told = tabled(tmp_path / "out")
+    assert (
+        told
+        == replayed(
+            tmp_path / "t.yaml", dumped(records, tmp_path / "dumped.jsonl", SIGNED, (NEW, OLD))
+        )[0]
+    )
+    inlet = input_reader(parse(SIGNED), "raw", (NEW, OLD))  # a worker's own
+    clock = ArrivalClock(0)
+    judged = [
+        inlet.read(
+            [archived.Record("raw", 0, r.offset, r.key, r.value, r.headers, r.stamp_ms)], clock
+        )
+        for r in records
+    ]
+    assert sum(len(each.events) for each in judged) == 8
+    events = [json.loads(line) for line in told["a", "event"]]
+    assert sorted((e["source"], e["seq"]) for e in events) == sorted(
+        (event.source, event.seq) for each in judged for event in each.events
+    )
+    dead = [json.loads(line) for line in told["a", "dead"]]
+    assert [(each["source"], each["seq"]) for each in dead] == [
+        (letter.source, letter.seq) for each in judged for letter in each.dead
+    ]
+    reasons = Counter(letter.reason for each in judged for letter in each.dead)
+    assert reasons == {"unsigned": 8, "forged": 24}
+    for line, letter in zip(dead, (x for each in judged for x in each.dead), strict=True):
+        assert f'"dead": "{letter.reason}"' in line["detail"]

@@ -6,17 +6,24 @@ import gzip
 import json
 from pathlib import Path
 from random import Random
+from shutil import rmtree
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from cli.spark.backfill import pieces, run
+from cli.summary import Summary
+from infra.postgres import PostgresServer
 from spark_analytics.backfill.dealing import slots
-from spark_analytics.tables.lake import open_lake
+from spark_analytics.backfill.in_lake import RESULTS, LakeTables
+from spark_analytics.backfill.place import Place
+from spark_analytics.backfill.resuming import Coming
+from spark_analytics.tables.catalog import catalog_of
+from spark_analytics.tables.lake import Lake, open_lake
 from tests.cli.invoking import inorder
 from tests.spark_analytics.backfill import streams
-from tests.spark_analytics.backfill.told import replayed, tabled
+from tests.spark_analytics.backfill.told import laked, replayed, standing, tabled
 from tests.spark_analytics.marks import SPARK
 
 pytestmark = [*SPARK, pytest.mark.timeout(300)]
@@ -53,21 +60,120 @@ def test_its_tables_say_what_a_replay_says(
 
 
 @pytest.mark.parametrize("form", ["iceberg", pytest.param("delta", marks=pytest.mark.long)])
-def test_tables_of_a_lake_hold_the_same_rows(
-    form: str, world: Path, spark: SparkSession, tmp_path: Path
+def test_tables_of_a_lake_are_gone_on_with(
+    form: Any, world: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = ("--topology", world / "t.yaml", "--in", world / "events.jsonl", "--format", form)
-    out = tmp_path / "out"
-    answer = inorder("spark", "backfill", *asked, "--out", out)
-    assert answer.code == 0, answer.err
-    lake: Any = open_lake(spark, "iceberg" if form == "iceberg" else "delta", str(out), run.OWNER)
+    """Whoever asks for other tables is refused; a run that fails amid them is brought to its end,
+    and the one after finds all flushed."""
+    folder, out = tmp_path / "folder", tmp_path / "out"
+    folder.mkdir()
+    lines = (world / "events.jsonl").read_text().splitlines(keepends=True)
+    (folder / "1.jsonl").write_text("".join(lines[:300]))
+    asked = ("--topology", world / "t.yaml", "--in", folder, "--out", out)
+    own = ("--format", form, "--schema", "v BIGINT")
+    first = inorder("spark", "backfill", *asked, *own, "--no-to-end")
+    assert first.code == 0, first.err
+    (folder / "2.jsonl").write_text("".join(lines[300:]))
+    other = inorder("spark", "backfill", *asked, "--resume")
+    assert other.code == 2
+    assert f"was written with --format {form} --schema 'v BIGINT', and this" in other.err
+    with monkeypatch.context() as patched:
+        patched.setattr(Lake, "_merge", full)  # behind the commits of seven tables
+        with pytest.raises(OSError, match="the disk is full"):
+            inorder("spark", "backfill", *asked, *own, "--resume")
+    (folder / "2.jsonl").unlink()  # what was written is what comes in
+    last = inorder("spark", "backfill", *asked, *own, "--resume")
+    assert last.code == 0, last.err
+    assert "is now at its end; it flushed all" in last.err
+    assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []
+    lake: Any = open_lake(spark, form, str(out), run.OWNER)
     wanted, _ = replayed(world / "t.yaml", world / "events.jsonl")
-    for table, kind in (("events", "event"), ("dead", "dead"), ("matches", "match")):
-        rows = lake.read(table).orderBy("stream", "position").collect()
-        found: dict[tuple[str | None, str], list[str]] = {}
-        for row in rows:
-            found.setdefault((row["stream"], kind), []).append(row["line"])
-        assert found == {at: lines for at, lines in wanted.items() if at[1] == kind}
+    assert laked(lake) == wanted
+    stands = [row.line for table in RESULTS for row in lake.read(table).collect()]
+    assert sorted(stands) == sorted(standing(wanted))
+    assert lake.read("bad").count() == 0
+    events = lake.read("events").select("payload.v", "line").collect()
+    assert {row.v for row in events} == {json.loads(row.line)["payload"]["v"] for row in events}
+    again = inorder("spark", "backfill", *asked, *own, "--resume")
+    assert again.code == 2
+    assert "was flushed to its end" in again.err
+
+
+def full(*_: Any) -> None:
+    raise OSError("the disk is full")
+
+
+class Full(LakeTables):
+    """Of which half is written when it fails."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+
+    def bring(self, coming: Coming) -> None:
+        (self.out / "events").write_text("half")
+        full()
+
+    def drop(self) -> None:
+        (self.out / "events").unlink()
+
+
+def test_a_first_run_that_fails_amid_its_tables_leaves_none(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    place = Place(str(out))
+    wanted = run.Wanted([], str(out), "iceberg")
+    told = run.Told([], Summary(), {}, ())
+    with pytest.raises(OSError, match="the disk is full"):
+        run.published(wanted, place, Full(out), None, told, {"run": 1, "ended": True})
+    place.give_up()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.postgres
+@pytest.mark.long
+def test_tables_of_a_catalog_in_a_database(
+    world: Path, spark: SparkSession, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    """They are known there, so a folder of the same name does not begin anew."""
+    uri = f"jdbc:postgresql://127.0.0.1:{postgres_server.port}/postgres"
+    asked = ("--topology", world / "t.yaml", "--in", world / "events.jsonl")
+    where = ("--out", tmp_path / "out", "--format", "iceberg", "--catalog", uri)
+    own = {"INORDER_JDBC_USER": "postgres"}
+    answer = inorder("spark", "backfill", *asked, *where, env=own)
+    assert answer.code == 0, answer.err
+    catalog = catalog_of(uri, {"jdbc.user": "postgres"})
+    lake = open_lake(spark, "iceberg", str(tmp_path / "out"), run.OWNER, catalog)
+    wanted, _ = replayed(world / "t.yaml", world / "events.jsonl")
+    events = sorted(
+        line for (_, kind), lines in wanted.items() if kind == "event" for line in lines
+    )
+    assert sorted(row.line for row in lake.read("events").collect()) == events
+    rmtree(tmp_path / "out")
+    again = inorder("spark", "backfill", *asked, *where, env=own)
+    assert again.code == 2
+    assert "events is there already, in the catalog if not in the folder" in again.err
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--catalog", "http://c"), "--catalog is Iceberg's; add --format iceberg"),
+        (("--format", "delta", "--catalog", "http://c"), "--catalog is Iceberg's"),
+        (("--schema", "v INT"), "--schema: payloads in Parquet are text"),
+        (("--format", "iceberg", "--schema", "v"), "write it like `player INT, v DOUBLE`"),
+        (("--format", "iceberg", "--catalog", "http://127.0.0.1:1"), "cannot be used"),
+    ],
+)
+def test_what_tables_cannot_be_is_refused_before_anything_is_read(
+    more: tuple[str, ...], says: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "t.yaml").write_text(ONE)
+    out = tmp_path / "tables" / "out"
+    asked = ("--topology", tmp_path / "t.yaml", "--in", tmp_path / "absent", "--out", out)
+    answer = inorder("spark", "backfill", *asked, *more)
+    assert answer.code == 2, answer.err
+    assert says in answer.err
+    assert "Traceback" not in answer.err
+    assert not out.exists()
 
 
 def test_each_task_has_a_number_of_its_own(spark: SparkSession) -> None:

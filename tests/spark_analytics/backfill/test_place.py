@@ -77,19 +77,35 @@ def test_what_came_meanwhile_is_not_written_over(tmp_path: Path) -> None:
     assert [each.name for each in out.iterdir()] == ["mine"]
 
 
-def test_tables_of_another_format_are_taken_away_where_one_fails(tmp_path: Path) -> None:
+def test_a_folder_that_was_opened_is_taken_away(tmp_path: Path) -> None:
     out = tmp_path / "out"
     place = Place(str(out))
-
-    def write() -> None:
-        out.mkdir()
-        (out / "events").write_text("half")
-        raise RuntimeError("the disk is full")
-
-    with pytest.raises(RuntimeError):
-        place.publish_by(write, {})
+    place.open()
+    (out / "events").write_text("half")
+    place.keep()
+    place.take_away()
     place.give_up()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_kept_stays_and_an_empty_folder_goes(tmp_path: Path) -> None:
+    place = Place(str(tmp_path / "out"))
+    (tmp_path / "out").mkdir()  # as a catalog does
+    place.give_up()
+    assert list(tmp_path.iterdir()) == []
+    place = Place(str(tmp_path / "out"))
+    place.keep()
+    place.give_up()
+    assert [str(each) for each in tmp_path.iterdir()] == [place.staged]
+
+
+def test_an_address_keeps_its_file_system(tmp_path: Path) -> None:
+    """Those who write for the place know no more than the address."""
+    place = Place(f"{tmp_path.as_uri()}/out/")
+    assert place.staged.startswith(f"{tmp_path.as_uri()}/.out-")
+    place.complete(written(place, "whole"))
+    place.publish({})
+    assert parquet.read_table(tmp_path / "out" / "gaps").num_rows == 1
 
 
 def test_an_address_that_leads_nowhere_is_refused() -> None:

@@ -5,18 +5,32 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
+from itertools import count
 from pathlib import Path
 from random import Random
+from shutil import copytree
+from typing import Any
 
 import pytest
+from pyarrow.fs import LocalFileSystem
 from pyspark.sql import SparkSession
 
 from cli.recording.file import InputError
 from cli.spark.backfill.run import Told, mark_of, new_files
 from cli.spark.backfill.setting import Setting, digest
 from cli.spark.backfill.work import OrderGroups
+from spark_analytics.backfill import resuming
 from spark_analytics.backfill.place import Place, PlaceRefused
-from spark_analytics.backfill.resuming import Known, Resumed, begun
+from spark_analytics.backfill.resuming import (
+    ENDED,
+    Coming,
+    Kept,
+    Known,
+    ParquetTables,
+    Resumed,
+    begun,
+)
 from tests.cli.invoking import inorder
 from tests.spark_analytics.backfill import streams
 from tests.spark_analytics.backfill.told import replayed, tabled, tasks_run
@@ -40,23 +54,28 @@ def run(setting: Setting, part: Path, out: Path, number: int, *, last: bool) -> 
     try:
         order = OrderGroups(setting, place.staged, to_end=last)
         if resumed is not None:
-            resumed.require(about)
+            resumed.require(about, Kept())
             order = order._replace(begin=resumed.begin, states=resumed.states())
         told = tasks_run(setting, [part], order, PIECE_BYTES)
-        now = None if last else known(told, number, about)
+        now = {"run": number, ENDED: True} if last else known(told, number, about)
         totals = told.summary.totals()
         assert totals["in"] == sum(
             totals[n] for n in ("event", "late", "duplicate", "dead", "held")
         )
         if resumed is not None:
-            resumed.add(place, told.files, now, {})
+            coming = Coming(number, place.staged, told.files, now, {})
+            resumed.add(place, coming, ParquetTables(str(out)))
             return
         place.complete(told.files)
-        if now is not None:
+        if not last:
             begun(place, now)
         place.publish({})
-    finally:
+    except Killed:
+        raise
+    except BaseException:
         place.give_up()
+        raise
+    place.give_up()
 
 
 def agrees(seed: int, folder: Path) -> None:
@@ -98,7 +117,75 @@ def begun_at(folder: Path) -> tuple[Setting, Path]:
     return setting, part
 
 
-def test_what_a_killed_run_had_moved_in_is_taken_away(tmp_path: Path) -> None:
+class Killed(BaseException):
+    """As a kill, nothing behind it is done."""
+
+
+class Dying:
+    """A file system whose user is killed at the change of that number."""
+
+    changes = ("move", "delete_file", "delete_dir", "create_dir", "open_output_stream")
+
+    def __init__(self, files: Any, dies_at: int) -> None:
+        self._files = files
+        self._left = dies_at
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.changes:
+            self._left -= 1
+            if self._left < 0:
+                raise Killed
+        return getattr(self._files, name)
+
+
+def dying_at(change: int, path: str, _: str = "") -> tuple[Dying, str]:
+    return Dying(LocalFileSystem(), change), path
+
+
+def test_killed_at_any_change_it_is_brought_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the next run; and what had not begun to come in is done again."""
+    rng = Random(2)
+    topology = tmp_path / "t.yaml"
+    topology.write_text(streams.topology(rng))
+    whole = streams.recording(rng, tmp_path / "whole.jsonl", 60)
+    lines = whole.read_text().splitlines(keepends=True)
+    parts = [tmp_path / f"{number}.jsonl" for number in (1, 2, 3)]
+    for number, part in enumerate(parts):
+        part.write_text("".join(lines[20 * number : 20 * number + 20 if number < 2 else None]))
+    setting, first = Setting(topology.read_text()), tmp_path / "first"
+    run(setting, parts[0], first, 1, last=False)
+    wanted = replayed(topology, whole)[0]
+    begun_again = ended = 0
+    for dies_at in count():
+        out = tmp_path / f"out-{dies_at}"
+        copytree(first, out)
+        with monkeypatch.context() as patched:
+            patched.setattr(resuming, "file_system", partial(dying_at, dies_at))
+            try:
+                run(setting, parts[1], out, 2, last=False)
+                ended += 1
+            except Killed:
+                pass
+        there = Resumed(str(out))
+        if there.is_unfinished:
+            with pytest.raises(PlaceRefused, match="a run was killed while its rows came into"):
+                Resumed(str(out), looks=True)
+            assert not there.finish(ParquetTables(str(out)))
+        if there.known["run"] == 1:
+            begun_again += 1
+            run(setting, parts[1], out, 2, last=False)
+        run(setting, parts[2], out, 3, last=True)
+        assert tabled(out) == wanted, dies_at
+        state = [each.name for each in (out / "_state").iterdir()]
+        assert state == ["current.json"], dies_at
+        if ended:
+            break
+    assert 0 < begun_again < 5 < dies_at
+
+
+def test_what_an_earlier_version_had_moved_in_is_taken_away(tmp_path: Path) -> None:
     setting, part = begun_at(tmp_path)
     out = tmp_path / "out"
     before = tabled(out)
@@ -142,7 +229,17 @@ def test_without_a_state_nothing_is_gone_on_with(tmp_path: Path) -> None:
 def test_another_topology_is_refused(tmp_path: Path) -> None:
     begun_at(tmp_path)
     with pytest.raises(PlaceRefused, match="another topology"):
-        Resumed(str(tmp_path / "out")).require("another")
+        Resumed(str(tmp_path / "out")).require("another", Kept())
+
+
+def test_other_tables_are_refused(tmp_path: Path) -> None:
+    setting, _ = begun_at(tmp_path)
+    resumed = Resumed(str(tmp_path / "out"))
+    resumed.require(digest(setting), Kept())
+    other = Kept("iceberg", "http://c", "v INT")
+    says = "was written with --format parquet, .* --format iceberg --catalog http://c --schema 'v"
+    with pytest.raises(PlaceRefused, match=says):
+        resumed.require(digest(setting), other)
 
 
 @pytest.mark.spark

@@ -18,7 +18,7 @@ from cli.spark.backfill.run import Told, folded
 from cli.spark.backfill.setting import Setting, digest
 from cli.spark.backfill.work import OrderGroups
 from spark_analytics.backfill.place import Place
-from spark_analytics.backfill.resuming import Resumed, begun
+from spark_analytics.backfill.resuming import ENDED, Coming, ParquetTables, Resumed, begun
 from tests.cli.invoking import inorder
 from tests.spark_analytics.backfill.recorded import (
     TRACES,
@@ -69,8 +69,11 @@ def cut_by_day(name: str, most: int | None, tasks: int, folder: Path) -> None:
             order = order._replace(begin=resumed.begin, states=resumed.states())
         told = tasks_killed(order, [day], tasks)
         now = {"run": run, "topology": digest(setting), "begin": told.end, "states": told.states}
+        if run == len(cut):
+            now = {"run": run, ENDED: True}
         if resumed is not None:
-            resumed.add(place, told.files, now if run < len(cut) else None, {})
+            coming = Coming(run, place.staged, told.files, now, {})
+            resumed.add(place, coming, ParquetTables(str(out)))
         else:
             place.complete(told.files)
             if run < len(cut):

@@ -54,6 +54,41 @@ def tabled(out: Path) -> Told:
     return dict(told)
 
 
+def laked(lake: Any) -> Told:
+    """What those tables of Iceberg or Delta say that hold every line."""
+    found: Told = {}
+    for kind, table in TABLE_OF.items():
+        if kind == "overflow":
+            rows = lake.read("overflows_matches").union(lake.read("overflows_joins"))
+        elif kind == "match_set":
+            rows = lake.read("matches_told").where("kind = 'match_set'")
+        elif kind in ("window", "match", "join"):
+            rows = lake.read(f"{table}_told").where(f"kind = '{kind}'")
+        else:
+            rows = lake.read(table).select("stream", "position", "line")
+            if kind == "event" and lake.exists("bad"):
+                rows = rows.union(lake.read("bad").select("stream", "position", "line"))
+        placed = sorted(
+            (row.stream or "", row.position, row.stream, row.line)
+            for row in rows.select("stream", "position", "line").collect()
+        )
+        for _, position, stream, line in placed:
+            told = found.setdefault((stream, kind), [])
+            assert position == len(told), (table, stream, position)
+            told.append(line)
+    return found
+
+
+def standing(said: Told) -> set[str]:
+    """The last word about each result."""
+    newest: dict[str, tuple[int, str]] = {}
+    for (_, kind), lines in said.items():
+        for text in lines if kind in ("window", "match", "match_set", "join") else ():
+            line = json.loads(text)
+            newest[line["id"]] = max(newest.get(line["id"], (-1, "")), (line["revision"], text))
+    return {text for _, text in newest.values()}
+
+
 def backfilled(topology: str, inputs: Sequence[Path], out: Path, piece_bytes: int) -> Summary:
     """The very tasks of a backfill, one after the other in this process, without Spark."""
     setting = Setting(topology)

@@ -1,0 +1,233 @@
+"""Law: a recording cut by day into runs, each of which may be killed while its rows come in, leaves
+in Iceberg and Delta what a replay of the whole says. Examples: what is refused before anything is
+written, and that tables and columns are called as the job `events` calls them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from cli.spark.backfill.run import OWNER, Told
+from cli.spark.backfill.setting import Setting, digest
+from cli.spark.backfill.work import OrderGroups
+from spark_analytics import silver
+from spark_analytics.backfill import resuming
+from spark_analytics.backfill.in_lake import RESULTS, LakeTables
+from spark_analytics.backfill.place import Place
+from spark_analytics.backfill.resuming import Coming, Known, Resumed
+from spark_analytics.payload import schema_of
+from spark_analytics.tables.catalog import Format, TablesRefused
+from spark_analytics.tables.lake import IcebergLake, Lake, Mark, open_lake
+from spark_analytics.work import Wanted
+from tests.spark_analytics.backfill import streams
+from tests.spark_analytics.backfill.told import laked, replayed, standing, tasks_run
+from tests.spark_analytics.marks import SPARK
+from tests.spark_analytics.records import frame
+from topology.config import parse
+
+pytestmark = [*SPARK, pytest.mark.timeout(300)]
+
+TOPOLOGY = """\
+streams: {a: {reorder: {rule: fixed, max_wait: 400ms}}, b: {}, c: {}, d: {reorder: {late: drop}}}
+queries:
+  fixed: {stream: a, window: tumbling 1s, key: payload.k, aggregate: {n: count()}}
+  near: {join: interval 50ms, sides: {x: {stream: a}, y: {stream: b}}, outer: full}
+  pairs: {stream: d, pattern: "PATTERN SEQ(A x, B y) WITHIN 300 ms"}
+  sets: {stream: a, pattern: "PATTERN SEQ(A x, C y) WITHIN 200 ms\
+ USING skip_till_any MATCHES ALL AS SETS"}
+"""
+SCHEMA = "v BIGINT, k STRING"
+
+
+class Killed(BaseException):
+    """As a kill, nothing behind it is done."""
+
+
+def dying(lake: Lake, dies_at: int) -> Lake:
+    """The same, dying behind the commit of that number (0: never), before anybody knows of it."""
+    commits = 0
+
+    def then(write: Callable[..., None]) -> Callable[..., None]:
+        def writing(*args: Any) -> None:
+            nonlocal commits
+            write(*args)
+            commits += 1
+            if commits == dies_at:
+                raise Killed
+
+        return writing
+
+    lake.append, lake.merge = then(lake.append), then(lake.merge)  # type: ignore[method-assign]
+    return lake
+
+
+class Runs:
+    """A backfill run by run, ordered in this process."""
+
+    def __init__(self, spark: SparkSession, kind: Format, folder: Path) -> None:
+        self.spark, self.kind, self.out = spark, kind, folder / "out"
+        self.setting = Setting(TOPOLOGY)
+
+    def lake(self) -> Lake:
+        return open_lake(self.spark, self.kind, str(self.out), OWNER)
+
+    def tables(self, lake: Lake | None = None) -> LakeTables:
+        return LakeTables(lake or self.lake(), parse(TOPOLOGY), schema_of(SCHEMA))
+
+    def run(self, part: Path, *, last: bool = False, dies_at: int = 0) -> None:
+        resumed = Resumed(str(self.out), first=not self.out.exists())
+        place = Place(str(self.out), adds=True)
+        order = OrderGroups(self.setting, place.staged, to_end=last)
+        if resumed.known["run"]:
+            order = order._replace(begin=resumed.begin, states=resumed.states())
+        told = tasks_run(self.setting, [part], order, 5_000)
+        attempt = Path(place.staged) / "events" / "attempt-that-failed.parquet"
+        attempt.write_bytes(b"half")
+        coming = Coming(
+            resumed.known["run"] + 1, place.staged, told.files, self._now(resumed, told, last), {}
+        )
+        resumed.add(place, coming, self.tables(dying(self.lake(), dies_at)))
+
+    def _now(self, resumed: Resumed, told: Told, last: bool) -> Known:
+        now: Known = {"run": resumed.known["run"] + 1, "topology": digest(self.setting)}
+        if last:
+            return now | {"ended": True}
+        return now | {"begin": told.end, "states": told.states, "files": {}, "offsets": {}}
+
+    def finished(self) -> bool:
+        """By the next process."""
+        return Resumed(str(self.out)).finish(self.tables())
+
+
+def days(folder: Path, parts: int, lines: int) -> tuple[Path, list[Path]]:
+    """The whole recording, and the same cut."""
+    whole = streams.recording(Random(0), folder / "whole.jsonl", lines)
+    texts = whole.read_text().splitlines(keepends=True)
+    cuts = [len(texts) * n // parts for n in range(parts + 1)]
+    found = []
+    for number in range(parts):
+        found.append(folder / f"day-{number}.jsonl")
+        found[-1].write_text("".join(texts[cuts[number] : cuts[number + 1]]))
+    return whole, found
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts", "kills"), [("iceberg", 5, (1, 7, 12)), ("delta", 2, (5,))]
+)
+@pytest.mark.long
+def test_cut_by_day_and_killed_it_says_what_the_whole_says(
+    spark: SparkSession,
+    tmp_path: Path,
+    kind: Format,
+    parts: int,
+    kills: Sequence[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`kills`: behind which commit, one for each day from the first; the last day ends between the
+    tables and the state."""
+    whole, found = days(tmp_path, parts, 120)
+    (tmp_path / "t.yaml").write_text(TOPOLOGY)
+    runs = Runs(spark, kind, tmp_path)
+    for number, day in enumerate(found[:-1]):
+        if number >= len(kills):
+            runs.run(day)
+            continue
+        with pytest.raises(Killed):
+            runs.run(day, dies_at=kills[number])
+        day.unlink()  # what was decided needs it no more
+        assert not runs.finished()
+    with monkeypatch.context() as patched:
+        patched.setattr(resuming, "keep_states", kill)
+        with pytest.raises(Killed):
+            runs.run(found[-1], last=True)
+    assert runs.finished()
+    wanted, _ = replayed(tmp_path / "t.yaml", whole)
+    lake = runs.lake()
+    assert laked(lake) == wanted
+    stands = [row for table in RESULTS for row in lake.read(table).collect()]
+    assert sorted(row.line for row in stands) == sorted(standing(wanted))
+    assert {row.standing for row in stands} == {True, False}
+    assert all(row.standing == (row.op != "retract") for row in stands)
+    at_ns = json.loads(wanted["a", "window"][len(wanted["a", "window"]) // 2])["at"]
+    by_then = {
+        at: [line for line in lines if json.loads(line)["at"] <= at_ns]
+        for at, lines in wanted.items()
+        if at[1] == "window"
+    }
+    stood = silver.as_of(lake.read("windows_told"), at_ns).collect()
+    kept = {line for line in standing(by_then) if json.loads(line)["op"] != "retract"}
+    assert {row.line for row in stood} == kept
+    first = lake.read("events").orderBy("stream", "position").collect()[0]
+    assert json.loads(first.line)["payload"] == first.payload.asDict()
+    assert not list(tmp_path.glob(".out-*"))
+    assert sorted(each.name for each in (runs.out / "_state").iterdir()) == ["current.json"]
+
+
+def kill(*_: Any) -> None:
+    raise Killed
+
+
+def test_tables_of_others_are_refused_before_anything_is_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = IcebergLake(spark, str(tmp_path / "out"), "rates")
+    tables = LakeTables(open_lake(spark, "iceberg", str(tmp_path / "out"), OWNER), parse(TOPOLOGY))
+    tables.require(made=False)
+    with pytest.raises(TablesRefused, match="is not there any more"):
+        tables.require(made=True)
+    gaps = next(each for each in tables.rows({}) if each.table == "gaps")
+    lake.append("gaps", gaps.rows, gaps.shape, Mark("q", 0))
+    for made, says in (
+        (None, "gaps is that of rates, and this is inorder spark backfill"),
+        (False, "out/gaps is there already"),
+    ):
+        with pytest.raises(TablesRefused, match=says):
+            tables.require(made=made)
+    assert lake.tables() == ["gaps"]
+    tables.drop()
+    assert lake.tables() == []
+
+
+class Nothing:
+    streaming = False
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.asked: set[str] = set()
+        self._spark = spark
+
+    def records(self, topic: str) -> DataFrame:
+        return frame(self._spark, [])
+
+
+OF_TOPICS = {"frontiers", "bad_late", "bad_gaps", "bad_windows", "bad_matches", "bad_joins"}
+PLACE = {"topic", "partition", "offset", "timestamp"}
+
+
+def test_tables_are_called_as_the_job_events_calls_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = open_lake(spark, "iceberg", str(tmp_path / "out"), OWNER)
+    topology, schema = parse(TOPOLOGY), schema_of(SCHEMA)
+    found = {each.table: each.rows for each in LakeTables(lake, topology, schema).rows({})}
+    job = {
+        part.name.replace("-", "_"): part.pick(table.rows)
+        for table in silver.events_tables(Nothing(spark), topology, Wanted(schema=schema))
+        for part in table.written()
+    }
+    assert set(job) - set(found) == OF_TOPICS
+    assert set(found) - set(job) == {"duplicates"}
+    for name in set(found) & set(job):
+        mine, theirs = found[name].schema, job[name].schema
+        shared = {*mine.fieldNames()} & {*theirs.fieldNames()}
+        assert {each: mine[each].dataType for each in shared} == {
+            each: theirs[each].dataType for each in shared
+        }, name
+        if name.split("_")[0] in RESULTS:
+            assert {*mine.fieldNames()} - shared == {"position"}, name
+            assert {*theirs.fieldNames()} - shared <= PLACE, name
