@@ -2,6 +2,7 @@
 
 | module     | what it holds                                                              |
 |------------|----------------------------------------------------------------------------|
+| `group`    | a group of streams from batch to batch: what follows from what has come    |
 | `lanes`    | partitions as they are read: how far time may go, and each line's number   |
 | `state`    | where a group stands, as bytes: a snapshot, and what has changed since     |
 | `told`     | the tables of a batch, with the columns of a backfill's                    |

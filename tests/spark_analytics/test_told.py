@@ -26,7 +26,7 @@ WAIT = (
     "1,000,001 lines wait for raw/1, which is read more slowly than the other partitions; raise"
     " --max-waiting, and memory with it"
 )
-TOO_MANY = f"{TRACE}cli.spark.live.group.TooManyWait: {WAIT}\n"
+TOO_MANY = f"{TRACE}spark_analytics.live.group.TooManyWait: {WAIT}\n"
 UNREADABLE = "the state is of format 0, this version writes 1; run the backfill anew"
 STATE = "spark_analytics.backfill.state.StateUnreadable"
 IN_WORKER = (

@@ -172,7 +172,7 @@ def published(
     place: Place,
     tables: ParquetTables | LakeTables,
     resumed: Resumed | None,
-    told: Told,
+    told: RunTold,
     now: Known,
 ) -> None:
     """What was told is in the tables; if a first run fails amid them, none of them is left."""
@@ -280,7 +280,7 @@ def _changed(now: Sequence[int], known: Mark) -> str | None:
     return None
 
 
-class Told(NamedTuple):
+class RunTold(NamedTuple):
     """What the tasks that order have told: `states` by group, `end` a Beginning."""
 
     files: list[File]
@@ -289,7 +289,7 @@ class Told(NamedTuple):
     end: tuple[Any, ...]
 
 
-def _ordered(parcels: DataFrame, order: OrderGroups, tasks: int) -> Told:
+def _ordered(parcels: DataFrame, order: OrderGroups, tasks: int) -> RunTold:
     told = (
         parcels.repartition(tasks, "slot")
         .selectExpr("*", "number > 0 AS later")
@@ -297,10 +297,10 @@ def _ordered(parcels: DataFrame, order: OrderGroups, tasks: int) -> Told:
         .drop("later")
         .mapInArrow(order.__call__, TOLD)
     )
-    return folded(told.collect())
+    return gathered(told.collect())
 
 
-def folded(rows: Iterable[Any]) -> Told:
+def gathered(rows: Iterable[Any]) -> RunTold:
     """Put together. InputError if an input was none."""
     files: list[File] = []
     summary = Summary()
@@ -317,7 +317,7 @@ def folded(rows: Iterable[Any]) -> Told:
                 end = marshal.loads(bytes(row.told))
             case _:
                 raise InputError(row.name)
-    return Told(files, summary, states, end)
+    return RunTold(files, summary, states, end)
 
 
 @contextmanager

@@ -24,8 +24,8 @@ import pandas as pd
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from cli.spark.backfill.setting import Setting, topology_of
-from cli.spark.live.group import LiveGroup, Parcel, Told
 from cli.spark.live.reading import NAMES
+from spark_analytics.live.group import LaneParcel, LiveGroup, ToldLine
 from spark_analytics.live.lanes import LaneName
 from spark_analytics.live.state import folded, is_due
 from spark_analytics.live.told import nested_of
@@ -91,7 +91,7 @@ class OrderLive(StatefulProcessor):
     def close(self) -> None:
         """Groups are kept for the next batch."""
 
-    def _told(self, group: int, taken: Sequence[Parcel], batch_ms: int) -> Iterator[Any]:
+    def _told(self, group: int, taken: Sequence[LaneParcel], batch_ms: int) -> Iterator[Any]:
         head = self._read_head()
         live = self._group(group, head)
         quiet_ns = (batch_ms - self._tick_lag_ms) * NS_PER_MS
@@ -154,13 +154,13 @@ class OrderLive(StatefulProcessor):
         return timer_ms
 
 
-def _parcels(frame: Any) -> Iterator[Parcel]:
+def _parcels(frame: Any) -> Iterator[LaneParcel]:
     columns = [frame[name].tolist() for name in NAMES]
     for rank, topic, partition, first, number, content in zip(*columns, strict=True):
-        yield Parcel(LaneName(rank, topic, partition), first, number, bytes(content))
+        yield LaneParcel(LaneName(rank, topic, partition), first, number, bytes(content))
 
 
-def _frames(told: Sequence[Told]) -> Iterator[Any]:
+def _frames(told: Sequence[ToldLine]) -> Iterator[Any]:
     for at in range(0, len(told), ROWS_AT_ONCE):
         part = told[at : at + ROWS_AT_ONCE]
         yield pd.DataFrame(

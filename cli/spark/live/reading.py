@@ -23,9 +23,9 @@ from agents.stage.arrival import ArrivalClock
 from cli.spark.backfill.archived import RecordLines
 from cli.spark.backfill.setting import Setting, topology_of
 from cli.spark.backfill.work import PARCELS_AT_ONCE
-from cli.spark.live.group import Parcel
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.parcels import Packer
+from spark_analytics.live.group import LaneParcel
 from spark_analytics.live.lanes import BEFORE_EVERYTHING_NS, CLOCK, RAW, LaneName
 from topology.config import Topology
 from topology.wire.line_reader import Row, reading_of
@@ -46,7 +46,7 @@ class ReadRecords(NamedTuple):
     def __call__(self, taken: Iterable[Any]) -> Iterator[Any]:
         topology = topology_of(self.setting)
         rows = chain.from_iterable(batch.to_pylist() for batch in taken)
-        held: list[tuple[int, Parcel]] = []
+        held: list[tuple[int, LaneParcel]] = []
         for _, records in groupby(_in_stretches(rows), key=itemgetter(0)):
             for each in parcels_of(topology, (record for _, record in records)):
                 held.append(each)
@@ -70,7 +70,7 @@ def _in_stretches(rows: Iterable[Record]) -> Iterator[tuple[int, Record]]:
         yield number, row
 
 
-def parcels_of(topology: Topology, records: Iterator[Record]) -> Iterator[tuple[int, Parcel]]:
+def parcels_of(topology: Topology, records: Iterator[Record]) -> Iterator[tuple[int, LaneParcel]]:
     """Those of one stretch, with their groups; its records in the order of their offsets."""
     first = next(records)
     rank = CLOCK if first["topic"] == topology.topics.clock else RAW
@@ -80,10 +80,10 @@ def parcels_of(topology: Topology, records: Iterator[Record]) -> Iterator[tuple[
     lines = _Lines(topology, chain([first], records), counts_runs=rank == RAW)
     for part in (packer.pack(lines), packer.left()):
         for group, _, number, content in part:
-            yield group, Parcel(name, first["offset"], number, content)
+            yield group, LaneParcel(name, first["offset"], number, content)
     stretch = marshal.dumps((lines.count, lines.clock.now_ns, lines.runs))
     for group in range(len(groups)):
-        yield group, Parcel(name, first["offset"], 0, stretch)
+        yield group, LaneParcel(name, first["offset"], 0, stretch)
 
 
 class _Lines:
@@ -114,7 +114,7 @@ class _Lines:
             yield Row(self.count, orjson.loads(orjson.dumps(line)))
 
 
-def _arrow(parcels: Sequence[tuple[int, Parcel]]) -> Any:
+def _arrow(parcels: Sequence[tuple[int, LaneParcel]]) -> Any:
     rows = [
         {"group": group, **dict(zip(NAMES, (*each.name, *each[1:]), strict=True))}
         for group, each in parcels

@@ -121,7 +121,7 @@ def test_a_first_run_that_fails_amid_its_tables_leaves_none(tmp_path: Path) -> N
     out = tmp_path / "out"
     place = Place(str(out))
     wanted = run.Wanted([], str(out), "iceberg")
-    told = run.Told([], Summary(), {}, ())
+    told = run.RunTold([], Summary(), {}, ())
     with pytest.raises(RuntimeError, match="the disk is full"):
         run.published(wanted, place, Full(out), None, told, {"run": 1, "ended": True})
     place.give_up()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from cli.spark.backfill.run import OWNER, Told
+from cli.spark.backfill.run import OWNER, RunTold
 from cli.spark.backfill.setting import Setting, digest
 from cli.spark.backfill.work import OrderGroups
 from spark_analytics import silver
@@ -94,7 +94,7 @@ class Runs:
         )
         resumed.add(place, coming, self.tables(dying(self.lake(), dies_at)))
 
-    def _now(self, resumed: Resumed, told: Told, last: bool) -> Known:
+    def _now(self, resumed: Resumed, told: RunTold, last: bool) -> Known:
         now: Known = {"run": resumed.known["run"] + 1, "topology": digest(self.setting)}
         if last:
             return now | {"ended": True}

@@ -17,7 +17,7 @@ from pyarrow.fs import LocalFileSystem
 from pyspark.sql import SparkSession
 
 from cli.recording.file import InputError
-from cli.spark.backfill.run import Told, mark_of, new_files
+from cli.spark.backfill.run import RunTold, mark_of, new_files
 from cli.spark.backfill.setting import Setting, digest
 from cli.spark.backfill.work import OrderGroups
 from spark_analytics.backfill import resuming
@@ -41,7 +41,7 @@ PIECE_BYTES = 3_000
 WRITTEN_NS = 1_700_000_000_000_000_007
 
 
-def known(told: Told, run: int, about: str) -> Known:
+def known(told: RunTold, run: int, about: str) -> Known:
     state: Known = {"run": run, "topology": about, "begin": told.end, "states": told.states}
     return {**state, "files": {}, "offsets": {}}
 

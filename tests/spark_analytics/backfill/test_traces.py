@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from cli.program import PROGRAM
 from cli.spark.backfill import pieces
-from cli.spark.backfill.run import Told, folded
+from cli.spark.backfill.run import RunTold, gathered
 from cli.spark.backfill.setting import Setting, digest
 from cli.spark.backfill.work import OrderGroups
 from spark_analytics.backfill.place import Place
@@ -44,14 +44,14 @@ def dies_after(batches: Batches, taken: int) -> Iterator[object]:
     raise Killed
 
 
-def tasks_killed(order: OrderGroups, parts: list[Path], tasks: int) -> Told:
+def tasks_killed(order: OrderGroups, parts: list[Path], tasks: int) -> RunTold:
     """What tasks tell that died once, when half was done, and were tried again."""
     rows: list[object] = []
     for batches in parcels_of(order.setting, parts, PIECE_BYTES, tasks):
         with pytest.raises(Killed):
             list(order(dies_after(batches, len(batches) // 2)))
         rows += rows_of(order(iter(batches)))
-    return folded(rows)
+    return gathered(rows)
 
 
 def cut_by_day(name: str, most: int | None, tasks: int, folder: Path) -> None:

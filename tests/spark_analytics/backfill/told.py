@@ -12,8 +12,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from cli.spark.backfill.pieces import NOTHING, pieces_of
-from cli.spark.backfill.run import Told as RunTold
-from cli.spark.backfill.run import folded
+from cli.spark.backfill.run import RunTold, gathered
 from cli.spark.backfill.setting import Setting, digest, topology_of
 from cli.spark.backfill.work import OrderGroups, ReadPieces
 from cli.summary import Summary
@@ -107,7 +106,7 @@ def tasks_run(
 ) -> RunTold:
     """What the tasks say that read and that order."""
     (batches,) = parcels_of(setting, inputs, piece_bytes)
-    return folded(rows_of(order(iter(batches))))
+    return gathered(rows_of(order(iter(batches))))
 
 
 def left_off(

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from cli.spark.live.group import LiveGroup, Told, TooManyWait
 from cli.spark.live.reading import parcels_of
+from spark_analytics.live.group import LiveGroup, ToldLine, TooManyWait
 from spark_analytics.live.lanes import (
     BEFORE_EVERYTHING_NS,
     CLOCK,
@@ -92,7 +92,7 @@ def test_nothing_is_known_of_a_partition_that_was_never_read() -> None:
 TOPOLOGY = f"streams: {{a: {{input: {logs.RAW}, clock: {{unsynced: trust}}}}}}\n"
 
 
-def taken(live: LiveGroup, ms: int, quiet_ms: int, partition: int = 0) -> list[Told]:
+def taken(live: LiveGroup, ms: int, quiet_ms: int, partition: int = 0) -> list[ToldLine]:
     """One event that arrives at `ms`."""
     line = {"source": "s", "seq": ms, "ts": ms * MS, "stream": "a", "type": "A", "payload": {}}
     record = logs.values_of(logs.record(line, ms, ms, partition, logs.RAW))

@@ -11,10 +11,10 @@ from random import Random
 
 import pytest
 
-from cli.spark.live.group import LiveGroup, Parcel
 from cli.spark.live.reading import parcels_of
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.live import state
+from spark_analytics.live.group import LaneParcel, LiveGroup
 from spark_analytics.live.lanes import CLOCK, RAW, LaneName
 from tests.spark_analytics.live import logs
 from tests.spark_analytics.live.logs import Log, Told
@@ -63,7 +63,7 @@ class Job:
         self.told: Told = defaultdict(list)
 
     def batch(self, now_ms: int) -> None:
-        taken: dict[int, list[Parcel]] = defaultdict(list)
+        taken: dict[int, list[LaneParcel]] = defaultdict(list)
         for lane, records in self._log.items():
             for stretch in self._stretches(lane, records, now_ms):
                 for group, parcel in parcels_of(self._topology, map(logs.values_of, stretch)):

@@ -38,7 +38,7 @@ class TooManyWait(Exception):
     """Some partition is too far behind the others; the message says what to do."""
 
 
-class Parcel(NamedTuple):
+class LaneParcel(NamedTuple):
     """As tasks that read give it. `number` 0: the content is a stretch; else lines of it."""
 
     name: LaneName
@@ -47,7 +47,7 @@ class Parcel(NamedTuple):
     content: bytes
 
 
-class Told(NamedTuple):
+class ToldLine(NamedTuple):
     """A line, and its place among those of its stream and table."""
 
     table: str
@@ -85,11 +85,11 @@ class LiveGroup:
         for name in names:
             self._common.lanes.lanes.setdefault(name, Lane())
 
-    def take(self, taken: Sequence[Parcel], quiet_ns: int) -> list[Told]:
+    def take(self, taken: Sequence[LaneParcel], quiet_ns: int) -> list[ToldLine]:
         """What follows from a batch. Lanes that it has not read were at their ends at `quiet_ns`.
         TooManyWait if lines beyond the bound wait."""
         lanes, waiting = self._common.lanes, self._common.waiting
-        told: list[Told] = []
+        told: list[ToldLine] = []
         for parcel in sorted(taken, key=attrgetter("name", "first", "number")):
             name = parcel.name
             if not parcel.number:
@@ -110,7 +110,7 @@ class LiveGroup:
             raise TooManyWait(self._too_many())
         return told
 
-    def rest(self, quiet_ns: int) -> list[Told]:
+    def rest(self, quiet_ns: int) -> list[ToldLine]:
         """What follows from nothing having come up to then."""
         return self._advance(self._common.lanes.time_ns(quiet_ns))
 
@@ -134,7 +134,7 @@ class LiveGroup:
         self._heard = []
         return told
 
-    def _advance(self, time_ns: int) -> list[Told]:
+    def _advance(self, time_ns: int) -> list[ToldLine]:
         lanes, waiting = self._common.lanes, self._common.waiting
         if time_ns <= lanes.told_ns:
             return []
@@ -157,14 +157,14 @@ class LiveGroup:
                 yield step
         yield self._replay.on_others(time_ns)
 
-    def _told(self, table: str, line: JsonObject) -> Told:
+    def _told(self, table: str, line: JsonObject) -> ToldLine:
         positions = self._common.positions
         at = (line["stream"], table)
         position = positions.get(at, 0)
         positions[at] = position + 1
-        return Told(table, position, line)
+        return ToldLine(table, position, line)
 
-    def _overtaken(self, packed: tuple[Any, ...], begin_ns: int) -> Told:
+    def _overtaken(self, packed: tuple[Any, ...], begin_ns: int) -> ToldLine:
         return self._told(OVERTAKEN, overtaken_line(packed, begin_ns))
 
     def _too_many(self) -> str:
