@@ -198,7 +198,7 @@ def compact(archive: str, master: str | None, conf: tuple[str, ...], as_json: bo
 @click.option(
     "--schema",
     metavar="DDL",
-    help="Of tables of Iceberg and Delta: types of JSON payloads, 'player INT, v DOUBLE'.",
+    help="For tables of Iceberg and Delta: types of JSON payloads, 'player INT, v DOUBLE'.",
 )
 @master_option
 @conf_option

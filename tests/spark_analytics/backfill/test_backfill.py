@@ -104,7 +104,7 @@ def full(*_: Any) -> None:
 
 
 class Full(LakeTables):
-    """Of which half is written when it fails."""
+    """Half is written when it fails."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
