@@ -266,7 +266,13 @@ class IcebergLake(Lake):
         return self.spark.sql(f"CALL {self.catalog}.system.{call}")
 
     def exists(self, table: str) -> bool:
-        return self.spark.catalog.tableExists(self.name(table))
+        try:
+            return self.spark.catalog.tableExists(self.name(table))
+        except (PySparkException, Py4JError) as error:
+            raise TablesRefused(
+                f"{self.place}/{table} is known to the catalog, and cannot be read"
+                f" ({first_line(error)}); drop it there, or name another --out"
+            ) from None
 
     def tables(self) -> list[str]:
         rows = self.spark.sql(f"SHOW TABLES IN {self.catalog}.{quoted(self._namespace)}").collect()

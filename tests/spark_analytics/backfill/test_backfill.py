@@ -149,8 +149,8 @@ def test_tables_of_a_catalog_in_a_database(
     assert sorted(row.line for row in lake.read("events").collect()) == events
     rmtree(tmp_path / "out")
     again = inorder("spark", "backfill", *asked, *where, env=own)
-    assert again.code == 2
-    assert "events is there already, in the catalog if not in the folder" in again.err
+    assert again.code == 2, again.err
+    assert "out/events is known to the catalog, and cannot be read" in again.err
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def days(folder: Path, parts: int, lines: int) -> tuple[Path, list[Path]]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "parts", "kills"), [("iceberg", 5, (1, 7, 12)), ("delta", 2, (5,))]
+    ("kind", "parts", "kills"), [("iceberg", 4, (1, 5, 3)), ("delta", 2, (5,))]
 )
 @pytest.mark.long
 def test_cut_by_day_and_killed_it_says_what_the_whole_says(
