@@ -126,6 +126,7 @@ def _tell_when_ready(topology: Topology, servers: str, address: str, kind: str) 
         f"ready: {kind} broker at {servers}, worker at http://{address}/ready",
         f"  publish  inorder produce --brokers {servers} --topic {stream.input} EVENTS.jsonl",
         f"  read     inorder read --brokers {servers} --topic {stream.output} --follow",
+        f"  look     http://{address}/ in a browser",
         f"  ask why  inorder explain {address}",
         "  stop     Ctrl-C; nothing is kept",
     )

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from tests.command import Command
 from tests.services import require
 
 READY_TIMEOUT_S = 90.0
+LOOK = re.compile(r"look     (http://\S+/) in a browser")
 PLACE = re.compile(r"ready: (\w+) broker at (\S+), worker at")
 
 ROWS = [
@@ -70,6 +72,10 @@ def interrupted(command: Command) -> None:
 def test_without_java(tmp_path: Path) -> None:
     with dev(tmp_path) as (command, brokers):
         assert publish_and_read(tmp_path, brokers) == [0, 1, 2]
+        look = LOOK.search(command.log)
+        assert look is not None
+        with urllib.request.urlopen(f"{look[1]}view") as answer:
+            assert json.load(answer)["sources"]["known"] == 1
         interrupted(command)
 
 
