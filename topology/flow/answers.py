@@ -26,6 +26,8 @@ Bounds: `MAX_HELD` results of a query; what comes beyond is told as it comes. A 
 taken back before it was told is forgotten, from the oldest, when there are as many of these; should
 it come again, its revisions begin with another number than 0.
 
+Cost: a microsecond for a result; nothing in a stage without such queries.
+
 Proved by: tests/topology/flow/test_answers.py
 """
 
