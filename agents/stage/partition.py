@@ -221,8 +221,7 @@ class Partition:
 
     async def _begin_with(self, histories: Histories) -> None:
         """The state of a history, and what follows from its last instant, in one transaction."""
-        brokers = self._surroundings.brokers
-        origin = await begun(histories, self._arrangement, self.source, brokers)
+        origin = await begun(histories, self._arrangement, self.source, self._surroundings.brokers)
         now_ns = origin.progress.arrival[0]
         self._tally.change(origin.entries)
         await self._restore(origin.entries, origin.progress)

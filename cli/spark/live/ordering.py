@@ -9,9 +9,11 @@ process keeps the groups that it had, and a group found there is gone on with if
 a new one for each batch, is the one that it wrote last: that state, and no other attempt's.
 
 A timer is due when the tick lag has passed since the instant that is waited for. It says what the
-next record would say, and no more.
+next record would say, and no more. Spark calls those that are due behind the rows of a batch: where
+a group had rows its timer has been set anew, and the old one says nothing. The batch may have been
+bounded then, so what it did not bring is no silence.
 
-Proved by: tests/spark_analytics/live/test_live.py
+Proved by: tests/spark_analytics/live/test_live.py, tests/spark_analytics/live/test_ordering.py
 """
 
 from __future__ import annotations
@@ -86,6 +88,10 @@ class OrderLive(StatefulProcessor):
         timerValues: Any,  # noqa: N803
         expiredTimerInfo: Any,  # noqa: N803
     ) -> Iterator[Any]:
+        if self._read_head().timer_ms != expiredTimerInfo.getExpiryTimeInMs():
+            return iter(
+                ()
+            )  # set anew: the batch has brought something, and may not have brought all
         return self._told(key[0], (), timerValues.getCurrentProcessingTimeInMs())
 
     def close(self) -> None:
