@@ -22,14 +22,13 @@ from agents.exits import Exit
 from agents.kafka.stage_topics import inputs_of
 from agents.process import EXPECTED_FAILURES, ProcessSettings, run_stage
 from agents.watch.traces.tracing import TraceSettings
-from cli.from_backfill import Backfilled, from_backfill_option
-from cli.instance import instance_option, session_option
-from cli.kafka_options import brokers_wait_option, kafka_option, security
-from cli.logs import log_option, quiet_option, set_up, verbose_option
-from cli.otlp import otlp_options
+from cli.from_backfill import Backfilled
+from cli.kafka_options import security
+from cli.logs import set_up
 from cli.redis_place import redis_url
 from cli.signing import master_keys
-from cli.topology_file import Refused, brokers_option, load, redis_option, topology_option
+from cli.stage_options import StageOptions, stage_options
+from cli.topology_file import Refused, brokers_option, load, topology_option
 
 log = logging.getLogger("inorder.stage")
 
@@ -42,58 +41,32 @@ OWN_NAME: Final = Path("/proc/self/comm")
 @click.option("--name", required=True)
 @click.option("--state-dir", required=True, type=click.Path(path_type=Path))
 @click.option("--parent", type=int)
-@from_backfill_option
-@redis_option
-@kafka_option
-@brokers_wait_option
-@instance_option
-@session_option
-@otlp_options
-@log_option
-@quiet_option
-@verbose_option
-def command(
-    topology_path: str,
-    brokers: str,
-    name: str,
-    state_dir: Path,
-    parent: int | None,
-    backfill: str | None,
-    redis: str | None,
-    kafka_path: str | None,
-    brokers_wait_s: float,
-    instance: str | None,
-    session_s: float,
-    otlp: str | None,
-    otlp_one_in: int,
-    log_style: str,
-    quiet: bool,
-    verbose: bool,
-) -> None:
+@stage_options
+def command(options: StageOptions, name: str, parent: int | None) -> None:
     """Run one stage until SIGTERM."""
     with suppress(OSError):
         OWN_NAME.write_text(f"stage {name}")
-    set_up(name, quiet=quiet, verbose=verbose, style=log_style)
-    topology = load(topology_path, redis)
+    set_up(name, quiet=options.quiet, verbose=options.verbose, style=options.log_style)
+    topology = load(options.topology_path, options.redis)
     stage = next(stage for stage in topology.stages if stage.name == name)
-    access = security(kafka_path)
+    access = security(options.kafka_path)
     if topology.state == "redis":
         import_module("agents.state.stores.redis")  # whose extra is missed now or never
         topology = topology.model_copy(update={"redis": redis_url(topology.redis)})
     masters = master_keys(topology, inputs_of(topology, stage))
-    histories = None if backfill is None else Backfilled(backfill, topology, topology_path)
+    backfill, otlp = options.backfill, options.otlp
     settings = ProcessSettings(
-        *(brokers, state_dir, access, brokers_wait_s, parent, _announce, instance, session_s),
-        masters,
-        None if otlp is None else TraceSettings(otlp, otlp_one_in),
-        histories,
+        *(options.brokers, options.state_dir, access, options.brokers_wait_s, parent, _announce),
+        *(options.instance, options.session_s, masters),
+        None if otlp is None else TraceSettings(otlp, options.otlp_one_in),
+        None if backfill is None else Backfilled(backfill, topology, options.topology_path),
     )
     try:
         asyncio.run(_run(run_stage(topology, stage, settings)))
     except EXPECTED_FAILURES as refused:
         raise Refused(str(refused)) from refused
     except Exception as failed:
-        log.error("%s: %s", type(failed).__name__, failed, exc_info=verbose)
+        log.error("%s: %s", type(failed).__name__, failed, exc_info=options.verbose)
         sys.exit(Exit.FAILED)
 
 

@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -20,24 +20,23 @@ from agents.kafka.stage_topics import inputs_of, works
 from agents.supervisor import Supervisor
 from agents.watch.http import HttpUnavailable
 from agents.watch.peers import PeersRefused, peers_in
-from cli.from_backfill import OPTION, Backfilled, from_backfill_option
+from cli.from_backfill import Backfilled
 from cli.http_token import http_token
-from cli.instance import NONE, instance_option, session_option
-from cli.kafka_options import brokers_wait_option, kafka_option, security
+from cli.kafka_options import security
 from cli.local.embedded import EmbeddedBroker
-from cli.logs import TEXT, log_option, quiet_option, set_up, verbose_option
+from cli.logs import set_up
 from cli.main import main
-from cli.otlp import USUAL, checked, otlp_options
+from cli.otlp import checked
 from cli.program import PROGRAM
 from cli.redis_place import let_in, redis_url
 from cli.serving import http_option, listening
 from cli.signing import master_keys
+from cli.stage_options import StageOptions, stage_options
 from cli.topology_file import (
     EMBEDDED,
     Refused,
     brokers_or_embedded_option,
     load,
-    redis_option,
     topology_option,
 )
 from topology.config import Topology
@@ -74,68 +73,37 @@ NS_PER_S = 1_000_000_000
     help="The other workers of the topology, for one page over all: http://HOST:PORT each, or"
     " dns://NAME:PORT for all that the name resolves to. This worker may be among them.",
 )
-@from_backfill_option
-@redis_option
-@kafka_option
-@brokers_wait_option
-@instance_option
-@session_option
-@otlp_options
-@log_option
-@quiet_option
-@verbose_option
-def command(
-    topology_path: str,
-    brokers: str,
-    names: tuple[str, ...],
-    state_dir: Path,
-    http: str,
-    peers: str,
-    backfill: str | None,
-    redis: str | None,
-    kafka_path: str | None,
-    brokers_wait_s: float,
-    instance: str | None,
-    session_s: float,
-    otlp: str | None,
-    otlp_one_in: int,
-    log_style: str,
-    quiet: bool,
-    verbose: bool,
-) -> None:
+@stage_options
+def command(options: StageOptions, names: tuple[str, ...], http: str, peers: str) -> None:
     """Run the named stages (default: all) until SIGTERM; exit 0 after a graceful stop."""
-    set_up("worker", quiet=quiet, style=log_style)
-    topology = load(topology_path, redis)
+    set_up("worker", quiet=options.quiet, style=options.log_style)
+    topology = load(options.topology_path, options.redis)
     stages = chosen(topology, names)
     reads = {topic for s in topology.stages if s.name in stages for topic in inputs_of(topology, s)}
     master_keys(topology, reads)  # which the stages read for themselves
     if topology.state == "redis":
         let_in(redis_url(topology.redis))
-    if backfill is not None:
-        Backfilled(backfill, topology, topology_path)  # refused here, and not in each stage
+    if options.backfill is not None:  # refused here, and not in each stage
+        Backfilled(options.backfill, topology, options.topology_path)
     host, port = listening("--http", http)
     token = http_token()
     try:
         others = peers_in(peers)
     except PeersRefused as error:
         raise Refused(f"--peers: {error}") from error
-    if security(kafka_path) != PLAINTEXT and brokers == EMBEDDED:
+    if security(options.kafka_path) != PLAINTEXT and options.brokers == EMBEDDED:
         raise Refused("--brokers embedded speaks PLAINTEXT; leave --kafka and its variables out")
-    with _brokers(brokers) as servers:
-        command_line = StageCommand(
-            *(topology_path, servers, state_dir, kafka_path, brokers_wait_s, instance),
-            *(session_s, log_style, quiet, verbose, checked(otlp), otlp_one_in),
-            backfill=backfill,
-        )
-        commands = {stage: command_line.of(stage) for stage in stages}
-        if redis is not None:
-            os.environ["INORDER_REDIS"] = redis  # to the stages, and not on their command line
+    with _brokers(options.brokers) as servers:
+        told = replace(options, brokers=servers, otlp=checked(options.otlp))
+        commands = {stage: told.words_for(stage) for stage in stages}
+        if options.redis is not None:
+            os.environ["INORDER_REDIS"] = options.redis
         stuck_after_s = topology.stuck_after_ns / NS_PER_S
         try:
             with _begun(commands) as begun:
                 supervisor = Supervisor(
-                    *(commands, host, port, stuck_after_s, brokers_wait_s, token, others, instance),
-                    begun,
+                    *(commands, host, port, stuck_after_s, options.brokers_wait_s, token, others),
+                    *(options.instance, begun),
                 )
                 code = asyncio.run(supervisor.run())
         except HttpUnavailable as error:
@@ -156,41 +124,6 @@ def chosen(topology: Topology, names: tuple[str, ...]) -> list[str]:
     if names:
         return list(dict.fromkeys(names))
     return working
-
-
-@dataclass(frozen=True)
-class StageCommand:
-    """What every stage's process is told. No secret: those are in a file or the environment."""
-
-    topology_path: str
-    servers: str
-    state_dir: Path
-    kafka_path: str | None
-    brokers_wait_s: float
-    instance: str | None = None
-    session_s: float = 6.0
-    log_style: str = TEXT
-    quiet: bool = False
-    verbose: bool = False
-    otlp: str | None = None
-    otlp_one_in: int = USUAL
-    backfill: str | None = None
-
-    def of(self, stage: str) -> list[str]:
-        return [
-            *(*PROGRAM, "stage"),
-            *("--topology", self.topology_path, "--brokers", self.servers, "--name", stage),
-            *("--state-dir", str(self.state_dir), "--parent", str(os.getpid())),
-            *("--brokers-wait", f"{self.brokers_wait_s:.9f}s"),
-            *(["--kafka", self.kafka_path] if self.kafka_path is not None else []),
-            *("--instance", self.instance or NONE, "--session", f"{self.session_s:.9f}s"),
-            *(["--otlp", self.otlp] if self.otlp is not None else []),
-            *("--otlp-one-in", str(self.otlp_one_in)),
-            *("--log", self.log_style),
-            *(["--quiet"] if self.quiet else []),
-            *(["--verbose"] if self.verbose else []),
-            *([OPTION, self.backfill] if self.backfill is not None else []),
-        ]
 
 
 @contextlib.contextmanager

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from cli.worker import StageCommand
 from tests.cli.invoking import TOPOLOGY, inorder
 
 WORKER = ("worker", "--brokers", "127.0.0.1:1")
@@ -66,20 +65,6 @@ def test_a_wait_has_a_unit(topology: Path, text: str, told: str) -> None:
     assert answer.code == 2
     assert "--brokers-wait: " in answer.err
     assert told in answer.err.replace("'", "").replace("`", "")
-
-
-def test_a_stage_is_told_all_but_secrets(tmp_path: Path) -> None:
-    told = StageCommand("t.yaml", "b:9092", tmp_path, "kafka.properties", 1.5, verbose=False)
-    command = told.of("reorder")
-    assert command[command.index("--kafka") + 1] == "kafka.properties"
-    assert float(command[command.index("--brokers-wait") + 1].removesuffix("s")) == 1.5
-    without = StageCommand("t.yaml", "b:9092", tmp_path, None, 300.0, verbose=False).of("merge")
-    assert {"--kafka", "--otlp"}.isdisjoint(without)
-    url = "http://c:4318/v1/traces"
-    traced = StageCommand("t.yaml", "b:9092", tmp_path, None, 1.0, otlp=url, otlp_one_in=7)
-    command = traced.of("merge")
-    assert command[command.index("--otlp") + 1] == url
-    assert command[command.index("--otlp-one-in") + 1] == "7"
 
 
 def test_a_collector_that_is_none_is_refused(topology: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from cli.demo.stage import TOPOLOGY
 from cli.program import PROGRAM
-from cli.worker import StageCommand
+from cli.stage_options import StageOptions
 from inorder_engine import ROOMS
 from tests import ROOT
 
@@ -37,9 +37,15 @@ def _says(name: str) -> str:
 
 
 def commands(topology: Path) -> dict[str, list[str]]:
-    stage = StageCommand(str(topology), NOBODYS, Path("state"), NOWHERE, 0.0, verbose=False)
+    stage = StageOptions(
+        topology_path=str(topology),
+        brokers=NOBODYS,
+        state_dir=Path("state"),
+        kafka_path=NOWHERE,
+        brokers_wait_s=0.0,
+    )
     return {
-        "a stage, as a worker starts it": stage.of("reorder"),
+        "a stage, as a worker starts it": stage.words_for("reorder"),
         "a worker, as the demo starts it": [
             *(*PROGRAM, "worker", "--topology", str(topology), "--brokers", NOBODYS),
             *("--stage", "no such one"),
