@@ -85,6 +85,13 @@ SHAPES: Final = {
 FIELDS: Final = {name: [each.name for each in fields(shape)] for name, shape in SHAPES.items()}
 
 
+def query_of(key: str) -> str | None:
+    """Whose choice, or which one's held result, a key of the state holds; None for other keys."""
+    begin = CHOSEN if key.startswith(CHOSEN) else HELD
+    known_by = key[len(begin) :].partition(SEPARATOR)[0]
+    return known_by.partition("@")[2] if key.startswith(begin) else None
+
+
 class Waiting:
     """A result of which something was held. `revision`: of what was told last, -1 for nothing;
     `is_told`: that stands; `result`: what waits, None if nothing does."""

@@ -3,7 +3,8 @@
 A replay runs all operators as one stage (`topology.flow.replay`), a worker each stage for itself,
 and of that one partition after another. Each operator of the one is an operator of exactly one
 stage of the other, and takes the same events at the same instants. So its state belongs there
-whole, as do the events that it holds, under the place that it has in that stage. Only REORDER, and
+whole, as do the events that it holds, under the place that it has in that stage; and so does what
+is held of a query that chooses its answers. Only REORDER, and
 CLOCK behind it, may stand in several partitions, each with sources of its own: there what is known
 of a source goes to the one that the source lies in, and what is known of all goes to each.
 
@@ -20,6 +21,7 @@ from typing import Final
 
 from topology.config import Topology
 from topology.config.stages import JOIN, REORDER
+from topology.flow.answers import query_of
 from topology.flow.node import SEPARATOR, prefix_of
 from topology.flow.registry import CLOCK, places_of
 from topology.flow.replay import Saved
@@ -50,7 +52,7 @@ def share_of(
     state = {
         key: value
         for key, value in saved.state.items()
-        if _belongs(key, places.keys(), streams, lies)
+        if _belongs(key, topology, places.keys(), streams, lies)
     }
     held: list[Event] = []
     for event in saved.held:
@@ -63,7 +65,18 @@ def share_of(
     return Saved(saved.now_ns, state, held, saved.words)
 
 
-def _belongs(key: str, operators: Collection[str], streams: Collection[str], lies: Lies) -> bool:
+def _belongs(
+    key: str,
+    topology: Topology,
+    operators: Collection[str],
+    streams: Collection[str],
+    lies: Lies,
+) -> bool:
+    query = topology.queries.get(query_of(key) or "")
+    if query is not None:
+        only = topology.unnamed_stream
+        sides = [query] if query.sides is None else query.sides.values()
+        return query.kind in operators and any((each.stream or only) in streams for each in sides)
     prefix = prefix_of(key)
     if prefix.startswith(SEPARATOR):
         return JOIN in operators and prefix.strip(SEPARATOR) in streams
