@@ -11,8 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from benchmarks.workloads import crowd
-from cli.spark.live.run import ROCKSDB, STORE
-from spark_analytics.backfill.kinds import TABLE_OF
+from cli.spark.live.run import NAME, ROCKSDB, STORE
 from spark_analytics.outputs import read
 from tests.end_to_end.records import contract, send
 from tests.end_to_end.replaying import dump
@@ -84,18 +83,24 @@ def test_run_after_run_it_says_what_a_replay_says(
     assert "there is no checkpoint" in other.err
 
 
+def last_of(commits: Path) -> int:
+    """The newest batch; -1 before the first."""
+    names = [path.name for path in commits.glob("*")]
+    return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
 @pytest.mark.chaos
 @pytest.mark.timeout(1_200)  # three starts of Spark, each a minute where others are at work
 def test_killed_it_goes_on(kafka: SharedKafka, spark: SparkSession, tmp_path: Path) -> None:
     setting = settle(kafka.bootstrap, tmp_path, stages=FUSED)
     conf = {**SETTINGS, STORE: ROCKSDB}
-    table = tmp_path / "live" / TABLE_OF["event"]
+    commits = tmp_path / "checkpoints" / "live" / NAME / "commits"
     for number in (0, 1):
         burst(setting, number)
-        wanted = len(list(table.glob("batch=*"))) + 2
+        wanted = last_of(commits) + 3  # a burst is six batches; what is told may be told in one
 
-        def has_told(wanted: int = wanted) -> bool:
-            return len(list(table.glob("batch=*"))) >= wanted
+        def has_done(wanted: int = wanted) -> bool:
+            return last_of(commits) >= wanted
 
         killed(
             setting,
@@ -104,7 +109,7 @@ def test_killed_it_goes_on(kafka: SharedKafka, spark: SparkSession, tmp_path: Pa
             *TICK_LAG,
             "--max-per-batch",
             "50",
-            until=has_told,
+            until=has_done,
             conf=conf,
         )
     burst(setting, 2)
