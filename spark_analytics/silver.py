@@ -6,15 +6,15 @@
 | `late`           | the late topic            | `late`, `bad-late`                             |
 | `gaps`           | the gaps topic            | `gaps`, `bad-gaps`                             |
 | `dead`           | the dead topic            | `dead`                                         |
-| `windows` …      | a results topic           | `windows`, `windows-told`, `bad-windows`       |
+| `windows` …      | a results topic           | `windows`, `windows-standing`, `bad-windows`   |
 
 (`matches` and `joins` likewise, and `overflows-matches`, `overflows-joins`: a query had more to say
 of an event than its bound. `matches` holds single matches, sets of them and what detectors tell,
 apart by `kind`.) `events` holds every event of the ordered topic, those that are
 marked late among them (`late` is true then, and `reason` says why); `late` those that were put
-aside. `windows` has, of each id, the record of the highest revision, taken back or not
-(`standing`); `windows-told` all that was ever said, so that `as_of` can tell what stood at a time
-of the arrival clock. A table that several topics fill has a query for each.
+aside. `windows` has all that was ever said, so that `as_of` can tell what stood at a time of the
+arrival clock; `windows-standing`, of each id, the record of the highest revision, taken back or not
+(`standing`). A table that several topics fill has a query for each.
 
 `frontiers` has, of each stream, the newest watermark W and complete frontier C that the merge told
 of. It is written behind the events of its batch, so whoever reads it first and `events` then finds
@@ -108,8 +108,8 @@ def events_tables(topics: Topics, topology: Topology, wanted: Wanted) -> list[Ta
 
 
 def as_of(told: DataFrame, at_ns: int) -> DataFrame:
-    """What stood at that time of the arrival clock, by a table of all that was said:
-    `windows_told` and the like, or a backfill's `windows`."""
+    """What stood at that time of the arrival clock, by a table of all that was said: `windows` and
+    the like."""
     return results.standing(told.where(F.col("at_ns") <= at_ns).drop("standing"))
 
 
@@ -193,7 +193,7 @@ def _dead(records: DataFrame) -> DataFrame:
 
 
 def of_results(records: DataFrame, name: str) -> Table:
-    """A results topic as the table `name` of what stands, and of all that was told."""
+    """A results topic as the table `name` of all that was told, and as one of what stands."""
 
     def told(rows: DataFrame) -> DataFrame:
         found = _timed(results.decoded(rows, AS_TEXT).events)
@@ -211,8 +211,8 @@ def of_results(records: DataFrame, name: str) -> Table:
         return _timed(results.overflows(results.decoded(rows).control, OVERFLOW))
 
     parts = [
-        Part(f"{name}-told", PLACE, told),
-        Part(name, ("id",), newest, newer="revision"),
+        Part(name, PLACE, told),
+        Part(f"{name}-standing", ("id",), newest, newer="revision"),
         Part(f"bad-{name}", PLACE, bad),
     ]
     if name in BOUNDED:

@@ -1,14 +1,13 @@
 """The tables of a backfill in Iceberg or Delta, under the names that the job `events` has.
 
-| table                                        | rows                                            |
-|----------------------------------------------|-------------------------------------------------|
-| `events`, `gaps`, `late`, `duplicates`,      | each line of the kind once                      |
-| `dead`                                       |                                                 |
-| `windows`, `matches`, `joins`                | the newest revision of each id; `standing` is   |
-|                                              | false where it was taken back                   |
-| `windows_told`, `matches_told`, `joins_told` | each line of the kind once                      |
-| `overflows_matches`, `overflows_joins`       | a query had more to say than its bound          |
-| `bad`, with a schema                         | events whose payload is not of it               |
+| table                                   | rows                                                 |
+|-----------------------------------------|------------------------------------------------------|
+| `events`, `gaps`, `late`, `duplicates`, | each line of the kind once                           |
+| `dead`, `windows`, `matches`, `joins`   |                                                      |
+| `windows_standing` and so on            | of these three the newest revision of each id;       |
+|                                         | `standing` is false where it was taken back          |
+| `overflows_matches`, `overflows_joins`  | a query had more to say than its bound               |
+| `bad`, with a schema                    | events whose payload is not of it                    |
 
 `matches` has single matches, sets of them and what detectors say, apart by `kind`. With a schema
 the `payload` of `events` is a struct; an event whose payload is none of it lies in `bad`.
@@ -46,7 +45,7 @@ QUERY: Final = "backfill"
 """Whose batches the runs are, for tables that know them by number."""
 
 PLACED: Final = ("stream", POSITION)
-TOLD: Final = "_told"
+STANDING: Final = "_standing"
 BAD: Final = "bad"
 RESULTS: Final[Mapping[str, Mapping[str, str]]] = {
     "windows": {"windows": "window"},
@@ -136,8 +135,9 @@ class LakeTables:
         every_word = Shape(PLACED, ("query",), "start_time", order)
         for table, kinds in RESULTS.items():
             rows = _results({kind: read(name) for name, kind in kinds.items()})
-            yield Rows(f"{table}{TOLD}", [*kinds], rows, every_word)
-            yield Rows(table, [*kinds], rows, SHAPES[table], merged=True)
+            yield Rows(table, [*kinds], rows, every_word)
+            name = f"{table}{STANDING}"
+            yield Rows(name, [*kinds], rows, SHAPES[name], merged=True)
         overflows = read("overflows")
         for table, queries in self._queries_of.items():
             own = overflows.where(F.col("query").isin(queries))

@@ -49,6 +49,9 @@ EVENT: Final = ("stream", "source", "epoch", "seq")
 IN_TIME: Final = ("stream", "ref_time", "source", "epoch", "seq")
 PLACE: Final = ("topic", "partition", "offset")
 
+RESULTS: Final = Shape(("id",), ("query",), "start_time", ("query", "start_time"), newer="revision")
+"""Of each the newest word."""
+
 SHAPES: Final[Mapping[str, Shape]] = {
     "events": Shape(EVENT, ("stream",), "ref_time", IN_TIME),
     "late": Shape(EVENT, ("stream",), "ref_time", IN_TIME),
@@ -57,9 +60,9 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "gaps": Shape(("stream", "source", "epoch", "first"), ("stream",), order=("stream", "at_ns")),
     "dead": Shape(PLACE, order=PLACE),
     "bad": Shape(PLACE, order=PLACE),
-    "windows": Shape(("id",), ("query",), "start_time", ("query", "start_time"), newer="revision"),
-    "matches": Shape(("id",), ("query",), "start_time", ("query", "start_time"), newer="revision"),
-    "joins": Shape(("id",), ("query",), "start_time", ("query", "start_time"), newer="revision"),
+    "windows_standing": RESULTS,
+    "matches_standing": RESULTS,
+    "joins_standing": RESULTS,
 }
 
 

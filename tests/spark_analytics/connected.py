@@ -90,8 +90,8 @@ def answers(spark: SparkSession, folder: Path) -> Answers:
                 found |= {
                     f"{job}/{name}": told(rows) for name, rows in parts.items() if name in names
                 }
-                if "windows-told" in parts:
-                    found["as of"] = told(silver.as_of(parts["windows-told"], 5))
+                if "windows-standing" in parts:
+                    found["as of"] = told(silver.as_of(parts["windows"], 5))
             elif table.name in names:
                 rows = table.rows if table.fold is None else table.fold(table.rows)
                 found[f"{job}/{table.name}"] = told(rows)

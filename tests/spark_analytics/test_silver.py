@@ -273,9 +273,9 @@ def test_results_fold_and_what_was_said_is_kept(spark: SparkSession, tmp_path: P
     found = silver.of_results(source.records("results.windows"), "windows")
     lake = open_lake(spark, "iceberg", str(tmp_path / "events"), "events")
     figures = run(lake, [found], tmp_path / "checkpoint")
-    rows = lake.read("windows").orderBy("id").collect()
+    rows = lake.read("windows_standing").orderBy("id").collect()
     assert [(r.id, r.revision, r.standing) for r in rows] == [("x", 2, False), ("y", 0, True)]
-    told = lake.read("windows_told")
+    told = lake.read("windows")
     assert told.count() == 4
     assert figures["windows"].rows == len(words)
     stood = silver.as_of(told, 3).orderBy("id").collect()
@@ -356,7 +356,7 @@ queries:
         said = [replace(each, id=str(at)) for at, each in enumerate(FOUND.get(name, []))]
         said = [each for each in said if not isinstance(each, MatchSetResult)]
         if said:
-            told = made[f"{name}-told"].where("kind <> 'match_set'")
+            told = made[name].where("kind <> 'match_set'")
             want = history(spark, name, said)
             for mark_ns, count in ((HEAD["at_ns"] - 1, 0), (HEAD["at_ns"], len(said))):
                 stood = silver.as_of(told, mark_ns).select(shared).collect()
@@ -404,12 +404,12 @@ queries:
     found = silver.events_tables(Told(), both, Wanted())
     assert [table.name for table in found] == ["events", "late", "gaps", "dead", "matches"]
     rows = {part.name: part.pick(found[-1].rows).collect() for part in found[-1].parts}
-    told = rows["matches-told"]
+    told = rows["matches"]
     assert [(row.kind, row.revision, row["count"]) for row in told] == [
         ("match_set", 0, 2**62),
         ("match_set", 1, 2**62),
     ]
-    (row,) = rows["matches"]
+    (row,) = rows["matches-standing"]
     assert (row.revision, row.standing) == (1, True)
     line = json.loads(row.line)
     assert json.loads(row.ranges) == json.loads(row.joined) == line["ranges"] == line["joined"]

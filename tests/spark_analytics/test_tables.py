@@ -70,7 +70,7 @@ def test_batches_and_corrections_are_idempotent(
     folders = {str(p.parent.relative_to(tmp_path)) for p in (tmp_path).rglob("*.parquet")}
     assert {name.rpartition("=")[2] for name in folders} >= {"2023-11-14", "2023-11-15"}
 
-    shape = shape_of("windows")
+    shape = shape_of("windows_standing")
     words = results(spark, ("x", 0, 1), ("x", 1, 2), ("y", 0, 5))
     again.merge("windows", words, shape)
     again.merge("windows", results(spark, ("x", 2, 7), ("z", 0, 0)), shape)
@@ -95,7 +95,7 @@ def test_batches_and_corrections_are_idempotent(
 def test_a_table_at_once(spark: SparkSession, tmp_path: Path) -> None:
     place = str(tmp_path / "lake")
     rows = results(spark, ("x", 0, 1))
-    write("matches", rows, "iceberg", place, shape_of("matches"), owner="backfill")
+    write("matches", rows, "iceberg", place, shape_of("matches_standing"), owner="backfill")
     lake = open_lake(spark, "iceberg", place, "backfill")
     assert lake.read("matches").collect() == rows.collect()
     assert (tmp_path / "lake" / "matches" / "metadata").is_dir()
@@ -135,8 +135,8 @@ def test_maintenance_leaves_few_files_and_every_row(spark: SparkSession, tmp_pat
     for batch in range(6):
         mark = Mark("q", batch)
         lake.append("events", events(spark, range(2 * batch, 2 * batch + 2)), EVENT_SHAPE, mark)
-    lake.merge("windows", results(spark, ("x", 0, 1)), shape_of("windows"))
-    lake.merge("windows", results(spark, ("x", 1, 7), ("y", 0, 2)), shape_of("windows"))
+    lake.merge("windows", results(spark, ("x", 0, 1)), shape_of("windows_standing"))
+    lake.merge("windows", results(spark, ("x", 1, 7), ("y", 0, 2)), shape_of("windows_standing"))
     orphan = place / "events" / "data" / "left-by-a-kill.parquet"
     orphan.write_bytes(b"half a fi")
     old_s = time.time() - 10 * 86_400

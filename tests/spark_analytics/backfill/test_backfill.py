@@ -89,7 +89,7 @@ def test_tables_of_a_lake_are_gone_on_with(
     lake: Any = open_lake(spark, form, str(out), run.OWNER)
     wanted, _ = replayed(world / "t.yaml", world / "events.jsonl")
     assert laked(lake) == wanted
-    stands = [row.line for table in RESULTS for row in lake.read(table).collect()]
+    stands = [row.line for table in RESULTS for row in lake.read(f"{table}_standing").collect()]
     assert sorted(stands) == sorted(standing(wanted))
     assert lake.read("bad").count() == 0
     events = lake.read("events").select("payload.v", "line").collect()

@@ -150,7 +150,7 @@ def test_cut_by_day_and_killed_it_says_what_the_whole_says(
     wanted, _ = replayed(tmp_path / "t.yaml", whole)
     lake = runs.lake()
     assert laked(lake) == wanted
-    stands = [row for table in RESULTS for row in lake.read(table).collect()]
+    stands = [row for table in RESULTS for row in lake.read(f"{table}_standing").collect()]
     assert sorted(row.line for row in stands) == sorted(standing(wanted))
     assert {row.standing for row in stands} == {True, False}
     assert all(row.standing == (row.op != "retract") for row in stands)
@@ -160,7 +160,7 @@ def test_cut_by_day_and_killed_it_says_what_the_whole_says(
         for at, lines in wanted.items()
         if at[1] == "window"
     }
-    stood = silver.as_of(lake.read("windows_told"), at_ns).collect()
+    stood = silver.as_of(lake.read("windows"), at_ns).collect()
     kept = {line for line in standing(by_then) if json.loads(line)["op"] != "retract"}
     assert {row.line for row in stood} == kept
     first = lake.read("events").orderBy("stream", "position").collect()[0]

@@ -60,9 +60,9 @@ def laked(lake: Any) -> Told:
         if kind == "overflow":
             rows = lake.read("overflows_matches").union(lake.read("overflows_joins"))
         elif kind == "match_set":
-            rows = lake.read("matches_told").where("kind = 'match_set'")
+            rows = lake.read("matches").where("kind = 'match_set'")
         elif kind in ("window", "match", "join"):
-            rows = lake.read(f"{table}_told").where(f"kind = '{kind}'")
+            rows = lake.read(table).where(f"kind = '{kind}'")
         else:
             rows = lake.read(table).select("stream", "position", "line")
             if kind == "event" and lake.exists("bad"):
