@@ -50,7 +50,7 @@ IN_TIME: Final = ("stream", "ref_time", "source", "epoch", "seq")
 PLACE: Final = ("topic", "partition", "offset")
 
 RESULTS: Final = Shape(("id",), ("query",), "start_time", ("query", "start_time"), newer="revision")
-"""Of each the newest word."""
+"""The newest word of each."""
 
 SHAPES: Final[Mapping[str, Shape]] = {
     "events": Shape(EVENT, ("stream",), "ref_time", IN_TIME),
