@@ -5,8 +5,9 @@ decoding it and says nothing more that is read here. What its `PartitionRecords`
 it: checksums, aborted transactions, control batches, and the position. It is given batches that
 hold one thing each, a *stretch*: all their records; so it goes one step for a batch.
 
-What belongs to a fetch refers to it weakly: a fetch in a circle would keep its bytes, up to a
-megabyte and more, until the garbage collector came by, which is seldom (agents.garbage).
+What belongs to a fetch refers to it weakly, the client's own generator too: a fetch in a circle, if
+taken half when its partition goes, would keep its bytes, up to a megabyte and more, until the
+garbage collector came by, which is seldom (agents.garbage).
 
 Proved by: tests/agents/kafka/test_whole_batches.py, tests/agents/kafka/test_transport_kafka.py
 """
@@ -55,7 +56,9 @@ class Fetched:
 
     def __init__(self, records: PartitionRecords) -> None:
         records._records = _Batches(records._records)
-        records._consumer_record = partial(_from_position, proxy(records))
+        itself = proxy(records)
+        records._consumer_record = partial(_from_position, itself)
+        records._records_iterator = PartitionRecords._unpack_records(itself)
         self._stretches = records
         self._left: list[Record] = []
         self.next_fetch_offset: int = records.next_fetch_offset

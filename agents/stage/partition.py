@@ -85,8 +85,7 @@ class Partition:
         topology = arrangement.topology
         self.source = source
         self._feed = surroundings.clock_feed
-        table = None if self._feed is None else self._feed.table
-        self.stage = arrangement.operators(source, table)
+        self.stage = arrangement.operators(source, None if self._feed is None else self._feed.table)
         self._price = ItemPrice(self.stage.reading_ahead())
         self._guard = HangGuard(topology.stuck_after_ns, is_armed=any(topology.user_functions))
         self.stage.keep_moved()
@@ -107,12 +106,13 @@ class Partition:
         self._history = ""
         self._arrangement = arrangement
         self._surroundings = surroundings
+        counts_in = self.stage.counts_in  # not by way of self: in a circle all held would stay
         self._metrics = PartitionMetrics(
             surroundings.metrics,
             arrangement.stage.name,
             source.partition,
             self.stage.chains,
-            lambda stream, source: self.stage.counts_in(stream, source).get("received", 0),
+            lambda stream, source: counts_in(stream, source).get("received", 0),
         )
         self._is_first = arrangement.is_first
         self._inlet = arrangement.inlet(source)

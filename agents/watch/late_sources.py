@@ -47,7 +47,7 @@ class LateTable:
     """One partition's."""
 
     def __init__(self, read: Read) -> None:
-        self._read = read
+        self.read = read
         self.counts = Frequent(COUNTED)
 
     def note(self, late: Iterable[Source]) -> None:
@@ -62,7 +62,7 @@ class LateTable:
         )
         found = []
         for weight, source, late in ranks:
-            read = self._read(*source)
+            read = self.read(*source)
             if read:
                 found.append((weight, source, late, read))
         return found
@@ -81,7 +81,9 @@ class LateSources(Collector):
         return made
 
     def forget(self, stage: str, partition: int) -> None:
-        self._tables.pop((stage, partition), None)
+        gone = self._tables.pop((stage, partition), None)
+        if gone is not None:
+            gone.read = no_reading  # who still has the table does not keep what it read from
 
     def describe(self) -> Iterable[CounterMetricFamily]:
         """What `collect` will yield, without the counts."""

@@ -115,8 +115,10 @@ def test_a_position_that_moved_meanwhile_gives_nothing() -> None:
     assert not result.has_more()
 
 
-def test_a_fetch_that_was_taken_is_gone_without_a_collector() -> None:
-    """Else its bytes stay until there are as many small objects as the collector waits for."""
+@pytest.mark.parametrize("cuts", [[100], [1], []], ids=["all", "half", "nothing"])
+def test_a_fetch_that_was_let_go_is_gone_without_a_collector(cuts: list[int]) -> None:
+    """However much was taken of it, as when its partition goes. Else its bytes stay until there are
+    as many small objects as the collector waits for."""
     records = records_of(codec.memory_records, batch([A]) + batch([A], base_offset=1), 0, [])
     result, _ = result_of(records, 0)
 
@@ -129,7 +131,8 @@ def test_a_fetch_that_was_taken_is_gone_without_a_collector() -> None:
     try:
         assert asyncio.run(fetcher._proc_fetch_request(None, 0, None))
         kept = [weakref.ref(records), weakref.ref(fetcher._records[PLACE])]
-        assert [each.offset for each in result.getall(100)] == [0, 1]
+        for most in cuts:
+            assert [each.offset for each in result.getall(most)] == [0, 1][:most]
         fetcher._records.clear()
         del records, result
         assert [each() for each in kept] == [None, None]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -116,6 +119,31 @@ def test_a_graceful_close_commits_what_is_done() -> None:
         assert delivery.committed[-1].next_offset == 2
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("how", [Partition.close, Partition.abandon], ids=["closed", "abandoned"])
+def test_one_that_goes_is_gone_without_a_collector(how: Callable[[Partition], Any]) -> None:
+    """With all that it holds. Whoever still has its metrics does not keep it."""
+
+    async def scenario() -> None:
+        partition = partition_of(Delivery())
+        await partition.take(Batch(SOURCE, [FakeRecord(0)], 1, 1, None))
+        partition.observe()
+        await partition._arrived()
+        assert len(partition._held)
+        metrics, stage = partition._metrics, partition.stage
+        kept = weakref.ref(partition)
+        await how(partition)
+        del partition
+        assert kept() is None
+        assert sys.getrefcount(stage) == 2  # its name here, and the call's
+        assert metrics.spoken == {"default"}
+
+    gc.disable()
+    try:
+        asyncio.run(scenario())
+    finally:
+        gc.enable()
 
 
 def test_of_a_batch_that_takes_long_what_is_done_is_committed(
