@@ -7,7 +7,7 @@
 # Port 8080, if --http names it: /live, /ready, /metrics. There is no HEALTHCHECK: what
 # ready means, and what to do about it, is the orchestrator's to ask there.
 # The process is the container's first and ends on SIGTERM after a last checkpoint:
-# give it 30 seconds. /var/lib/inorder holds local copies of state and may be lost. Beside it only
+# give it 45 seconds. /var/lib/inorder holds local copies of state and may be lost. Beside it only
 # /tmp is written to, so the root may be read-only (infra/compose.yaml, the chart).
 
 # A release names its base images by digest, so that the same source makes the same image: ask

@@ -16,7 +16,10 @@ from typing import Any
 import pytest
 import yaml
 
+from agents import supervisor
+from agents.watch import http
 from infra import prometheus
+from producers.sync_server.publishing import FLUSH_TIMEOUT_S
 from tests import ROOT
 from tests.infra.command_words import assert_known
 from tests.services import require
@@ -27,6 +30,9 @@ COMPOSE: dict[str, Any] = yaml.safe_load((INFRA / "compose.yaml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = sorted(name for name, service in SERVICES.items() if service["image"] == "inorder")
 STEP_S = 300
+ENGINES_GRACE = "10s"
+"""What an engine gives a container that says nothing."""
+
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 
 
@@ -157,6 +163,26 @@ def test_the_steps_of_the_image_outside_of_a_container(tmp_path: Path) -> None:
     )
     assert "0.1.0" in said.stdout
     assert subprocess.run([str(python), "-m", "pip"], capture_output=True, check=False).returncode
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_what_serves_is_killed_only_after_its_own_time_is_over(name: str) -> None:
+    service = SERVICES[name]
+    given_s = seconds(service.get("stop_grace_period", ENGINES_GRACE))
+    needs_s = {"worker": supervisor.STOP_TIMEOUT_S, "sync-server": FLUSH_TIMEOUT_S, "topics": 0.0}
+    assert given_s >= needs_s[service["command"][0]] + http.STOP_TIMEOUT_S
+
+
+def test_the_image_says_how_long_a_worker_needs_to_stop() -> None:
+    (said,) = re.findall(r"give it (\d+) seconds", DOCKERFILE)
+    assert int(said) >= supervisor.STOP_TIMEOUT_S + http.STOP_TIMEOUT_S
+    workers = [SERVICES[name] for name in OURS if SERVICES[name]["command"][0] == "worker"]
+    assert {seconds(worker["stop_grace_period"]) for worker in workers} == {int(said)}
+
+
+def seconds(written: str) -> int:
+    assert written.endswith("s")
+    return int(written.removesuffix("s"))
 
 
 def test_there_are_two_workers_behind_ports_of_their_own() -> None:
