@@ -17,27 +17,34 @@ import pytest
 import yaml
 
 from agents import supervisor
+from agents.kafka.stage_topics import group_of, inputs_of
 from agents.watch import http
 from infra.helm import CHART, KUBERNETES, HelmFailed, missing, render
 from tests import ROOT
 from tests.docs.commands import commands_of
 from tests.infra.command_words import assert_known
 from tests.services import require
-from topology.config import parse
+from topology.config import Topology, parse
+from topology.config.stages import operators
 
 GOLDEN = Path(__file__).parent / "helm"
 VALUES = sorted((CHART.parent / "values").glob("*.yaml"))
 PAGE = ROOT / "docs/kubernetes.md"
 PLAIN = CHART.parent / "values" / "plain.yaml"
+STAGES = CHART.parent / "values" / "stages.yaml"
+STRIMZI = CHART.parent / "values" / "strimzi.yaml"
 CUSTOM = {"PodMonitor", "ServiceMonitor", "PrometheusRule", "ScaledObject", "SparkApplication"}
 """Kinds that operators bring: their schemas do not ship with Kubernetes."""
 
 BOTH = json.dumps(
     {
         "cpu": {"min": 1, "max": 2, "percent": 70},
-        "lag": {"min": 1, "max": 2, "topic": "t", "group": "g", "records": 1},
+        "lag": {"min": 1, "max": 2, "topic": "t", "records": 1},
     }
 )
+
+LAG: Mapping[str, object] = {"min": 1, "max": 2, "topic": "events.raw", "records": 1}
+REFERENCE = {"name": "inorder-kafka"}
 
 Manifest = Mapping[str, Any]
 
@@ -90,10 +97,7 @@ def test_commands_and_options_are_those_of_the_command_line(values: Path) -> Non
 @by_values
 def test_the_topology_is_sound_and_its_stages_are_run(values: Path) -> None:
     found = manifests(values)
-    (settings,) = [
-        manifest["data"] for manifest in found if "topology.yaml" in manifest.get("data", {})
-    ]
-    topology = parse(settings["topology.yaml"])
+    topology = topology_of(found)
     stages = {stage.name for stage in topology.stages}
     run: set[str] = set()
     for container in containers(found):
@@ -154,6 +158,99 @@ def test_a_service_monitor_finds_the_port_of_every_pod_that_has_one() -> None:
         assert "prometheus.io/scrape" not in pod["metadata"]["annotations"], "nor found twice"
 
 
+def topology_of(found: list[Manifest]) -> Topology:
+    (settings,) = [
+        manifest["data"] for manifest in found if "topology.yaml" in manifest.get("data", {})
+    ]
+    return parse(settings["topology.yaml"])
+
+
+def by_lag(worker: str = "all", /, **more: object) -> tuple[str, str]:
+    """The option that scales these pods by lag."""
+    return ("--set-json", f"workers.{worker}.autoscaling.lag={json.dumps({**LAG, **more})}")
+
+
+def scaled(found: list[Manifest]) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    """What KEDA is told: all, and of the topic."""
+    (scaling,) = [one["spec"] for one in found if one["kind"] == "ScaledObject"]
+    (trigger,) = scaling["triggers"]
+    assert trigger["type"] == "kafka"
+    return trigger, trigger["metadata"]
+
+
+def test_the_example_scales_by_the_lag_of_a_group_and_topic_that_are_there() -> None:
+    found = manifests(STAGES)
+    topology = topology_of(found)
+    (stage,) = [stage for stage in topology.stages if stage.name == "reorder"]
+    trigger, metadata = scaled(found)
+    assert metadata["consumerGroup"] == group_of(topology, stage)
+    assert metadata["topic"] in inputs_of(topology, stage)
+    assert "authenticationRef" not in trigger
+    assert not {"tls", "sasl"} & metadata.keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "run", "lag_stage", "counts"),
+    [
+        ("stages: [reorder+merge]", [], None, "reorder+merge"),
+        ("stages: [reorder + merge]", ["reorder+merge"], None, "reorder+merge"),
+        ("application: plant-7\nstages: [reorder, merge]", ["merge"], None, "merge"),
+        ("stages: [reorder, merge]", [], "merge", "merge"),
+        ("stages: [reorder, merge]", ["reorder", "merge"], "reorder", "reorder"),
+        ("", ["reorder"], None, "reorder"),
+    ],
+)
+def test_the_lag_is_that_of_the_group_the_workers_form(
+    text: str, run: list[str], lag_stage: str | None, counts: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "t.yaml"
+    file.write_text(f"streams: {{default: {{}}}}\n{text}\n")
+    found = manifests(
+        PLAIN,
+        *("--set-file", f"topology={file}", "--set-json", f"workers.all.stages={json.dumps(run)}"),
+        *by_lag(**({} if lag_stage is None else {"stage": lag_stage})),
+    )
+    topology = topology_of(found)
+    groups = {stage.name: group_of(topology, stage) for stage in topology.stages}
+    assert scaled(found)[1]["consumerGroup"] == groups[counts]
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "says"),
+    [
+        (STRIMZI, (), {"tls": "enable", "sasl": "scram_sha512"}),
+        (
+            STRIMZI,
+            (r"kafka.settings.sasl\.mechanism=plain",),
+            {"tls": "enable", "sasl": "plaintext"},
+        ),
+        (PLAIN, (r"kafka.settings.security\.protocol=SSL",), {"tls": "enable"}),
+        (PLAIN, ("workers.all.env.INORDER_SECURITY_PROTOCOL=SSL",), {"tls": "enable"}),
+        (PLAIN, (), {}),
+    ],
+)
+def test_keda_is_told_how_the_brokers_are_reached(
+    values: Path, options: tuple[str, ...], says: dict[str, str]
+) -> None:
+    given = [word for option in options for word in ("--set", option)]
+    stage = "merge" if values == STRIMZI else "reorder+merge"
+    found = manifests(values, *given, *by_lag(stage=stage, authenticationRef=REFERENCE))
+    trigger, metadata = scaled(found)
+    assert {name: metadata[name] for name in ("tls", "sasl") if name in metadata} == says
+    assert trigger["authenticationRef"] == REFERENCE
+
+
+def test_a_topology_that_leaves_the_stages_open_may_have_any_of_the_chain(tmp_path: Path) -> None:
+    file = tmp_path / "t.yaml"
+    file.write_text("streams: {default: {}}\n")
+    stages = json.dumps([*operators(), "+".join(operators())])
+    open_ones = ("--set-file", f"topology={file}", "--set-json", f"workers.all.stages={stages}")
+    (worker,) = [one for one in containers(manifests(PLAIN, *open_ones)) if one["name"] == "worker"]
+    assert f"--stage={operators()[-1]}" in worker["args"]
+    with pytest.raises(HelmFailed, match=f"nosuch is no stage.*{', '.join(operators())}"):
+        manifests(PLAIN, *open_ones[:3], 'workers.all.stages=["nosuch"]')
+
+
 def has(manifest: Manifest, labels: Mapping[str, str]) -> bool:
     borne: Mapping[str, str] = manifest["metadata"].get("labels", {})
     return labels.items() <= borne.items()
@@ -190,8 +287,61 @@ def test_another_topology_starts_workers_anew() -> None:
         (["--set", "monitoring.podMonitor=true,monitoring.serviceMonitor=true"], "not both"),
         (["--set", "workers.metrics.replicas=1"], "workers.metrics: the name is that of a service"),
         (["--set-json", f"workers.all.autoscaling={BOTH}"], "by cpu or by lag, not by both"),
+        (
+            [
+                "--set",
+                "workers.all.autoscaling.cpu.min=5,workers.all.autoscaling.cpu.max=2,workers.all.autoscaling.cpu.percent=70",
+            ],
+            "workers.all.autoscaling.cpu: min is 5 and max 2",
+        ),
+        ([*by_lag(min=5)], "workers.all.autoscaling.lag: min is 5 and max 2"),
+        (["--set", "workers.all.stages={nosuch}"], "has no stage nosuch, but reorder.merge"),
+        (["--set", "workers.all.stages={reorder}"], "has no stage reorder, but reorder.merge"),
+        ([*by_lag(stage="merge")], "lag.stage: the topology has no stage merge"),
+        ([*by_lag(group="inorder-reorder")], "'group' not allowed"),
+        (["--set", "topology=a: [", *by_lag()], "topology: it is no YAML"),
+        (
+            [
+                *by_lag(),
+                "--set",
+                r"kafka.settings.security\.protocol=SSL,kafka.settings.ssl\.ca\.location=/etc/inorder-tls/ca.crt",
+            ],
+            "lag.authenticationRef: the brokers speak SSL",
+        ),
+        (
+            [*by_lag(), "--set", r"kafka.settings.security\.protocol=SASL_PLAINTEXT"],
+            "SASL_PLAINTEXT needs sasl.mechanism",
+        ),
+        (
+            [
+                *by_lag(),
+                "--set",
+                "kafka.secretEnv.INORDER_SECURITY_PROTOCOL.name=a,kafka.secretEnv.INORDER_SECURITY_PROTOCOL.key=b",
+            ],
+            "write INORDER_SECURITY_PROTOCOL into kafka.settings",
+        ),
     ],
 )
 def test_values_that_cannot_be_are_refused_in_a_sentence(options: list[str], says: str) -> None:
     with pytest.raises(HelmFailed, match=says):
         render("--values", str(PLAIN), *options)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (
+            {"authenticationRef": REFERENCE},
+            "all.autoscaling.lag.stage: the pods run several stages",
+        ),
+        ({"stage": "merge"}, "lag.authenticationRef: the brokers speak SASL_SSL"),
+    ],
+)
+def test_a_lag_that_nobody_could_ask_for_is_refused(more: dict[str, object], says: str) -> None:
+    with pytest.raises(HelmFailed, match=says):
+        render("--values", str(STRIMZI), *by_lag(**more))
+
+
+def test_pods_are_not_scaled_by_a_stage_they_do_not_run() -> None:
+    with pytest.raises(HelmFailed, match="these pods do not run window, but reorder"):
+        render("--values", str(STAGES), *by_lag("reorder", stage="window"))

@@ -35,10 +35,90 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if not .Values.topology }}{{ fail "topology: give the topology file, as with --set-file topology=t.yaml" }}{{ end }}
 {{- if and .Values.monitoring.podMonitor .Values.monitoring.serviceMonitor }}{{ fail "monitoring: podMonitor or serviceMonitor, not both, or each pod is scraped twice" }}{{ end }}
 {{- range $name, $said := .Values.workers }}
-{{- $scaling := (mergeOverwrite (deepCopy $.Values.workerDefaults) $said).autoscaling }}
+{{- $worker := mergeOverwrite (deepCopy $.Values.workerDefaults) $said }}
+{{- $scaling := $worker.autoscaling }}
 {{- if has $name (list "peers" "metrics") }}{{ fail (printf "workers.%s: the name is that of a service of all pods; take another" $name) }}{{ end }}
 {{- if and $scaling.cpu $scaling.lag }}{{ fail (printf "workers.%s.autoscaling: by cpu or by lag, not by both" $name) }}{{ end }}
+{{- range $by, $bounds := dict "cpu" $scaling.cpu "lag" $scaling.lag }}
+{{- if gt (int $bounds.min) (int $bounds.max) }}{{ fail (printf "workers.%s.autoscaling.%s: min is %v and max %v; let min be at most max" $name $by $bounds.min $bounds.max) }}{{ end }}
 {{- end }}
+{{- range $worker.stages }}{{ include "inorder.checkStage" (dict "root" $ "said" . "where" (printf "workers.%s.stages" $name)) }}{{ end }}
+{{- if $scaling.lag }}{{ include "inorder.checkLag" (dict "root" $ "worker" $worker "name" $name) }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* The topology as values. */}}
+{{- define "inorder.parsed" -}}
+{{- $parsed := fromYaml .Values.topology }}
+{{- with $parsed.Error }}{{ fail (printf "topology: it is no YAML: %s" .) }}{{ end }}
+{{- toJson $parsed }}
+{{- end }}
+
+{{/* A stage's name as the topology has it: no blanks around the plus. */}}
+{{- define "inorder.stage" -}}
+{{- regexReplaceAll "\\s*\\+\\s*" (trim .) "+" }}
+{{- end }}
+
+{{/* The stages that the topology names, one to a line; none where the worker chooses them. */}}
+{{- define "inorder.stages" -}}
+{{- range (fromJson (include "inorder.parsed" .)).stages }}{{ include "inorder.stage" (toString .) }}{{ "\n" }}{{ end }}
+{{- end }}
+
+{{/* Refuses the name of a stage that the topology has not. */}}
+{{- define "inorder.checkStage" -}}
+{{- $stage := include "inorder.stage" .said }}
+{{- $written := splitList "\n" (trim (include "inorder.stages" .root)) | compact }}
+{{- if $written }}
+{{- if not (has $stage $written) }}{{ fail (printf "%s: the topology has no stage %s, but %s" .where .said (join ", " $written)) }}{{ end }}
+{{- else }}
+{{- $operators := list "reorder" "merge" "window" "pattern" "join" "detector" }}
+{{- range splitList "+" $stage }}
+{{- if not (has . $operators) }}{{ fail (printf "%s: %s is no stage; its operators are of %s, joined by +" $.where $.said (join ", " $operators)) }}{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The stage whose lag counts: the one that is named, or the only one that the pods run. */}}
+{{- define "inorder.lagStage" -}}
+{{- $run := .worker.stages | default (splitList "\n" (trim (include "inorder.stages" .root)) | compact) }}
+{{- with .worker.autoscaling.lag.stage }}{{ include "inorder.stage" . }}
+{{- else }}{{ if eq (len $run) 1 }}{{ include "inorder.stage" (first $run) }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* The group of that stage, as workers form it. */}}
+{{- define "inorder.lagGroup" -}}
+{{- (fromJson (include "inorder.parsed" .root)).application | default "inorder" }}.{{ include "inorder.lagStage" . }}
+{{- end }}
+
+{{/* How KEDA reaches brokers that do not let everybody in: as the pods do. */}}
+{{- define "inorder.protocol" -}}
+{{- $settings := .root.Values.kafka.settings }}
+{{- get (.worker.env | default dict) "INORDER_SECURITY_PROTOCOL" | default (index $settings "security.protocol") | default "PLAINTEXT" | upper }}
+{{- end }}
+
+{{- define "inorder.mechanism" -}}
+{{- $settings := .root.Values.kafka.settings }}
+{{- $said := get (.worker.env | default dict) "INORDER_SASL_MECHANISM" | default (index $settings "sasl.mechanism") | default "" | upper }}
+{{- get (dict "PLAIN" "plaintext" "SCRAM-SHA-256" "scram_sha256" "SCRAM-SHA-512" "scram_sha512" "OAUTHBEARER" "oauthbearer") $said }}
+{{- end }}
+
+{{- define "inorder.checkLag" -}}
+{{- $where := printf "workers.%s.autoscaling.lag" .name }}
+{{- $stage := include "inorder.lagStage" . }}
+{{- if not $stage }}{{ fail (printf "%s.stage: the pods run several stages; name the one whose lag counts" $where) }}{{ end }}
+{{- include "inorder.checkStage" (dict "root" .root "said" $stage "where" (printf "%s.stage" $where)) }}
+{{- $run := list }}
+{{- range .worker.stages }}{{ $run = append $run (include "inorder.stage" .) }}{{ end }}
+{{- if and $run (not (has $stage $run)) }}{{ fail (printf "%s.stage: these pods do not run %s, but %s" $where $stage (join ", " $run)) }}{{ end }}
+{{- range list "INORDER_SECURITY_PROTOCOL" "INORDER_SASL_MECHANISM" }}
+{{- if hasKey $.root.Values.kafka.secretEnv . }}{{ fail (printf "%s: KEDA has to know it too; write %s into kafka.settings, it is no secret" $where .) }}{{ end }}
+{{- end }}
+{{- $protocol := include "inorder.protocol" . }}
+{{- if and (hasPrefix "SASL" $protocol) (not (include "inorder.mechanism" .)) }}{{ fail (printf "kafka.settings: %s needs sasl.mechanism, one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER" $protocol) }}{{ end }}
+{{- $settings := .root.Values.kafka.settings }}
+{{- $asked := or (hasPrefix "SASL" $protocol) (hasKey $settings "ssl.ca.location") (hasKey $settings "ssl.certificate.location") }}
+{{- if and $asked (not .worker.autoscaling.lag.authenticationRef) }}{{ fail (printf "%s.authenticationRef: the brokers speak %s, and KEDA asks them for itself; name a TriggerAuthentication (docs/kubernetes.md, Scaling by lag)" $where $protocol) }}{{ end }}
 {{- end }}
 
 {{/* No pod may write but to its volumes, nor gain rights. */}}
