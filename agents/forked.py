@@ -20,48 +20,61 @@ import asyncio
 import gc
 import logging
 import os
+import select
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import Final, NoReturn
 
+from agents.telling import TELL
+
 SIGNALS: Final = frozenset({signal.SIGTERM, signal.SIGINT})
 STDOUT: Final = 1
+STDERR: Final = 2
+KILLED_WITHIN_S: Final = 5.0
+"""Who is killed and still there is left: it waits for a disk, say, and nobody can end it."""
 
 Body = Callable[[Sequence[str]], None]
-"""What the child does, told its command; SystemExit ends it as it would an interpreter."""
+"""What the child does, told its command and where to tell; SystemExit ends it as it would an
+interpreter."""
 
 
 class Forked:
-    """As `asyncio.subprocess.Process`, once it is `attended`: `stdout`, `returncode` and so on."""
+    """As `asyncio.subprocess.Process`, once it is `attended`: `returncode`, `wait` and so on.
+    `told`: the end of a pipe at which it is heard."""
 
-    def __init__(self, pid: int, told: int) -> None:
+    def __init__(self, pid: int, told: FileIO) -> None:
         self.pid = pid
+        self.told = told
         self.returncode: int | None = None
-        self.stdout: asyncio.StreamReader | None = None
-        self._told = told
         self._handle = os.pidfd_open(pid)
         self._ended = asyncio.Event()
 
-    async def attended(self) -> Forked:
-        """From now on the loop at hand sees what it says, and its end."""
+    def attended(self) -> None:
+        """From now on the loop at hand sees its end."""
         loop = asyncio.get_running_loop()
-        reader = self.stdout = asyncio.StreamReader()
-        pipe = os.fdopen(self._told, "rb", 0)
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
         loop.add_reader(self._handle, self._end_seen, loop)
-        return self
+
+    def disowned(self) -> None:
+        """In a younger sibling: it holds nothing of this one open."""
+        self.told.close()
+        os.close(self._handle)
 
     def _end_seen(self, loop: asyncio.AbstractEventLoop) -> None:
         loop.remove_reader(self._handle)
         self.reap()
         self._ended.set()
 
+    def ends_within(self, seconds: float) -> bool:
+        """Whether it has ended by then. Blocks."""
+        return bool(select.select([self._handle], [], [], seconds)[0])
+
     def reap(self) -> None:
-        """Wait for its end. Blocks."""
+        """Take its end. Blocks until then."""
         _, status = os.waitpid(self.pid, 0)
         self.returncode = os.waitstatus_to_exitcode(status)
         os.close(self._handle)
@@ -100,27 +113,29 @@ def forked(commands: Mapping[str, Sequence[str]], body: Body) -> Iterator[dict[s
     children: dict[str, Forked] = {}
     try:
         for name, command in commands.items():
-            children[name] = _fork(command, body)
+            children[name] = _fork(command, body, list(children.values()))
         yield children
     finally:
         for child in children.values():
             if child.returncode is None:
                 child.kill()
-                child.reap()
+                if child.ends_within(KILLED_WITHIN_S):
+                    child.reap()
 
 
-def _fork(command: Sequence[str], body: Body) -> Forked:
+def _fork(command: Sequence[str], body: Body, elder: Iterable[Forked]) -> Forked:
     sys.stdout.flush()
     sys.stderr.flush()
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(read)
-        os.dup2(write, STDOUT)
-        os.close(write)
-        _be(command, body)
+        for sibling in elder:
+            sibling.disowned()
+        os.dup2(STDERR, STDOUT)
+        _be([*command, TELL, str(write)], body)
     os.close(write)
-    return Forked(pid, read)
+    return Forked(pid, os.fdopen(read, "rb", 0))
 
 
 def _be(command: Sequence[str], body: Body) -> NoReturn:

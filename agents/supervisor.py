@@ -11,12 +11,12 @@ A stage process that hangs cannot end itself: one that does not answer on its po
 may wait for brokers), is killed by its id, and so started anew. Only time in which the
 supervisor was awake counts.
 
-A stage process says on its standard output where its HTTP server listens; the
-supervisor's own server answers for all of them: `/live` and `/ready` when all are,
-`/metrics` with the families of all and who is ready, `/explain` with what all hold, `/event` with
-what all know of one event, `/` with a page of it. How they are is asked again and again, every
-`ASK_PAUSE_S` while one of them is not ready or somebody has lately wanted to know, else every
-`CALM_PAUSE_S`; the rest when somebody wants to know. That a process ended is known at once.
+A stage process tells where its HTTP server listens (`agents.telling`); the supervisor's own server
+answers for all of them: `/live` and `/ready` when all are, `/metrics` with the families of all and
+who is ready, `/explain` with what all hold, `/event` with what all know of one event, `/` with a
+page of it. How they are is asked again and again, every `ASK_PAUSE_S` while one of them is not
+ready or somebody has lately wanted to know, else every `CALM_PAUSE_S`; the rest when somebody wants
+to know. That a process ended is known at once.
 
 Proved by: tests/agents/test_supervisor.py, tests/end_to_end/test_worker.py
 """
@@ -25,11 +25,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from io import FileIO
 from socket import gethostname
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
@@ -40,8 +42,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from agents.exits import Exit
-from agents.forked import SIGNALS, Forked
-from agents.watch.http import Health, HttpServer
+from agents.forked import KILLED_WITHIN_S, SIGNALS, STDERR, Forked
+from agents.telling import TELL, heard
+from agents.watch.http import Health, HttpServer, address
 from agents.watch.page.serving import Page
 from agents.watch.page.together import NAME, together
 from agents.watch.page.view import View, view
@@ -72,6 +75,9 @@ START_TIMEOUT_S: Final = 120.0
 """For a stage to tell its port, beyond the time it may wait for brokers."""
 
 
+Process = asyncio.subprocess.Process | Forked
+
+
 @dataclass(slots=True)
 class Child:
     """One stage's process, as it is now."""
@@ -80,7 +86,7 @@ class Child:
     command: Sequence[str]
     forked: Forked | None = None
     """Its first process, where that was there before the supervisor."""
-    process: asyncio.subprocess.Process | Forked | None = None
+    process: Process | None = None
     address: str | None = None
     started_s: deque[float] = field(default_factory=deque)
     silent_s: float = 0.0
@@ -160,11 +166,20 @@ class Supervisor:
         keepers = [asyncio.create_task(self._keep(child)) for child in self._children]
         await self._stopping.wait()
         await asyncio.gather(*(self._end(child) for child in self._children))
-        await asyncio.gather(*keepers)
+        await self._ended(keepers)
         asking.cancel()
         await asyncio.wait([asking])
         await self._http.stop()
         return self._code
+
+    async def _ended(self, keepers: Iterable[asyncio.Task[None]]) -> None:
+        """Each child was told to end, and killed where it did not."""
+        try:
+            async with asyncio.timeout(KILLED_WITHIN_S):
+                await asyncio.gather(*keepers)
+        except TimeoutError:
+            log.error("a stage that was killed is there after %.0f s, and left", KILLED_WITHIN_S)
+            self._fail(Exit.FAILED)
 
     # -- processes -------------------------------------------------------------------------
 
@@ -186,20 +201,32 @@ class Supervisor:
     async def _run_once(self, child: Child) -> int:
         child.started_s.append(time.monotonic())
         child.silent_s = 0.0
-        process = child.process = await _begun(child)
+        process, told = await _begun(child)
+        child.process = process
         if self._stopping.is_set():
             process.terminate()  # told meanwhile, when there was nobody yet to pass it on to
-        assert process.stdout is not None
-        first = await process.stdout.readline()
-        child.address = first.decode().strip() or None
-        if child.address is not None:
-            child.silent_s, child.hung = 0.0, ""
-        code = await process.wait()
+        with told:
+            hearing = asyncio.create_task(self._hear(child, process, told))
+            code = await process.wait()  # whatever becomes of the pipe
+            hearing.cancel()
+            await asyncio.wait([hearing])
         if code == -signal.SIGTERM and child.address is None:
             code = Exit.DONE  # told to stop before it had begun: it owned nothing yet
         child.address = None
         self._health_of[child.stage] = {"fault": "not running"}
         return code
+
+    async def _hear(self, child: Child, process: Process, told: FileIO) -> None:
+        """Where the child listens, as soon as it says so."""
+        said = await heard(told)
+        try:
+            address(said)
+        except ValueError as error:
+            if said:  # else it has ended
+                log.error("stage %s told where it listens: %s; it is killed", child.stage, error)
+                process.kill()
+            return
+        child.address, child.silent_s, child.hung = said, 0.0, ""
 
     def _may_restart(self, child: Child) -> bool:
         starts = child.started_s
@@ -382,12 +409,23 @@ class Supervisor:
         return [told.metrics for told in self._told]
 
 
-async def _begun(child: Child) -> asyncio.subprocess.Process | Forked:
-    """The forked process that waits to be attended to, or a fresh one."""
+async def _begun(child: Child) -> tuple[Process, FileIO]:
+    """The forked process that waits to be attended to, or a fresh one, and where it is heard."""
     forked, child.forked = child.forked, None
     if forked is not None:
-        return await forked.attended()
-    return await asyncio.create_subprocess_exec(*child.command, stdout=asyncio.subprocess.PIPE)
+        forked.attended()
+        return forked, forked.told
+    read, write = os.pipe()
+    told = os.fdopen(read, "rb", 0)
+    try:
+        command = (*child.command, TELL, str(write))
+        fresh = await asyncio.create_subprocess_exec(*command, stdout=STDERR, pass_fds=(write,))
+    except BaseException:
+        told.close()
+        raise
+    finally:
+        os.close(write)
+    return fresh, told
 
 
 def _told_by(code: int) -> Exit:

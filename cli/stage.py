@@ -1,7 +1,8 @@
 """`inorder stage`: the process of one stage, as `inorder worker` starts it.
 
-Its standard output holds one line: where its HTTP server listens. Its name among the processes
-(`ps -o comm`, `top`) is `stage NAME`, whether it was forked or is an interpreter of its own.
+Where its HTTP server listens it tells on the descriptor that `--tell-fd` names. Its name among the
+processes (`ps -o comm`, `top`) is `stage NAME`, cut at 15 bytes by the system (`stage reorder+m`),
+whether it was forked or is an interpreter of its own; `/explain` has the whole name.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import sys
 from collections.abc import Coroutine
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +23,7 @@ import click
 from agents.exits import Exit
 from agents.kafka.stage_topics import inputs_of
 from agents.process import EXPECTED_FAILURES, ProcessSettings, run_stage
+from agents.telling import TELL, tell
 from agents.watch.traces.tracing import TraceSettings
 from cli.from_backfill import Backfilled
 from cli.kafka_options import security
@@ -41,8 +44,9 @@ OWN_NAME: Final = Path("/proc/self/comm")
 @click.option("--name", required=True)
 @click.option("--state-dir", required=True, type=click.Path(path_type=Path))
 @click.option("--parent", type=int)
+@click.option(TELL, "descriptor", type=int)
 @stage_options
-def command(options: StageOptions, name: str, parent: int | None) -> None:
+def command(options: StageOptions, name: str, parent: int | None, descriptor: int | None) -> None:
     """Run one stage until SIGTERM."""
     with suppress(OSError):
         OWN_NAME.write_text(f"stage {name}")
@@ -55,8 +59,9 @@ def command(options: StageOptions, name: str, parent: int | None) -> None:
         topology = topology.model_copy(update={"redis": redis_url(topology.redis)})
     masters = master_keys(topology, inputs_of(topology, stage))
     backfill, otlp = options.backfill, options.otlp
+    announce = None if descriptor is None else partial(tell, descriptor)
     settings = ProcessSettings(
-        *(options.brokers, options.state_dir, access, options.brokers_wait_s, parent, _announce),
+        *(options.brokers, options.state_dir, access, options.brokers_wait_s, parent, announce),
         *(options.instance, options.session_s, masters),
         None if otlp is None else TraceSettings(otlp, options.otlp_one_in),
         None if backfill is None else Backfilled(backfill, topology, options.topology_path),
@@ -77,7 +82,3 @@ async def _run(stage: Coroutine[Any, Any, None]) -> None:
     logging.shutdown()
     sys.stdout.flush()
     os._exit(0)
-
-
-def _announce(address: str) -> None:
-    print(address, flush=True)

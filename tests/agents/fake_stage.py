@@ -1,7 +1,8 @@
 """A stage process as the supervisor sees it, without a broker: tells its port, answers.
 
 `/explain` names its process. With `--mute` it never tells its port; `--exit N` is how it
-ends when it is told to stop.
+ends when it is told to stop; `--prints` more than a pipe holds, before it tells its port, and as
+often as it is asked; `--babbles` tells what is no port.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
+
+from agents.telling import TELL, tell
 
 LIVES_S = 60.0
 """Should the test that started it be gone."""
@@ -22,6 +26,7 @@ METRICS = "# HELP fake_total Fake\n# TYPE fake_total counter\nfake_total 1.0\n"
 
 class Answers(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
+        prints()
         sound = {"ok": True, "reasons": []}
         documents: dict[str, Any] = {
             "/health": {"live": sound, "ready": sound, "codec": "native"},
@@ -39,7 +44,13 @@ class Answers(BaseHTTPRequestHandler):
         """Silence."""
 
 
-def main() -> None:
+def prints() -> None:
+    if "--prints" in sys.argv:
+        print("127.0.0.1:1\n" * 20_000, flush=True)
+
+
+def main(words: Sequence[str]) -> None:
+    descriptor = int(words[words.index(TELL) + 1])
     code = int(sys.argv[sys.argv.index("--exit") + 1]) if "--exit" in sys.argv else 0
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(code))
     if "--mute" in sys.argv:
@@ -47,11 +58,15 @@ def main() -> None:
         return
     server = HTTPServer(("127.0.0.1", 0), Answers)
     server.timeout = 1.0
-    print("{}:{}".format(*server.server_address), flush=True)
+    prints()
+    if "--babbles" in sys.argv:
+        tell(descriptor, "here I am")
+    else:
+        tell(descriptor, "{}:{}".format(*server.server_address))
     deadline_s = time.monotonic() + LIVES_S
     while time.monotonic() < deadline_s:
         server.handle_request()
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv)

@@ -1,7 +1,7 @@
 """A worker of fake stages that are forked, run as a program: PORT [--told-early].
 
 It ends with the supervisor's code. `--told-early`: it is told to stop before it has a loop.
-`--codes` in the place of PORT: prints how three children ended.
+`--codes` in the place of PORT: prints how three children ended; `--open`: what three have open.
 """
 
 from __future__ import annotations
@@ -12,16 +12,19 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
-from agents.forked import Forked, forked, may_fork
+from agents.forked import STDERR, Forked, forked, may_fork
 from agents.supervisor import Supervisor
+from agents.telling import heard, tell
 from tests.agents import fake_stage
 
 COMMANDS = {name: [sys.executable, str(fake_stage.__file__)] for name in ("reorder", "merge")}
 
 
-def be_stage(_: Sequence[str]) -> None:
-    fake_stage.main()
+def be_stage(words: Sequence[str]) -> None:
+    fake_stage.main(words)
 
 
 def supervise(port: int, told_early: bool) -> int:
@@ -33,8 +36,9 @@ def supervise(port: int, told_early: bool) -> int:
 
 
 def end_somehow(command: Sequence[str]) -> None:
-    (how,) = command
-    print("says", how)
+    how, _, descriptor = command
+    print("prints", how)
+    tell(int(descriptor), f"says {how}")
     if how == "refused":
         sys.exit(2)
     if how == "failed":
@@ -46,11 +50,24 @@ def end_somehow(command: Sequence[str]) -> None:
 async def ends(children: Sequence[Forked]) -> list[int]:
     codes = []
     for child in children:
-        await child.attended()
-        assert child.stdout is not None
-        assert (await child.stdout.readline()).startswith(b"says ")
+        child.attended()
+        assert (await heard(child.told)).startswith("says ")
         codes.append(await child.wait())
     return codes
+
+
+def say_what_is_open(command: Sequence[str]) -> None:
+    """The kinds of the descriptors beyond the standard three."""
+    kinds = []
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # the folder that was listed
+            if int(link.name) > STDERR:
+                kinds.append(str(link.readlink()).split(":")[0])
+    tell(int(command[-1]), " ".join(sorted(kinds)))
+
+
+async def opened(children: Sequence[Forked]) -> list[str]:
+    return [await heard(child.told) for child in children]
 
 
 def codes() -> None:
@@ -66,5 +83,8 @@ if __name__ == "__main__":
     assert may_fork()
     if sys.argv[1] == "--codes":
         codes()
+    elif sys.argv[1] == "--open":
+        with forked({name: [name] for name in "abc"}, say_what_is_open) as three:
+            print(*asyncio.run(opened(list(three.values()))), sep="\n")
     else:
         sys.exit(supervise(int(sys.argv[1]), "--told-early" in sys.argv))

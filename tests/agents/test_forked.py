@@ -79,7 +79,18 @@ def test_a_child_ends_as_an_interpreter_does() -> None:
         [*PROGRAM, "--codes"], capture_output=True, timeout=TIMEOUT_S, check=True, text=True
     )
     assert done.stdout == f"0 2 1\n{-signal.SIGKILL}\n"
+    assert "prints done\n" in done.stderr
     assert "ValueError: failed" in done.stderr
+
+
+def test_a_child_holds_nothing_of_its_elder_siblings_open() -> None:
+    """Beside its own end of a pipe: what the first has is what the third has."""
+    done = subprocess.run(
+        [*PROGRAM, "--open"], capture_output=True, timeout=TIMEOUT_S, check=True, text=True
+    )
+    first, second, third = done.stdout.splitlines()
+    assert first == second == third
+    assert first.endswith("pipe")
 
 
 def test_a_process_with_threads_is_not_forked() -> None:

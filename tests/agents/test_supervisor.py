@@ -189,6 +189,33 @@ def test_a_child_that_never_tells_its_port_is_started_anew(
     asyncio.run(scenario())
 
 
+def test_a_child_that_prints_is_heard_and_started_anew(capfd: pytest.CaptureFixture[str]) -> None:
+    """More than a pipe holds, and what looks like an address, before and after it tells its own."""
+
+    async def scenario() -> None:
+        async with supervised("reorder", options=("--prints",)) as ask:
+            await until(lambda: answers(ask, "/ready"))
+            (first,) = await pids(ask)
+            os.kill(first, signal.SIGKILL)
+            await until(lambda: faults(ask, "/ready"))
+            await until(lambda: answers(ask, "/ready"))
+            assert await pids(ask) not in ([], [first])
+
+    asyncio.run(scenario())
+    said = capfd.readouterr()
+    assert "127.0.0.1:1\n" not in said.out
+    assert said.err.count("127.0.0.1:1\n") >= 40_000
+
+
+def test_what_a_child_tells_that_is_no_address_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with supervised("reorder", options=("--babbles",)):
+            await until(lambda: asyncio.sleep(0, caplog.text.count("exit -9") >= 2))
+
+    asyncio.run(scenario())
+    assert "'here I am' is no address" in caplog.text
+
+
 def test_a_child_may_wait_for_brokers_before_it_tells_its_port(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
