@@ -1,0 +1,51 @@
+"""Examples: which files an archive is read from. Without Spark, by a reader that lists what is there
+and notes what it is asked for (with it: tests/spark_analytics/test_writing.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from spark_analytics import archive
+
+
+class Reader:
+    """A session, its reader and what that reads, as far as `archive.read` asks."""
+
+    def __init__(self, between: Callable[[], None]) -> None:
+        self.read = self
+        self.paths: tuple[str, ...] = ()
+        self._between = between
+
+    def option(self, *_: str) -> Reader:
+        return self
+
+    schema = option
+
+    def parquet(self, *paths: str) -> Reader:
+        self.paths = paths
+        return self
+
+    def select(self, *_: str) -> Any:
+        return sorted(f.name for path in self.paths for f in Path(path).rglob("*.parquet"))
+
+    def inputFiles(self) -> list[str]:
+        found = [file.as_posix() for path in self.paths for file in Path(path).rglob("*.parquet")]
+        self._between()
+        return found
+
+
+def test_a_compaction_that_runs_meanwhile_lets_no_record_come_twice(tmp_path: Path) -> None:
+    hour = tmp_path / "stream=a" / "hour=2023-11-14T22"
+
+    def written(batch: str, name: str) -> None:
+        (hour / f"batch={batch}").mkdir(parents=True)
+        (hour / f"batch={batch}" / f"{name}.parquet").touch()
+
+    written("0", "first")
+    written("1", "second")
+    reader: Any = Reader(lambda: written("0-1", "both"))
+    assert archive.read(reader, str(tmp_path)) == ["first.parquet", "second.parquet"]
+    reader = Reader(lambda: None)
+    assert archive.read(reader, str(tmp_path)) == ["both.parquet"]
