@@ -16,7 +16,9 @@ What a history holds has no offset in the log. It is numbered from -1 downwards,
 all of it stands before the log, and nothing of it is ever looked for there. Held events stand in
 the state whole, as records made of what a line says, stamped as in the topic that they would have
 come by: the headers of the contract, and the payload as JSON. Further headers of theirs a history
-does not have.
+does not have. A payload that was no JSON a history tells as `{"base64": …}`, and it becomes the
+bytes again; so does one that a producer sent with just these words, if they tell bytes that are no
+JSON: the line is the same.
 
 What it costs: one transaction of the whole state, within the bound of every commit
 (agents.stage.delivery).
@@ -238,8 +240,29 @@ def _value(event: Event) -> bytes | None:
     if payload is None:
         return None
     if isinstance(payload, dict) and payload.keys() == {BASE64}:
-        return base64.b64decode(payload[BASE64])
+        content = _told_by(payload[BASE64])
+        if content is not None:
+            return content
     return orjson.dumps(payload)
+
+
+def _told_by(told: Any) -> bytes | None:
+    """The bytes that `inorder dump` tells so. None: it tells none so, and a producer sent it."""
+    if not isinstance(told, str):
+        return None
+    try:
+        content = base64.b64decode(told, validate=True)
+    except ValueError:
+        return None
+    return content if base64.b64encode(content).decode() == told and not _is_json(content) else None
+
+
+def _is_json(content: bytes) -> bool:
+    try:
+        orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 def refuse_other(found: Progress, wanted: Histories | None, source: TopicPartition) -> None:

@@ -17,8 +17,9 @@ import pytest
 from aiokafka.structs import TopicPartition
 
 from agents.dump import record_line
-from agents.stage.arrangement import input_reader
+from agents.stage.arrangement import arrange, input_reader, topics_of
 from agents.stage.arrival import ArrivalClock
+from agents.stage.history import RecordWriter
 from agents.stage.outlet import partition_of
 from agents.state.changelog import StateRefused
 from cli.from_backfill import Backfilled
@@ -29,6 +30,7 @@ from tests.cli.invoking import inorder
 from tests.spark_analytics.backfill import streams
 from tests.spark_analytics.backfill.told import left_off, tabled
 from topology.config import HeaderConfig, Topology, parse
+from topology.model.event import Event
 
 FEW = range(5)
 MANY = range(5_000, 5_150)
@@ -296,3 +298,29 @@ def test_a_topic_between_that_holds_what_history_has_seen_is_refused(
     with pytest.raises(StateRefused, match="holds events from before the end of the backfill"):
         asyncio.run(behind[0].opened(histories, monkeypatch))
     asyncio.run(Chain(topology, logs).through(histories, Random(1), monkeypatch))
+
+
+BASE64 = [
+    (b"hi", b"hi"),
+    (b"\xff\x00", b"\xff\x00"),
+    (b"", b""),
+    (b'{"base64":5}', b'{"base64":5}'),
+    (b'{"base64":"a"}', b'{"base64":"a"}'),
+    (b'{"base64":"a b="}', b'{"base64":"a b="}'),
+    (b'{"base64":"NQ=="}', b'{"base64":"NQ=="}'),  # 5 is JSON, and told as that
+    ('{"base64":"é"}'.encode(), '{"base64":"é"}'.encode()),
+    (b'{"base64":"aGk="}', b"hi"),  # as the line of hi: nobody can know
+]
+
+
+@pytest.mark.parametrize(("sent", "wanted"), BASE64)
+def test_a_payload_comes_through_a_history_as_it_was_sent(sent: bytes, wanted: bytes) -> None:
+    topology = parse("streams: {default: {input: raw}}\n")
+    record = FakeRecord(value=sent)
+    line = record_line(input_reader(topology, "raw", ()), 1, record, ArrivalClock(0))
+    assert line is not None
+    (stage, *_) = topology.stages
+    arrangement = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))
+    (topic, *_) = arrangement.inputs
+    event = Event("default", "s1", 0, 1, 5, 6, value=line["payload"])
+    assert RecordWriter(arrangement, TopicPartition(topic, 0))(event).value == wanted
