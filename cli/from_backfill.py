@@ -187,6 +187,7 @@ def _opened(address: str) -> tuple[dict[str, Any], dict[int, str]]:
     try:
         from spark_analytics.backfill.place import PlaceRefused
         from spark_analytics.backfill.resuming import Resumed
+        from spark_analytics.backfill.state import StateUnreadable
     except ImportError:
         raise Refused(
             f"{OPTION} needs pyarrow; install the extra `files` (pip install inorder-engine[files])"
@@ -194,7 +195,7 @@ def _opened(address: str) -> tuple[dict[str, Any], dict[int, str]]:
     try:
         resumed = Resumed(address, who=OPTION, option=OPTION, looks=True)
         return resumed.known, resumed.states()
-    except PlaceRefused as refused:
+    except (PlaceRefused, StateUnreadable) as refused:
         raise Refused(str(refused)) from None
 
 

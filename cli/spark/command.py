@@ -238,6 +238,8 @@ def backfill(
             place.give_up()
     if summary is None:
         click.echo(BROUGHT, err=True)
+        if as_json and resumed is not None:
+            click.echo(json.dumps(resumed.account), err=True)
         return
     told_at_end(summary, as_json=as_json)
 

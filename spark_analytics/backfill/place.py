@@ -31,6 +31,9 @@ from spark_analytics.backfill.part import File
 
 ACCOUNT: Final = "_backfill.json"
 EMPTY: Final = "empty.parquet"
+STATE: Final = "_state"
+COMING: Final = "coming.json"
+"""In the state: what a run adds that is bringing its rows (`resuming`)."""
 
 
 class PlaceRefused(ValueError):
@@ -74,6 +77,12 @@ class Place:
         if there.type == fs.FileType.File:
             raise PlaceRefused(f"--out {self._address}: is a file; name a folder")
         if self._files.get_file_info(fs.FileSelector(self._path)):
+            coming = self._files.get_file_info(f"{self._path}/{STATE}/{COMING}")
+            if coming.type != fs.FileType.NotFound:
+                raise PlaceRefused(
+                    f"--out {self._address}: a run was killed while its rows came in, and all that"
+                    " they need is kept; add --resume, which brings it to its end"
+                )
             raise PlaceRefused(
                 f"--out {self._address}: holds something already, and a backfill writes over"
                 " nothing; name a new folder, or remove that one"

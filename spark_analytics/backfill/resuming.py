@@ -24,12 +24,18 @@ from typing import Any, Final, NamedTuple, Protocol
 from pyarrow import fs
 
 from spark_analytics.backfill.part import File
-from spark_analytics.backfill.place import ACCOUNT, Place, PlaceRefused, file_system
+from spark_analytics.backfill.place import (
+    ACCOUNT,
+    COMING,
+    STATE,
+    Place,
+    PlaceRefused,
+    file_system,
+)
+from spark_analytics.backfill.state import StateUnreadable
 from topology.wire.stretches import Beginning
 
-STATE: Final = "_state"
 CURRENT: Final = "current.json"
-COMING: Final = "coming.json"
 PARQUET: Final = "parquet"
 ENDED: Final = "ended"
 
@@ -81,9 +87,10 @@ class ParquetTables:
 
 
 class Resumed:
-    """The state of the tables at an address. PlaceRefused if there is none to go on from. `who`
-    asks for it, and `option` names the address; who only `looks` at it is refused where a run has
-    been killed amid its rows. `first`: this is the first run, and nothing is there yet."""
+    """The state of the tables at an address. PlaceRefused if there is none to go on from,
+    StateUnreadable if it is damaged. `who` asks for it, and `option` names the address; who only
+    `looks` at it is refused where a run has been killed amid its rows. `first`: this is the first
+    run, and nothing is there yet."""
 
     def __init__(
         self,
@@ -96,6 +103,8 @@ class Resumed:
     ) -> None:
         self._address = address
         self._who = who
+        self.account: Known = {}
+        """That of the run that was brought to its end (`finish`)."""
         self._files, self._path = file_system(address.rstrip("/"), option)
         self._state = f"{self._path}/{STATE}"
         self._coming = self._read(COMING)
@@ -138,8 +147,10 @@ class Resumed:
         return Kept(*known.get("tables", ()))
 
     def states(self) -> dict[int, str]:
-        """The file of each group's state, as an address."""
-        folder = f"{self._address.rstrip('/')}/{STATE}/{self.known['run']}"
+        """The file of each group's state, as an address that leads there from anywhere: executors
+        stand in folders of their own."""
+        address = self._address.rstrip("/") if "://" in self._address else self._path
+        folder = f"{address}/{STATE}/{self.known['run']}"
         return {int(group): f"{folder}/{name}" for group, name in self.known["states"].items()}
 
     def require(self, topology: str, kept: Kept) -> None:
@@ -167,6 +178,7 @@ class Resumed:
         assert self._coming is not None
         coming = Coming(**self._coming)
         self._bring(coming._replace(files=[File(*each) for each in coming.files]), tables)
+        self.account = coming.account
         return bool(self.known.get(ENDED))
 
     def _bring(self, coming: Coming, tables: Tables) -> None:
@@ -208,7 +220,16 @@ class Resumed:
         if not is_there(self._files, f"{self._state}/{name}"):
             return None
         with self._files.open_input_stream(f"{self._state}/{name}") as file:
-            found: Known = json.loads(file.read())
+            content = file.read()
+        try:
+            found = json.loads(content)
+        except ValueError as wrong:
+            found = wrong
+        if not isinstance(found, dict):
+            raise StateUnreadable(
+                f"{self._who}: {self._address.rstrip('/')}/{STATE}/{name} is damaged ({found});"
+                " give back the file as it was written, or backfill anew into a new folder"
+            )
         return found
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ streams to lie. None of them needs a broker: what does not fit is told before on
 from __future__ import annotations
 
 import json
+import marshal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from agents.stage.outlet import partition_of
 from agents.state.changelog import StateRefused
 from cli.from_backfill import Backfilled
 from cli.spark.backfill.setting import Setting, digest
-from spark_analytics.backfill.state import GroupState, packed
+from spark_analytics.backfill.resuming import Resumed
+from spark_analytics.backfill.state import GroupState, packed, unpacked
 from tests.cli.invoking import Answer, inorder
 from topology.clock.sample import Declared
 from topology.config import parse
@@ -85,6 +87,51 @@ def test_a_folder_whose_rows_are_half_way_is_refused(tmp_path: Path) -> None:
     assert answer.code == 2
     assert "a run was killed while its rows came into" in answer.err
     assert "spark backfill --resume" in answer.err
+
+
+def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
+    out = left(tmp_path, PLAIN)
+    (out / "_state" / "current.json").write_text('{"run":')
+    answer = worker(tmp_path, out)
+    assert answer.code == 2
+    assert "_state/current.json is damaged (Expecting value" in answer.err
+    assert "backfill anew" in answer.err
+
+
+def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
+    """Cut anywhere, and where it is of another version."""
+    whole = packed(GroupState(Saved(7, {}, [], [Declared("a", 0, 5, 1, 7)]), (), {}))
+    found = histories(tmp_path, PLAIN, files={"a.jsonl": 3}, states={"0": "0.state"})
+    state = tmp_path / "out" / "_state" / "1" / "0.state"
+    state.parent.mkdir()
+    first, _, rest = whole.partition(b"\n")
+    for content, says in (
+        (b"", "is damaged"),
+        (whole[:-3], "is damaged"),
+        (first + b"\n" + marshal.dumps((1, 2)), "is damaged"),
+        (b"inorder state 4 in marshal 4 of Python 3.9\nx", "another version: it begins with"),
+        (first.replace(b"marshal ", b"marshal 9") + b"\n" + rest, "another version"),
+        (marshal.dumps((1, None, (), [])), "of format 1"),
+    ):
+        state.write_bytes(content)
+        with pytest.raises(StateRefused, match=rf"0\.state: the state .*{says}"):
+            found.of(arranged(PLAIN, 1), TopicPartition("raw", 0))
+
+
+def test_a_state_of_the_format_before_is_read() -> None:
+    state = GroupState(Saved(7, {"k": [1]}, [], []), [], {("a", "events"): 3})
+    before = marshal.dumps((2, (7, {"k": [1]}, [], []), [], [("a", "events", 3)]))
+    assert unpacked(before) == state == unpacked(packed(state))
+
+
+def test_states_are_named_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executors stand in folders of their own."""
+    out = left(tmp_path, PLAIN, states={"0": "0.state"})
+    monkeypatch.chdir(tmp_path)
+    wanted = {0: str(out / "_state" / "1" / "0.state")}
+    assert Resumed("out").states() == Resumed("out/").states() == wanted
+    uri = out.as_uri()
+    assert Resumed(f"{uri}/").states() == {0: f"{uri}/_state/1/0.state"}
 
 
 def test_a_folder_that_is_absent_is_refused_as_that(tmp_path: Path) -> None:

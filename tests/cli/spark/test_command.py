@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from click.testing import CliRunner
 
 import cli.spark.jars
 from cli.main import main
+from cli.spark.backfill.setting import Setting, digest
 from cli.spark.spelled import length_of
 from cli.topology_file import Refused
 from tests import ROOT
@@ -78,6 +81,27 @@ def test_what_is_no_length_is_refused(text: str) -> None:
     assert length_of("1.5s", "--every") == 1_500_000_000
     with pytest.raises(Refused, match=r"^--every: [^;]*; \w"):
         length_of(text, "--every")
+
+
+def test_a_killed_run_that_is_brought_to_its_end_tells_its_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require(cli.spark.jars.missing())
+    from spark_analytics.backfill.resuming import Coming
+
+    file = tmp_path / "t.yaml"
+    file.write_text("streams: {default: {}}\n")
+    now = {"run": 1, "topology": digest(Setting(file.read_text())), "ended": True}
+    coming = Coming(1, str(tmp_path / ".staged"), [], now, {"in": 7, "event": 7})
+    (tmp_path / "out" / "_state").mkdir(parents=True)
+    (tmp_path / "out" / "_state" / "coming.json").write_text(json.dumps(coming._asdict()))
+    monkeypatch.setattr("cli.spark.command.open_session", lambda _: nullcontext())
+    words = ["--topology", str(file), "--in", str(file), "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(main, ["spark", "backfill", *words, "--resume", "--json"])
+    assert done.exit_code == 0, done.output
+    brought, told = done.stderr.splitlines()
+    assert "is now at its end" in brought
+    assert json.loads(told) == {"in": 7, "event": 7}
 
 
 def test_help_knows_the_demo_and_does_not_import_it() -> None:

@@ -77,6 +77,14 @@ def test_what_came_meanwhile_is_not_written_over(tmp_path: Path) -> None:
     assert [each.name for each in out.iterdir()] == ["mine"]
 
 
+def test_a_run_that_was_killed_amid_its_rows_is_gone_on_with(tmp_path: Path) -> None:
+    """What is there is half of a run; nobody is told to remove it."""
+    (tmp_path / "_state").mkdir()
+    (tmp_path / "_state" / "coming.json").write_text("{}")
+    with pytest.raises(PlaceRefused, match=r"was killed while its rows came in.*add --resume"):
+        Place(str(tmp_path))
+
+
 def test_a_folder_that_was_opened_is_taken_away(tmp_path: Path) -> None:
     out = tmp_path / "out"
     place = Place(str(out))
