@@ -1,5 +1,5 @@
-"""Examples: which files an archive is read from. Without Spark, by a reader that lists what is there
-and notes what it is asked for (with it: tests/spark_analytics/test_writing.py)."""
+"""Examples: which files an archive is read from. Without Spark, by a reader that lists what is
+there (with it: tests/spark_analytics/test_writing.py)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Reader:
     def select(self, *_: str) -> Any:
         return sorted(f.name for path in self.paths for f in Path(path).rglob("*.parquet"))
 
-    def inputFiles(self) -> list[str]:
+    def inputFiles(self) -> list[str]:  # noqa: N802 - as Spark calls it
         found = [file.as_posix() for path in self.paths for file in Path(path).rglob("*.parquet")]
         self._between()
         return found
