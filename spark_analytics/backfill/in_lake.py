@@ -9,8 +9,10 @@
 | `overflows_matches`, `overflows_joins`  | a query had more to say than its bound               |
 | `bad`, with a schema                    | events whose payload is not of it                    |
 
-`matches` has single matches, sets of them and what detectors say, apart by `kind`. With a schema
-the `payload` of `events` is a struct; an event whose payload is none of it lies in `bad`.
+`matches` has single matches, sets of them and what detectors say, apart by `kind`, and `position`
+counts each kind of line for itself: a row of a table is one by `stream`, `kind` and `position`.
+With a schema the `payload` of `events` is a struct; an event whose payload is none of it lies in
+`bad`.
 
 A run's rows come from what it has staged, and the same ones whenever they are brought in: an append
 bears the number of the run, by which a table knows it again, and MERGE may be done twice. So
@@ -19,7 +21,8 @@ whoever is killed amid them begins once more (`resuming`).
 Cost: a run's rows are written twice, once by the tasks and once more into the table, sorted; those
 of results a third time where they are merged.
 
-Proved by: tests/spark_analytics/backfill/test_in_lake.py
+Proved by: tests/spark_analytics/backfill/test_in_lake.py,
+tests/spark_analytics/backfill/test_lake_rows.py
 """
 
 from __future__ import annotations
@@ -44,7 +47,13 @@ from topology.config import Topology
 QUERY: Final = "backfill"
 """Whose batches the runs are, for tables that know them by number."""
 
+PATTERN: Final = "*?[]{}\\"
 PLACED: Final = ("stream", POSITION)
+EVERY_WORD: Final = Shape(
+    (*PLACED, "kind"), ("query",), "start_time", ("query", "start_time", POSITION)
+)
+"""Of tables of results."""
+
 STANDING: Final = "_standing"
 BAD: Final = "bad"
 RESULTS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -82,6 +91,7 @@ class LakeTables:
     def require(self, *, made: bool | None) -> None:
         """TablesRefused if one is another's or has other columns. `made`: whether they are there;
         None: some of them may be."""
+        self._refuse_pattern()
         for each in self.rows({}):
             name = f"{self._lake.place}/{each.table}"
             if not self._lake.exists(each.table):
@@ -97,6 +107,15 @@ class LakeTables:
                     " writes over nothing; name another --out, or drop the tables of that one"
                 )
             self._lake.require(each.table, each.rows.schema)
+
+    def _refuse_pattern(self) -> None:
+        """What is staged lies beside the tables, and Spark takes such an address for a pattern."""
+        found = sorted(set(PATTERN) & set(self._lake.place))
+        if found:
+            raise TablesRefused(
+                f"--out {self._lake.place}: Spark reads {' '.join(found)} in the name of a folder"
+                " as part of a pattern, and finds nothing there; name a folder without"
+            )
 
     def bring(self, coming: Coming) -> None:
         files: dict[str, list[str]] = {}
@@ -131,11 +150,9 @@ class LakeTables:
         for table in ("late", "duplicates", "dead"):
             yield Rows(table, [table], read(table), by_time)
         yield Rows("gaps", ["gaps"], read("gaps"), SHAPES["gaps"])
-        order = ("query", "start_time", POSITION)
-        every_word = Shape(PLACED, ("query",), "start_time", order)
         for table, kinds in RESULTS.items():
             rows = _results({kind: read(name) for name, kind in kinds.items()})
-            yield Rows(table, [*kinds], rows, every_word)
+            yield Rows(table, [*kinds], rows, EVERY_WORD)
             name = f"{table}{STANDING}"
             yield Rows(name, [*kinds], rows, SHAPES[name], merged=True)
         overflows = read("overflows")

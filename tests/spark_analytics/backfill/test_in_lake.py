@@ -18,7 +18,7 @@ from cli.spark.backfill.setting import Setting, digest
 from cli.spark.backfill.work import OrderGroups
 from spark_analytics import silver
 from spark_analytics.backfill import resuming
-from spark_analytics.backfill.in_lake import RESULTS, LakeTables
+from spark_analytics.backfill.in_lake import EVERY_WORD, RESULTS, LakeTables
 from spark_analytics.backfill.place import Place
 from spark_analytics.backfill.resuming import Coming, Known, Resumed
 from spark_analytics.payload import schema_of
@@ -150,6 +150,9 @@ def test_cut_by_day_and_killed_it_says_what_the_whole_says(
     wanted, _ = replayed(tmp_path / "t.yaml", whole)
     lake = runs.lake()
     assert laked(lake) == wanted
+    for table in RESULTS:
+        keys = lake.read(table).select(*EVERY_WORD.keys).collect()
+        assert len(set(keys)) == len(keys), table
     stands = [row for table in RESULTS for row in lake.read(f"{table}_standing").collect()]
     assert sorted(row.line for row in stands) == sorted(standing(wanted))
     assert {row.standing for row in stands} == {True, False}
