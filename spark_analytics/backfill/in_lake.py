@@ -52,7 +52,7 @@ PLACED: Final = ("stream", POSITION)
 EVERY_WORD: Final = Shape(
     (*PLACED, "kind"), ("query",), "start_time", ("query", "start_time", POSITION)
 )
-"""Of tables of results."""
+"""A table of results, each word of them."""
 
 STANDING: Final = "_standing"
 BAD: Final = "bad"

@@ -46,6 +46,8 @@ def test_a_compaction_that_runs_meanwhile_lets_no_record_come_twice(tmp_path: Pa
     written("0", "first")
     written("1", "second")
     reader: Any = Reader(lambda: written("0-1", "both"))
-    assert archive.read(reader, str(tmp_path)) == ["first.parquet", "second.parquet"]
+    found: Any = archive.read(reader, str(tmp_path))
+    assert found == ["first.parquet", "second.parquet"]
     reader = Reader(lambda: None)
-    assert archive.read(reader, str(tmp_path)) == ["both.parquet"]
+    found = archive.read(reader, str(tmp_path))
+    assert found == ["both.parquet"]
