@@ -32,6 +32,7 @@ EVENT_KEYS = [
 ]
 GAP_KEYS = ["kind", "stream", "source", "epoch", "first", "last", "reason", "at"]
 UNORDERED_KEYS = ["kind", "stream", "source", "epoch", "seq", "reason", "line", "at"]
+LAST_NS = 4_102_444_800 * 10**9
 KEYS = {
     "event": EVENT_KEYS,
     "gap": [*GAP_KEYS, "known_at", "ts_before", "ts_after"],
@@ -188,6 +189,27 @@ def test_sources_of_a_stream_are_merged_by_reference_time(tmp_path: Path) -> Non
     answer = inorder("replay", "--topology", topology(tmp_path), path)
     order = [(line["ref_time"], line["source"]) for line in answer.lines]
     assert order == [(5, "a"), (10, "b"), (30, "a"), (30, "b"), (35, "b"), (40, "a")]
+
+
+@pytest.mark.parametrize("time_ns", [LAST_NS, LAST_NS + 1, 2**62, 2**63 - 1])
+def test_the_clock_of_arrivals_ends_in_2100(tmp_path: Path, time_ns: int) -> None:
+    """What would arrive later is dead; a `ts` may say any time, and moves that clock no further."""
+    lines = [
+        {"source": "a", "seq": 0, "ts": 5, "arrival": 10},
+        {"source": "a", "seq": 1, "ts": time_ns},
+        {"source": "a", "seq": 2, "ts": 6, "arrival": time_ns},
+    ]
+    path = tmp_path / "late.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    answer = inorder("replay", "--topology", topology(tmp_path), path)
+    ends = {line["seq"]: line.get("reason", line["kind"]) for line in answer.lines}
+    assert ends == {
+        0: "event",
+        1: "ahead" if time_ns >= 2**62 else "event",
+        2: "arrival_huge" if time_ns > LAST_NS else "event",
+    }
+    assert {line["at"] for line in answer.lines if line["seq"]} == {LAST_NS}
+    assert answer.code == 0
 
 
 def test_a_stream_that_the_topology_does_not_name_is_dead(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ for `ts`: an integer in the stream's `headers.ts_unit`, and where that is not ns
 RFC 3339 has it.
 
 * An arrival below the one before counts as that one: the arrival clock never goes back.
-* Without `arrival` the event arrives at the largest `ts` of the good lines so far.
+* Without `arrival` the event arrives at the largest `ts` of the good lines so far, in 2100 at the
+  latest: the clock of arrivals ends there, and a line that says a later `arrival` is dead.
 * Without `ts` the arrival stands for it; without both, the arrival of the line before.
 * A clock line arrives with the line before it; at the start, before everything. It may
   bear an `arrival` of its own, not before that, which moves no clock.
@@ -65,6 +66,8 @@ BEFORE_EVERYTHING_NS: Final = MIN_INT64
 """Arrival of a clock line that no event precedes."""
 
 # So many characters cannot be more bytes than allowed.
+MAX_ARRIVAL_NS: Final = 4_102_444_800_000_000_000
+"""The year 2100: what is due soon after it still comes before `NEVER`."""
 _SHORT_SOURCE: Final = MAX_SOURCE_BYTES // 4
 _SHORT_STREAM: Final = MAX_STREAM_BYTES // 4
 
@@ -157,7 +160,7 @@ class LineReader:
                 and (ts_ns is None or (type(ts_ns) is int and MIN_INT64 <= ts_ns <= MAX_INT64))
                 and (
                     arrival_ns is None
-                    or (type(arrival_ns) is int and MIN_INT64 <= arrival_ns <= MAX_INT64)
+                    or (type(arrival_ns) is int and MIN_INT64 <= arrival_ns <= MAX_ARRIVAL_NS)
                 )
                 and (stream is None or (type(stream) is str and 0 < len(stream) <= _SHORT_STREAM))
                 and (epoch is None or (type(epoch) is int and 0 <= epoch <= MAX_EPOCH))
@@ -201,7 +204,7 @@ class LineReader:
     def _arrive(self, arrival_ns: int | None, ts_ns: int | None) -> int:
         """The arrival of a good line."""
         if ts_ns is not None and (self._largest_ts_ns is None or ts_ns > self._largest_ts_ns):
-            self._largest_ts_ns = ts_ns
+            self._largest_ts_ns = min(ts_ns, MAX_ARRIVAL_NS)
         if arrival_ns is None:
             arrival_ns = self._largest_ts_ns
         return self._advance(arrival_ns)
@@ -223,7 +226,7 @@ class LineReader:
         epoch = look.integer("epoch", 0, MAX_EPOCH)
         unit_ns = None if row.ts_is_instant else self._units_ns.get(stream or "")
         ts_ns = look.time_ns("ts", unit_ns)
-        arrival_ns = look.integer("arrival", MIN_INT64, MAX_INT64)
+        arrival_ns = look.integer("arrival", MIN_INT64, MAX_ARRIVAL_NS)
         type_ = look.label()
         kind = look.kind()
         epoch = NO_EPOCH if epoch is None and "epoch" not in look.unread else epoch
@@ -260,7 +263,7 @@ class LineReader:
             look.text("server", MAX_SERVER)
         look.integer("segment", 0, MAX_INT64)
         look.integer("mono", MIN_INT64, MAX_INT64)
-        arrival_ns = look.integer("arrival", MIN_INT64, MAX_INT64)
+        arrival_ns = look.integer("arrival", MIN_INT64, MAX_ARRIVAL_NS)
         if look.faults or source is None:
             return _malformed(row, look, self._advance(None), None, source, None, None)
         before_ns = BEFORE_EVERYTHING_NS if self._arrival_ns is None else self._arrival_ns

@@ -22,9 +22,8 @@ from cli.recording.lines import read_lines
 from topology.clock.sample import Declared, Sample
 from topology.model.event import BYE, HEARTBEAT, NO_EPOCH, Event
 from topology.model.outcome import Malformed
-from topology.wire.line_reader import BEFORE_EVERYTHING_NS, LineReader, Row
+from topology.wire.line_reader import BEFORE_EVERYTHING_NS, MAX_ARRIVAL_NS, LineReader, Row
 
-MAX = 2**63 - 1
 FIELDS = (
     *("arrival_ns", "at_ns", "complete_ns", "epoch", "error_ns", "held_by", "kind", "lane", "late"),
     *("ref_time_ns", "segment", "seq", "source", "stream", "ts_ns", "type"),
@@ -103,7 +102,7 @@ TIMES: list[tuple[str, list[dict[str, int]], list[tuple[int, int]]]] = [
     ("mixed", [{"ts": 9, "arrival": 5}, {"ts": 3}, {"ts": 2, "arrival": 6}],
      [(9, 5), (3, 9), (2, 9)]),
     ("before 1970", [{"ts": -5}, {"ts": -7}, {}], [(-5, -5), (-7, -5), (-5, -5)]),
-    ("at the edges", [{"ts": -(2**63), "arrival": MAX}], [(-(2**63), MAX)]),
+    ("at the edges", [{"ts": -(2**63), "arrival": MAX_ARRIVAL_NS}], [(-(2**63), MAX_ARRIVAL_NS)]),
 ]  # fmt: skip
 
 
