@@ -2,11 +2,18 @@
 
 What a batch makes goes by reference count. Only what refers to itself in a circle needs Python's
 collector, which counts objects and not what they hold: a circle with a megabyte in it counts as one
-without. So it comes by number, which is seldom, and by time: a circle that was made and left within
-`COLLECT_S` is gone `COLLECT_S` later, however few they are.
+without. So it comes by number, which is seldom, and by time, of two kinds:
 
-Cost: a walk over what was made since the last one, some ten milliseconds at most. What is older,
-such as held events and tables, is not walked by time.
+* *Young*, every `COLLECT_S`: what was made since the last one. A circle that was left by then is
+  gone. One that was still in use is old from then on, and this kind does not see it again.
+* *Full*, every `FULL_S`, and when the last partition of a process goes, as in every rebalance: all
+  circles that were left, a partition's state among them (a pattern's is in circles). Never twice
+  within `FULL_APART_S`: what goes meanwhile waits that long.
+
+Cost: the young kind walks what was made, some ten milliseconds at most. The full kind walks all
+that lives, held events and tables too, and everything in the process stands meanwhile: 0.6 us for
+each held event, 65 ms for 100,000 (docs/decisions/0047). By time it takes `FULL_SHARE` at most:
+where one took longer, the next comes later. When the last partition goes there is little to walk.
 
 Proved by: tests/agents/test_garbage.py
 """
@@ -24,9 +31,19 @@ thousands of objects. A collector that walks them finds nothing: a third of the 
 its defaults, 7 % at 50,000."""
 
 COLLECT_S: Final = 60.0
+"""Between two looks at what is young."""
+
+FULL_S: Final = 600.0
+"""Between two full ones, by time."""
+
+FULL_SHARE: Final = 0.001
+"""The part of all time that full ones by time may take."""
+
+FULL_APART_S: Final = 60.0
+"""Between two full ones, however often partitions go."""
 
 YOUNG: Final = 1
-"""The generations up to this one are looked through by time: what was made since the last look."""
+"""The generations up to this one are young: what was made since the last look."""
 
 
 def begin() -> None:
@@ -40,11 +57,24 @@ class Collecting:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._looked_s = clock()
+        self._looked_s = self._full_s = clock()
+        self._every_s = FULL_S
+        self._is_let_go = False  # since the last full one
 
     def look(self) -> None:
-        """Collect what is young, if that was not done for `COLLECT_S`."""
+        """Collect what is due."""
         now_s = self._clock()
-        if now_s - self._looked_s >= COLLECT_S:
+        since_full_s = now_s - self._full_s
+        if since_full_s >= (FULL_APART_S if self._is_let_go else self._every_s):
+            gc.collect()
+            self._looked_s = self._full_s = self._clock()
+            self._every_s = max(FULL_S, (self._full_s - now_s) / FULL_SHARE)
+            self._is_let_go = False
+        elif now_s - self._looked_s >= COLLECT_S:
             self._looked_s = now_s
             gc.collect(YOUNG)
+
+    def let_go(self) -> None:
+        """Partitions have gone: a full one is due, now or when `FULL_APART_S` are over."""
+        self._is_let_go = True
+        self.look()

@@ -144,7 +144,10 @@ class StageProcess:
         )
         watchdog = Watchdog(Patience.until(topology.stuck_after_ns))
         self._log = StageLog(metrics)
-        self._handler = StageHandler(arrangement, surroundings, watchdog, self._log)
+        self._garbage = garbage.Collecting()
+        self._handler = StageHandler(
+            arrangement, surroundings, watchdog, self._log, self._garbage.let_go
+        )
         self._topics = (
             None
             if brokers.is_embedded
@@ -152,7 +155,6 @@ class StageProcess:
         )
         self._stop = asyncio.Event()
         self._stuck: Stuck | None = None
-        self._garbage = garbage.Collecting()
         self._http = HttpServer(
             registry=self._registry,
             live=self._live,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -37,7 +37,8 @@ REST_S: Final = 2.0
 
 
 class StageHandler:
-    """Opens and closes partitions as they come and go, and keeps watch over them."""
+    """Opens and closes partitions as they come and go, and keeps watch over them. `emptied` is
+    called when the last one has gone and nothing refers to it."""
 
     def __init__(
         self,
@@ -45,11 +46,13 @@ class StageHandler:
         surroundings: Surroundings,
         watchdog: Watchdog,
         stage_log: StageLog,
+        emptied: Callable[[], None] = lambda: None,
     ) -> None:
         self._arrangement = arrangement
         self._surroundings = surroundings
         self._watchdog = watchdog
         self._log = stage_log
+        self._emptied = emptied
         self._partitions: dict[TopicPartition, Partition] = {}
         self._apart = StreamsApart(arrangement.in_one_partition)
         self._in_doubt: set[TopicPartition] = set()  # a checkpoint failed, and none came since
@@ -118,9 +121,12 @@ class StageHandler:
             for source in partitions:
                 self._watchdog.revoked(time.monotonic_ns(), (source.topic, source.partition))
         failed = await asyncio.gather(*(self._close(partition) for partition in mine))
+        mine.clear()
         if not is_reset:  # of which the transport says why
             _tell_failed(failed)
         self._metrics.partitions.labels(self._arrangement.stage.name).set(len(self._partitions))
+        if not self._partitions:
+            self._emptied()
 
     async def _close(self, partition: Partition) -> tuple[str, str] | None:
         """Which one, and why, where its last checkpoint did not come through."""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiokafka.structs import TopicPartition
+from prometheus_client import CollectorRegistry
 
 from agents.kafka.partition_queue import Batch
 from agents.stage.arrangement import arrange, topics_of
 from agents.stage.handler import StageHandler
+from agents.watch.metrics import Metrics
 from agents.watch.watchdog import Watchdog
 from topology.config import parse
 
@@ -28,6 +32,9 @@ class FakePartition:
 
     async def take(self, _: Batch) -> None:
         return
+
+    async def close(self) -> None:
+        self.is_open = False
 
 
 def handler(stages: str, rests: Sequence[bool] = (), of: int = 2) -> StageHandler:
@@ -99,3 +106,20 @@ def test_a_stream_that_lies_in_two_partitions_is_told(
     found.observe()
     found.observe()
     assert caplog.text.count("stream default comes in several partitions") == told
+
+
+def test_when_the_last_partition_has_gone_nothing_refers_to_it() -> None:
+    """So whoever collects garbage then finds it."""
+    found: Any = handler("reorder+merge", [True, True])
+    found._surroundings.metrics = Metrics(CollectorRegistry())
+    left = [weakref.ref(each) for each in found._partitions.values()]
+    there: list[int] = []
+    found._emptied = lambda: there.append(sum(each() is not None for each in left))
+    gc.disable()
+    try:
+        for number in range(2):
+            assert there == []
+            asyncio.run(found.on_revoked(frozenset({TopicPartition("events.raw", number)})))
+    finally:
+        gc.enable()
+    assert there == [0]
