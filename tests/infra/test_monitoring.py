@@ -5,6 +5,7 @@ A real worker is scraped by a real Prometheus, and each expression is put to it.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
@@ -20,8 +21,13 @@ from agents.supervisor import READY
 from agents.watch.metrics import Metrics
 from benchmarks.workloads import crowd
 from cli.local.poll import wait_until
+from cli.local.ports import LOOPBACK
 from infra.dashboard import FILE, ROWS, dashboard
 from infra.prometheus import Prometheus, missing
+from inorder.sync.keys import KeyRing
+from producers.sync_server.metrics import ServerCollector
+from producers.sync_server.publishing import LinePublishing
+from producers.sync_server.server import SyncServer
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import FUSED, settle
 from tests.end_to_end.worker import Worker, running
@@ -54,10 +60,15 @@ ROWS_SENT = crowd(20_000).rows
 
 @pytest.fixture(scope="module")
 def names() -> set[str]:
-    """Every name that a worker may tell."""
+    """Every name that a worker or a sync server may tell."""
     registry = CollectorRegistry()
     Metrics(registry)
+    publishing = LinePublishing(io.BytesIO(), "sync-1")
+    server = SyncServer(LOOPBACK, 0, KeyRing.open_to_all(), publishing.take)
+    registry.register(ServerCollector(server, publishing))
     families = [READY, *(family.name for family in registry.collect())]
+    server.stop()
+    server.run()  # closes its socket
     return {name + end for name in families for end in ENDS}
 
 
@@ -100,9 +111,18 @@ DIFFERS = f"inorder_records_conflict_total{{{STREAM}}}"
 FORGED = f'inorder_records_dead_total{{{STREAM},reason="forged"}}'
 
 
+def syncs(server: str) -> str:
+    return f'inorder_sync_addresses{{job="inorder",instance="{server}:8080"}}'
+
+
 def lag(worker: str, partition: int, stage: str = "merge") -> str:
     labels = f'job="inorder",instance="{worker}",stage="{stage}",partition="{partition}"'
     return f"inorder_input_lag_records{{{labels}}}"
+
+
+def clocks(stream: str, stale: str, synced: str) -> dict[str, str]:
+    place = f'{{stage="reorder",stream="{stream}",partition="0"}}'
+    return {f"inorder_clock_stale{place}": stale, f"inorder_clock_synced{place}": synced}
 
 
 FIRING = [
@@ -134,6 +154,20 @@ FIRING = [
         6 * 60 + 10,
         False,
     ),
+    ("InorderSyncServerAbsent", {READY_AT: "1x30", UP: "1x30"}, 20, False),
+    ("InorderSyncServerAbsent", {syncs("a"): "0x30", syncs("b"): "3x30"}, 20, False),
+    ("InorderSyncServerAbsent", {syncs("a"): "0x30", syncs("b"): "3x5 stale"}, 8, False),
+    ("InorderSyncServerAbsent", {syncs("a"): "0x30", syncs("b"): "3x5 stale"}, 15, True),
+    ("InorderSyncServerAbsent", {syncs("a"): "0x5 stale"}, 15, True),
+    ("InorderSyncServerAbsent", {syncs("a"): "0x5 stale _x3 0x20"}, 25, False),
+    ("InorderSyncServerAbsent", {syncs("a"): "0x5 stale", syncs("c"): "_x7 0x20"}, 20, False),
+    ("InorderSyncServerAbsent", {syncs("a"): "0x5 stale"}, 6 * 60 + 10, False),
+    ("InorderClocksStale", clocks("default", "0x30", "9x30"), 20, False),
+    ("InorderClocksStale", clocks("default", "1x30", "9x30"), 20, False),
+    ("InorderClocksStale", clocks("default", "2x30", "8x30"), 8, False),
+    ("InorderClocksStale", clocks("default", "2x30", "8x30"), 20, True),
+    ("InorderClocksStale", clocks("default", "0x30", "0x30"), 20, False),
+    ("InorderClocksStale", clocks("a", "0x30", "90x30") | clocks("b", "2x30", "0x30"), 20, True),
     ("InorderTwoProducers", {DIFFERS: "_x10 1x20"}, 12, True),
     ("InorderTwoProducers", {DIFFERS: "0x10 1x20"}, 12, True),
     ("InorderTwoProducers", {DIFFERS: "_x5 1x55"}, 40, False),
