@@ -9,7 +9,8 @@ transaction), its data folder, and its log of everything.
 stop or a failure, lets the handler finish its partitions, leaves the group, and raises
 what went wrong. It installs no signal handlers. Each step has a bound.
 
-Proved by: tests/agents/kafka/test_transport.py, tests/agents/kafka/test_transport_kafka.py
+Proved by: tests/agents/kafka/test_application.py, tests/agents/kafka/test_transport.py,
+tests/agents/kafka/test_transport_kafka.py
 """
 
 from __future__ import annotations
@@ -211,6 +212,7 @@ def build_app(
         key_serializer="raw",
         value_serializer="raw",
         autodiscover=False,
+        env={},  # else BROKER_URL and the like would win over what stands here
     )
     app.brokers = brokers
     app.input_topics = tuple(topics)

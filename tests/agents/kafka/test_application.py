@@ -1,0 +1,52 @@
+"""Examples: the environment cannot change what the application says of Faust's settings."""
+
+from __future__ import annotations
+
+import asyncio
+
+import faust
+import pytest
+from faust.types.settings import Settings
+
+from agents.kafka.application import Application, build_app
+from tests.agents.recorder import Recorder
+
+READ = {
+    name: each.env_name
+    for name, each in Settings.SETTINGS.items()
+    if each.env_name and not each.version_deprecated
+}
+"""The settings that Faust takes from the environment, and under which names."""
+
+GROUP = "inorder.reorder"
+
+
+def built() -> Application:
+    async def build() -> Application:
+        return build_app(GROUP, "kafka:9092", ["events.raw"], Recorder())
+
+    return asyncio.run(build())
+
+
+def said(app: faust.App) -> dict[str, str]:
+    return {name: repr(getattr(app.conf, name)) for name in READ}
+
+
+def test_no_variable_of_fausts_changes_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(READ) > 50
+    for variable in READ.values():
+        monkeypatch.delenv(variable, raising=False)
+    expected = said(built())
+    for name, variable in READ.items():
+        monkeypatch.setenv(variable, "7")
+        app = built()
+        assert app.conf.id == GROUP
+        assert said(app) == expected, name
+        monkeypatch.delenv(variable)
+
+
+def test_faust_by_itself_lets_the_environment_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BROKER_URL", "kafka://elsewhere:9092")
+    by_itself = faust.App(GROUP, broker="kafka://kafka:9092", autodiscover=False)
+    assert [url.host for url in by_itself.conf.broker] == ["elsewhere"]
+    assert [url.host for url in built().conf.broker] == ["kafka"]
