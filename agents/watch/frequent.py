@@ -1,19 +1,27 @@
-"""Which sources are named most often, counted in little memory.
+"""Which sources weigh the most, in little memory, and how far what is told of them may be off.
 
-By the rule of Misra and Gries (Finding repeated elements, 1982): a table of at most `most` sources,
-and where it is full each one in it gives up one for the newcomer. So a source that makes more than
-one in `most` of what is noted is in it for certain. What is told of a source is exact from when it
-came into the table.
+By the rule of Metwally, Agrawal and El Abbadi (Efficient computation of frequent and top-k
+elements, 2005), "Space-Saving": a table of at most `most` sources; where it is full, a newcomer
+takes the place of the one with the least count, and that count as its `error`, for so much may
+have been noted of it before it came. It holds for every source:
 
-Cost: amortised O(1) a note. Memory: `most` entries.
+* in the table: `amount` <= what was noted of it in all <= `amount` + `error`;
+* not in it: at most the least count in the table was noted of it;
+* the least count is at most the total by `most`, so one that makes more than that is in it for
+  certain, and its `error` is no more;
+* until the table has been full and met a newcomer, all is exact.
+
+Cost: O(log `most`) a note, amortised: the heap holds one entry a source, which is brought up to
+date when it has come to the top. Memory: `most` entries.
 
 Proved by: tests/agents/watch/test_frequent.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import heappush, heapreplace, nlargest
 
 Source = tuple[str, str]
 """Stream and name."""
@@ -21,12 +29,19 @@ Source = tuple[str, str]
 
 @dataclass(slots=True)
 class Named:
-    """`weight`: times named, less what was given up; `times`: since it is in the table; `amount`:
-    the sum of what was noted with it."""
+    """Since it came into the table: `amount`, the sum of what was noted with it, and `times`, how
+    often. `error`: so much at most was noted before. `mark`: whatever its keeper wants to know of
+    the time when it came; 0 at first."""
 
-    weight: int = 0
-    times: int = 0
     amount: int = 0
+    times: int = 0
+    error: int = 0
+    mark: int = 0
+
+    @property
+    def count(self) -> int:
+        """What was noted of it in all, or more."""
+        return self.amount + self.error
 
 
 class Frequent:
@@ -35,25 +50,43 @@ class Frequent:
     def __init__(self, most: int) -> None:
         self._most = most
         self._table: dict[Source, Named] = {}
+        self._least: list[tuple[int, int, Source]] = []  # (count or less, when looked at, source)
+        self._looks = 0
+        self._is_exact = True
 
-    def note(self, source: Source, amount: int = 1) -> None:
-        table = self._table
-        named = table.get(source)
+    def note(self, source: Source, amount: int = 1) -> Named:
+        """What the table has of it now; `times` is 1 for one that has just come. `amount` is at
+        least 1."""
+        named = self._table.get(source)
         if named is None:
-            if len(table) >= self._most:
-                self._make_room()
-                return
-            named = table[source] = Named()
-        named.weight += 1
-        named.times += 1
+            named = self._newcomer(source, amount)
         named.amount += amount
+        named.times += 1
+        return named
 
-    def _make_room(self) -> None:
-        """Each gives up one, the newcomer its own."""
-        for source, named in list(self._table.items()):
-            named.weight -= 1
-            if not named.weight:
-                del self._table[source]
+    def _newcomer(self, source: Source, amount: int) -> Named:
+        self._looks += 1
+        if len(self._table) < self._most:
+            named = self._table[source] = Named()
+            heappush(self._least, (amount, self._looks, source))
+            return named
+        self._is_exact = False
+        error = self._least_count()
+        del self._table[self._least[0][2]]
+        heapreplace(self._least, (error + amount, self._looks, source))
+        named = self._table[source] = Named(error=error)
+        return named
+
+    def _least_count(self) -> int:
+        """Its source is the heap's first then; where several have it, the one longest without
+        a look."""
+        while True:
+            count, _, source = self._least[0]
+            now = self._table[source].count
+            if now == count:
+                return count
+            self._looks += 1
+            heapreplace(self._least, (now, self._looks, source))
 
     def __len__(self) -> int:
         return len(self._table)
@@ -62,8 +95,12 @@ class Frequent:
         return iter(self._table.items())
 
     def of(self, source: Source) -> Named:
-        """Nothing of one that is not in the table."""
-        return self._table.get(source) or Named()
+        """One that is not in the table has nothing, and the error that this may have."""
+        named = self._table.get(source)
+        if named is None:
+            named = Named(error=0 if self._is_exact else self._least_count())
+        return named
 
-    def sources(self) -> Iterable[Source]:
-        return self._table.keys()
+    def worst(self, told: int) -> list[tuple[int, Source]]:
+        """The `told` sources of which the most is certain, by `amount`, the most first."""
+        return nlargest(told, ((named.amount, source) for source, named in self._table.items()))

@@ -5,12 +5,15 @@ late most often are told, of all partitions of a process. Which these are is kep
 `COUNTED` sources (`agents.watch.frequent`), for each partition.
 
     inorder_source_late_total{stage, stream, source}    what was late of it
-    inorder_source_read_total{stage, stream, source}    all that came, since it was first heard
+    inorder_source_read_total{stage, stream, source}    all that came of it
 
-Their rates divided are the share late of a source. Which sources are told changes, so a series may
-end and begin anew.
+Both count from the first late event of the source on, to a batch; where more than `COUNTED` sources
+of a partition are late, one may lose its place to another, and both begin anew when it comes back.
+So their rates divided are the share late of a source, and `late` is what is certain: at least so
+many were late since the partition was opened. Which sources are told changes, so a series may end
+and begin anew.
 
-Cost: O(late events); nothing for what is in order. Memory: `COUNTED` entries a partition.
+Cost: O(late events); nothing for what is in order. Memory: `COUNTED` entries a partition, 2 MB.
 
 Proved by: tests/agents/watch/test_late_sources.py
 """
@@ -28,7 +31,7 @@ from prometheus_client.registry import Collector
 from agents.watch.frequent import Frequent, Source
 
 TOLD: Final = 20
-COUNTED: Final = 500
+COUNTED: Final = 4_000
 LONGEST_NAME: Final = 120
 """Characters of a source's name in a label."""
 
@@ -52,19 +55,21 @@ class LateTable:
 
     def note(self, late: Iterable[Source]) -> None:
         for source in late:
-            self.counts.note(source)
+            named = self.counts.note(source)
+            if named.times == 1:
+                named.mark = max(0, self.read(*source) - 1)  # read before this one
 
-    def worst(self) -> list[tuple[int, Source, int, int]]:
-        """(weight, source, late, read) of the TOLD that are late most often; not of those that
-        have been forgotten."""
-        ranks = nlargest(
-            TOLD, ((named.weight, source, named.times) for source, named in self.counts)
-        )
+    def worst(self) -> list[tuple[int, Source, int]]:
+        """(late, source, read) of the TOLD that are late most often; not of those that have been
+        forgotten."""
         found = []
-        for weight, source, late in ranks:
+        for late, source in self.counts.worst(TOLD):
             read = self.read(*source)
             if read:
-                found.append((weight, source, late, read))
+                named = self.counts.of(source)
+                if read < named.mark:  # forgotten since, and come anew
+                    named.mark = 0
+                found.append((late, source, read - named.mark))
         return found
 
 
@@ -97,7 +102,7 @@ class LateSources(Collector):
             for each in table.worst()
         ]
         told: dict[tuple[str, str, str], tuple[int, int]] = {}
-        for (_, (stream, source), late_count, read_count), stage in nlargest(TOLD, found):
+        for (late_count, (stream, source), read_count), stage in nlargest(TOLD, found):
             labels = (stage, stream, source[:LONGEST_NAME])
             before = told.get(labels, (0, 0))  # a source that comes by several partitions
             told[labels] = before[0] + late_count, before[1] + read_count

@@ -1,17 +1,22 @@
-"""Which sources of a partition come late, and which leave gaps, by name, for whoever looks.
+"""Which sources of a partition come late, and which lose numbers, by name, for whoever looks.
 
-The counts are of what has happened since the partition was opened here, of the `COUNTED` sources
-that are late most often and the `COUNTED` that leave most gaps (`agents.watch.frequent`); zero says
-that a source is not among these. What is late and given up is counted where it is reported anyway,
-so an event in order costs nothing.
+The counts are of what has happened since the partition was opened here. Each is what is certain:
+it happened at least so often. Up to `COUNTED` sources of a partition that come late, and as many
+that lose numbers, are counted exactly. Where there are more, those are counted for certain that
+make more than one in `COUNTED` of all that is late or lost there, and the error says how much more
+may have been (`agents.watch.frequent`). Told are the `TOLD` that are late most often and the `TOLD`
+that have lost the most numbers, be it in one hole or in many. What is late and given up is counted
+where it is reported anyway, so an event in order costs nothing.
 
-| key    | what                                                            |
-|--------|-----------------------------------------------------------------|
-| `late` | events that came late                                           |
-| `gaps` | holes that were given up                                        |
-| `lost` | numbers in these holes, of which some may yet have come, late   |
+| key          | what                                                             |
+|--------------|------------------------------------------------------------------|
+| `late`       | events that came late, at least                                  |
+| `late_error` | at most so many more did                                         |
+| `gaps`       | holes that were given up, at least                               |
+| `lost`       | numbers in holes, at least; some may yet have come, late         |
+| `lost_error` | at most so many more were                                        |
 
-Memory: twice `COUNTED` entries a partition, below 0.3 MB.
+Memory: twice `COUNTED` entries a partition, 4 MB where so many sources are late and lose numbers.
 
 Proved by: tests/agents/watch/test_troubled.py
 """
@@ -24,7 +29,8 @@ from typing import Any, Final
 from agents.watch.frequent import Frequent
 from topology.model.outcome import Gap, Report
 
-COUNTED: Final = 500
+COUNTED: Final = 4_000
+TOLD: Final = 500
 
 
 class Troubled:
@@ -32,26 +38,29 @@ class Troubled:
 
     def __init__(self, late: Frequent) -> None:
         self._late = late
-        self._gaps = Frequent(COUNTED)
+        self._lost = Frequent(COUNTED)
 
     def saw(self, reports: Sequence[Report]) -> None:
         for report in reports:
             if type(report) is Gap:
                 numbers = report.last - report.first + 1
-                self._gaps.note((report.stream, report.source), numbers)
+                self._lost.note((report.stream, report.source), numbers)
 
     def explain(self) -> list[dict[str, Any]]:
-        """Those of both tables, in the order of their names."""
+        """The worst of both tables, in the order of their names."""
         told = []
-        for source in sorted({*self._late.sources(), *self._gaps.sources()}):
-            gaps = self._gaps.of(source)
+        worst = {source for table in (self._late, self._lost) for _, source in table.worst(TOLD)}
+        for source in sorted(worst):
+            late, lost = self._late.of(source), self._lost.of(source)
             told.append(
                 {
                     "stream": source[0],
                     "source": source[1],
-                    "late": self._late.of(source).times,
-                    "gaps": gaps.times,
-                    "lost": gaps.amount,
+                    "late": late.amount,
+                    "late_error": late.error,
+                    "gaps": lost.times,
+                    "lost": lost.amount,
+                    "lost_error": lost.error,
                 }
             )
         return told

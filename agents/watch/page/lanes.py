@@ -32,6 +32,9 @@ MAX_UNSURE: Final = 50
 MAX_LANES: Final = MAX_WAITING + MAX_HOLDING + MAX_LATE + MAX_LOST + MAX_UNSURE
 
 COUNTS: Final = ("late", "gaps", "lost")
+ERRORS: Final = {"late": "late_error", "lost": "lost_error"}
+"""What more may have been than is told (`agents.watch.troubled`)."""
+
 IN_ORDER: Final = "in_order"
 
 Told = Mapping[str, Any]
@@ -78,12 +81,19 @@ def _of(named: set[Lane], told: Iterable[Told], rank: Rank) -> list[Told]:
 
 def most_told(troubled: Iterable[Told]) -> list[dict[str, Any]]:
     """One for each lane. Stages each count an event that came late to them, so the most that one
-    of them tells is how many were late."""
+    of them tells is how many were late at least, and the most that one holds possible how many
+    were at most."""
     found: dict[Lane, dict[str, Any]] = {}
     for each in troubled:
         known = found.setdefault(lane_of(each), dict(each))
+        possible = {
+            name: max(told[name] + told.get(error, 0) for told in (known, each))
+            for name, error in ERRORS.items()  # an older worker tells no error
+        }
         for name in COUNTS:
             known[name] = max(known[name], each[name])
+        for name, error in ERRORS.items():
+            known[error] = possible[name] - known[name]
         if each.get(IN_ORDER):
             known[IN_ORDER] = True
     return list(found.values())

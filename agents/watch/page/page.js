@@ -145,7 +145,7 @@ function lanesOf(sources) {
     return lanes.get(key);
   };
   for (const each of sources.waiting) laneOf(each).waits = each;
-  for (const each of sources.troubled) Object.assign(laneOf(each), { late: each.late, gaps: each.gaps, lost: each.lost, in_order: each.in_order });
+  for (const each of sources.troubled) Object.assign(laneOf(each), { troubles: each, late: each.late, lost: each.lost, in_order: each.in_order });
   for (const each of sources.clocks) Object.assign(laneOf(each), { clock: each, in_order: each.in_order || laneOf(each).in_order });
   return [...lanes.values()];
 }
@@ -162,17 +162,26 @@ let ranked = "since";
 
 // A click on the row asks about the first event that waits there.
 function laneRow(lane) {
-  const { waits, clock } = lane;
+  const { waits, clock, troubles } = lane;
   const missing = waits?.missing;
   const numbers = missing ? `number ${missing[0]}` + (missing[1] > missing[0] ? ` to ${missing[1]}` : "") : "";
   const state = waits ? [LANES[waits.reason] ?? waits.reason ?? "waits", "wait"]
     : lane.in_order ? ["in order", "good"] : "";
   const count = (value, kind) => [value ? whole.format(value) : "", value ? `n ${kind}` : "n"];
+  // What more there may have been is not known: at least so many.
+  const least = (value, error, kind) => {
+    if (!value || !error) return count(value, kind);
+    const made = element("span", `≥ ${whole.format(value)}`);
+    made.title = `at least; at most ${whole.format(value + error)}`;
+    return [made, `n ${kind}`];
+  };
+  const leastGaps = (value, error) => (value && error ? [`≥ ${whole.format(value)}`, "n"] : count(value, ""));
   const made = row([
     lane.source, lane.stream, state, count(waits?.held, ""), numbers,
     [waits?.since ? duration(waits.now - waits.since) : "", "n"],
     [waits?.deadline ? duration(waits.deadline - waits.now) : "", "n"],
-    count(lane.late, "wait"), count(lane.gaps, ""), count(lane.lost, "wait"),
+    least(troubles?.late, troubles?.late_error, "wait"), leastGaps(troubles?.gaps, troubles?.lost_error),
+    least(troubles?.lost, troubles?.lost_error, "wait"),
     ...(clock ? [[clock.state, CLOCKS[clock.state]], [duration(clock.offset_ns), "n"], [duration(clock.error_ns), "n"]] : ["", "", ""]),
   ]);
   made.dataset.source = lane.source;

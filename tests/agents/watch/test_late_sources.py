@@ -29,12 +29,43 @@ def told(registry: CollectorRegistry, what: str = "late") -> dict[str, float]:
 
 
 def test_share_late_of_a_source(registry: CollectorRegistry) -> None:
-    table = LateSources(registry).table("merge", 0, lambda stream, source: READ)
+    """Both count from its first late event on."""
+    read = {"a": 900, "b": 5}
+    table = LateSources(registry).table("merge", 0, lambda stream, source: read[source])
     table.note([("pitch", "a")] * 3 + [("pitch", "b")])
+    read["a"] += 99
     labels = {"stage": "merge", "stream": "pitch", "source": "a"}
     assert registry.get_sample_value("inorder_source_late_total", labels) == 3
-    assert registry.get_sample_value("inorder_source_read_total", labels) == READ
+    assert registry.get_sample_value("inorder_source_read_total", labels) == 100
     assert told(registry) == {"a": 3, "b": 1}
+    read["a"] = 7  # forgotten, and come anew
+    assert told(registry, "read") == {"a": 7, "b": 1}
+    read["a"] = 1_000
+    assert told(registry, "read") == {"a": 1_000, "b": 1}
+
+
+def test_the_share_of_one_that_lost_its_place_and_came_back_is_no_less(
+    registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its late events are counted anew then, so what is read of it is too."""
+    monkeypatch.setattr(late_sources, "COUNTED", 2)
+    read: Counter[str] = Counter()
+    table = LateSources(registry).table("merge", 0, lambda stream, source: read[source])
+
+    def comes(*names: str, times: int) -> None:
+        for number in range(times):
+            for name in names:
+                read[name] += 1
+                if name != "bad" or number % 2:
+                    table.note([("pitch", name)])
+
+    comes("bad", times=100)
+    comes("x", "y", times=200)
+    assert not table.counts.of(("pitch", "bad")).amount, "else nothing is shown"
+    read["bad"] += 500
+    comes("bad", times=1_000)
+    assert told(registry)["bad"] == 500
+    assert told(registry, "read")["bad"] == 999
 
 
 def test_one_that_is_late_often_is_found_among_very_many(
@@ -71,8 +102,10 @@ def test_the_bound_holds_over_partitions_and_names(registry: CollectorRegistry) 
 
 def test_a_source_in_two_partitions_is_one_series(registry: CollectorRegistry) -> None:
     sources = LateSources(registry)
+    read = 1
     for partition in range(2):
-        sources.table("merge", partition, lambda _, __: READ).note([("pitch", "wanders")])
+        sources.table("merge", partition, lambda _, __: read).note([("pitch", "wanders")])
+    read = READ
     assert told(registry) == {"wanders": 2}
     assert told(registry, "read") == {"wanders": 2 * READ}
     assert b'source="wanders"' in generate_latest(registry)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+from random import Random
+
 from prometheus_client import CollectorRegistry
 
 from agents.watch.frequent import Frequent
 from agents.watch.metrics import Metrics
 from agents.watch.partition_metrics import PartitionMetrics
-from agents.watch.troubled import COUNTED, Troubled
+from agents.watch.troubled import COUNTED, TOLD, Troubled
 from topology.model.event import Event
 from topology.model.outcome import Duplicate, Gap, Late, Report, Step
 
@@ -31,16 +34,34 @@ def test_late_events_and_gaps_by_source() -> None:
         Duplicate(9, event("c")),
     ]
     partition.said(Step(9, [event("a", 4, late="gap"), event("a", 8), event("c", 1)], reports))
+    exact = {"stream": "pitch", "late_error": 0, "lost_error": 0}
     assert partition.troubled.explain() == [
-        {"stream": "pitch", "source": "a", "late": 1, "gaps": 2, "lost": 4},
-        {"stream": "pitch", "source": "b", "late": 1, "gaps": 0, "lost": 0},
+        {**exact, "source": "a", "late": 1, "gaps": 2, "lost": 4},
+        {**exact, "source": "b", "late": 1, "gaps": 0, "lost": 0},
     ]
 
 
-def test_it_is_bounded_for_any_number_of_sources() -> None:
+def test_one_ten_times_as_late_as_ten_thousand_others_is_told_first_and_with_its_error() -> None:
+    """More sources than are counted."""
+    names = [f"s{n}" for n in range(10_000) for _ in range(3)] + ["bad"] * 30
+    Random(4).shuffle(names)
+    late = Frequent(COUNTED)
+    for name in names:
+        late.note(("pitch", name))
+    told = Troubled(late).explain()
+    assert len(told) == TOLD
+    worst = max(told, key=itemgetter("late"))
+    assert worst["source"] == "bad"
+    assert worst["late"] <= 30 <= worst["late"] + worst["late_error"]
+    assert worst["late_error"] <= len(names) / COUNTED
+    assert any(each["late_error"] for each in told)
+
+
+def test_who_loses_much_in_one_hole_is_told_before_those_with_many_holes() -> None:
     troubled = Troubled(Frequent(COUNTED))
-    troubled.saw([gap("often", n, n) for n in range(300)])
-    troubled.saw([gap(f"s{n}", 0, 0) for n in range(20 * COUNTED)])
-    told = troubled.explain()
-    assert len(told) <= COUNTED
-    assert [each["lost"] for each in told if each["source"] == "often"] == [300]
+    troubled.saw([gap("much", 1, 20_000)])
+    troubled.saw([gap(f"s{n}", 2 * k, 2 * k) for k in range(3) for n in range(2 * COUNTED)])
+    told = {each["source"]: each for each in troubled.explain()}
+    assert len(told) == TOLD
+    assert (told["much"]["gaps"], told["much"]["lost"]) == (1, 20_000)
+    assert told["much"]["lost_error"] == 0

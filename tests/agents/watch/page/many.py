@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from random import Random
+from typing import Any, Final
 
+from agents.watch.frequent import Frequent
+from agents.watch.troubled import COUNTED, Troubled
 from topology.clock.operator import MAX_TOLD
+from topology.model.outcome import Gap
+
+LATE: Final = 3
+"""Times that a source is late."""
 
 S = 1_000_000_000
 NOW_NS = 1_700_000_000 * S
@@ -26,8 +34,8 @@ process_cpu_seconds_total 12.0
 
 def partitions(sources: int, waiting: int) -> list[dict[str, Any]]:
     """One of each stage; the first `waiting` sources stand behind a hole, the first the longest.
-    Some of all sources are late (`troubles`), to reorder and to merge."""
-    names = [f"press-{number}" for number in range(sources)]
+    All are late (`troubles`), to reorder and to merge."""
+    names = names_of(sources)
     holes = [
         {
             "source": name,
@@ -59,20 +67,39 @@ def partitions(sources: int, waiting: int) -> list[dict[str, Any]]:
             "partition": 0,
             "now": NOW_NS,
             "high_watermark": 9,
-            "troubled": [] if stage == "window" else troubles(names),
+            "troubled": [] if stage == "window" else troubles(sources),
             "streams": {"default": operators[stage]},
         }
         for stage in operators
     ]
 
 
-def troubles(names: list[str]) -> list[dict[str, Any]]:
-    """Each seventh source is late, the last the most, and has gaps."""
-    return [
-        {"stream": "default", "source": name, "late": number, "gaps": number // 2, "lost": number}
-        for number, name in enumerate(names)
-        if number % 7 == 2
-    ][-500:]
+@cache
+def troubles(sources: int) -> list[dict[str, Any]]:
+    """What real tables tell where each source but one is late `LATE` times and has as many holes of
+    one number, in some order; the `worst`, if there is one, ten times as often, and loses all its
+    numbers in one hole."""
+    worst = worst_of(sources)
+    late = [name for name in names_of(sources) for _ in range(LATE * (10 if name == worst else 1))]
+    Random(sources).shuffle(late)
+    table = Frequent(COUNTED)
+    troubled = Troubled(table)
+    for name in late:
+        table.note(("default", name))
+    troubled.saw(
+        [Gap(9, "default", name, 0, 1, 1, "timeout", 1) for name in late if name != worst]
+        + [Gap(9, "default", worst, 0, 1, LATE * 10, "timeout", 1)] * bool(worst)
+    )
+    return troubled.explain()
+
+
+def names_of(sources: int) -> list[str]:
+    return [f"press-{number}" for number in range(sources)]
+
+
+def worst_of(sources: int) -> str:
+    """None of less than three sources."""
+    return f"press-{sources - 2}" if sources > 2 else ""
 
 
 def healthy() -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The pictures of docs/operations.md, drawn anew: `python -m tests.agents.watch.page.pictures`.
 
-The answers of stages of a plant are made up, by a seed; what becomes of them is the page's own, in
+The answers of stages of a plant are made up, by a seed. Who is late and loses numbers is told by
+the tables of a partition, of events that are made up. What becomes of it all is the page's own, in
 Chromium. With 100 and with 10,000 sources, light and dark, in as few colours as they have.
 """
 
@@ -18,13 +19,16 @@ from typing import Any, Final
 from PIL import Image
 from selenium.webdriver.common.by import By
 
+from agents.watch.frequent import Frequent
 from agents.watch.page.together import together
 from agents.watch.page.view import View, view
+from agents.watch.troubled import COUNTED, Troubled
 from cli.local.poll import wait_until
 from tests import ROOT
 from tests.agents.watch.page.browser import chromium
 from tests.agents.watch.page.many import NOW_NS, healthy
 from tests.agents.watch.page.serves import up
+from topology.model.outcome import Gap
 
 S: Final = 1_000_000_000
 MS: Final = 1_000_000
@@ -45,7 +49,7 @@ def plant(sources: int, seed: int = 7) -> tuple[list[dict[str, Any]], Callable[[
     waiting = [lane(rng, name) for name in sorted(rng.sample(names, sources * 6 // 100))]
     clocks = [clock(rng, name) for name in names]
     worst = sorted(clocks, key=lambda each: (each["state"] == "synced", -each["error_ns"]))[:100]
-    late = [trouble(rng, name) for name in sorted(rng.sample(names, min(500, sources // 8)))]
+    late, in_all = troubles(rng, names)
     named = {each["source"] for each in (*waiting, *late, *worst)}
     states = {
         state: sum(each["state"] == state for each in clocks)
@@ -85,7 +89,7 @@ def plant(sources: int, seed: int = 7) -> tuple[list[dict[str, Any]], Callable[[
             ("window", "events.ordered"),
         )
     ]
-    return told, lambda seconds: metrics(sources, seconds, late)
+    return told, lambda seconds: metrics(sources, seconds, in_all)
 
 
 def lane(rng: Random, name: str) -> dict[str, Any]:
@@ -110,21 +114,29 @@ def clock(rng: Random, name: str) -> dict[str, Any]:
     return {"source": name, "state": state[0], "offset_ns": offset_ns, "error_ns": error_ns}
 
 
-def trouble(rng: Random, name: str) -> dict[str, Any]:
-    gaps = int(rng.paretovariate(0.8))
-    lost = gaps + int(gaps * rng.random())
-    return {
-        "stream": "hall",
-        "source": name,
-        "late": int(rng.random() * lost),
-        "gaps": gaps,
-        "lost": lost,
-    }
+def troubles(rng: Random, names: list[str]) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """What real tables tell, and how much there was in all. Every source is late and leaves holes
+    at some time, a few of them very often."""
+    events = []
+    for name in names:
+        often = int(rng.lognormvariate(1.0, 1.4))
+        events += [(name, 0)] * rng.randint(0, 2 * often)
+        events += [(name, 1 + int(rng.expovariate(0.7))) for _ in range(often)]
+    rng.shuffle(events)
+    late = Frequent(COUNTED)
+    troubled = Troubled(late)
+    for name, lost in events:
+        if lost:
+            troubled.saw([Gap(NOW_NS, "hall", name, 0, 1, lost, "timeout", 1)])
+        else:
+            late.note(("hall", name))
+    in_all = {"late": sum(not lost for _, lost in events), "lost": sum(lost for _, lost in events)}
+    return troubled.explain(), in_all
 
 
-def metrics(sources: int, seconds: float, late: list[dict[str, Any]]) -> str:
+def metrics(sources: int, seconds: float, in_all: dict[str, int]) -> str:
     read = int(sources * RATE * (3_600 + seconds))
-    late_in_all, lost = (sum(each[name] for each in late) for name in ("late", "lost"))
+    late_in_all, lost = in_all["late"], in_all["lost"]
     stages = ("reorder", "merge", "window")
     place = 'stage="{}",stream="hall",partition="0"'
     told = {

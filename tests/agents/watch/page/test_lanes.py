@@ -54,9 +54,13 @@ def test_one_that_is_late_and_waits_is_told_to_wait_behind_any_number_that_wait_
 
 def test_a_lane_that_several_stages_count_is_told_once_with_the_most() -> None:
     (told,) = most_told(
-        [trouble("a", late=3, gaps=1, lost=5), {**trouble("a", late=7), "in_order": True}]
+        [
+            {**trouble("a", late=3, gaps=1, lost=5), "late_error": 9, "lost_error": 0},
+            {**trouble("a", late=7), "in_order": True, "late_error": 2, "lost_error": 6},
+        ]
     )
-    assert told == {**trouble("a", late=7, gaps=1, lost=5), "in_order": True}
+    errors = {"late_error": 5, "lost_error": 1}
+    assert told == {**trouble("a", late=7, gaps=1, lost=5), "in_order": True, **errors}
 
 
 def test_sources_of_one_name_in_two_streams_are_two_lanes() -> None:

@@ -47,8 +47,17 @@ def test_counts_are_added_and_what_waits_is_sorted_anew() -> None:
 def test_a_worker_of_an_older_version_tells_of_no_late_sources() -> None:
     older = seen("b", 3, 1, 2)
     del older["sources"]["troubled"]
-    found = together([seen("a", 5, 2, 40), older], {})
-    assert [each["source"] for each in found["sources"]["troubled"]] == ["press-2"]
+    newer = seen("a", 5, 2, 40)
+    found = together([newer, older], {})
+    assert found["sources"]["troubled"] == newer["sources"]["troubled"]
+
+
+def test_a_worker_that_tells_no_errors_is_taken_by_its_word() -> None:
+    older = seen("b", 5, 1, 2)
+    for each in older["sources"]["troubled"]:
+        del each["late_error"], each["lost_error"]
+    (worst, *_) = together([seen("a", 5, 1, 40), older], {})["sources"]["troubled"]
+    assert (worst["late"], worst["late_error"], worst["lost_error"]) == (30, 0, 0)
 
 
 def test_who_is_not_ready_and_who_does_not_answer_are_named() -> None:

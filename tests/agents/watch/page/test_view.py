@@ -6,7 +6,7 @@ import json
 
 from agents.watch.page.lanes import MAX_LANES
 from agents.watch.page.view import view
-from tests.agents.watch.page.many import METRICS, healthy, partitions
+from tests.agents.watch.page.many import METRICS, healthy, partitions, worst_of
 
 
 def test_counts_are_summed_by_stage_and_query() -> None:
@@ -26,9 +26,10 @@ def test_who_waits_longest_comes_first() -> None:
     assert [each["source"] for each in sources["clocks"]][:2] == ["press-4", "press-3"]
     assert (sources["known"], sources["waiting_in_all"]) == (5, 3)
     assert sources["states"]["synced"] == 5
-    assert sources["troubled"] == [
-        {"stream": "default", "source": "press-2", "late": 2, "gaps": 1, "lost": 2}
-    ]
+    troubled = sources["troubled"]
+    counts = {"late": 30, "late_error": 0, "gaps": 1, "lost": 30, "lost_error": 0}
+    assert troubled[0] == {"stream": "default", "source": "press-3", "in_order": True, **counts}
+    assert [(each["late"], each["lost"]) for each in troubled[1:]] == [(3, 3)] * 4
     in_order = {each["source"] for each in sources["clocks"] if each.get("in_order")}
     assert in_order == {"press-3", "press-4"}
 
@@ -39,6 +40,10 @@ def test_a_view_of_many_sources_is_bounded() -> None:
     named = [sources[name] for name in ("waiting", "troubled", "clocks")]
     lanes = {each["source"] for told in named for each in told}
     assert 150 < len(lanes) <= MAX_LANES
+    worst = sources["troubled"][0]
+    assert worst["source"] == worst_of(10_000), "of all that are late, ten times as often"
+    assert worst["late"] <= 30 <= worst["late"] + worst["late_error"]
+    assert worst["lost"] <= 30 <= worst["lost"] + worst["lost_error"]
     assert (sources["known"], sources["waiting_in_all"]) == (10_000, 4_000)
     assert len(json.dumps(seen)) < 200_000
 
