@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
+from socket import socket
 from typing import Final, NoReturn
 
 from agents.telling import TELL
@@ -106,14 +107,18 @@ def may_fork() -> bool:
 
 
 @contextmanager
-def forked(commands: Mapping[str, Sequence[str]], body: Body) -> Iterator[dict[str, Forked]]:
-    """A child for each command; those that live at the end are killed."""
+def forked(
+    commands: Mapping[str, Sequence[str]], body: Body, sockets: Sequence[socket] = ()
+) -> Iterator[dict[str, Forked]]:
+    """A child for each command, which does not have the `sockets`; those that live at the end are
+    killed."""
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     gc.freeze()  # a collector that walks what is shared would write to it
     children: dict[str, Forked] = {}
     try:
         for name, command in commands.items():
-            children[name] = _fork(command, body, list(children.values()))
+            elder = [child.disowned for child in children.values()]
+            children[name] = _fork(command, body, [*elder, *(each.close for each in sockets)])
         yield children
     finally:
         for child in children.values():
@@ -123,15 +128,15 @@ def forked(commands: Mapping[str, Sequence[str]], body: Body) -> Iterator[dict[s
                     child.reap()
 
 
-def _fork(command: Sequence[str], body: Body, elder: Iterable[Forked]) -> Forked:
+def _fork(command: Sequence[str], body: Body, leave: Iterable[Callable[[], None]]) -> Forked:
     sys.stdout.flush()
     sys.stderr.flush()
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(read)
-        for sibling in elder:
-            sibling.disowned()
+        for what in leave:
+            what()
         os.dup2(STDERR, STDOUT)
         _be([*command, TELL, str(write)], body)
     os.close(write)

@@ -75,8 +75,8 @@ class ProcessSettings:
     """What the command line says. Brokers that are absent are waited for `brokers_wait_s`.
     `parent`: leave when this process is gone; `announce` is told where the HTTP server
     listens. `instance`: the worker's name, under which a stage gets its place back while the
-    group's session (`session_s`) lasts. `masters`: the master keys of signed streams. `histories`:
-    what partitions begin with."""
+    group's session (`session_s`) lasts. `masters`: the master keys of signed streams. `token`:
+    what the HTTP server asks for. `histories`: what partitions begin with."""
 
     servers: str
     state_dir: Path
@@ -87,6 +87,7 @@ class ProcessSettings:
     instance: str | None = None
     session_s: float = SESSION_TIMEOUT_S
     masters: tuple[bytes, ...] = field(default=(), repr=False)
+    token: str | None = field(default=None, repr=False)
     traces: TraceSettings | None = None
     histories: Histories | None = None
 
@@ -162,6 +163,7 @@ class StageProcess:
             explain=lambda _: self._handler.explain(),
             about=lambda: {"core": CORE, "codec": str(codec.AT_WORK)},
             event=self._located,
+            token=settings.token,
         )
 
     async def run(self) -> None:

@@ -2,9 +2,9 @@
 
 A rebalance or a crash of one stage does not stop the others, and each has a core of its
 own. A stage process that ends with an error is started anew, at most `MAX_RESTARTS` times
-in `RESTART_WINDOW_S`, since whatever it could not retry within its bounds is best met by
-a fresh start; one that refuses its settings (exit 2) ends the worker. If the supervisor
-itself is killed, its children see that and stop.
+in `RESTART_WINDOW_S` in which it was ready (so one that hangs each time comes to its end too),
+since whatever it could not retry within its bounds is best met by a fresh start; one that refuses
+its settings (exit 2) ends the worker. If the supervisor itself is killed, its children are told.
 
 A stage process that hangs cannot end itself: one that does not answer on its port for
 `stuck_after`, or has not told its port `START_TIMEOUT_S` after its start (and the time it
@@ -30,9 +30,10 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from io import FileIO
-from socket import gethostname
+from socket import gethostname, socket
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -50,6 +51,7 @@ from agents.watch.page.together import NAME, together
 from agents.watch.page.view import View, view
 from agents.watch.peers import Named, Peers, signed
 from agents.watch.question import Question
+from agents.watch.token import bearing
 from agents.watch.whereabouts import verdict
 
 log = logging.getLogger(__name__)
@@ -57,6 +59,8 @@ log = logging.getLogger(__name__)
 MAX_RESTARTS: Final = 10
 RESTART_WINDOW_S: Final = 600.0
 RESTART_PAUSE_S: Final = 0.5
+TOLD_TOO_WITHIN_S: Final = 1.0
+"""Who signals a whole group of processes tells the supervisor too: by then."""
 STOP_TIMEOUT_S: Final = 40.0
 """For a stage to finish its batch, checkpoint and leave the group; then it is killed."""
 
@@ -88,7 +92,10 @@ class Child:
     """Its first process, where that was there before the supervisor."""
     process: Process | None = None
     address: str | None = None
+    ready_s: float = 0.0
+    """How long it was ready, in all."""
     started_s: deque[float] = field(default_factory=deque)
+    """What that was at each of its starts."""
     silent_s: float = 0.0
     hung: str = ""
     """Why it was killed, until it has told its port anew."""
@@ -107,8 +114,9 @@ class Told(NamedTuple):
 
 class Supervisor:
     """`commands`: what to run for each stage, which may wait for brokers as long as
-    `brokers_wait_s`. `token`: asked for by its own server, and shown to the `peers`, the other
-    workers of the topology. `name`: what its page calls it. `forked`: stages that run already.
+    `brokers_wait_s`. `token`: asked for by its own server, and shown to its stages and to the
+    `peers`, the other workers of the topology. `name`: what its page calls it. `forked`: stages
+    that run already. `sockets`: where its server listens, if that is so already.
     `run` returns the exit code."""
 
     def __init__(
@@ -122,9 +130,11 @@ class Supervisor:
         peers: Sequence[Named] = (),
         name: str | None = None,
         forked: Mapping[str, Forked] | None = None,
+        sockets: Sequence[socket] = (),
     ) -> None:
         self._me = uuid4().hex
         self._name = name
+        self._token = token
         self._peers = Peers(peers, self._me, token)
         self._stuck_after_s = stuck_after_s
         self._start_timeout_s = max(START_TIMEOUT_S + brokers_wait_s, stuck_after_s)
@@ -152,6 +162,7 @@ class Supervisor:
             page=Page(self._look, self._look_here),
             token=token,
             event=self._located,
+            sockets=sockets,
         )
 
     async def run(self) -> int:
@@ -192,14 +203,23 @@ class Supervisor:
                     log.error("stage %s: exit %d at the stop", child.stage, code)
                     self._fail(_told_by(code))
                 return
+            if code == Exit.DONE and await self._told_too():
+                return
             log.error("stage %s: exit %d", child.stage, code)
             if code == Exit.REFUSED or not self._may_restart(child):
                 self._fail(_told_by(code))
                 return
             await asyncio.sleep(RESTART_PAUSE_S)
 
+    async def _told_too(self) -> bool:
+        """A child ended as one that is told to: whether we are as well."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TOLD_TOO_WITHIN_S):
+                await self._stopping.wait()
+        return self._stopping.is_set()
+
     async def _run_once(self, child: Child) -> int:
-        child.started_s.append(time.monotonic())
+        child.started_s.append(child.ready_s)
         child.silent_s = 0.0
         process, told = await _begun(child)
         child.process = process
@@ -230,11 +250,12 @@ class Supervisor:
 
     def _may_restart(self, child: Child) -> bool:
         starts = child.started_s
-        while starts and starts[0] < time.monotonic() - RESTART_WINDOW_S:
+        while starts and starts[0] < child.ready_s - RESTART_WINDOW_S:
             starts.popleft()
         if len(starts) <= MAX_RESTARTS:
             return True
-        log.error("stage %s: %d starts in %.0f s", child.stage, len(starts), RESTART_WINDOW_S)
+        was_ready_s = child.ready_s - starts[0]
+        log.error("stage %s: %d starts, ready for %.0f s", child.stage, len(starts), was_ready_s)
         return False
 
     def _fail(self, code: Exit) -> None:
@@ -255,11 +276,15 @@ class Supervisor:
 
     # -- answering for all -------------------------------------------------------------------
 
+    def _session(self) -> aiohttp.ClientSession:
+        """To ask stages, whose ports want the token too."""
+        timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)
+        return aiohttp.ClientSession(timeout=timeout, headers=bearing(self._token))
+
     async def _ask_all(self) -> None:
         """Keep at hand how they are, so that our answer need not wait for them."""
-        timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)
         asked_s = time.monotonic()
-        async with aiohttp.ClientSession(timeout=timeout) as session:
+        async with self._session() as session:
             while True:
                 await asyncio.gather(*(self._ask_one(session, child) for child in self._children))
                 since_s, asked_s = asked_s, time.monotonic()
@@ -278,14 +303,17 @@ class Supervisor:
             return
         try:
             async with session.get(f"http://{child.address}/health") as response:
-                self._health_of[child.stage] = await response.json()
+                self._health_of[child.stage] = (
+                    await response.json()
+                    if response.ok
+                    else {"fault": f"answers {response.status}"}
+                )
         except (TimeoutError, aiohttp.ClientError) as error:
             self._health_of[child.stage] = {"fault": f"does not answer: {type(error).__name__}"}
 
     async def _ask_for_all(self) -> None:
         """What they count and what they hold; of one that does not answer, nothing."""
-        timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)
-        async with aiohttp.ClientSession(timeout=timeout) as session:
+        async with self._session() as session:
             asked = [self._answers_of(session, child) for child in self._children]
             self._told = [told for told in await asyncio.gather(*asked) if told is not None]
 
@@ -315,8 +343,7 @@ class Supervisor:
 
     async def _facts(self, asked: Question) -> tuple[list[Any], list[str]]:
         """What the stages here know of the event, and those that do not answer."""
-        timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)
-        async with aiohttp.ClientSession(timeout=timeout) as session:
+        async with self._session() as session:
             answers = await asyncio.gather(
                 *(self._facts_of(session, child, asked) for child in self._children)
             )
@@ -341,6 +368,8 @@ class Supervisor:
 
     def _look_after(self, child: Child, elapsed_s: float) -> None:
         """Kill it where it has been silent for too long."""
+        if not self._reasons(child, "ready"):
+            child.ready_s += elapsed_s
         if not child.runs or "fault" not in self._health_of[child.stage]:
             child.silent_s = 0.0
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from agents.watch.token import TokenRefused, token_in
+from agents.watch.token import FILE_VARIABLE, VARIABLE, TokenRefused, token_in
 from cli.topology_file import Refused
 
 
@@ -15,3 +15,10 @@ def http_token() -> str | None:
         return token_in(os.environ)
     except TokenRefused as error:
         raise Refused(str(error)) from error
+
+
+def hand_on(token: str | None) -> None:
+    """Stages are to ask for this very one, though the file that it came from may change."""
+    if token is not None:
+        os.environ[VARIABLE] = token
+        os.environ.pop(FILE_VARIABLE, None)

@@ -22,10 +22,12 @@ import click
 
 from agents.exits import Exit
 from agents.kafka.stage_topics import inputs_of
+from agents.parent import leave_with
 from agents.process import EXPECTED_FAILURES, ProcessSettings, run_stage
 from agents.telling import TELL, tell
 from agents.watch.traces.tracing import TraceSettings
 from cli.from_backfill import Backfilled
+from cli.http_token import http_token
 from cli.kafka_options import security
 from cli.logs import set_up
 from cli.redis_place import redis_url
@@ -51,6 +53,9 @@ def command(options: StageOptions, name: str, parent: int | None, descriptor: in
     with suppress(OSError):
         OWN_NAME.write_text(f"stage {name}")
     set_up(name, quiet=options.quiet, verbose=options.verbose, style=options.log_style)
+    if parent is not None and not leave_with(parent):
+        log.error("the supervisor is gone")
+        sys.exit(Exit.DONE)
     topology = load(options.topology_path, options.redis)
     stage = next(stage for stage in topology.stages if stage.name == name)
     access = security(options.kafka_path)
@@ -62,7 +67,7 @@ def command(options: StageOptions, name: str, parent: int | None, descriptor: in
     announce = None if descriptor is None else partial(tell, descriptor)
     settings = ProcessSettings(
         *(options.brokers, options.state_dir, access, options.brokers_wait_s, parent, announce),
-        *(options.instance, options.session_s, masters),
+        *(options.instance, options.session_s, masters, http_token()),
         None if otlp is None else TraceSettings(otlp, options.otlp_one_in),
         None if backfill is None else Backfilled(backfill, topology, options.topology_path),
     )

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from socket import socket
 
 import click
 
@@ -18,10 +19,10 @@ from agents.forked import Forked, forked, may_fork
 from agents.kafka.security import PLAINTEXT
 from agents.kafka.stage_topics import inputs_of, works
 from agents.supervisor import Supervisor
-from agents.watch.http import HttpUnavailable
+from agents.watch.http import HttpUnavailable, bound
 from agents.watch.peers import PeersRefused, peers_in
 from cli.from_backfill import Backfilled
-from cli.http_token import http_token
+from cli.http_token import hand_on, http_token
 from cli.kafka_options import security
 from cli.local.embedded import EmbeddedBroker
 from cli.logs import set_up
@@ -76,7 +77,7 @@ NS_PER_S = 1_000_000_000
 @stage_options
 def command(options: StageOptions, names: tuple[str, ...], http: str, peers: str) -> None:
     """Run the named stages (default: all) until SIGTERM; exit 0 after a graceful stop."""
-    set_up("worker", quiet=options.quiet, style=options.log_style)
+    set_up("worker", quiet=options.quiet, verbose=options.verbose, style=options.log_style)
     topology = load(options.topology_path, options.redis)
     stages = chosen(topology, names)
     reads = {topic for s in topology.stages if s.name in stages for topic in inputs_of(topology, s)}
@@ -98,12 +99,13 @@ def command(options: StageOptions, names: tuple[str, ...], http: str, peers: str
         commands = {stage: told.words_for(stage) for stage in stages}
         if options.redis is not None:
             os.environ["INORDER_REDIS"] = options.redis
+        hand_on(token)
         stuck_after_s = topology.stuck_after_ns / NS_PER_S
         try:
-            with _begun(commands) as begun:
+            with _listening(host, port) as sockets, _begun(commands, sockets) as begun:
                 supervisor = Supervisor(
                     *(commands, host, port, stuck_after_s, options.brokers_wait_s, token, others),
-                    *(options.instance, begun),
+                    *(options.instance, begun, sockets),
                 )
                 code = asyncio.run(supervisor.run())
         except HttpUnavailable as error:
@@ -127,13 +129,26 @@ def chosen(topology: Topology, names: tuple[str, ...]) -> list[str]:
 
 
 @contextlib.contextmanager
-def _begun(commands: Mapping[str, Sequence[str]]) -> Iterator[dict[str, Forked]]:
+def _listening(host: str, port: int) -> Iterator[Sequence[socket]]:
+    """A port that is taken is told before there is a stage."""
+    sockets = bound(host, port)
+    try:
+        yield sockets
+    finally:
+        for each in sockets:
+            each.close()
+
+
+@contextlib.contextmanager
+def _begun(
+    commands: Mapping[str, Sequence[str]], sockets: Sequence[socket]
+) -> Iterator[dict[str, Forked]]:
     """The stages' processes, forked where that can be; the supervisor starts the others."""
     if not may_fork():
         yield {}
         return
     import_module("cli.stage")
-    with forked(commands, _be_stage) as stages:
+    with forked(commands, _be_stage, sockets) as stages:
         yield stages
 
 

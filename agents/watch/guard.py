@@ -4,6 +4,10 @@ It is sent as `Authorization: Bearer TOKEN`; a browser opens `/?token=TOKEN` onc
 cookie, for this server alone. `/live` and `/ready` stay open, since an orchestrator asks them;
 what they say names topics and stages, no source.
 
+Where no token is set, a port on loopback answers who calls it by an address or as `localhost`. A
+web page of a stranger's, whose name is made to resolve to 127.0.0.1 once it is loaded (DNS
+rebinding), calls it by that name, which the browser tells in `Host`.
+
 Proved by: tests/agents/watch/test_token.py
 """
 
@@ -11,7 +15,9 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
+from urllib.parse import urlsplit
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -21,6 +27,8 @@ from agents.watch.token import BEARER
 OPEN: Final = frozenset({"/live", "/ready"})
 COOKIE: Final = "inorder_token"
 QUERY: Final = "token"
+
+LOCALHOST: Final = "localhost"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -48,6 +56,45 @@ def guard(token: str) -> Middleware:
         )
 
     return guarded
+
+
+def called_by_name(host: str) -> Middleware:
+    """Lets in who calls this machine by an address or a name of its own, where `host` is on
+    loopback; everybody elsewhere."""
+
+    @web.middleware
+    async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path in OPEN or _is_own(request.headers.get("Host", "")):
+            return await handler(request)
+        return web.Response(
+            status=403,
+            text="this port is called by an address or as localhost; set INORDER_HTTP_TOKEN to"
+            " call it by another name\n",
+        )
+
+    @web.middleware
+    async def everybody(request: web.Request, handler: Handler) -> web.StreamResponse:
+        return await handler(request)
+
+    address = _address(host)
+    on_loopback = host == LOCALHOST or (address is not None and address.is_loopback)
+    return guarded if on_loopback else everybody
+
+
+def _is_own(called: str) -> bool:
+    """A client that names nobody is no browser."""
+    try:
+        name = urlsplit(f"//{called}").hostname or ""
+    except ValueError:
+        return False
+    return not called or name == LOCALHOST or _address(name) is not None
+
+
+def _address(name: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(name)
+    except ValueError:
+        return None
 
 
 def _is_it(token: str, told: str | None) -> bool:

@@ -15,7 +15,8 @@
 Reading only. It runs in the caller's event loop, so that it cannot say a worker is
 alive whose loop hangs: it does not answer then. Without an address it takes a free port
 of 127.0.0.1; what it serves is not for strangers, so an outer address is the user's
-choice, and a token is asked for where one is set (`agents.watch.guard`). A callable that fails
+choice, and a token is asked for where one is set, else on loopback one of its own names
+(`agents.watch.guard`). A callable that fails
 gives 500 with its error's text, and a line in the log.
 
 Proved by: tests/agents/watch/test_http.py, tests/end_to_end/test_worker.py
@@ -23,8 +24,10 @@ Proved by: tests/agents/watch/test_http.py, tests/end_to_end/test_worker.py
 
 from __future__ import annotations
 
+import errno
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -33,7 +36,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from agents.watch.guard import guard
+from agents.watch.guard import called_by_name, guard
 from agents.watch.page.serving import Page
 from agents.watch.question import NoQuestion, Question, question
 
@@ -41,6 +44,8 @@ LOOPBACK: Final = "127.0.0.1"
 FREE_PORT: Final = 0
 STOP_TIMEOUT_S: Final = 2.0
 MAX_PORT: Final = 65_535
+NOT_HERE: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
+"""What a name has, and this machine has not: ::1, say."""
 
 logger = logging.getLogger("inorder.http")
 
@@ -64,8 +69,8 @@ Locate = Callable[[Question], Awaitable[Any]]
 
 
 class HttpServer:
-    """Serves from `start` to `stop`. The callables run in the loop and must be quick; `prepare`, if
-    any, is awaited before `/metrics` and `/explain`."""
+    """Serves from `start` to `stop`, at `sockets` (`bound`) if there are any. The callables run in
+    the loop and must be quick; `prepare`, if any, is awaited before `/metrics` and `/explain`."""
 
     def __init__(
         self,
@@ -81,6 +86,7 @@ class HttpServer:
         token: str | None = None,
         about: Callable[[], Mapping[str, Any]] = dict,
         event: Locate | None = None,
+        sockets: Sequence[socket.socket] = (),
     ) -> None:
         self._prepare = prepare
         self._token = token
@@ -89,6 +95,7 @@ class HttpServer:
         self._locate = event
         self._host = host
         self._port = port
+        self._sockets = sockets
         self._runner: web.AppRunner | None = None
         self._routes = (
             web.get("/live", _guarded(_health(live))),
@@ -104,19 +111,19 @@ class HttpServer:
         """Listen; the host and port it listens on. HttpUnavailable if it cannot."""
         if self._runner is not None:
             raise RuntimeError("the server has been started already")
-        guards = [] if self._token is None else [guard(self._token)]
+        guards = [called_by_name(self._host) if self._token is None else guard(self._token)]
         application = web.Application(middlewares=guards)
         application.add_routes(self._routes)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOP_TIMEOUT_S)
         await runner.setup()
         try:
-            await web.TCPSite(runner, self._host, self._port).start()
+            for listening in self._sockets:
+                await web.SockSite(runner, listening).start()
+            if not self._sockets:
+                await web.TCPSite(runner, self._host, self._port).start()
         except (OSError, OverflowError) as error:
             await runner.cleanup()
-            raise HttpUnavailable(
-                f"cannot listen on {self._host}:{self._port}: {error}; give --http another"
-                " HOST:PORT, or none for a free port"
-            ) from error
+            raise _unavailable(self._host, self._port, error) from error
         self._runner = runner
         host, port = runner.addresses[0][:2]
         return host, port
@@ -184,6 +191,36 @@ def _guarded(handler: Handler) -> Handler:
 def _json(value: Any, status: int = 200) -> web.Response:
     body = orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS)
     return web.Response(body=body, status=status, content_type="application/json")
+
+
+def bound(host: str, port: int) -> list[socket.socket]:
+    """Sockets that listen there, before there is a loop: one for each address that the host has
+    and this machine knows. HttpUnavailable if there is none."""
+    found: list[socket.socket] = []
+    unknown = OSError(f"{host} has no address")
+    try:
+        kind, passive = socket.SOCK_STREAM, socket.AI_PASSIVE
+        for family, *_, place in socket.getaddrinfo(host, port, type=kind, flags=passive):
+            try:
+                found.append(socket.create_server(place, family=family))
+            except OSError as error:
+                if error.errno not in NOT_HERE:
+                    raise
+                unknown = error
+        if not found:
+            raise unknown
+    except OSError as error:
+        for listening in found:
+            listening.close()
+        raise _unavailable(host, port, error) from error
+    return found
+
+
+def _unavailable(host: str, port: int, error: Exception) -> HttpUnavailable:
+    return HttpUnavailable(
+        f"cannot listen on {host}:{port}: {error}; give --http another HOST:PORT, or none for a"
+        " free port"
+    )
 
 
 def address(text: str) -> tuple[str, int]:

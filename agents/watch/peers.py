@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 
-from agents.watch.token import BEARER
+from agents.watch.token import bearing
 
 MAX_PEERS: Final = 64
 TIMEOUT_S: Final = 2.0
@@ -103,7 +103,7 @@ class Peers:
     def __init__(self, named: Sequence[Named], me: str, token: str | None = None) -> None:
         self._named = tuple(named)
         self._me = me
-        self._headers = {} if token is None else {"Authorization": f"{BEARER}{token}"}
+        self._headers = bearing(token)
         self._known: tuple[list[str], list[Answer]] = ([], [])
         self._resolved_s = float("-inf")
 

@@ -22,6 +22,11 @@ class TokenRefused(ValueError):
     """The token that was given is none; the message says why."""
 
 
+def bearing(token: str | None) -> dict[str, str]:
+    """The headers that show it; none where there is none."""
+    return {} if token is None else {"Authorization": f"{BEARER}{token}"}
+
+
 def token_in(environment: Mapping[str, str]) -> str | None:
     """The token, or None if none is set. TokenRefused: two are, or it is short or unreadable."""
     given, path = environment.get(VARIABLE), environment.get(FILE_VARIABLE)

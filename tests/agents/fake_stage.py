@@ -2,7 +2,8 @@
 
 `/explain` names its process. With `--mute` it never tells its port; `--exit N` is how it
 ends when it is told to stop; `--prints` more than a pipe holds, before it tells its port, and as
-often as it is asked; `--babbles` tells what is no port.
+often as it is asked; `--babbles` tells what is no port; `--hangs` once it has told it; `--token T`
+answers who shows it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ METRICS = "# HELP fake_total Fake\n# TYPE fake_total counter\nfake_total 1.0\n"
 class Answers(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         prints()
+        shown = self.headers.get("Authorization")
+        if "--token" in sys.argv and shown != f"Bearer {sys.argv[sys.argv.index('--token') + 1]}":
+            self.send_error(401)
+            return
         sound = {"ok": True, "reasons": []}
         documents: dict[str, Any] = {
             "/health": {"live": sound, "ready": sound, "codec": "native"},
@@ -63,6 +68,8 @@ def main(words: Sequence[str]) -> None:
         tell(descriptor, "here I am")
     else:
         tell(descriptor, "{}:{}".format(*server.server_address))
+    if "--hangs" in sys.argv:
+        time.sleep(LIVES_S)
     deadline_s = time.monotonic() + LIVES_S
     while time.monotonic() < deadline_s:
         server.handle_request()

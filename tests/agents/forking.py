@@ -1,7 +1,8 @@
 """A worker of fake stages that are forked, run as a program: PORT [--told-early].
 
 It ends with the supervisor's code. `--told-early`: it is told to stop before it has a loop.
-`--codes` in the place of PORT: prints how three children ended; `--open`: what three have open.
+`--codes` in the place of PORT: prints how three children ended; `--open`: what three have open;
+`--open-beside-a-socket`: what one has whose worker listens.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from agents.forked import STDERR, Forked, forked, may_fork
 from agents.supervisor import Supervisor
 from agents.telling import heard, tell
+from agents.watch.http import bound
 from tests.agents import fake_stage
 
 COMMANDS = {name: [sys.executable, str(fake_stage.__file__)] for name in ("reorder", "merge")}
@@ -86,5 +88,9 @@ if __name__ == "__main__":
     elif sys.argv[1] == "--open":
         with forked({name: [name] for name in "abc"}, say_what_is_open) as three:
             print(*asyncio.run(opened(list(three.values()))), sep="\n")
+    elif sys.argv[1] == "--open-beside-a-socket":
+        sockets = bound("127.0.0.1", 0)
+        with forked({"a": ["a"]}, say_what_is_open, sockets) as one:
+            print(*asyncio.run(opened(list(one.values()))))
     else:
         sys.exit(supervise(int(sys.argv[1]), "--told-early" in sys.argv))

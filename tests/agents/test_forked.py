@@ -4,8 +4,10 @@ real ones (tests.agents.fake_stage), in a program of its own (tests.agents.forki
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +22,8 @@ import pytest
 from agents.forked import may_fork
 from cli.local.poll import wait_until
 from cli.local.ports import free_ports
+from cli.program import PROGRAM as INORDER
+from tests.cli.invoking import inorder
 
 PROGRAM = [sys.executable, "-m", "tests.agents.forking"]
 TIMEOUT_S = 30.0
@@ -91,6 +95,48 @@ def test_a_child_holds_nothing_of_its_elder_siblings_open() -> None:
     first, second, third = done.stdout.splitlines()
     assert first == second == third
     assert first.endswith("pipe")
+
+
+def test_a_stage_that_waits_for_brokers_leaves_with_its_worker(tmp_path: Path) -> None:
+    """A stage holds the pipe of the log open, which so ends with the last of them."""
+    topology = tmp_path / "topology.yaml"
+    topology.write_text("streams: {default: {input: raw}}\n")
+    command = ["worker", "--topology", str(topology), "--brokers", "127.0.0.1:1"]
+    worker = subprocess.Popen([*INORDER, *command], stderr=subprocess.PIPE, cwd=tmp_path)
+    try:
+        assert worker.stderr is not None
+        line = worker.stderr.readline()
+        while b" reorder" not in line:
+            assert line, "ended before"
+            line = worker.stderr.readline()
+    finally:
+        worker.kill()
+    worker.communicate(timeout=TIMEOUT_S)
+
+
+def test_a_port_that_is_taken_is_told_before_there_is_a_stage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr("cli.worker._begun", lambda *_: begun.append("stages"))
+    topology = tmp_path / "topology.yaml"
+    topology.write_text("streams: {default: {input: raw}}\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        where = ("--topology", topology, "--brokers", "127.0.0.1:1", "--http", place)
+        said = inorder("worker", *where, "--verbose")
+    assert (said.code, begun) == (2, [])
+    assert f"cannot listen on {place}" in said.err
+    agents = logging.getLogger("agents")
+    assert agents.level == logging.DEBUG, "--verbose is for the worker too"
+    agents.setLevel(logging.NOTSET)
+
+
+def test_a_child_has_no_socket_of_its_workers() -> None:
+    done = subprocess.run(
+        [*PROGRAM, "--open-beside-a-socket"], capture_output=True, timeout=TIMEOUT_S, check=True
+    )
+    assert done.stdout == b"pipe\n"
 
 
 def test_a_process_with_threads_is_not_forked() -> None:

@@ -23,6 +23,7 @@ from agents.supervisor import READY, Supervisor
 from agents.watch.http import HttpUnavailable
 from agents.watch.peers import peers_in
 from agents.watch.question import question
+from agents.watch.token import bearing
 from cli.local.ports import free_ports
 
 CHILD = str(Path(__file__).with_name("fake_stage.py"))
@@ -40,15 +41,22 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def supervised(
-    *stages: str, options: tuple[str, ...] = (), brokers_wait_s: float = 0.0, ends_with: int = 0
+    *stages: str,
+    options: tuple[str, ...] = (),
+    brokers_wait_s: float = 0.0,
+    ends_with: int = 0,
+    token: str | None = None,
+    stuck_after_s: float = STUCK_AFTER_S,
 ) -> AsyncIterator[Ask]:
     """A supervisor over children of these names; at the end it is told to stop, and ends so."""
     (port,) = free_ports(1)
     commands = {stage: [sys.executable, CHILD, *options] for stage in stages}
-    supervisor = Supervisor(commands, "127.0.0.1", port, STUCK_AFTER_S, brokers_wait_s)
+    supervisor = Supervisor(commands, "127.0.0.1", port, stuck_after_s, brokers_wait_s, token)
     running = asyncio.create_task(supervisor.run())
     timeout = aiohttp.ClientTimeout(total=5.0)
-    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}", timeout=timeout) as session:
+    async with aiohttp.ClientSession(
+        f"http://127.0.0.1:{port}", timeout=timeout, headers=bearing(token)
+    ) as session:
 
         async def ask(path: str) -> tuple[int, Any]:
             assert not running.done(), "the supervisor has ended"
@@ -193,7 +201,7 @@ def test_a_child_that_prints_is_heard_and_started_anew(capfd: pytest.CaptureFixt
     """More than a pipe holds, and what looks like an address, before and after it tells its own."""
 
     async def scenario() -> None:
-        async with supervised("reorder", options=("--prints",)) as ask:
+        async with supervised("reorder", options=("--prints",), stuck_after_s=PATIENCE_S) as ask:
             await until(lambda: answers(ask, "/ready"))
             (first,) = await pids(ask)
             os.kill(first, signal.SIGKILL)
@@ -264,7 +272,50 @@ def test_a_port_in_use_is_refused_before_any_child_starts() -> None:
 def test_a_stage_that_is_refused_at_the_stop_says_so_for_all(code: int, ends_with: int) -> None:
     async def scenario() -> None:
         options = ("--exit", str(code))
-        async with supervised("reorder", options=options, ends_with=ends_with) as ask:
+        async with supervised(
+            "reorder", options=options, ends_with=ends_with, stuck_after_s=PATIENCE_S
+        ) as ask:
             await until(lambda: answers(ask, "/ready"))
+
+    asyncio.run(scenario())
+
+
+def test_a_child_that_hangs_each_time_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Though the starts lie further apart than the window: it is never ready in between."""
+    monkeypatch.setattr(supervising, "MAX_RESTARTS", 1)
+    monkeypatch.setattr(supervising, "RESTART_WINDOW_S", 0.3)
+
+    async def scenario() -> None:
+        commands = {"reorder": [sys.executable, CHILD, "--hangs"]}
+        async with asyncio.timeout(PATIENCE_S):
+            assert await Supervisor(commands, "127.0.0.1", 0, STUCK_AFTER_S).run() == 1
+
+    asyncio.run(scenario())
+    assert "stage reorder: 2 starts, ready for 0 s" in caplog.text
+
+
+def test_a_child_that_is_told_to_stop_a_little_before_its_supervisor_is_no_fault(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervising, "TOLD_TOO_WITHIN_S", PATIENCE_S)
+
+    async def scenario() -> None:
+        async with supervised("reorder", stuck_after_s=PATIENCE_S) as ask:
+            await until(lambda: answers(ask, "/ready"))
+            (pid,) = await pids(ask)
+            os.kill(pid, signal.SIGTERM)
+            await until(lambda: asyncio.sleep(0, not Path(f"/proc/{pid}").exists()))
+
+    asyncio.run(scenario())
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_the_ports_of_stages_are_shown_the_token() -> None:
+    async def scenario() -> None:
+        async with supervised("reorder", options=("--token", TOKEN), token=TOKEN) as ask:
+            await until(lambda: answers(ask, "/ready"))
+            assert len(await pids(ask)) == 1
 
     asyncio.run(scenario())

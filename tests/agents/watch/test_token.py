@@ -24,7 +24,7 @@ async def nothing() -> View:
     return {}
 
 
-def guarded() -> HttpServer:
+def guarded(token: str | None = TOKEN) -> HttpServer:
     fine = Health(ok=True)
     return HttpServer(
         registry=CollectorRegistry(),
@@ -32,7 +32,7 @@ def guarded() -> HttpServer:
         ready=lambda: fine,
         explain=dict,
         page=Page(nothing, nothing),
-        token=TOKEN,
+        token=token,
     )
 
 
@@ -100,6 +100,37 @@ def test_bytes_that_are_no_text_are_a_wrong_token(path: bytes, header: bytes) ->
             await server.stop()
 
     assert asyncio.run(run()).split()[1] == b"401"
+
+
+@pytest.mark.parametrize(
+    ("path", "called", "status"),
+    [
+        ("/explain", "127.0.0.1:80", 200),
+        ("/explain", "localhost:80", 200),
+        ("/explain", "[::1]:80", 200),
+        ("/explain", "rebound.example:80", 403),
+        ("/", "rebound.example", 403),
+        ("/metrics", "127.0.0.1.rebound.example", 403),
+        ("/explain", "[", 403),
+        ("/live", "rebound.example", 200),
+    ],
+)
+def test_without_a_token_loopback_is_not_called_by_a_strangers_name(
+    path: str, called: str, status: int
+) -> None:
+    async def run() -> int:
+        server = guarded(token=None)
+        base = "http://{}:{}".format(*await server.start())
+        try:
+            async with (
+                aiohttp.ClientSession(base, timeout=TIMEOUT) as session,
+                session.get(path, headers={"Host": called}) as response,
+            ):
+                return response.status
+        finally:
+            await server.stop()
+
+    assert asyncio.run(run()) == status
 
 
 def test_a_browser_keeps_it() -> None:
