@@ -46,9 +46,9 @@ OWN_NAME: Final = Path("/proc/self/comm")
 @click.option("--name", required=True)
 @click.option("--state-dir", required=True, type=click.Path(path_type=Path))
 @click.option("--parent", type=int)
-@click.option(TELL, "descriptor", type=int)
+@click.option(TELL, "tell_fd", type=int)
 @stage_options
-def command(options: StageOptions, name: str, parent: int | None, descriptor: int | None) -> None:
+def command(options: StageOptions, name: str, parent: int | None, tell_fd: int | None) -> None:
     """Run one stage until SIGTERM."""
     with suppress(OSError):
         OWN_NAME.write_text(f"stage {name}")
@@ -64,7 +64,7 @@ def command(options: StageOptions, name: str, parent: int | None, descriptor: in
         topology = topology.model_copy(update={"redis": redis_url(topology.redis)})
     masters = master_keys(topology, inputs_of(topology, stage))
     backfill, otlp = options.backfill, options.otlp
-    announce = None if descriptor is None else partial(tell, descriptor)
+    announce = None if tell_fd is None else partial(tell, tell_fd)
     settings = ProcessSettings(
         *(options.brokers, options.state_dir, access, options.brokers_wait_s, parent, announce),
         *(options.instance, options.session_s, masters, http_token()),
