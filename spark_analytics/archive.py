@@ -104,7 +104,7 @@ class Batch(NamedTuple):
 
 def list_batches(spark: SparkSession, path: str) -> list[Batch]:
     """The batches of a topic's archive, or of several by a pattern (`<path>/*`).
-    AnalysisException if there is none."""
+    AnalysisException if there is none, FileNotFoundError if a file lies there that is of none."""
     files = spark.read.schema(SCHEMA).parquet(path).inputFiles()
     return sorted({_batch_of(file) for file in files})
 
@@ -159,7 +159,11 @@ def _batch_of(file: str) -> Batch:
     """`file` as Spark lists it, a URI."""
     place = _parent(unquote(file))
     named = _BATCH.search(place)
-    assert named is not None, f"{file} lies in no folder of a batch"
+    if named is None:
+        raise FileNotFoundError(
+            f"{file} lies in no archive; name what the job archive has written, and copy other"
+            " files to where they can be read by a path"
+        )
     first = int(named[1])
     return Batch(_parent(place), first, int(named[2] or first), place)
 

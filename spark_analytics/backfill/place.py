@@ -9,7 +9,8 @@ Tables of Iceberg and Delta cannot be renamed, as they know where they lie: what
 into them, a commit for each (`resuming`, `in_lake`). If that fails in a first run, all is taken
 away.
 
-A place is a path, or an address as pyarrow's file systems know it (`hdfs://…`); where folders are
+A place is a path, or an address as pyarrow's file systems know it (`hdfs://…`), or Spark's spelling
+of one (`s3a://…`); where folders are
 renamed file by file, as on object stores, readers had better wait for the end of the run.
 
 Proved by: tests/spark_analytics/backfill/test_place.py
@@ -31,6 +32,10 @@ from spark_analytics.backfill.part import File
 
 ACCOUNT: Final = "_backfill.json"
 EMPTY: Final = "empty.parquet"
+SPARKS: Final = {"s3a": "s3", "s3n": "s3"}
+"""By the scheme that Spark has for a file system, pyarrow's. Addresses stay as they were typed, so
+that Spark finds there what was written by pyarrow."""
+
 STATE: Final = "_state"
 COMING: Final = "coming.json"
 """In the state: what a run adds that is bringing its rows (`resuming`)."""
@@ -41,12 +46,14 @@ class PlaceRefused(ValueError):
 
 
 def file_system(address: str, option: str = "--out") -> tuple[fs.FileSystem, str]:
-    """Where an address leads: the file system, and the path on it. PlaceRefused if it leads
-    nowhere, by the `option` that named it."""
+    """Where an address leads: the file system, and the path on it. What Spark calls `s3a://` is
+    `s3://` here. PlaceRefused if it leads nowhere, by the `option` that named it."""
     if "://" not in address:
         return fs.LocalFileSystem(), str(Path(address).absolute())
     try:
-        return fs.FileSystem.from_uri(address)  # type: ignore[no-any-return]
+        scheme, _, rest = address.partition("://")
+        ours = SPARKS.get(scheme, scheme)
+        return fs.FileSystem.from_uri(f"{ours}://{rest}")  # type: ignore[no-any-return]
     except (pa.ArrowException, OSError, ValueError) as wrong:
         reason = str(wrong).splitlines()[0]
         raise PlaceRefused(f"{option} {address}: {reason}; name a folder") from None

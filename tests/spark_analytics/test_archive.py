@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from spark_analytics import archive
 
 
@@ -51,3 +53,10 @@ def test_a_compaction_that_runs_meanwhile_lets_no_record_come_twice(tmp_path: Pa
     reader = Reader(lambda: None)
     found = archive.read(reader, str(tmp_path))
     assert found == ["both.parquet"]
+
+
+def test_a_file_that_is_of_no_archive_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.parquet").touch()
+    reader: Any = Reader(lambda: None)
+    with pytest.raises(FileNotFoundError, match=r"x\.parquet lies in no archive; name what"):
+        archive.read(reader, str(tmp_path))

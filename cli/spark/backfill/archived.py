@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import orjson
+from pyarrow import fs
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
@@ -34,6 +35,7 @@ from spark_analytics import archive
 from spark_analytics.backfill import log_order
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.parcels import OF_TOPIC, Packer, Parcel
+from spark_analytics.backfill.place import PlaceRefused, file_system
 from topology.config import Topology
 from topology.wire.json_lines import JsonObject
 from topology.wire.line_reader import Row, reading_of
@@ -79,7 +81,7 @@ def topics_read(topology: Topology) -> list[str]:
 def records(spark: SparkSession, paths: Sequence[str], topology: Topology) -> DataFrame:
     """All that these archives hold. InputError where one has nothing that the topology reads."""
     wanted = topics_read(topology)
-    found = [folder for path in paths for folder in _folders(path.rstrip("/"), wanted)]
+    found = [folder for path in paths for folder in folders_of(path.rstrip("/"), wanted)]
     frames = [archive.read(spark, folder) for folder in found]
     whole = frames[0]
     for frame in frames[1:]:
@@ -94,17 +96,28 @@ def records(spark: SparkSession, paths: Sequence[str], topology: Topology) -> Da
     return whole
 
 
-def _folders(path: str, wanted: Sequence[str]) -> list[str]:
-    if REMOTE in path or _is_topic(Path(path)):
+def folders_of(path: str, wanted: Sequence[str]) -> list[str]:
+    """The topics' own folders; `path` itself if it is one, or lies where only Spark can look."""
+    try:
+        files, place = file_system(path, "--in")
+        is_file = files.get_file_info(place).is_file
+        found = [] if is_file else files.get_file_info(fs.FileSelector(place))
+    except (PlaceRefused, OSError):
         return [path]
-    there = sorted(each.name for each in Path(path).iterdir() if each.is_dir())
-    found = [f"{path}/{topic}" for topic in wanted if topic in there]
-    if not found:
+    if is_file:
+        raise InputError(
+            f"{path}: is a file, and by an address archives alone are read; name it by a path"
+        )
+    there = sorted(each.base_name for each in found if each.type == fs.FileType.Directory)
+    if not there or any(name.startswith(STREAM) for name in there):
+        return [path]
+    folders = [f"{path}/{topic}" for topic in wanted if topic in there]
+    if not folders:
         raise InputError(
             f"{path}: is an archive of {', '.join(there)}, and the topology reads"
             f" {', '.join(wanted)}; name another folder, or correct `input` in the topology file"
         )
-    return found
+    return folders
 
 
 def refuse_holes(rows: DataFrame) -> None:

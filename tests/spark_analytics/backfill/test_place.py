@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from pyarrow import parquet
+from pyarrow import fs, parquet
+from pyarrow.fs import LocalFileSystem
 
 from spark_analytics.backfill.kinds import TABLES
 from spark_analytics.backfill.part import File, Part
@@ -114,6 +116,28 @@ def test_an_address_keeps_its_file_system(tmp_path: Path) -> None:
     place.complete(written(place, "whole"))
     place.publish({})
     assert parquet.read_table(tmp_path / "out" / "gaps").num_rows == 1
+
+
+def test_an_address_as_spark_spells_it_is_kept_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For pyarrow it is its own; what is staged there is Spark's to read."""
+    asked: list[str] = []
+
+    class Files:
+        @staticmethod
+        def from_uri(address: str) -> tuple[LocalFileSystem, str]:
+            asked.append(address)
+            return LocalFileSystem(), f"{tmp_path}/{address.partition('://')[2]}"
+
+    known = {**vars(fs), "FileSystem": Files}
+    monkeypatch.setattr("spark_analytics.backfill.place.fs", SimpleNamespace(**known))
+    place = Place("s3a://bucket/out")
+    assert place.staged.startswith("s3a://bucket/.out-")
+    place.complete(written(place, "whole"))
+    place.publish({})
+    assert parquet.read_table(tmp_path / "bucket" / "out" / "gaps").num_rows == 1
+    assert {address.partition("bucket")[0] for address in asked} == {"s3://"}
 
 
 def test_an_address_that_leads_nowhere_is_refused() -> None:
