@@ -26,9 +26,10 @@ from aiokafka.structs import TopicPartition
 from agents.kafka.brokers import Brokers
 from agents.stage.inlet import Inlet
 from agents.state import changelog
-from agents.state.changelog import Tell
+from agents.state.changelog import StateRefused, Tell
 from agents.state.held import HeldPages, Note, Spilled, apply_note
 from agents.state.reread import read_again
+from topology.flow.answers import AnswerChanged
 from topology.flow.stage import Stage
 from topology.model.event import Event
 
@@ -93,9 +94,12 @@ class Rebuilding:
                 await self._pass_turn("state")
         events = await self._events(parts)
         self._end += len(events)
-        for count in stage.restoring(parts.operators, events):
-            if self._is_turn_over(count):
-                await self._pass_turn("operators")
+        try:
+            for count in stage.restoring(parts.operators, events):
+                if self._is_turn_over(count):
+                    await self._pass_turn("operators")
+        except AnswerChanged as error:
+            raise StateRefused(str(error)) from error
         held.restore(events, parts.spilled)
         # The pages of an older version are written anew with the places of this one.
         held.let_go([e for e in events if e.held_by != parts.notes[e.offset].place])

@@ -1,32 +1,20 @@
-"""Windows, patterns and joins with `answer: auto`: what leaves as it is found, and what waits until
-it is final.
+"""What leaves a stage of what its windows, patterns and joins find, by each query's `answer`.
 
-The operator finds as ever, corrects, and tells once more what is final (`build.tells_finals`). So
-what each of the two ways would tell is known in either (`topology.speculate.choice`): `early` tells
-all of it, `final` the last telling of each result alone. What `early` tells besides is its price,
-at `TELL_NS` a telling.
+    early    all as it comes
+    final    what can no longer change (`topology.flow.finals`)
+    auto     either, as it chooses (`topology.flow.answering`)
 
-    early    all leaves as it comes
-    final    what was not told before is held; of what was, updates are; retracts and what is final
-             leave
+A restart may change a query's answer. What waited then is told with the next step, or waits on; and
+a query that has told before it was final, and is not to any more, goes on with the ledger of one
+that chooses: updates of what was told leave, new results wait. One that was `final` has kept no
+account of what it did not tell, so it cannot be told otherwise: its state is refused
+(`AnswerChanged`), and among live queries it stays `final`. A state says of its queries which of
+them were `final` from the beginning.
 
-When the way is `early` again, what is held is told at once, as it is then. Each result stands at
-last as the operator's does, whatever was held when: its telling that is final always leaves, and so
-do retracts of what was told. Revisions of a result of which something was held are counted anew,
-without a hole; those of all others are the operator's, and nothing is kept for them.
+Results are taken in the order of their instants. Queries that choose share the processor: what the
+operators of all of them take is not there for any.
 
-Results are taken in the order of their instants, and spans are over at the first of a later one: so
-what leaves follows from what is found and from the load that was told, and not from how the input
-was cut.
-
-A set of matches says in an update what has joined it, so its updates are not held. LATE AMEND takes
-back what was final: such a query corrects always.
-
-Bounds: `MAX_HELD` results of a query; what comes beyond is told as it comes. A result that was
-taken back before it was told is forgotten, from the oldest, when there are as many of these; should
-it come again, its revisions begin with another number than 0.
-
-Cost: a microsecond for a result; nothing in a stage without such queries.
+Cost: nothing in a stage without such queries.
 
 Proved by: tests/topology/flow/test_answers.py
 """
@@ -34,268 +22,47 @@ Proved by: tests/topology/flow/test_answers.py
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import fields
-from hashlib import blake2b
 from typing import Any, Final
 
 from topology.config import QueryConfig
 from topology.config.stages import DETECTOR
+from topology.flow.answering import Answering, known_by
+from topology.flow.finals import only_final
 from topology.model.operator import NEVER, Changes, Plain, State
-from topology.model.result import (
-    EMIT,
-    RETRACT,
-    UPDATE,
-    Finding,
-    JoinResult,
-    MatchResult,
-    MatchSetResult,
-    Member,
-    MemberRange,
-    Overflow,
-    Partner,
-    Result,
-    WindowResult,
-)
-from topology.query.numbers import packed as packed_number
-from topology.query.numbers import unpacked as unpacked_number
-from topology.query.queries import KNOWN_BY_BYTES, SEPARATOR
-from topology.speculate.budget import FADES, FULL_PPM, UNIT
-from topology.speculate.choice import Choice, Way
-from topology.speculate.config import AUTO, EARLY
+from topology.model.result import Finding, Overflow
+from topology.query.queries import SEPARATOR
+from topology.speculate.config import AUTO
 from topology.speculate.config import FINAL as WAITS
 from topology.speculate.outlook import SPAN_NS
-from topology.speculate.policy import WHOLE
-from topology.speculate.values import packed, unpacked
 
-TELL_NS: Final = 20_000
-"""What a telling costs: to be written down, sent, and kept by the broker."""
-MAX_HELD: Final = 10_000
-LAST: Final = 256
-"""As many results, told before they were final, count for the share of them that is changed."""
-MEANS: Final = 64
-"""Means over results move by one part of so many."""
+CHOSEN: Final = "\n\nauto/"
+HELD: Final = "\n\nheld/"
+"""No name of a stream is empty, so no node's keys begin so (`topology.flow.node`)."""
 
-CHOSEN: Final = "auto/"
-HELD: Final = "held/"
 
-PARTS: Final = {each.__name__: each for each in (Member, MemberRange, Partner)}
-SHAPES: Final = {
-    each.__name__: each for each in (WindowResult, MatchResult, MatchSetResult, JoinResult)
-}
-FIELDS: Final = {name: [each.name for each in fields(shape)] for name, shape in SHAPES.items()}
+class AnswerChanged(Exception):
+    """The message says of which query, and what to do."""
 
 
 def query_of(key: str) -> str | None:
     """Whose choice, or which one's held result, a key of the state holds; None for other keys."""
     begin = CHOSEN if key.startswith(CHOSEN) else HELD
-    known_by = key[len(begin) :].partition(SEPARATOR)[0]
-    return known_by.partition("@")[2] if key.startswith(begin) else None
-
-
-class Waiting:
-    """A result of which something was held. `revision`: of what was told last, -1 for nothing;
-    `is_told`: that stands; `result`: what waits, None if nothing does."""
-
-    __slots__ = ("is_told", "result", "revision")
-
-    def __init__(self, revision: int, result: Result | None, *, is_told: bool) -> None:
-        self.revision = revision
-        self.is_told = is_told
-        self.result = result
-
-
-class Answering:
-    """`known_by`: its name and what it computes; what is kept of another goes."""
-
-    def __init__(self, name: str, config: QueryConfig) -> None:
-        granted = config.speculate
-        self.config = config
-        digest = blake2b(_meaning(config).encode(), digest_size=KNOWN_BY_BYTES).hexdigest()
-        self.known_by = f"{digest}@{name}"
-        self.choice = Choice(EARLY, None if granted is None else granted.withdrawn_ppm)
-        self.waiting: dict[str, Waiting] = {}
-        self.changed: dict[str, None] | None = None
-        """Ids of which `waiting` says something else than when this was last emptied; None:
-        nobody asks."""
-        self._taken_back: dict[str, None] = {}
-        """Ids: nothing of them is told, and nothing waits."""
-        self._granted_ppm = 500_000 if granted is None else granted.share_ppm
-        self._amends = config.pattern is not None and config.pattern.amend_ns > 0
-        self._span = -1
-        self._found = 0
-        self._first_ppm = 0
-        self._known = [0, 0, 0, 0]
-        """In units: spans, and tellings besides the final ones; results told before they were
-        final, and changes of these. They fade."""
-        self._early_ns = self._final_ns = NEVER
-        self._now_ns = 0
-
-    def take(self, result: Result, left: list[Finding], step_ns: int, others_ppm: int) -> None:
-        """What leaves goes into `left`."""
-        span = result.at_ns // SPAN_NS
-        if span > self._span:
-            self._weigh(result.at_ns, span, step_ns, others_ppm, left)
-        self._now_ns = result.at_ns
-        self._measure(result)
-        waits = self.choice.answer == WAITS
-        known = self.waiting.get(result.id)
-        if known is not None:
-            self._take_again(known, result, left, waits=waits)
-        elif not waits or result.final or result.op == RETRACT or _is_joined(result):
-            left.append(result)
-        elif len(self.waiting) < MAX_HELD or self._forget_one():
-            is_told = result.op == UPDATE
-            self.waiting[result.id] = Waiting(result.revision - 1, result, is_told=is_told)
-            self._note(result.id)
-        else:
-            left.append(result)
-
-    def _take_again(
-        self, known: Waiting, result: Result, left: list[Finding], *, waits: bool
-    ) -> None:
-        id_, revision = result.id, result.revision
-        self._note(id_)
-        self._taken_back.pop(id_, None)
-        if result.op == RETRACT:
-            known.result = None
-            if known.is_told:
-                _tell(known, result, RETRACT, left)
-            else:
-                self._taken_back[id_] = None
-        elif not waits or result.final or (known.is_told and _is_joined(result)):
-            _tell(known, result, UPDATE if known.is_told else EMIT, left)
-        else:
-            known.result = result
-        if result.final or (known.result is None and known.revision == revision):
-            self._forget(id_)  # final, or as the operator counts again
-
-    def _note(self, id_: str) -> None:
-        if self.changed is not None:
-            self.changed[id_] = None
-
-    def _forget(self, id_: str) -> None:
-        del self.waiting[id_]
-        self._taken_back.pop(id_, None)
-        self._note(id_)
-
-    def _forget_one(self) -> bool:
-        """The oldest that was taken back before it was told, if there is one."""
-        for id_ in self._taken_back:
-            self._forget(id_)
-            return True
-        return False
-
-    def _release(self, now_ns: int, left: list[Finding]) -> None:
-        for id_, known in list(self.waiting.items()):
-            result = known.result
-            if result is not None:
-                revision = result.revision
-                result.at_ns = now_ns
-                _tell(known, result, UPDATE if known.is_told else EMIT, left)
-                self._note(id_)
-                if known.revision == revision:
-                    self._forget(id_)
-
-    # -- what the ways cost ------------------------------------------------------------------------
-
-    def _measure(self, result: Result) -> None:
-        self._found += UNIT
-        wait_ns = result.at_ns - result.end_ns
-        if result.final and result.op != RETRACT:
-            self._final_ns = _moved(self._final_ns, wait_ns)
-            if result.op == EMIT:
-                self._early_ns = _moved(self._early_ns, wait_ns)
-            return
-        self._known[1] += UNIT
-        if result.op == EMIT:
-            self._early_ns = _moved(self._early_ns, wait_ns)
-            for at in (2, 3):
-                self._known[at] -= self._known[at] // LAST
-            self._known[2] += UNIT
-        else:
-            self._known[3] += UNIT
-
-    def _weigh(
-        self, now_ns: int, span: int, step_ns: int, others_ppm: int, left: list[Finding]
-    ) -> None:
-        passed = span - self._span
-        is_first, self._span = self._span < 0, span
-        found, self._found = self._found, 0
-        if is_first:
-            return
-        known = self._known
-        known[0] += passed * UNIT
-        self._first_ppm = found * step_ns * WHOLE // (UNIT * passed * SPAN_NS)
-        if not self._amends:
-            room_ppm = max(min(self._granted_ppm, FULL_PPM - self._first_ppm - others_ppm), 0)
-            if self.choice.weigh(now_ns, self._ways(), room_ppm) and self.choice.answer == EARLY:
-                self._release(now_ns, left)
-        for at in (0, 1):
-            known[at] -= -(-known[at] // FADES)
-
-    def _ways(self) -> list[Way]:
-        """Waits are reckoned from the first telling on."""
-        spans, more, told, changed = self._known
-        price_ppm = more * TELL_NS * WHOLE // (max(spans, UNIT) * SPAN_NS)
-        changed_ppm = min((changed + UNIT) * WHOLE // (told + UNIT), WHOLE)
-        waits_ns: int = NEVER
-        if self._final_ns < NEVER and self._early_ns < NEVER:
-            waits_ns = max(self._final_ns - self._early_ns, 0)
-        return [Way(WAITS, waits_ns, 0, 0), Way(EARLY, 0, price_ppm, changed_ppm)]
-
-    @property
-    def has_begun(self) -> bool:
-        return self._span >= 0
-
-    def explain(self) -> dict[str, Any]:
-        held = sum(each.result is not None for each in self.waiting.values())
-        chosen = "corrects always, as it has LATE AMEND" if self._amends else self.choice.explain()
-        return {"held": held, "auto": chosen}
-
-    # -- state -------------------------------------------------------------------------------------
-
-    def snapshot(self) -> Plain:
-        return [
-            self.choice.snapshot(),
-            self._span,
-            self._found,
-            list(self._known),
-            packed_number(self._early_ns),
-            packed_number(self._final_ns),
-        ]
-
-    def restore(self, plain: Plain) -> None:
-        choice, self._span, self._found, known, early_ns, final_ns = plain
-        self.choice.restore(choice)
-        self._known = list(known)
-        self._early_ns, self._final_ns = unpacked_number(early_ns), unpacked_number(final_ns)
-
-    def key_of(self, id_: str) -> str:
-        """Under which a result is kept."""
-        return f"{HELD}{self.known_by}{SEPARATOR}{id_}"
-
-    def dump(self, id_: str) -> Plain:
-        """None if nothing is held of it."""
-        each = self.waiting.get(id_)
-        if each is None:
-            return None
-        result = None if each.result is None else _dumped(each.result)
-        return [each.revision, each.is_told, result]
-
-    def load(self, id_: str, plain: Plain) -> None:
-        revision, is_told, result = plain
-        kept = None if result is None else _loaded(result)
-        self.waiting[id_] = Waiting(revision, kept, is_told=is_told)
-        if kept is None and not is_told:
-            self._taken_back[id_] = None
+    whose = key[len(begin) :].partition(SEPARATOR)[0]
+    return whose.partition("@")[2] if key.startswith(begin) else None
 
 
 class Answers:
-    """All such queries of a stage with these operators."""
+    """All queries of a stage with these operators."""
 
     def __init__(self, queries: Mapping[str, QueryConfig], operators: Collection[str]) -> None:
         self._operators = frozenset(operators) - {DETECTOR}
+        self._configs: dict[str, QueryConfig] = {}
         self._queries: dict[str, Answering] = {}
+        self._finals: dict[str, str] = {}
+        """By `known_by`, the names of those that are final from the beginning."""
+        self._final_names: frozenset[str] = frozenset()
+        self._said: dict[str, None] = {}
+        """Those of `_finals` that the changes have told."""
         self._gone: dict[str, None] = {}
         self._step_ns = self._others_ppm = 0
         self.items = 0
@@ -303,18 +70,51 @@ class Answers:
         self.set_queries(queries)
 
     def set_queries(self, queries: Mapping[str, QueryConfig]) -> None:
-        """What is the same is kept as it stands."""
+        """What finds the same goes on where it stands."""
+        configs = self._configs
         before, self._queries = self._queries, {}
-        for name, query in queries.items():
-            if query.answer == AUTO and query.kind in self._operators:
-                known = before.get(name)
-                is_same = known is not None and known.config == query
-                self._queries[name] = known if known and is_same else Answering(name, query)
-        for name, answering in before.items():
-            if self._queries.get(name) is not answering:
-                self._gone[CHOSEN + answering.known_by] = None
-                for id_ in [*answering.waiting, *(answering.changed or ())]:
-                    self._gone[answering.key_of(id_)] = None
+        finals, self._finals = self._finals, {}
+        self._configs = {n: each for n, each in queries.items() if each.kind in self._operators}
+        for name, query in self._configs.items():
+            known = before.get(name)
+            if known is not None and known.config == query:
+                self._queries[name] = known
+            elif known is not None or query.answer in {AUTO, WAITS} or name in finals.values():
+                self._set_anew(name, query, known, finals, configs)
+        self._final_names = frozenset(self._finals.values())
+        for whose in finals:
+            if whose not in self._finals:
+                self._gone[CHOSEN + whose] = None
+                self._said.pop(whose, None)
+        kept = {each.known_by for each in self._queries.values()}
+        for each in before.values():
+            if each.known_by not in kept:
+                self._gone[CHOSEN + each.known_by] = None
+                for id_ in [*each.held.waiting, *(each.held.changed or ())]:
+                    self._gone[_key_of(each, id_)] = None
+
+    def _set_anew(
+        self,
+        name: str,
+        query: QueryConfig,
+        known: Answering | None,
+        finals: Mapping[str, str],
+        configs: Mapping[str, QueryConfig],
+    ) -> None:
+        whose = known_by(name, query)
+        if known is not None and known.known_by == whose:
+            self._queries[name] = Answering(name, query)
+            self._queries[name].take_over(known)
+        elif whose in finals:
+            self._finals[whose] = name
+        elif query.answer == AUTO:
+            self._queries[name] = Answering(name, query)
+        elif query.answer == WAITS:
+            was = configs.get(name)
+            if was is None or known_by(name, was) != whose:
+                self._finals[whose] = name
+            else:
+                self._queries[name] = Answering(name, query)
 
     def __bool__(self) -> bool:
         return bool(self._queries)
@@ -324,17 +124,33 @@ class Answers:
         what else is done there."""
         self._step_ns, self._others_ppm = step_ns, others_ppm
 
-    def of(self, found: Iterable[Finding]) -> list[Finding]:
+    def of(self, found: list[Finding], now_ns: int = NEVER) -> list[Finding]:
         """What leaves of it, in the order of instants."""
+        if self._final_names and found:
+            found = only_final(found, self._final_names)
+        return self._chosen(found, now_ns) if self._queries else found
+
+    def _chosen(self, found: Iterable[Finding], now_ns: int) -> list[Finding]:
         left: list[Finding] = []
+        found = list(found)
+        for answering in self._queries.values():
+            if answering.owes:
+                answering.held.release(found[0].at_ns if found else now_ns, left)
         for each in found:
-            answering = self._queries.get(each.query)
-            if answering is None or isinstance(each, Overflow):
+            chooses = self._queries.get(each.query)
+            if chooses is None or isinstance(each, Overflow):
                 left.append(each)
-            else:
-                self.items += 1
-                answering.take(each, left, self._step_ns, self._others_ppm)
+                continue
+            self.items += 1
+            span = each.at_ns // SPAN_NS
+            if span > chooses.span:
+                others_ppm = self._others_ppm + self._firsts_but(chooses, span)
+                chooses.weigh(each.at_ns, span, self._step_ns, others_ppm, left)
+            chooses.take(each, left)
         return left
+
+    def _firsts_but(self, this: Answering, span: int) -> int:
+        return sum(each.first_at(span) for each in self._queries.values() if each is not this)
 
     def explain(self) -> dict[str, Any]:
         return {name: each.explain() for name, each in self._queries.items()}
@@ -345,75 +161,84 @@ class Answers:
         return [each for each in self._queries.values() if each.has_begun]
 
     def snapshot(self) -> State:
-        state: State = {}
+        state: State = {CHOSEN + whose: WAITS for whose in self._finals}
         for each in self._begun():
             state[CHOSEN + each.known_by] = each.snapshot()
-            for id_ in each.waiting:
-                state[each.key_of(id_)] = each.dump(id_)
+            for id_ in each.held.waiting:
+                state[_key_of(each, id_)] = each.held.dump(id_)
         return state
 
     def changes(self) -> Changes:
         changes: Changes = dict(self._gone)
         self._gone = {}
+        for whose in self._finals:
+            if whose not in self._said:
+                self._said[whose] = None
+                changes[CHOSEN + whose] = WAITS
         for each in self._begun():
             changes[CHOSEN + each.known_by] = each.snapshot()
-            changed = each.waiting if each.changed is None else each.changed
-            for id_ in changed:
-                changes[each.key_of(id_)] = each.dump(id_)
-            each.changed = {}
+            held = each.held
+            for id_ in held.waiting if held.changed is None else held.changed:
+                changes[_key_of(each, id_)] = held.dump(id_)
+            held.changed = {}
         return changes
 
     def restore(self, state: Mapping[str, Plain]) -> dict[str, Plain]:
         """Take what is its own, and give back the rest. What is of a query that is no more goes
-        with the next changes."""
+        with the next changes. Raises AnswerChanged."""
+        names = self._names_of(state)
+        for name, query in self._configs.items() if state else ():
+            self._restore_query(name, query, names.get(name), state)
+        self._final_names = frozenset(self._finals.values())
         known = {each.known_by: each for each in self._queries.values()}
         rest: dict[str, Plain] = {}
         for key, plain in state.items():
-            name, _, id_ = key[len(HELD) :].rpartition(SEPARATOR)
+            whose, _, id_ = key[len(HELD) :].rpartition(SEPARATOR)
             if key.startswith(CHOSEN) and key[len(CHOSEN) :] in known:
                 known[key[len(CHOSEN) :]].restore(plain)
-            elif key.startswith(HELD) and name in known:
-                known[name].load(id_, plain)
-            else:
+            elif key.startswith(HELD) and whose in known:
+                known[whose].held.load(id_, plain)
+            elif not (key.startswith(CHOSEN) and key[len(CHOSEN) :] in self._finals):
                 rest[key] = plain
         for each in self._queries.values():
-            each.changed = {}
+            each.held.changed = {}
         return rest
 
+    def _names_of(self, state: Mapping[str, Plain]) -> dict[str, str]:
+        """`known_by` of those that the state says something of, by name."""
+        keys = [key[len(CHOSEN) :] for key in state if key.startswith(CHOSEN)]
+        return {whose.partition("@")[2]: whose for whose in keys}
 
-def _moved(mean_ns: int, wait_ns: int) -> int:
-    return wait_ns if mean_ns == NEVER else mean_ns + (wait_ns - mean_ns) // MEANS
-
-
-def _meaning(config: QueryConfig) -> str:
-    """Equal for queries whose results are the same."""
-    if config.pattern is not None:
-        # The grammar costs much to import, and most files have no pattern that chooses.
-        from topology.pattern.language.unparse import unparse
-
-        return unparse(config.pattern)
-    window = (config.window, config.aggregate)
-    join = (config.join, config.sides, config.outer, config.values)
-    return repr((window, join, config.key, config.uncertainty))
-
-
-def _is_joined(result: Result) -> bool:
-    return isinstance(result, MatchSetResult) and result.op == UPDATE
-
-
-def _tell(known: Waiting, result: Result, op: str, left: list[Finding]) -> None:
-    known.revision += 1
-    known.is_told, known.result = op != RETRACT, None
-    result.op, result.revision = op, known.revision
-    left.append(result)
-
-
-def _dumped(result: Result) -> Plain:
-    names = FIELDS[type(result).__name__]
-    return [type(result).__name__, *[packed(getattr(result, name), PARTS) for name in names]]
+    def _restore_query(
+        self, name: str, query: QueryConfig, said: str | None, state: Mapping[str, Plain]
+    ) -> None:
+        if said is None:
+            if query.answer == WAITS and _stands(name, state):  # it told what it found early
+                self._queries[name] = Answering(name, query)
+                self._finals.pop(self._queries[name].known_by)
+            return
+        whose = known_by(name, query)
+        if whose != said:
+            return
+        if state[CHOSEN + said] != WAITS:
+            self._finals.pop(whose, None)
+            self._queries.setdefault(name, Answering(name, query))
+        elif query.answer == WAITS:
+            self._said[whose] = None
+        else:
+            raise AnswerChanged(
+                f"query {name}: its `answer` was `final`, so nothing is kept of what it found and"
+                f" did not tell, and `answer: {query.answer}` would tell changes of it;"
+                " set `answer: final` again, or give the query another name to begin anew"
+            )
 
 
-def _loaded(plain: Plain) -> Result:
-    shape, *parts = plain
-    result: Result = SHAPES[shape](*[unpacked(each, PARTS) for each in parts])
-    return result
+def _stands(name: str, state: Mapping[str, Plain]) -> bool:
+    """Whether an operator may have found anything of that query (`topology.query.queries`,
+    `topology.pattern.run.run_state`)."""
+    marks = (f"@{name}{SEPARATOR}", f"/{name}/")
+    return any(mark in key for key in state for mark in marks)
+
+
+def _key_of(answering: Answering, id_: str) -> str:
+    return f"{HELD}{answering.known_by}{SEPARATOR}{id_}"

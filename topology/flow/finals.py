@@ -11,17 +11,9 @@ Proved by: tests/topology/flow/test_finals.py
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from topology.config import QueryConfig
 from topology.model.result import EMIT, RETRACT, Finding, Overflow
-
-
-def asked_for(queries: Mapping[str, QueryConfig]) -> frozenset[str]:
-    """By name."""
-    return frozenset(
-        name for name, query in queries.items() if query.answer == "final" and not query.detector
-    )
 
 
 def only_final(results: Iterable[Finding], asked: frozenset[str]) -> list[Finding]:

@@ -29,7 +29,6 @@ from topology.flow.alignment import Alignment
 from topology.flow.answers import Answers
 from topology.flow.build import engine_of, qualities_of
 from topology.flow.chain import Chain, instant
-from topology.flow.finals import asked_for, only_final
 from topology.flow.graph import add
 from topology.flow.registry import graph_of
 from topology.model.event import DEAD, NO_EPOCH, Event
@@ -74,7 +73,6 @@ class Stage(StepByStep):
         )
         self._moved: list[Event] = []
         self._keeps_moved = False
-        self._only_final = asked_for(topology.queries)
         self._answers = Answers(topology.queries, operators)
         self.alignment: Alignment | None = None
         if is_aligned:
@@ -123,10 +121,7 @@ class Stage(StepByStep):
         return self._answer(self._on_end(now_ns))
 
     def _answer(self, step: Step) -> Step:
-        if self._only_final and step.results:
-            step.results = only_final(step.results, self._only_final)
-        if self._answers and step.results:
-            step.results = self._answers.of(step.results)
+        step.results = self._answers.of(step.results, step.now_ns)
         return step
 
     def _on_end(self, now_ns: int) -> Step:
@@ -190,7 +185,6 @@ class Stage(StepByStep):
         already, by name, is not compiled here; several stages may share it."""
         environment = Environment(functions=self._topology.user_functions.functions)
         all_queries = {**self._topology.queries, **queries}
-        self._only_final = asked_for(all_queries)
         self._answers.set_queries(all_queries)
         for stream, chain in self.chains.items():
             for node in chain.nodes:

@@ -14,12 +14,15 @@ import pytest
 from inorder.engine import RawEvent, Reader, parse
 from tests.topology.speculate.test_answers import DETECTORS, TOPOLOGY, events
 from topology.config import Topology
-from topology.flow.answers import MAX_HELD, Answers
+from topology.flow.answers import AnswerChanged, Answers
 from topology.flow.batches import batches
+from topology.flow.held import MAX_HELD, MAX_HELD_BYTES
 from topology.flow.replay import Replay
 from topology.model.result import CONFIRMED, EMIT, RETRACT, UPDATE, Finding, Result, WindowResult
 from topology.speculate.choice import Choice, Way
 
+MANY_NS = 300_000_000
+ANSWERS = ("early", "auto", "final")
 CHAINED = """\
   counts: {{detector: pairs, reads: [pairs], answer: {answer}}}
 """
@@ -89,7 +92,7 @@ def _told(
             assert saved is not None
             assert _plain(saved.state) == kept
             run = _run(topology, seed)
-            run.restore(saved._replace(state=_plain(saved.state)))
+            run.restore(saved._replace(state=_shuffled(_plain(saved.state), fate)))
     step = run.on_end()
     found += step.results if step is not None else ()
     return [each for each in found if isinstance(each, Result)]
@@ -100,6 +103,13 @@ def _apply(kept: dict[str, Any], key: str, value: Any) -> None:
         kept.pop(key, None)
     else:
         kept[key] = _plain(value)
+
+
+def _shuffled(state: dict[str, Any], fate: Random) -> dict[str, Any]:
+    """A log has the order of keys, or none."""
+    keys = sorted(state)
+    fate.shuffle(keys)
+    return {key: state[key] for key in keys}
 
 
 def _plain(value: Any) -> Any:
@@ -176,6 +186,81 @@ def _law(seeds: range, **settings: str) -> None:
     assert ("match", RETRACT) in ops or settings["late"] == "side"
 
 
+@pytest.mark.parametrize(("answer", "to"), [(a, b) for a in ("early", "auto") for b in ANSWERS])
+def test_another_answer_at_a_restart_and_the_same_stands(answer: str, to: str) -> None:
+    for seed in range(2):
+        sent = events(seed, 70)
+        before, after, final = _alone(answer), _alone(to), _alone("final")
+        two = _told_by_two(before, after, sent, seed)
+        assert _values(two) == _values(_told(final, sent)), seed
+        if to == "final":
+            half = two[-1].at_ns // 2 + two[0].at_ns // 2
+            new = [each for each in two if each.op == EMIT and each.start_ns > half + MANY_NS]
+            assert all(each.final for each in new), "what was not told before waits"
+
+
+def test_what_waited_is_told_with_the_next_step_where_it_is_to_correct_now() -> None:
+    sent = events(3, 70)
+    run = _run(_alone("auto"), None)
+    for chooser in _choosers(run):
+        chooser.choice = Set(WAIT)
+        chooser.choice.wanted = WAIT
+    cut = [*_cut(_alone("auto"), sent, each_alone=False)]
+    for contents, until_ns in cut[: len(cut) // 2]:
+        run.on_inputs(contents, until_ns)
+    saved = run.saved()
+    assert saved is not None
+    held = sum(each.held.results for each in _choosers(run))
+    assert held > 10
+    after = Replay(_alone("early"))
+    after.restore(saved._replace(state=_plain(saved.state)))
+    contents, until_ns = cut[len(cut) // 2]
+    step = after.on_inputs(contents, until_ns)
+    assert step is not None
+    assert len(step.results) >= held
+    assert after._stage._answers.explain()["window"]["held"] == 0
+
+
+@pytest.mark.parametrize("to", ["early", "auto"])
+def test_what_was_final_cannot_be_told_otherwise(to: str) -> None:
+    with pytest.raises(AnswerChanged, match=r"its `answer` was `final`.*another name"):
+        _told_by_two(_alone("final"), _alone(to), events(0, 70), 0)
+
+
+def _alone(answer: str) -> Topology:
+    """Windows, a pattern and a join without detectors."""
+    text = TOPOLOGY.format(answer=answer, late="pass", newcomers="2s")
+    return parse(
+        "".join(line for line in text.splitlines(keepends=True) if "detector:" not in line)
+    )
+
+
+def _values(told: list[Result]) -> dict[str, Any]:
+    """What stands, without how sure it is: `early` does not say once more what is final."""
+    return {id_: (*each[:4], each[5]) for id_, each in _standing(told).items()}
+
+
+def _told_by_two(
+    before: Topology, after: Topology, sent: list[RawEvent], seed: int
+) -> list[Result]:
+    """The other answer is in the file after half of the input."""
+    found: list[Finding] = []
+    cut = [*_cut(before, sent, each_alone=False)]
+    assert len(cut) > 3
+    run = _run(before, seed)
+    for number, (contents, until_ns) in enumerate(cut):
+        step = run.on_inputs(contents, until_ns)
+        found += step.results if step is not None else ()
+        if number in {len(cut) // 2, len(cut) * 3 // 4}:
+            saved = run.saved()
+            assert saved is not None
+            run = _run(after, seed)
+            run.restore(saved._replace(state=_shuffled(_plain(saved.state), Random(seed))))
+    step = run.on_end()
+    found += step.results if step is not None else ()
+    return [each for each in found if isinstance(each, Result)]
+
+
 def test_left_to_choose_the_same_stands_too() -> None:
     sent = events(7, 120)
     told = _told(_topology("auto"), sent)
@@ -220,7 +305,7 @@ def _found(
 
 
 def _left(answers: Answers, *found: Finding) -> list[tuple[Any, ...]]:
-    left: list[Any] = answers.of(found)
+    left: list[Any] = answers.of([*found])
     return [(each.id, each.op, each.revision, each.values["n"]) for each in left]
 
 
@@ -230,37 +315,63 @@ def test_where_it_waits_the_final_telling_is_the_first() -> None:
     assert not _left(answers, _found(1, "a", EMIT, 0, 5), _found(2, "a", UPDATE, 1, 6))
     assert _left(answers, _found(3, "a", UPDATE, 2, 6, final=True)) == [("a", EMIT, 0, 6)]
     assert not _left(answers, _found(4, "b", EMIT, 0), _found(4, "b", RETRACT, 1, final=True))
-    assert not answers._queries["w"].waiting
+    assert not answers._queries["w"].held.waiting
 
 
-def test_what_was_told_before_it_waits_is_taken_back_at_once() -> None:
+def test_where_it_waits_what_was_told_is_corrected_at_once() -> None:
     answers, choice = _answers()
     assert _left(answers, _found(1, "a", EMIT, 0, 5)) == [("a", EMIT, 0, 5)]
     choice.wanted = WAIT
-    assert not _left(answers, _found(2, "a", UPDATE, 1, 6), _found(2, "a", UPDATE, 2, 7))
-    assert _left(answers, _found(3, "a", RETRACT, 3)) == [("a", RETRACT, 1, 0)]
-    assert not _left(answers, _found(3, "a", EMIT, 4, 8))
-    assert _left(answers, _found(4, "a", UPDATE, 5, 8, final=True)) == [("a", EMIT, 2, 8)]
+    assert _left(answers, _found(2, "a", UPDATE, 1, 6)) == [("a", UPDATE, 1, 6)]
+    assert _left(answers, _found(3, "a", RETRACT, 2)) == [("a", RETRACT, 2, 0)]
+    assert not answers._queries["w"].held.waiting, "as the operator counts"
+    assert not _left(answers, _found(3, "a", EMIT, 3, 8), _found(3, "a", UPDATE, 4, 9))
+    assert _left(answers, _found(4, "a", UPDATE, 5, 9, final=True)) == [("a", EMIT, 3, 9)]
 
 
 def test_what_is_held_is_told_when_it_corrects_again() -> None:
     answers, choice = _answers()
-    _left(answers, _found(1, "a", EMIT, 0, 5), _found(1, "b", EMIT, 0, 1))
-    choice.wanted = WAIT
-    held = [_found(2, "a", UPDATE, 1, 6), _found(2, "a", UPDATE, 2, 7), _found(2, "c", EMIT, 0, 1)]
+    choice.answer = choice.wanted = WAIT
+    held = [_found(2, "c", EMIT, 0, 1), _found(2, "a", EMIT, 0, 6), _found(2, "a", UPDATE, 1, 7)]
     assert not _left(answers, *held)
     assert answers.explain()["w"]["held"] == 2
+    assert answers.explain()["w"]["held_bytes"] > 0
     choice.wanted = CORRECT
-    told = answers.of([_found(3, "b", UPDATE, 1, 2)])
+    told = answers.of([_found(3, "b", EMIT, 0, 2)])
     assert [(each.id, each.op, each.at_ns) for each in told if isinstance(each, Result)] == [
-        ("a", UPDATE, 300_000_000),
+        ("a", EMIT, 300_000_000),
         ("c", EMIT, 300_000_000),
-        ("b", UPDATE, 300_000_000),
+        ("b", EMIT, 300_000_000),
     ]
-    assert list(answers._queries["w"].waiting) == ["a"], "the others are as the operator counts"
-    assert _left(answers, _found(3, "a", UPDATE, 3, 9)) == [("a", UPDATE, 2, 9)]
-    assert _left(answers, _found(3, "a", UPDATE, 4, 9, final=True)) == [("a", UPDATE, 3, 9)]
-    assert not answers._queries["w"].waiting
+    waiting = answers._queries["w"].held.waiting
+    assert list(waiting) == ["a"], "the others are as the operator counts"
+    assert _left(answers, _found(3, "a", UPDATE, 2, 9)) == [("a", UPDATE, 1, 9)]
+    assert _left(answers, _found(3, "a", UPDATE, 3, 9, final=True)) == [("a", UPDATE, 2, 9)]
+    assert not waiting
+    assert answers.explain()["w"]["held"] == answers.explain()["w"]["held_bytes"] == 0
+
+
+def test_what_cannot_be_kept_is_told_at_once() -> None:
+    answers, choice = _answers()
+    choice.answer = choice.wanted = WAIT
+    deep: Any = 1
+    for _ in range(100):
+        deep = [deep]
+    one = [_found(1, "a", EMIT, 0, deep), _found(1, "b", EMIT, 0, 1 << 64), _found(1, "c", EMIT, 0)]
+    assert [each[:3] for each in _left(answers, *one)] == [("a", EMIT, 0), ("b", EMIT, 0)]
+    assert _left(answers, _found(1, "c", UPDATE, 1, deep)) == [("c", EMIT, 0, deep)]
+    assert _left(answers, _found(1, "c", UPDATE, 2, 1)) == [("c", UPDATE, 1, 1)]
+
+
+def test_no_more_bytes_are_held_than_there_is_room_for() -> None:
+    answers, choice = _answers()
+    choice.answer = choice.wanted = WAIT
+    many: list[Any] = [_found(1, f"{n}", EMIT, 0) for n in range(60)]
+    for each in many:
+        each.values["text"] = "x" * 100_000
+    assert 15 < len(_left(answers, *many)) < 25
+    held = answers._queries["w"].held
+    assert MAX_HELD_BYTES - 110_000 < held.size_bytes <= MAX_HELD_BYTES
 
 
 def test_no_more_is_held_than_there_is_room_for() -> None:
@@ -270,7 +381,7 @@ def test_no_more_is_held_than_there_is_room_for() -> None:
     assert len(_left(answers, *many)) == 2
     assert not _left(answers, _found(1, "7", RETRACT, 1))
     assert not _left(answers, _found(1, "one more", EMIT, 0)), "what was taken back makes room"
-    assert len(answers._queries["w"].waiting) == MAX_HELD
+    assert len(answers._queries["w"].held.waiting) == MAX_HELD
 
 
 def test_it_waits_where_corrections_cost_more_than_there_is() -> None:
@@ -278,9 +389,7 @@ def test_it_waits_where_corrections_cost_more_than_there_is() -> None:
     answers._queries["w"].choice = Choice(CORRECT)
     told = 0
     for span in range(100):
-        found = [
-            _found(span, "a", UPDATE if span or n else EMIT, 600 * span + n) for n in range(600)
-        ]
+        found = [_found(span, f"{span}", UPDATE if n else EMIT, n) for n in range(600)]
         told += len(_left(answers, *found))
     assert told < 40 * 600, "12 % of a processor"
     said = answers.explain()["w"]["auto"]
@@ -303,7 +412,7 @@ def test_it_waits_where_more_is_taken_back_than_is_allowed() -> None:
         if query.choice.answer == "early":
             break
     assert 100 < span < 900, "since one in a hundred may have been taken back"
-    assert all(each.result is None for each in query.waiting.values()), "what was held is told"
+    assert all(each.result is None for each in query.held.waiting.values()), "what was held is told"
     assert query.choice.since_ns is not None
 
 

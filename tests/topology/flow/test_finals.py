@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from topology.config import parse
-from topology.flow.finals import asked_for, only_final
+from topology.flow.finals import only_final
 from topology.model.result import CONFIRMED, Finding, Member, Overflow, WindowResult
 
 
 def _told(op: str, revision: int, *, final: bool, query: str = "w", id_: str = "a") -> WindowResult:
     return WindowResult(1, "s", query, id_, op, revision, final, CONFIRMED, 0, 1, {})
-
-
-def test_only_queries_that_answer_with_finals_are_asked_for() -> None:
-    topology = parse("""\
-streams: {default: {}}
-queries:
-  w: {window: tumbling 1s, aggregate: {n: count()}, answer: final}
-  v: {window: tumbling 1s, aggregate: {n: count()}}
-""")
-    assert asked_for(topology.queries) == {"w"}
 
 
 def test_of_each_result_its_final_telling_leaves_as_the_first() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.laws.many_streams import contents_of, topology_of
 from topology.config import parse
+from topology.flow.answers import CHOSEN, HELD
 from topology.flow.replay import Replay, Saved
 from topology.flow.share import renumbered, share_of
 
@@ -57,7 +58,7 @@ queries:
   both: {join: interval 1s, sides: {x: {stream: a}, y: {stream: b}}, answer: auto}
 """
     )
-    keys = {name: [f"auto/0f@{name}", f"held/0f@{name}\nid"] for name in topology.queries}
+    keys = {name: [f"{CHOSEN}0f@{name}", f"{HELD}0f@{name}\nid"] for name in topology.queries}
     saved = Saved(0, {key: 1 for found in keys.values() for key in found}, [], [])
 
     def dealt(operator: str, *streams: str) -> list[str]:
