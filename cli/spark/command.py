@@ -193,6 +193,14 @@ def compact(archive: str, master: str | None, conf: tuple[str, ...], as_json: bo
     default=True,
     help="Flush at the end of input (default); else what is open waits for --resume.",
 )
+@click.option(
+    "--rest",
+    envvar="INORDER_SPARK_BACKFILL_REST",
+    default="1h",
+    show_default=True,
+    metavar="DURATION",
+    help="With --no-to-end: a partition of an archive that is silent for so long holds no other.",
+)
 @click.option("--resume", is_flag=True, help="Add to DIR what is new, from where it stood.")
 @catalog_option
 @click.option(
@@ -204,20 +212,25 @@ def compact(archive: str, master: str | None, conf: tuple[str, ...], as_json: bo
 @conf_option
 @json_option("SPARK_BACKFILL", "The summary as one line of JSON.")
 def backfill(
-    topology_path: str, master: str | None, conf: tuple[str, ...], as_json: bool, **rest: Any
+    topology_path: str,
+    master: str | None,
+    conf: tuple[str, ...],
+    as_json: bool,
+    rest: str,
+    **more: Any,
 ) -> None:
     """Put recorded history in order, distributed: what inorder replay says, as tables."""
     topology = load(topology_path)
     require_spark()
     from cli.spark.backfill.run import Wanted, run
     from cli.spark.backfill.setting import setting_of
-    from cli.spark.spelled import settings_of
+    from cli.spark.spelled import length_of, settings_of
     from spark_analytics.backfill.place import Place
     from spark_analytics.backfill.resuming import Resumed
     from spark_analytics.session import new_session
     from spark_analytics.tables.catalog import settings as lake_settings
 
-    wanted = Wanted(**rest)
+    wanted = Wanted(**more, rest_ns=length_of(rest, "--rest"))
     if wanted.catalog is not None and wanted.form != "iceberg":
         raise Refused("--catalog is Iceberg's; add --format iceberg, or leave it out")
     if wanted.schema is not None and wanted.form == "parquet":

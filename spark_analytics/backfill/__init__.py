@@ -8,6 +8,7 @@ another, so what each says is what it says in `inorder replay`.
 
 | module     | what it holds                                                             |
 |------------|---------------------------------------------------------------------------|
+| `cut`      | up to when an archive whose logs reach unevenly far is known              |
 | `dealing`  | a number for each task, by which Spark gives a row to just that one       |
 | `groups`   | which stream is in which group, and which task takes it                   |
 | `in_lake`  | the tables in Iceberg or Delta, and what comes into them of a run         |

@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
+from spark_analytics.backfill.cut import NOTHING_READ, NS_PER_MS, Cut, Left, LogEnd
+
 COLUMNS: Final = ("topic", "partition", "offset", "key", "value", "headers")
-NS_PER_MS: Final = 1_000_000
+LOG_APPEND_TIME: Final = 1
 OF_ROUND: Final = "$.t1"
 LOG: Final = ("topic", "partition")
 
@@ -39,33 +41,93 @@ def first_hole(rows: DataFrame) -> Hole | None:
     return Hole(found["topic"], found["partition"], found["before"] + 1, found["offset"] - 1)
 
 
-def ends(rows: DataFrame) -> dict[str, int]:
-    """The last offset, by `topic/partition`."""
-    found = rows.groupBy(*LOG).agg(F.max("offset").alias("last")).collect()
-    return {f"{row['topic']}/{row['partition']}": row["last"] for row in found}
+def ends(rows: DataFrame, cut: Cut) -> dict[str, LogEnd]:
+    """What lies of each log beyond the cut, by `topic/partition`; one pass."""
+    log, stamp_ms = _log(), F.unix_millis("timestamp")
+    is_new = F.col("offset") > _of_log(cut.seen, F.lit(NOTHING_READ))
+    floor_ms = _of_log(cut.floors_ms, F.lit(None).cast("long"))
+    found = (
+        rows.select(
+            log.alias("log"),
+            "offset",
+            stamp_ms.alias("ms"),
+            "timestampType",
+            is_new.alias("new"),
+            floor_ms.alias("floor"),
+        )
+        .groupBy("log")
+        .agg(
+            F.min("offset").alias("first"),
+            F.max("offset").alias("last"),
+            F.greatest(F.max("floor"), F.max("ms")).alias("arrival_ms"),
+            F.min_by(
+                F.when(F.col("new"), F.col("ms")), F.when(F.col("new"), F.col("offset"))
+            ).alias("new_ms"),
+            F.greatest(F.max("floor"), F.max(F.when(~F.col("new"), F.col("ms")))).alias("seen_ms"),
+            F.min("timestampType").alias("type"),
+        )
+        .collect()
+    )
+    return {row["log"]: _end(row) for row in found}
+
+
+def _end(row: Row) -> LogEnd:
+    new_ms, seen_ms = row["new_ms"], row["seen_ms"]
+    if new_ms is not None and seen_ms is not None:
+        new_ms = max(new_ms, seen_ms)
+    is_stamped = row["type"] == LOG_APPEND_TIME
+    return LogEnd(row["first"], row["last"], row["arrival_ms"], new_ms, is_stamped)
 
 
 def beyond(rows: DataFrame, read: Mapping[str, int]) -> DataFrame:
     """Without what has been read up to those offsets."""
-    for log, last in read.items():
-        topic, _, partition = log.rpartition("/")
-        here = (F.col("topic") == topic) & (F.col("partition") == int(partition))
-        rows = rows.where(~(here & (F.col("offset") <= last)))
-    return rows
+    return rows.where(F.col("offset") > _of_log(read, F.lit(NOTHING_READ))) if read else rows
 
 
-def in_order(rows: DataFrame, clock_topic: str, activation_ns: int) -> DataFrame:
-    """`COLUMNS`, the record's own `stamp_ms`, and `arrival_ms`."""
+def arrived(rows: DataFrame, cut: Cut, clock_topic: str, activation_ns: int) -> DataFrame:
+    """What lies beyond the cut: `COLUMNS` and `timestamp`, the record's own `stamp_ms`,
+    `arrival_ms`, `due_ns` (the same, or of a declared offset when it holds). What was taken already
+    is left out."""
     log = Window.partitionBy(*LOG).orderBy("offset")
     stamp_ms = F.unix_millis("timestamp")
-    placed = rows.select(
-        *COLUMNS, stamp_ms.alias("stamp_ms"), F.max(stamp_ms).over(log).alias("arrival_ms")
-    )
-    is_clock = F.col("topic") == clock_topic
-    later_ns = F.when(is_clock & _is_declared(), activation_ns).otherwise(0)
-    arrival_ns = F.col("arrival_ms") * NS_PER_MS + later_ns
-    rank = F.when(is_clock, 0).otherwise(1)
-    return placed.orderBy(arrival_ns, rank, *LOG, "offset")
+    floor_ms = _of_log(cut.floors_ms, F.lit(None).cast("long"))
+    is_declared = (F.col("topic") == clock_topic) & _is_declared()
+    later_ns = F.when(is_declared, activation_ns).otherwise(0)
+    lines = rows.select(
+        *COLUMNS,
+        "timestamp",
+        stamp_ms.alias("stamp_ms"),
+        F.greatest(floor_ms, F.max(stamp_ms).over(log)).alias("arrival_ms"),
+    ).withColumn("due_ns", F.col("arrival_ms") * NS_PER_MS + later_ns)
+    if cut.until_ns is None:
+        return lines
+    is_seen = F.col("offset") <= _of_log(cut.seen, F.lit(NOTHING_READ))
+    return lines.where(~(is_seen & (F.col("due_ns") < cut.until_ns)))
+
+
+def left(lines: DataFrame, until_ns: int) -> dict[str, Left]:
+    """The first of each log that is due at `until_ns` or later."""
+    rest = lines.where(F.col("due_ns") >= until_ns).groupBy(_log().alias("log"))
+    found = rest.agg(F.min("offset").alias("first"), F.min("arrival_ms").alias("ms")).collect()
+    return {row["log"]: Left(row["first"], row["ms"]) for row in found}
+
+
+def in_order(lines: DataFrame, clock_topic: str) -> DataFrame:
+    """Lines that have arrived; `COLUMNS`, `stamp_ms` and `arrival_ms` are left."""
+    rank = F.when(F.col("topic") == clock_topic, 0).otherwise(1)
+    return lines.orderBy("due_ns", rank, *LOG, "offset").drop("due_ns", "timestamp")
+
+
+def _log() -> Column:
+    return F.concat_ws("/", "topic", F.col("partition").cast("string"))
+
+
+def _of_log(known: Mapping[str, int], otherwise: Column) -> Column:
+    """What is known of a record's log."""
+    if not known:
+        return otherwise
+    pairs = [F.lit(each) for pair in known.items() for each in pair]
+    return F.coalesce(F.try_element_at(F.create_map(*pairs), _log()), otherwise)
 
 
 def _is_declared() -> Column:

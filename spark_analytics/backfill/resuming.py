@@ -42,8 +42,10 @@ ENDED: Final = "ended"
 Known = dict[str, Any]
 """`run`, `topology` (its digest), `begin` (a Beginning), `files` (by path, its bytes and when it
 was written to), `offsets` (the last by `topic/partition`), `places` (by stream, where in the topics
-it lies), `sources` (the same by stream and source), `states` (name by group), `tables` (see `Kept`;
-of earlier versions absent). `ended`: all was flushed, and what the others say is not there."""
+it lies), `sources` (the same by stream and source), `cut` (up to when archives were known, see
+`spark_analytics.backfill.cut`; of earlier versions absent), `states` (name by group), `tables` (see
+`Kept`; of earlier versions absent). `ended`: all was flushed, and what the others say is not
+there."""
 
 
 class Kept(NamedTuple):

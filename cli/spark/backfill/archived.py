@@ -32,7 +32,8 @@ from cli.spark.backfill.setting import Setting, topology_of
 from cli.spark.backfill.work import in_batches
 from inorder.contract import UNIT_NS
 from spark_analytics import archive
-from spark_analytics.backfill import log_order
+from spark_analytics.backfill import cut, log_order
+from spark_analytics.backfill.cut import Cut
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.parcels import OF_TOPIC, Packer, Parcel
 from spark_analytics.backfill.place import PlaceRefused, file_system
@@ -153,10 +154,50 @@ def places(rows: DataFrame, topology: Topology) -> dict[str, dict[str, list[str]
     }
 
 
-def in_order(rows: DataFrame, topology: Topology) -> DataFrame:
+def in_order(lines: DataFrame, topology: Topology) -> DataFrame:
     """As `inorder dump` has it; tasks hold stretches of it."""
+    return log_order.in_order(lines, topology.topics.clock)
+
+
+class Taken(NamedTuple):
+    """`lines` of an archive for one run, and where it stands behind them."""
+
+    lines: DataFrame
+    cut: Cut
+
+
+def taken(
+    rows: DataFrame,
+    topology: Topology,
+    before: Cut,
+    *,
+    told_ns: int | None,
+    rest_ns: int,
+    to_end: bool,
+    holes: bool,
+) -> Taken:
+    """What comes behind `before`: to the end of each log, or only what nothing can come before any
+    more (`cut`). InputError for what one run would have said otherwise."""
+    rows = log_order.beyond(rows, before.offsets)
+    ends = log_order.ends(rows, before)
+    if not holes:
+        refuse_holes(rows)
+    log = cut.overtaking(before, ends, told_ns)
+    if log is not None:
+        raise InputError(
+            f"{log}: the archive has records that arrived before what an earlier run has told, so"
+            " the tables would not say what one run says; backfill anew into a new folder (with a"
+            " longer --rest if the job archive stood still for that long)"
+        )
     activation_ns = min(stream.clock.activation_ns for stream in topology.streams.values())
-    return log_order.in_order(rows, topology.topics.clock, activation_ns)
+    lines = log_order.arrived(rows, before, topology.topics.clock, activation_ns)
+    if to_end:
+        return Taken(lines, cut.behind(before, ends, {}, before.until_ns))
+    until_ns = cut.until_ns(before, ends, rest_ns)
+    if until_ns is None:
+        return Taken(lines, before)
+    after = cut.behind(before, ends, log_order.left(lines, until_ns), until_ns)
+    return Taken(lines.where(lines["due_ns"] < until_ns), after)
 
 
 class ReadArchive(NamedTuple):

@@ -21,7 +21,7 @@ from cli.spark.backfill.archived import (
     in_order,
     is_archive,
     records,
-    refuse_holes,
+    taken,
 )
 from cli.spark.backfill.archived import (
     places as places_of,
@@ -38,7 +38,7 @@ from cli.spark.backfill.work import (
 from cli.spark.shipping import shipped
 from cli.spark.tables import secrets_of
 from cli.summary import Summary
-from spark_analytics.backfill import log_order
+from spark_analytics.backfill.cut import read as stood
 from spark_analytics.backfill.dealing import slots
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.in_lake import LakeTables
@@ -62,6 +62,7 @@ from topology.wire.stretches import Beginning
 ROWS_AT_ONCE: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 OWNER: Final = "inorder spark backfill"
 NS_PER_S: Final = 1_000_000_000
+REST_NS: Final = 3_600 * NS_PER_S
 MOST_TASKS: Final = 1_000
 """That order; what are more groups share them."""
 
@@ -74,7 +75,8 @@ class Wanted(NamedTuple):
     """`tasks`: how many order, side by side; None: one for each group. `holes`: whether offsets may
     be missing in an archive. `form`: of the tables. `to_end`: what is held leaves at the end;
     else the state is kept. `resume`: go on from the state in `out`. `catalog` (Iceberg's) and
-    `schema` (of payloads) as on the command line."""
+    `schema` (of payloads) as on the command line. `rest_ns`: so long a partition of an archive has
+    to be silent to be taken for one at rest."""
 
     inputs: Sequence[str]
     out: str
@@ -85,6 +87,7 @@ class Wanted(NamedTuple):
     resume: bool = False
     catalog: str | None = None
     schema: str | None = None
+    rest_ns: int = REST_NS
 
     @property
     def kept(self) -> Kept:
@@ -100,6 +103,7 @@ class Inputs(NamedTuple):
     offsets: Mapping[str, int]
     places: Mapping[str, Sequence[str]]
     sources: Mapping[str, Mapping[str, Sequence[str]]]
+    cut: Mapping[str, Any] | None = None
 
 
 def run(
@@ -145,6 +149,7 @@ def run(
             "offsets": inputs.offsets,
             "places": inputs.places,
             "sources": inputs.sources,
+            "cut": inputs.cut,
             "states": told.states,
         }
     published(wanted, place, tables, resumed, told, now)
@@ -210,6 +215,7 @@ def _inputs(
     places: dict[str, Sequence[str]] = dict(known.get("places", {}))
     sources: dict[str, dict[str, Sequence[str]]] = dict(known.get("sources", {}))
     archives = [path for path in wanted.inputs if is_archive(path)]
+    noted: Mapping[str, Any] | None = known.get("cut")
     pieces = [NOTHING]
     if archives:
         if len(archives) < len(wanted.inputs):
@@ -220,10 +226,16 @@ def _inputs(
             )
         master_keys(topology, {stream.input for stream in topology.streams.values()})
         rows = records(spark, archives, topology)
-        if not wanted.holes:
-            refuse_holes(rows)
-        rows = log_order.beyond(rows, offsets)
-        offsets |= log_order.ends(rows)
+        found = taken(
+            rows,
+            topology,
+            stood(offsets, known.get("cut")),
+            told_ns=known["begin"][1] if offsets else None,
+            rest_ns=wanted.rest_ns,
+            to_end=wanted.to_end,
+            holes=wanted.holes,
+        )
+        rows, offsets, noted = found.lines, dict(found.cut.offsets), found.cut.noted()
         if not wanted.to_end:
             for stream, lies in places_of(rows, topology).items():
                 known_of = sources.setdefault(stream, {})
@@ -233,7 +245,7 @@ def _inputs(
         if not rows.isEmpty():
             read = ReadArchive(setting, slot_of)
             parcels = in_order(rows, topology).mapInArrow(read.__call__, PARCELS)
-            return Inputs(parcels, files, offsets, places, sources)
+            return Inputs(parcels, files, offsets, places, sources, noted)
     else:
         new = new_files(files_of(wanted.inputs), files)
         # Before they are cut: what is added to a file meanwhile changes it, for the next run.
@@ -243,7 +255,7 @@ def _inputs(
     numbers = spark.range(0, len(pieces), 1, len(pieces))
     reads = ReadPieces(setting, pieces, slot_of)
     parcels = numbers.mapInArrow(reads.__call__, PARCELS)
-    return Inputs(parcels, files, offsets, places, sources)
+    return Inputs(parcels, files, offsets, places, sources, noted)
 
 
 def mark_of(path: str) -> list[int]:

@@ -143,12 +143,20 @@ def test_an_archive_says_what_its_dump_says(spark: SparkSession, tmp_path: Path)
     assert {"event", "dead", "window", "join"} <= {kind for _, kind in wanted}
 
 
+def log_of(record: Record) -> str:
+    return f"{record.topic}/{record.partition}"
+
+
 def test_an_archive_that_grows_is_gone_on_with(spark: SparkSession, tmp_path: Path) -> None:
+    """Each topic has a query of its own, so one partition is archived less far than the others."""
     records = topics(Random(6))
-    source = archive_of(spark, records[:150], tmp_path / "archive")
+    cut = [each for at, each in enumerate(records[:150]) if at < 90 or log_of(each) != "raw/1"]
+    source = archive_of(spark, cut, tmp_path / "archive")
     assert backfill(tmp_path, source, "--no-to-end").code == 0
     known = json.loads((tmp_path / "out" / "_state" / "current.json").read_bytes())
-    assert known["sources"] == lying(records[:150])
+    read = [each for each in records if each.offset <= known["offsets"].get(log_of(each), -1)]
+    assert known["sources"] == lying(read)
+    assert 0 < len(read) < 150 - 50
     archive_of(spark, records, source)
     answer = backfill(tmp_path, source, "--resume")
     assert answer.code == 0, answer.err

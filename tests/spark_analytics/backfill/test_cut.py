@@ -1,0 +1,125 @@
+"""Law: logs of an archive that reach unevenly far, read in several runs, give their records in the
+order in which one run gives them; by Spark, and up to when by hand."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_analytics.backfill import cut, log_order
+from spark_analytics.backfill.cut import Cut, Left, LogEnd
+from tests.spark_analytics.records import Record, frame
+
+S = 1_000_000_000
+NOTHING = cut.read({}, None)
+ACTIVATION_NS = 40_000_000
+
+
+def records(rng: Random) -> list[Record]:
+    """Two logs of events and one of clocks, some of whose words hold later than they come."""
+    found: list[Record] = []
+    offsets = {("heard", 0): 0, ("raw", 0): 5, ("raw", 1): 0}
+    ms = 1_000
+    for _ in range(80):
+        ms += rng.choice((0, 0, 1, 7))
+        topic, partition = log = rng.choice(sorted(offsets))
+        at = ms - (5 if rng.random() < 0.1 else 0)  # a new leader's clock
+        says = {"t1": 1} if topic == "raw" or rng.random() < 0.5 else {"offset": 1}
+        value = json.dumps(says).encode()
+        found.append(Record(b"k", value, [], offsets[log], at, partition, topic))
+        offsets[log] += 1
+    return found
+
+
+def uneven(rng: Random, whole: list[Record], at_least: dict[str, int]) -> list[Record]:
+    """Each log up to where it is archived by now, never less far than before."""
+    for log in sorted({_log(each) for each in whole}):
+        own = [each.offset for each in whole if _log(each) == log]
+        at_least[log] = max(at_least.get(log, 0), rng.randrange(max(own) + 2))
+    return [each for each in whole if each.offset < at_least[_log(each)]]
+
+
+def _log(record: Record) -> str:
+    return f"{record.topic}/{record.partition}"
+
+
+def read(
+    spark: SparkSession, held: list[Record], before: Cut, *, to_end: bool
+) -> tuple[list[Any], Cut]:
+    """One run, as `archived.taken` has it."""
+    rows = log_order.beyond(frame(spark, held), before.offsets)
+    ends = log_order.ends(rows, before)
+    assert cut.overtaking(before, ends, None) is None
+    lines = log_order.arrived(rows, before, "heard", ACTIVATION_NS)
+    after = cut.behind(before, ends, {}, None)
+    if not to_end and (until_ns := cut.until_ns(before, ends, 3_600 * S)) is not None:
+        after = cut.behind(before, ends, log_order.left(lines, until_ns), until_ns)
+        lines = lines.where(lines["due_ns"] < until_ns)
+    told = [
+        (row.topic, row.partition, row.offset, row.arrival_ms)
+        for row in log_order.in_order(lines, "heard").collect()
+    ]
+    noted = json.loads(json.dumps(after.noted()))
+    return told, cut.read(after.offsets, noted)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+def test_logs_cut_unevenly_come_in_the_order_of_one_run(spark: SparkSession) -> None:
+    rng = Random(1)
+    whole = records(rng)
+    wanted, _ = read(spark, whole, NOTHING, to_end=True)
+    told: list[Any] = []
+    stood, at_least = NOTHING, {"heard/0": 12, "raw/0": 12, "raw/1": 12}
+    for _ in range(2):
+        more, stood = read(spark, uneven(rng, whole, at_least), stood, to_end=False)
+        told += more
+    assert 0 < len(told) < len(whole)
+    more, _ = read(spark, whole, stood, to_end=True)
+    assert told + more == wanted
+
+
+def test_the_log_that_is_behind_holds_the_others() -> None:
+    ends = {"raw/0": LogEnd(0, 9, 5_000, 1), "raw/1": LogEnd(0, 3, 2_000, 1)}
+    assert cut.until_ns(NOTHING, ends, 3_600 * S) == 2 * S
+    left = {"raw/0": Left(4, 2_001)}
+    stood = cut.behind(NOTHING, ends, left, 2 * S)
+    assert stood.offsets == {"raw/0": 3, "raw/1": 3}
+    assert stood.seen == {"raw/0": 9, "raw/1": 3}
+    # One that brings nothing new has promised no more than before.
+    assert cut.until_ns(stood, {"raw/0": LogEnd(4, 20, 9_000, 5_000)}, 3_600 * S) == 2 * S
+
+
+def test_a_log_at_rest_holds_none() -> None:
+    ends = {"raw/0": LogEnd(0, 9, 5_000, 1), "raw/1": LogEnd(0, 3, 2_000, 1)}
+    assert cut.until_ns(NOTHING, ends, S) == 4 * S
+    assert cut.until_ns(NOTHING, {}, S) is None
+
+
+def test_time_never_goes_back() -> None:
+    stood = Cut({"raw/0": 3}, {"raw/0": 3}, {"raw/0": 5_000}, 5 * S)
+    ends = {"raw/0": LogEnd(4, 5, 6_000, 5_500), "raw/1": LogEnd(0, 0, 5_100, 5_100)}
+    assert cut.until_ns(stood, ends, 3_600 * S) == 5_100_000_000
+    assert cut.until_ns(stood, {**ends, "raw/2": LogEnd(0, 0, 4_000, 4_000)}, 3_600 * S) == 5 * S
+
+
+def test_what_comes_before_its_time_is_found() -> None:
+    stood = Cut({"raw/0": 3}, {"raw/0": 3}, {"raw/0": 5_000}, 5 * S)
+    late, due = LogEnd(0, 0, 4_999, 4_999), LogEnd(0, 0, 5_000, 5_000)
+    assert cut.overtaking(stood, {"raw/0": due, "raw/1": late}, None) == "raw/1"
+    assert cut.overtaking(stood, {"raw/0": due, "raw/1": due}, None) is None
+    # What was seen and left is none.
+    assert cut.overtaking(stood, {"heard/0": LogEnd(0, 0, 4_999, None)}, None) is None
+
+
+def test_of_a_state_of_an_earlier_version_offsets_alone_are_known() -> None:
+    stood = cut.read({"raw/0": 3, "raw/1": 7}, None)
+    ends = {"raw/0": LogEnd(4, 9, 5_000, 4_000)}
+    assert cut.overtaking(stood, ends, 4_001_000_000) == "raw/0"
+    assert cut.overtaking(stood, ends, 4 * S) is None
+    assert cut.until_ns(stood, ends, 2 * S) == 3 * S  # who knows what raw/1 has promised
