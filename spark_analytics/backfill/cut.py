@@ -97,6 +97,16 @@ def overtaking(cut: Cut, ends: Mapping[str, LogEnd], told_ns: int | None) -> str
     return None
 
 
+def hole(cut: Cut, ends: Mapping[str, LogEnd]) -> tuple[str, int, int] | None:
+    """A log whose next record is not the next offset: its name, and the offsets that are missing,
+    the first and the last. None: there is none."""
+    for log, end in sorted(ends.items()):
+        last = cut.offsets.get(log)
+        if last is not None and end.first > last + 1:
+            return log, last + 1, end.first - 1
+    return None
+
+
 def behind(
     cut: Cut, ends: Mapping[str, LogEnd], left: Mapping[str, Left], until_ns: int | None
 ) -> Cut:

@@ -23,22 +23,22 @@ OF_ROUND: Final = "$.t1"
 LOG: Final = ("topic", "partition")
 
 
-class Hole(NamedTuple):
-    """Offsets that are missing amid a partition."""
+class Jump(NamedTuple):
+    """Two records of a log, one behind the other, whose offsets are not."""
 
     topic: str
     partition: int
-    first: int
-    last: int
+    before: int
+    offset: int
 
 
-def first_hole(rows: DataFrame) -> Hole | None:
+def first_jump(rows: DataFrame, *, holes: bool) -> Jump | None:
+    """The first in each log; `holes`: one that leaves offsets out is none."""
     before = F.lag("offset").over(Window.partitionBy(*LOG).orderBy("offset"))
-    seen = rows.select(*LOG, "offset", before.alias("before"))
-    found = seen.where("offset > before + 1").orderBy(*LOG, "offset").first()
-    if found is None:
-        return None
-    return Hole(found["topic"], found["partition"], found["before"] + 1, found["offset"] - 1)
+    seen = rows.select(*LOG, before.alias("before"), "offset")
+    found = seen.where("offset = before" if holes else "offset <> before + 1")
+    first = found.orderBy(*LOG, "offset").first()
+    return None if first is None else Jump(*first)
 
 
 def ends(rows: DataFrame, cut: Cut) -> dict[str, LogEnd]:

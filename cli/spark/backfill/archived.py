@@ -6,8 +6,9 @@ come in the order of `inorder dump`: by arrival, which is the running maximum of
 append times, then clocks before events, then by topic, partition and offset. Spark sorts them by
 range, so each task reads a stretch of that order, and what follows is as with files.
 
-Offsets that are missing amid a partition are refused, with the first of them: a hole would be taken
-for events that were lost. Where producers write in transactions, whose marks take offsets, or the
+Offsets that are missing amid a partition, or between what one run has read and the next finds, are
+refused, with the first of them: a hole would be taken for events that were lost. Offsets that come
+twice are refused too. Where producers write in transactions, whose marks take offsets, or the
 topic was compacted, they are no loss: `--holes pass`.
 """
 
@@ -121,15 +122,26 @@ def folders_of(path: str, wanted: Sequence[str]) -> list[str]:
     return folders
 
 
-def refuse_holes(rows: DataFrame) -> None:
-    """InputError if offsets are missing within a partition."""
-    hole = log_order.first_hole(rows)
-    if hole is not None:
+def refuse_jumps(rows: DataFrame, *, holes: bool) -> None:
+    """InputError if offsets are missing within a partition (unless there may be `holes`), or come
+    twice."""
+    jump = log_order.first_jump(rows, holes=holes)
+    if jump is None:
+        return
+    log = f"{jump.topic}/{jump.partition}"
+    if jump.offset == jump.before:
         raise InputError(
-            f"the archive has a hole: {hole.topic}/{hole.partition} lacks the offsets {hole.first}"
-            f" to {hole.last}; archive them again, or write --holes pass where producers use"
-            " transactions or the topic was compacted"
+            f"{log} has the offset {jump.offset} twice: the archives that are named overlap; name"
+            " each topic once"
         )
+    raise _holed(log, jump.before + 1, jump.offset - 1)
+
+
+def _holed(log: str, first: int, last: int) -> InputError:
+    return InputError(
+        f"the archive has a hole: {log} lacks the offsets {first} to {last}; archive them again, or"
+        " write --holes pass where producers use transactions or the topic was compacted"
+    )
 
 
 def places(rows: DataFrame, topology: Topology) -> dict[str, dict[str, list[str]]]:
@@ -180,8 +192,10 @@ def taken(
     more (`cut`). InputError for what one run would have said otherwise."""
     rows = log_order.beyond(rows, before.offsets)
     ends = log_order.ends(rows, before)
-    if not holes:
-        refuse_holes(rows)
+    refuse_jumps(rows, holes=holes)
+    hole = None if holes else cut.hole(before, ends)
+    if hole is not None:
+        raise _holed(*hole)
     log = cut.overtaking(before, ends, told_ns)
     if log is not None:
         raise InputError(

@@ -164,12 +164,18 @@ def test_an_archive_that_grows_is_gone_on_with(spark: SparkSession, tmp_path: Pa
     assert tabled(tmp_path / "out") == wanted
 
 
-def test_a_hole_is_refused_or_passed(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_hole_is_refused_or_passed_and_what_comes_twice_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     records = [each for each in topics(Random(5)) if (each.partition, each.offset) != (1, 7)]
     source = archive_of(spark, records, tmp_path / "archive")
     refused = backfill(tmp_path, source)
     assert refused.code == 3
     assert "raw/1 lacks the offsets 7 to 7" in refused.err
+    assert not (tmp_path / "out").exists()
+    twice = backfill(tmp_path, source, "--holes", "pass", "--in", source / "raw")
+    assert twice.code == 3
+    assert "raw/0 has the offset 0 twice" in twice.err
     assert not (tmp_path / "out").exists()
     assert backfill(tmp_path, source, "--holes", "pass").code == 0
 

@@ -123,3 +123,10 @@ def test_of_a_state_of_an_earlier_version_offsets_alone_are_known() -> None:
     assert cut.overtaking(stood, ends, 4_001_000_000) == "raw/0"
     assert cut.overtaking(stood, ends, 4 * S) is None
     assert cut.until_ns(stood, ends, 2 * S) == 3 * S  # who knows what raw/1 has promised
+
+
+def test_what_is_missing_between_two_runs_is_a_hole() -> None:
+    stood = cut.read({"raw/0": 3, "raw/1": 7}, None)
+    goes_on, new = LogEnd(4, 9, 5_000, 4_000), LogEnd(50, 60, 5_000, 4_000)
+    assert cut.hole(stood, {"raw/0": goes_on, "raw/2": new}) is None
+    assert cut.hole(stood, {"raw/0": goes_on, "raw/1": LogEnd(9, 9, 1, 1)}) == ("raw/1", 8, 8)
