@@ -210,7 +210,7 @@ def _inputs(
     resumed: Resumed | None,
 ) -> Inputs:
     known: Known = {} if resumed is None else resumed.known
-    files: dict[str, Mark] = dict(known.get("files", {}))
+    files: dict[str, Mark] = {place_of(path): mark for path, mark in known.get("files", {}).items()}
     offsets: dict[str, int] = dict(known.get("offsets", {}))
     places: dict[str, Sequence[str]] = dict(known.get("places", {}))
     sources: dict[str, dict[str, Sequence[str]]] = dict(known.get("sources", {}))
@@ -249,7 +249,7 @@ def _inputs(
     else:
         new = new_files(files_of(wanted.inputs), files)
         # Before they are cut: what is added to a file meanwhile changes it, for the next run.
-        marks = {path: mark_of(path) for path in new if Path(path).exists()}
+        marks = {place_of(path): mark_of(path) for path in new if Path(path).exists()}
         pieces = pieces_of(new) or [NOTHING]
         files |= marks
     numbers = spark.range(0, len(pieces), 1, len(pieces))
@@ -264,18 +264,36 @@ def mark_of(path: str) -> list[int]:
     return [stat.st_size, stat.st_mtime_ns]
 
 
+def place_of(path: str) -> str:
+    """By which a file is known, however it is spelled."""
+    return str(Path(path).resolve())
+
+
 def new_files(paths: Sequence[str], known: Mapping[str, Mark]) -> list[str]:
-    """Those that no earlier run has read. InputError if one has changed since."""
-    new = []
+    """Those that no earlier run has read; keys of `known` are places. InputError if one has
+    changed since, is named twice, or is new and stands before one that was read: one run would
+    have read it before that one."""
+    new: dict[str, str] = {}
     for path in paths:
-        if path not in known:
-            new.append(path)
-        elif (changed := _changed(mark_of(path), known[path])) is not None:
+        place = place_of(path)
+        if place in new:
+            raise InputError(f"{path}: is the file {new[place]}, named twice; name each file once")
+        if place not in known:
+            new[place] = path
+            continue
+        if (changed := _changed(mark_of(path), known[place])) is not None:
             raise InputError(
                 f"{path}: has changed since a run has read it ({changed}); put what is new into"
                 " files of their own, or backfill anew into a new folder"
             )
-    return new
+        if new:
+            first = next(iter(new.values()))
+            raise InputError(
+                f"{first}: stands before {path}, which a run has read, and nobody has read it; name"
+                " what is new so that it sorts last (and inputs that grow alone), or backfill anew"
+                " into a new folder"
+            )
+    return list(new.values())
 
 
 def _changed(now: Sequence[int], known: Mark) -> str | None:

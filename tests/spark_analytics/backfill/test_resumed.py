@@ -17,7 +17,7 @@ from pyarrow.fs import LocalFileSystem
 from pyspark.sql import SparkSession
 
 from cli.recording.file import InputError
-from cli.spark.backfill.run import RunTold, mark_of, new_files
+from cli.spark.backfill.run import RunTold, mark_of, new_files, place_of
 from cli.spark.backfill.setting import Setting, digest
 from cli.spark.backfill.work import OrderGroups
 from spark_analytics.backfill import resuming
@@ -298,3 +298,29 @@ def test_where_no_time_is_known_the_size_decides(mark: int | list[int], tmp_path
     path.write_text("{}\n\n")
     with pytest.raises(InputError, match="3 bytes then, 4 now"):
         new_files([str(path)], {str(path): mark})
+
+
+def test_a_file_is_known_however_it_is_spelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("{}\n")
+    (tmp_path / "x").mkdir()
+    (tmp_path / "link.jsonl").symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    known = {place_of("a.jsonl"): mark_of("a.jsonl")}
+    for spelled in (str(path), "a.jsonl", "./a.jsonl", f"{tmp_path}/x/../a.jsonl", "link.jsonl"):
+        assert new_files([spelled], known) == []
+    with pytest.raises(InputError, match=r"\./a.jsonl: is the file a.jsonl, named twice"):
+        new_files(["a.jsonl", "./a.jsonl"], {})
+
+
+def test_what_is_new_stands_behind_what_was_read(tmp_path: Path) -> None:
+    """One run would have read it first."""
+    paths = [str(tmp_path / f"{number}.jsonl") for number in (1, 2, 3)]
+    for path in paths:
+        Path(path).write_text("{}\n")
+    known = {paths[1]: mark_of(paths[1])}
+    assert new_files(paths[1:], known) == paths[2:]
+    with pytest.raises(InputError, match=r"1\.jsonl: stands before .*2\.jsonl, which a run has"):
+        new_files(paths, known)
