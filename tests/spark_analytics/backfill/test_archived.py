@@ -173,7 +173,7 @@ def test_a_hole_is_refused_or_passed_and_what_comes_twice_is_refused(
     assert refused.code == 3
     assert "raw/1 lacks the offsets 7 to 7" in refused.err
     assert not (tmp_path / "out").exists()
-    twice = backfill(tmp_path, source, "--holes", "pass", "--in", source / "raw")
+    twice = backfill(tmp_path, source, "--holes", "pass", "--in", str(source / "raw"))
     assert twice.code == 3
     assert "raw/0 has the offset 0 twice" in twice.err
     assert not (tmp_path / "out").exists()
