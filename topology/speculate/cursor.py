@@ -33,7 +33,7 @@ from topology.speculate.values import NotAValue, same, size_of
 
 LOOK_EVERY: Final = 64
 """Events whose number is a multiple of it are tried twice before, and the state is looked at after
-them."""
+them; and after the first item of each key."""
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 _MAX_DEPTH: Final = 32
@@ -224,6 +224,7 @@ class Cursor:
         unsure = unsure or seen.unsure or seen.time_ns < self.high_ns
         if seen.time_ns + seen.error_ns > self.high_ns:
             self.high_ns = seen.time_ns + seen.error_ns
+        is_begun = self.last != FIRST
         self.last = entry.key
         self.ticks = 0
         self.steps += 1
@@ -238,7 +239,7 @@ class Cursor:
             self.state = state
         except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
             self._fail(wrong, repr(seen))
-        if is_looked_at:
+        if is_looked_at or not is_begun:
             self._look()
         self._ask_deadline()
 
@@ -270,6 +271,7 @@ class Cursor:
 
     def _tick(self, key: Key, outs: list[ToldOutput]) -> None:
         due_ns = self.due_ns
+        is_begun = self.last != FIRST
         self.last = key
         self.steps += 1
         self.ticks += 1
@@ -279,10 +281,12 @@ class Cursor:
             self.state = state
         except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
             self._fail(wrong, f"its timer at {due_ns}")
-            self._stop("its timer raises")
+            self.stop("its timer raises")
             return
+        if not is_begun:
+            self._look()
         if self.ticks >= MAX_TICKS:
-            self._stop(f"more than {MAX_TICKS:,} timers between two events; does it move on?")
+            self.stop(f"more than {MAX_TICKS:,} timers between two events; does it move on?")
         else:
             self._ask_deadline()
 
@@ -298,7 +302,7 @@ class Cursor:
                 raise TypeError(f"deadline() gives a {type(asked_ns).__name__}; give ns, or None")
         except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
             self._fail(wrong, "its deadline")
-            self._stop("its deadline raises")
+            self.stop("its deadline raises")
             return
         passed_ns, kind = self.last[0], self.last[1]
         self.due_ns = min(max(asked_ns, passed_ns + 1 if kind == TIMER else passed_ns), NEVER)
@@ -387,20 +391,21 @@ class Cursor:
             return
         size = size_of(self.state, MAX_SIZE)
         if size > MAX_SIZE:
-            self._stop(f"its state is of more than {MAX_SIZE:,} values")
+            self.stop(f"its state is of more than {MAX_SIZE:,} values")
             return
         self._counts.size = max(self._counts.size, size)
         try:
             self._behaviour.pack(self.state)
         except NotAValue as wrong:
-            self._stop(f"its state cannot be kept: {wrong}")
+            self.stop(f"its state cannot be kept: {wrong}")
 
     def _fail(self, wrong: Exception, where: str) -> None:
         if self._is_first:
             self._counts.failed += 1
             self._counts.why = f"{type(wrong).__name__}: {wrong}, at {where}"[:500]
 
-    def _stop(self, why: str) -> None:
+    def stop(self, why: str) -> None:
+        """Its key keeps no state and tells nothing any more."""
         self.state = Stopped(why)
         self.due_ns = NEVER
         if self._is_first:

@@ -21,8 +21,8 @@ Whatever is done is a function of the state and the item alone. So are the ends 
   what it had become when it raised.
 * tells without end: what is beyond `MAX_TOLD` of an item is left out (`untold`).
 * fires more than `MAX_TICKS` timers between two events, or raises in one; has a state of more
-  than `MAX_SIZE` values, or one that holds what is no value: the key is *stopped* (`stopped`),
-  keeps no state and tells nothing any more.
+  than `MAX_SIZE` values, or one that holds what is no value (`values`), or cannot be read back: the
+  key is *stopped* (`stopped`), keeps no state and tells nothing any more.
 
 Proved by: tests/topology/speculate/test_bad_detectors.py, tests/topology/speculate/test_unit.py
 """
@@ -116,7 +116,8 @@ STOPPED: Final = "stopped"
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Behaviour:
     """What the unit needs of a detector: `freeze` gives what a state can be gone back to by
-    `thaw`, any number of times. `is_cheap`: freezing costs nothing."""
+    `thaw`, any number of times; both give `Stopped` for a state that cannot be copied. `is_cheap`:
+    freezing costs nothing, and cannot fail."""
 
     def __init__(self, types: Sequence[str], classes: Classes, *, is_cheap: bool) -> None:
         self.types = frozenset(types)
@@ -156,9 +157,13 @@ class Behaviour:
         return packed(state, self.classes)
 
     def unpack(self, plain: Plain) -> Any:
+        """`Stopped`, too, for what cannot be read any more: a class may have gone, or changed."""
         if isinstance(plain, list | tuple) and plain[0] == STOPPED:
             return Stopped(plain[1])
-        return unpacked(plain, self.classes)
+        try:
+            return unpacked(plain, self.classes)
+        except Exception as wrong:  # noqa: BLE001 - a user's class may raise anything
+            return Stopped(f"its state cannot be read back: {type(wrong).__name__}: {wrong}")
 
 
 class Pure(Behaviour):
@@ -230,10 +235,21 @@ class Machine(Behaviour):
         return told(state.on_end()) if self.has_end else ()
 
     def freeze(self, state: Any) -> Any:
-        return state if isinstance(state, Stopped) else copied(state)
+        return _copy_of(state)
 
     def thaw(self, frozen: Any) -> Any:
-        return frozen if isinstance(frozen, Stopped) else copied(frozen)
+        return _copy_of(frozen)
+
+
+def _copy_of(state: Any) -> Any:
+    if isinstance(state, Stopped):
+        return state
+    try:
+        return copied(state)
+    except NotAValue as wrong:
+        return Stopped(f"its state cannot be kept: {wrong}")
+    except Exception as wrong:  # noqa: BLE001 - a user's class may raise anything
+        return Stopped(f"its state cannot be copied: {type(wrong).__name__}: {wrong}")
 
 
 def told(said: Any) -> list[Any]:
@@ -270,12 +286,14 @@ def _checked(behaviour: Behaviour, given: Any) -> Behaviour:
             raise TypeError("its types are one text; write a list of them")
     try:
         state = behaviour.initial()
-        plain = behaviour.pack(state)
-        behaviour.unpack(plain)
+        kept = [behaviour.unpack(behaviour.pack(state)), behaviour.freeze(state)]
     except NotAValue as wrong:
         raise TypeError(f"its first state cannot be kept: {wrong}") from wrong
     except Exception as wrong:
         raise TypeError(f"its first state fails with {type(wrong).__name__}: {wrong}") from wrong
+    for each in kept:
+        if isinstance(each, Stopped):
+            raise TypeError(f"its first state is no good: {each.why}")
     if size_of(state, MAX_SIZE) > MAX_SIZE:
         raise TypeError(f"its first state is of more than {MAX_SIZE:,} values")
     return behaviour

@@ -29,7 +29,7 @@ from topology.model.operator import NEVER
 from topology.model.result import ResultIds
 from topology.query.results import CurrentResult
 from topology.speculate.cursor import Counts, Cursor, ToldOutput, by_cause
-from topology.speculate.detector import Behaviour
+from topology.speculate.detector import Behaviour, Stopped
 from topology.speculate.item import ABSENT, FIRST, Key, LogEntry, entry_key
 from topology.speculate.result_event import Edit
 from topology.speculate.values import same
@@ -112,6 +112,11 @@ class Lane:
     def begin_at(self, state: Any, high_ns: int, last: Key, ticks: int) -> None:
         """A lane that was kept: nothing behind C has been read."""
         self.live = Cursor(self._behaviour, self._ids, self._counts, state, high_ns, last, ticks)
+
+    def note_stop(self, why: str) -> None:
+        """It was kept, and cannot go on."""
+        self._counts.stopped += 1
+        self._counts.why = why
 
     # -- the log -----------------------------------------------------------------------------------
 
@@ -217,9 +222,16 @@ class Lane:
 
     def _keep(self, entry: LogEntry, cursor: Cursor) -> None:
         self._since = 0
-        entry.after = self._behaviour.freeze(cursor.state)
+        entry.after = self._frozen(cursor)
         entry.high_ns = cursor.high_ns
         self._counts.snapshots += 1
+
+    def _frozen(self, cursor: Cursor) -> Any:
+        """What of its state can be gone back to; where nothing can, the key is stopped there."""
+        frozen = self._behaviour.freeze(cursor.state)
+        if isinstance(frozen, Stopped) and not isinstance(cursor.state, Stopped):
+            cursor.stop(frozen.why)
+        return frozen
 
     def _keep_base(self) -> None:
         self._since = 0
@@ -228,7 +240,7 @@ class Lane:
 
     def _set_base(self, cursor: Cursor) -> None:
         base = self.base
-        base.state = self._behaviour.freeze(cursor.state)
+        base.state = self._frozen(cursor)
         base.high_ns, base.last = cursor.high_ns, cursor.last
         base.ticks, base.due_ns = cursor.ticks, cursor.due_ns
 
@@ -385,6 +397,9 @@ class Lane:
                 self.floor[output.id] = output
                 passed[output.id] = output
             del self.outs[:count]
+        if isinstance(self.base.state, Stopped) and not isinstance(self.live.state, Stopped):
+            self.dirty.append(self.base.last)  # it was stopped just now: so is what lies behind
+            self.replay(self.pending)
         return passed
 
     def _move_base(self, number: int, until: Key) -> None:

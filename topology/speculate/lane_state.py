@@ -16,7 +16,7 @@ from topology.query.numbers import packed as packed_number
 from topology.query.numbers import unpacked as unpacked_number
 from topology.query.results import CurrentResult
 from topology.speculate.cursor import ToldOutput
-from topology.speculate.detector import Behaviour, Stopped
+from topology.speculate.detector import STOPPED, Behaviour, Stopped
 from topology.speculate.item import ABSENT, Key
 from topology.speculate.lane import Lane
 from topology.speculate.values import NotAValue, packed, unpacked
@@ -49,7 +49,10 @@ def dump(lane: Lane, behaviour: Behaviour) -> Plain:
 
 def load(lane: Lane, plain: Plain, behaviour: Behaviour) -> None:
     kept, high_ns, last, ticks, shown, floor = plain
-    lane.begin_at(behaviour.unpack(kept), unpacked_number(high_ns), _loaded_key(last), ticks)
+    state = behaviour.unpack(kept)
+    lane.begin_at(state, unpacked_number(high_ns), _loaded_key(last), ticks)
+    if isinstance(state, Stopped) and kept[0] != STOPPED:
+        lane.note_stop(state.why)
     for id_, revision, live, final, is_own, *cause in shown:
         content = _gone(id_, _loaded_key(cause[0]), is_own) if cause else None
         lane.shown[id_] = CurrentResult(content, revision, live=live, final=final)

@@ -71,6 +71,9 @@ def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:
         yield f"before {seen!r} the state cannot be kept: {wrong}"
         return
     frozen, payload = rules.freeze(state), repr(seen.payload)
+    if isinstance(frozen, Stopped):
+        yield f"before {seen!r} {frozen.why}"
+        return
     if not same(rules.thaw(frozen), state):
         yield f"before {seen!r} a copy of the state is not equal to it"
     said: list[tuple[Any, list[str]]] = []

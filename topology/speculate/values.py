@@ -1,13 +1,15 @@
 """States and outputs as values: compared, copied, written down and read back.
 
 A value is None, a truth value, an integer, a float, a text, bytes; a tuple, list, dict, set or
-frozenset of values; an event (`Seen`), which nobody changes; or an object of a class that is known
-(`Classes`): a NamedTuple, a dataclass, or one whose attributes, slots included, are values. Nothing
-else can be trusted to come back as it was.
+frozenset of values; an event (`Seen`), which nobody changes; or, of a class that is known
+(`Classes`), a member of an Enum, a NamedTuple, a dataclass, or another object whose attributes,
+slots included, are values (`shapes`). Nothing else can be trusted to come back as it was: a
+Counter, a deque, a datetime, a subclass of int are refused (`NotAValue`).
 
 `same` never says that two values are equal where a program could tell them apart: 1, 1.0 and True
-are three values, so are 0.0 and -0.0, and dicts whose keys stand in another order. That it may miss
-some that are equal (NaN) costs speed alone.
+are three values, so are 0.0 and -0.0, also in a set, and dicts whose keys stand in another order.
+What is no value is equal to itself alone. That it may miss some that are equal (NaN, what is deeper
+than `MAX_COMPARED`) costs speed alone.
 
 Cost: all of them, the size of the value; `same` of one and the same object, nothing.
 
@@ -17,18 +19,20 @@ Proved by: tests/topology/speculate/test_values.py
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import fields, is_dataclass
 from math import copysign
 from typing import Any, Final
 
 from topology.model.operator import Plain
 from topology.speculate.item import Seen
+from topology.speculate.shapes import made, named, shape_of
 
 Classes = Mapping[str, type]
 """By name."""
 
 MAX_DEPTH: Final = 64
+"""Levels of a state."""
+MAX_COMPARED: Final = 400
+"""Levels to which `same` looks; a payload may have more than a state."""
 _FITS: Final = 1 << 63
 _SCALARS: Final = frozenset({int, str, bool, bytes, type(None)})
 _FIXED: Final = frozenset({int, str, bool, bytes, float, type(None)})
@@ -38,7 +42,7 @@ class NotAValue(Exception):
     """The message says what it holds that is none."""
 
 
-def same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any, depth: int = 0) -> bool:
     if one is other:
         return True
     kind = type(one)
@@ -48,38 +52,105 @@ def same(one: Any, other: Any) -> bool:
         return bool(one == other)
     if kind is float:
         return bool(one == other) and copysign(1.0, one) == copysign(1.0, other)
+    if depth >= MAX_COMPARED:
+        return False
     if kind is dict:
-        return len(one) == len(other) and all(
-            same(name, also) and same(value, others)
-            for (name, value), (also, others) in zip(one.items(), other.items(), strict=True)
-        )
+        return _are_same_dicts(one, other, depth + 1)
+    if kind is tuple or kind is list:
+        return _are_same_rows(one, other, depth + 1)
+    return _are_same_others(kind, one, other, depth + 2)
+
+
+def _are_same_others(kind: type, one: Any, other: Any, depth: int) -> bool:
+    """A level of these counts for two, as Python's stack has bounds too."""
     if kind is set or kind is frozenset:
-        return {(type(each), each) for each in one} == {(type(each), each) for each in other}
-    if isinstance(one, tuple | list):
-        return len(one) == len(other) and all(
-            same(each, also) for each, also in zip(one, other, strict=True)
-        )
-    return same(_inside(one), _inside(other))
+        return _are_same_sets(one, other, depth)
+    if kind is Seen:
+        return _are_same_dicts(_of_event(one), _of_event(other), depth)
+    shape = shape_of(kind)
+    if shape.is_named(one) and shape.is_named(other):
+        return _are_same_rows(one, other, depth)
+    return shape.is_object and _are_same_dicts(shape.inside(one), shape.inside(other), depth)
 
 
-def copied(value: Any) -> Any:
-    """Another one that shares nothing with it that can change."""
+def _are_same_rows(one: Any, other: Any, depth: int) -> bool:
+    if len(one) != len(other):
+        return False
+    for each, also in zip(one, other, strict=True):  # noqa: SIM110 - a generator would cost more
+        if not same(each, also, depth):
+            return False
+    return True
+
+
+def _are_same_dicts(one: Any, other: Any, depth: int) -> bool:
+    if len(one) != len(other):
+        return False
+    for (name, value), (also, others) in zip(one.items(), other.items(), strict=True):
+        if not (same(name, also, depth) and same(value, others, depth)):
+            return False
+    return True
+
+
+def _are_same_sets(one: Any, other: Any, depth: int) -> bool:
+    """Those that are the same are equal, so each has at most one that may be."""
+    try:
+        if one != other:
+            return False
+        kinds = set(map(type, one))
+        if len(kinds) == 1 and kinds <= _SCALARS and kinds == set(map(type, other)):
+            return True
+        others = {each: each for each in other}
+        return all(same(each, others[each], depth) for each in one)
+    except Exception:  # noqa: BLE001 - a user's __eq__ or __hash__ may raise anything
+        return False
+
+
+def copied(value: Any, depth: int = 0) -> Any:
+    """Another one that shares nothing with it that can change; itself, where it cannot. Raises
+    NotAValue."""
     kind = type(value)
-    if kind in _FIXED:
+    if kind in _FIXED or kind is Seen:
         return value
+    below = depth + 1
+    if below > MAX_DEPTH:
+        raise _too_deep()
     if kind is dict:
-        return {name: copied(each) for name, each in value.items()}
+        return {
+            (name if type(name) in _FIXED else copied(name, below)): (
+                each if type(each) in _FIXED else copied(each, below)
+            )
+            for name, each in value.items()
+        }
     if kind is list:
-        return [copied(each) for each in value]
-    if kind is tuple:
-        return tuple([copied(each) for each in value])
+        return [each if type(each) in _FIXED else copied(each, below) for each in value]
     if kind is set or kind is frozenset:
-        return kind(value)
-    if isinstance(value, tuple):
-        return kind(*[copied(each) for each in value])
-    if isinstance(value, Seen):
+        is_flat = _FIXED.issuperset(map(type, value))
+        return kind(value if is_flat else [copied(each, below) for each in value])
+    return _copied_object(kind, value, below)
+
+
+def _copied_object(kind: type, value: Any, below: int) -> Any:
+    shape = shape_of(kind)
+    if kind is tuple or shape.is_named(value):
+        is_flat = _FIXED.issuperset(map(type, value))
+        return value if is_flat else named(kind, [copied(each, below) for each in value])
+    if shape.is_member:
         return value
-    return _made(kind, {name: copied(each) for name, each in _inside(value).items()})
+    if not shape.is_object:
+        raise _no_value(kind)
+    inside = shape.inside(value)
+    return made(kind, {name: copied(each, below) for name, each in inside.items()})
+
+
+def _too_deep() -> NotAValue:
+    return NotAValue(f"it goes deeper than {MAX_DEPTH} levels, or holds itself")
+
+
+def _no_value(kind: type) -> NotAValue:
+    return NotAValue(
+        f"it holds a {kind.__name__}, whose content is not in its attributes; hold a dict, a list, "
+        "a tuple or a number instead"
+    )
 
 
 def packed(value: Any, classes: Classes, depth: int = 0) -> Plain:
@@ -88,7 +159,7 @@ def packed(value: Any, classes: Classes, depth: int = 0) -> Plain:
     if kind in _FIXED:
         return _packed_scalar(value)
     if depth == MAX_DEPTH:
-        raise NotAValue(f"it goes deeper than {MAX_DEPTH} levels, or holds itself")
+        raise _too_deep()
     below = depth + 1
     if kind is tuple or kind is list:
         return ["t" if kind is tuple else "l", *[packed(each, classes, below) for each in value]]
@@ -99,16 +170,37 @@ def packed(value: Any, classes: Classes, depth: int = 0) -> Plain:
         parts = [packed(each, classes, below) for each in value]
         return ["s" if kind is set else "z", *sorted(parts, key=repr)]
     if kind is Seen:
-        return ["e", *[packed(each, classes, below) for each in _inside(value).values()]]
-    if classes.get(kind.__name__) is not kind:
-        name = kind.__name__
+        return ["e", *[packed(each, classes, below) for each in _of_event(value).values()]]
+    return _packed_object(value, classes, below)
+
+
+def _packed_object(value: Any, classes: Classes, below: int) -> Plain:
+    kind = type(value)
+    name = kind.__name__
+    shape = shape_of(kind)
+    is_named = shape.is_named(value)
+    if not (shape.is_member or is_named or shape.is_object):
+        raise _no_value(kind)
+    if classes.get(name) is not kind:
         raise NotAValue(f"it holds a {name}, which is no value (see `classes` of a Detector)")
-    if not isinstance(value, tuple) and "" in _inside(value):
-        raise NotAValue(f"it holds a {kind.__name__}, whose attributes cannot be read")
-    inside = value if isinstance(value, tuple) else _inside(value).values()
-    if isinstance(value, tuple) or is_dataclass(value):
-        return ["o", kind.__name__, *[packed(each, classes, below) for each in inside]]
-    return ["v", kind.__name__, packed(_inside(value), classes, below)]
+    if shape.is_member:
+        return ["n", name, _packed_member(value)]
+    if is_named:
+        return ["o", name, *[packed(each, classes, below) for each in value]]
+    inside = shape.inside(value)
+    if shape.fields is not None and list(inside) == shape.fields:
+        return ["o", name, *[packed(each, classes, below) for each in inside.values()]]
+    return ["v", name, packed(inside, classes, below)]
+
+
+def _packed_member(member: Any) -> Plain:
+    """By its name; several flags at once, which have none of their own, by their bits."""
+    kind = type(member)
+    if kind.__members__.get(member.name) is member:
+        return member.name
+    if type(member.value) is int and kind(member.value) is member:
+        return _packed_scalar(member.value)
+    raise NotAValue(f"it holds a {kind.__name__} that has no name")
 
 
 def _packed_scalar(value: Any) -> Plain:
@@ -137,7 +229,7 @@ _GROUP_OF: Final[Mapping[str, Callable[[list[Any]], Any]]] = {
 
 
 def unpacked(plain: Plain, classes: Classes) -> Any:
-    """What `packed` was given. KeyError for a class that is no more."""
+    """What `packed` was given. KeyError for a class, or a member of an Enum, that is no more."""
     if not isinstance(plain, list | tuple):
         return plain
     tag = plain[0]
@@ -147,20 +239,23 @@ def unpacked(plain: Plain, classes: Classes) -> Any:
         parts = [unpacked(each, classes) for each in plain[1:]]
         type_, time_ns, payload, source, epoch, seq, error_ns, unsure = parts
         return Seen(type_, time_ns, payload, source, epoch, seq, error_ns, unsure=unsure)
+    if tag == "n":
+        members: Any = classes[plain[1]]
+        return members[plain[2]] if isinstance(plain[2], str) else members(plain[2])
     if tag == "v":
-        return _made(classes[plain[1]], unpacked(plain[2], classes))
+        return made(classes[plain[1]], unpacked(plain[2], classes))
     if tag == "o":
         kind = classes[plain[1]]
         parts = [unpacked(each, classes) for each in plain[2:]]
         if issubclass(kind, tuple):
             return kind(*parts)
-        names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
-        return _made(kind, dict(zip(names, parts, strict=True)))
+        return made(kind, dict(zip(shape_of(kind).fields or (), parts, strict=True)))
     return _GROUP_OF[tag]([unpacked(each, classes) for each in plain[1:]])
 
 
 def size_of(value: Any, at_most: int) -> int:
-    """How many values it consists of, itself included; no more than `at_most` + 1 are counted."""
+    """How many values it consists of, itself included; no more than `at_most` + 1 are counted.
+    What is no value counts as one."""
     count = 0
     left = [value]
     while left and count <= at_most:
@@ -169,20 +264,24 @@ def size_of(value: Any, at_most: int) -> int:
         kind = type(each)
         if kind in _FIXED:
             continue
-        if isinstance(each, dict):
+        if kind is dict:
             left += each.keys()
             left += each.values()
-        elif isinstance(each, tuple | list | set | frozenset):
+        elif kind is tuple or kind is list or kind is set or kind is frozenset:
             left += each
-        elif isinstance(each, Seen):
+        elif kind is Seen:
             left.append(each.payload)
         else:
-            left += _inside(each).values()
+            shape = shape_of(kind)
+            if shape.is_named(each):
+                left += each
+            elif shape.is_object:
+                left += shape.inside(each).values()
     return count
 
 
 def classes_in(value: Any) -> dict[str, type]:
-    """Those of the objects that it holds."""
+    """Those of the NamedTuples, dataclasses and members of an Enum that it holds."""
     found: dict[str, type] = {}
     left = [(value, 0)]
     while left:
@@ -190,61 +289,32 @@ def classes_in(value: Any) -> dict[str, type]:
         kind = type(each)
         if kind in _FIXED or depth > MAX_DEPTH:
             continue
-        if isinstance(each, dict):
+        if kind is dict:
             left += [(part, depth + 1) for pair in each.items() for part in pair]
             continue
-        if isinstance(each, tuple | list | set | frozenset):
+        if kind is tuple or kind is list or kind is set or kind is frozenset:
             left += [(part, depth + 1) for part in each]
-            if kind in (tuple, list, set, frozenset):
-                continue
-        elif is_dataclass(each):
-            left += [(part, depth + 1) for part in _inside(each).values()]
-        else:
             continue
-        found[kind.__name__] = kind
+        shape = shape_of(kind)
+        if shape.is_member:
+            found[kind.__name__] = kind
+        elif shape.is_named(each):
+            found[kind.__name__] = kind
+            left += [(part, depth + 1) for part in each]
+        elif shape.is_object and shape.fields is not None:
+            found[kind.__name__] = kind
+            left += [(part, depth + 1) for part in shape.inside(each).values()]
     return found
 
 
-def _inside(value: Any) -> dict[str, Any]:
-    """Its attributes; of what has none, the thing itself, which is equal to itself alone."""
-    if isinstance(value, Seen):
-        return {
-            "type": value.type,
-            "time_ns": value.time_ns,
-            "payload": value.payload,
-            "source": value.source,
-            "epoch": value.epoch,
-            "seq": value.seq,
-            "error_ns": value.error_ns,
-            "unsure": value.unsure,
-        }
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: getattr(value, each.name) for each in fields(value)}
-    slots = _slots_of(type(value))
-    has = dir(value)
-    if callable(value) or not (slots or "__dict__" in has):
-        return {"": id(value)}
-    inside: dict[str, Any] = {}
-    for name in slots:
-        with suppress(AttributeError):  # it was never set
-            inside[name] = getattr(value, name)
-    return inside | vars(value) if "__dict__" in has else inside
-
-
-def _slots_of(kind: type) -> list[str]:
-    """By the names under which they are set; a private one has its class before it."""
-    names: list[str] = []
-    for each in reversed(kind.__mro__):
-        slots = vars(each).get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            is_private = name.startswith("__") and not name.endswith("__")
-            names.append(f"_{each.__name__.lstrip('_')}{name}" if is_private else name)
-    return [name for name in names if name not in ("__dict__", "__weakref__")]
-
-
-def _made(kind: type, attributes: Mapping[str, Any]) -> Any:
-    """Without its `__init__`, which may want other things; frozen ones too."""
-    made: Any = object.__new__(kind)
-    for name, value in attributes.items():
-        object.__setattr__(made, name, value)
-    return made
+def _of_event(seen: Seen) -> dict[str, Any]:
+    return {
+        "type": seen.type,
+        "time_ns": seen.time_ns,
+        "payload": seen.payload,
+        "source": seen.source,
+        "epoch": seen.epoch,
+        "seq": seen.seq,
+        "error_ns": seen.error_ns,
+        "unsure": seen.unsure,
+    }

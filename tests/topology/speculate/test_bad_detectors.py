@@ -3,7 +3,11 @@ named."""
 
 from __future__ import annotations
 
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import Enum, IntEnum
 from itertools import count
 from typing import Any
 
@@ -105,6 +109,162 @@ def test_a_state_that_is_no_value_is_given_up() -> None:
     assert "holds a function" in unit.counts.why
 
 
+class Mode(Enum):
+    IDLE = 0
+    BUSY = 1
+
+
+class Speed(IntEnum):
+    SLOW = 0
+    FAST = 1
+
+
+class Table(dict[str, int]): ...
+
+
+NO_VALUES: list[Any] = [
+    deque([1]),
+    datetime(2020, 1, 1, tzinfo=UTC),
+    timedelta(1),
+    Decimal(1),
+    Counter(a=1),
+    OrderedDict(a=1),
+    defaultdict(int, a=1),
+    Table(a=1),
+    count(),
+    print,
+]
+
+
+def holding(value: Any, first: int) -> Any:
+    """A class whose state comes to hold it at an event with that payload, or a greater one."""
+
+    class Holder:
+        classes = (type(value),)
+
+        def __init__(self) -> None:
+            self.n = 0
+            self.held: Any = None
+
+        def on_event(self, event: Seen) -> dict[str, int]:
+            self.n += 1
+            if event.payload >= first:
+                self.held = value
+            return {"n": self.n}
+
+    return Holder
+
+
+def standing(records: list[Record], stand: dict[str, Any]) -> dict[str, Any]:
+    for each in records:
+        if each.op == "retract":
+            del stand[each.output.id]
+        else:
+            stand[each.output.id] = each.output.values
+    return stand
+
+
+@pytest.mark.parametrize("value", NO_VALUES, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("kind", ["class", "pure"])
+def test_a_first_state_that_is_no_value_stops_its_key_at_once(kind: str, value: Any) -> None:
+    """Whatever the number of the event, and whether its class is declared or not; as much stands
+    where it is read in order as where it is read ahead."""
+    pure = Detector(lambda state, event: ((value,), {"n": 1}), (), classes=(type(value),))
+    for is_ahead in (False, True):
+        unit = Unit(behaviour_of(holding(value, 0) if kind == "class" else pure), b"")
+        stand: dict[str, Any] = {}
+        for seq in (1, 3, 2):
+            unit.put("", LogEntry(Seen("A", seq, seq, "s", 0, seq)))
+            if is_ahead:
+                standing(unit.advance(behind(seq), before(-9)), stand)
+        standing(unit.advance(behind(9), behind(9)), stand)
+        assert len(stand) == 1
+        assert unit.counts.stopped == 1
+        assert "whose content is not in its attributes" in unit.counts.why
+
+
+@pytest.mark.parametrize("value", NO_VALUES, ids=lambda value: type(value).__name__)
+def test_one_that_comes_to_hold_what_is_no_value_stops_its_key(value: Any) -> None:
+    """Between the events that are looked at, where its state is kept to go back to."""
+    unit = Unit(behaviour_of(holding(value, 3)), b"")
+    stand: dict[str, Any] = {}
+    for seq in (1, 2, 4, 5, 3):
+        unit.put("", LogEntry(Seen("A", seq, seq, "s", 0, seq)))
+        standing(unit.advance(behind(5), before(0)), stand)
+    assert [each["n"] for each in stand.values()] == [1, 2, 3]
+    assert unit.counts.stopped == 1
+    unit.snapshot()
+
+
+def test_one_that_is_stopped_where_the_base_moves_takes_back_what_lies_behind() -> None:
+    unit = Unit(behaviour_of(holding(deque([1]), 3)), b"", spacing=8)
+    stand: dict[str, Any] = {}
+    for seq in range(1, 7):
+        unit.put("", LogEntry(Seen("A", seq, seq, "s", 0, seq)))
+    standing(unit.advance(behind(6), before(0)), stand)
+    assert len(stand) == 6
+    standing(unit.advance(behind(6), behind(4)), stand)
+    assert [each["n"] for each in stand.values()] == [1, 2, 3, 4]
+    unit.put("", LogEntry(Seen("A", 7, 7, "s", 0, 7)))
+    assert unit.advance(behind(8), behind(8)) == []
+
+
+@pytest.mark.parametrize("members", [Mode, Speed])
+def test_a_state_machine_by_an_enum(members: Any) -> None:
+    """Told ahead, with a late event and a restart in between, as in order."""
+
+    class Machine:
+        classes = (members,)
+
+        def __init__(self) -> None:
+            self.mode = members(0)
+
+        def on_event(self, event: Seen) -> dict[str, str]:
+            before_it = self.mode
+            self.mode = members(event.payload)
+            return {"was": before_it.name, "is": self.mode.name}
+
+    events = [Seen("A", seq, seq % 3 % 2, "s", 0, seq) for seq in range(1, 130)]
+    whole = Unit(behaviour_of(Machine), b"")
+    for seen in events:
+        whole.put("", LogEntry(seen))
+    wanted = standing(whole.advance(behind(200), behind(200)), {})
+    unit = Unit(behaviour_of(Machine), b"")
+    stand: dict[str, Any] = {}
+    for seen in [*events[:9], *events[11:], *events[9:11]]:
+        unit.put("", LogEntry(seen))
+        standing(unit.advance(behind(seen.time_ns), behind(5)), stand)
+    assert unit.counts.restores > 0
+    restored = Unit(behaviour_of(Machine), b"")
+    for key, plain in unit.snapshot().items():
+        restored.load(key, plain)
+    for seen in events[5:]:
+        restored.put("", LogEntry(seen))
+    restored.reached, restored.confirmed = unit.reached, unit.confirmed
+    restored.resume()
+    standing(restored.advance(behind(200), behind(200)), stand)
+    assert stand == wanted
+    assert (restored.counts.stopped, unit.counts.stopped) == (0, 0)
+
+
+def test_a_state_that_cannot_be_read_back_stops_its_key() -> None:
+    """Its class has lost a member between two runs."""
+
+    class Fewer(Enum):
+        IDLE = 0
+
+    Fewer.__name__ = "Mode"
+    unit, _ = run(Detector(lambda s, e: (Mode.BUSY, {"n": 1}), Mode.IDLE), [1])
+    unit.advance(behind(10**6), behind(10**6))
+    restored = Unit(behaviour_of(Detector(lambda s, e: (s, {"n": 1}), Fewer.IDLE)), b"")
+    for key, plain in unit.snapshot().items():
+        restored.load(key, plain)
+    restored.put("", LogEntry(Seen("A", 10**7, 1)))
+    assert restored.advance(behind(10**8), behind(10**8)) == []
+    assert restored.counts.stopped == 1
+    assert "cannot be read back: KeyError: 'BUSY'" in restored.counts.why
+
+
 def test_one_that_does_not_give_the_same_of_the_same() -> None:
     calls = count()
     unit, _ = run(Detector(lambda state, event: (next(calls), None), 0), [1])
@@ -152,6 +312,7 @@ class _Shared:
         (Detector(lambda s, e: (s, None), open), "first state cannot be kept"),
         (_NoTime, "no `on_time`"),
         (_Shared, "first state cannot be kept"),
+        (Detector(lambda s, e: (s, None), Counter()), "holds a Counter, whose content"),
     ],
 )
 def test_what_is_no_detector_is_refused_with_what_to_write(detector: Any, wrong: str) -> None:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import Enum, Flag, IntEnum, StrEnum
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import pytest
@@ -20,6 +26,44 @@ class Pair(NamedTuple):
 class Point:
     x: float
     y: tuple[int, ...] = ()
+
+
+class Pairs(Pair):
+    """One that may have attributes besides, and has none."""
+
+
+class Row(tuple[int, ...]):
+    """As long as it likes."""
+
+    __slots__ = ()
+
+
+class Table(dict[str, int]): ...
+
+
+class Many(list[int]): ...
+
+
+class Whole(int): ...
+
+
+class Mode(Enum):
+    IDLE = 1
+    BUSY = 2
+
+
+class Level(IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Word(StrEnum):
+    ON = "on"
+
+
+class Mark(Flag):
+    RED = 1
+    BLUE = 2
 
 
 class Plain:
@@ -78,8 +122,167 @@ VALUES: list[Any] = [
     Seen("A", 1, {"n": [1.5, None]}, "s", 2, 3, 4, unsure=True),
     Seen("A", 1, {"n": [1.5, None]}, "s", 2, 3, 4),
     Seen("A", 2**80, None),
+    {(1,)},
+    {(True,)},
+    {0.0},
+    {-0.0},
+    {1},
+    {True},
+    frozenset({(1, "a"), (2.0, None)}),
+    Pairs(1, 2),
+    Pairs([1], {}),
+    Mode.IDLE,
+    Mode.BUSY,
+    Level.LOW,
+    Word.ON,
+    Mark.RED,
+    Mark.RED | Mark.BLUE,
+    {Mode.IDLE: [Level.HIGH]},
+    frozenset({Mode.IDLE, Mode.BUSY}),
 ]
-KNOWN = {"Pair": Pair, "Point": Point, "Plain": Plain, "Slotted": Slotted, "Below": Below}
+KNOWN: dict[str, type] = {
+    each.__name__: each
+    for each in (Pair, Pairs, Point, Plain, Slotted, Below, Mode, Level, Word, Mark)
+}
+
+
+def _numbers() -> Iterator[int]:
+    yield 1
+
+
+def _pairs_with_more() -> Pairs:
+    pairs = Pairs(1, 2)
+    pairs.more = 3  # type: ignore[attr-defined]
+    return pairs
+
+
+NO_VALUES: list[Any] = [
+    Counter(a=1),
+    OrderedDict(a=1),
+    defaultdict(int, a=1),
+    deque([1]),
+    Table(a=1),
+    Many([1]),
+    Row((1, 2)),
+    Whole(3),
+    Decimal(1),
+    datetime(2020, 1, 1, tzinfo=UTC),
+    timedelta(seconds=1),
+    ValueError("x"),
+    range(3),
+    bytearray(b"x"),
+    _numbers(),
+    _numbers,
+    dict,
+    object(),
+    _pairs_with_more(),
+]
+
+
+@pytest.mark.parametrize("value", NO_VALUES, ids=lambda value: type(value).__name__)
+def test_what_has_a_content_besides_its_attributes_is_no_value(value: Any) -> None:
+    """Also where its class is known; and it is equal to itself alone."""
+    kind = type(value)
+    for state in (value, [value], {"a": (value,)}, Pair(1, value)):
+        with pytest.raises(NotAValue, match=f"holds a {kind.__name__}, whose content is not"):
+            copied(state)
+        with pytest.raises(NotAValue, match=f"holds a {kind.__name__}, whose content is not"):
+            packed(state, KNOWN | {kind.__name__: kind})
+        assert size_of(state, 100) >= 1
+    assert same([value], [value])
+
+
+@pytest.mark.parametrize("kind", [Counter, OrderedDict, Table])
+def test_dicts_of_a_class_are_never_the_same(kind: Any) -> None:
+    assert not same(kind(a=1), kind(a=2))
+    assert not same(kind(a=1), kind(a=1))
+
+
+def test_a_fraction_is_its_slots() -> None:
+    known = KNOWN | {"Fraction": Fraction}
+    third = Fraction(1, 3)
+    assert unpacked(packed(third, known), known) == third
+    assert same(copied(third), third)
+    assert not same(Fraction(2, 3), third)
+
+
+@pytest.mark.parametrize("member", [Mode.BUSY, Level.LOW, Word.ON, Mark.RED, Mark.RED | Mark.BLUE])
+def test_a_member_of_an_enum_stays_itself(member: Any) -> None:
+    assert copied(member) is member
+    assert unpacked(packed(member, KNOWN), KNOWN) is member
+    assert classes_in({"m": [member]}) == {type(member).__name__: type(member)}
+    assert size_of([member], 100) == 2
+    with pytest.raises(NotAValue, match="see `classes`"):
+        packed(member, {})
+
+
+def test_a_member_that_is_no_more_cannot_be_read_back() -> None:
+    class Other(Enum):
+        IDLE = 1
+
+    assert unpacked(packed(Mode.IDLE, KNOWN), {"Mode": Other}) is Other.IDLE
+    with pytest.raises(KeyError):
+        unpacked(packed(Mode.BUSY, KNOWN), {"Mode": Other})
+
+
+def test_attributes_that_are_no_fields_are_kept() -> None:
+    @dataclass
+    class Grown:
+        n: int
+
+    grown, known = Grown(1), {"Grown": Grown}
+    grown.more = [2]  # type: ignore[attr-defined]
+    for other in (copied(grown), unpacked(packed(grown, known), known)):
+        assert vars(other) == {"n": 1, "more": [2]}
+        assert same(other, grown)
+    assert not same(Grown(1), grown)
+    del grown.n
+    assert vars(unpacked(packed(grown, known), known)) == {"more": [2]}
+
+
+def test_what_a_set_or_a_dict_holds_is_copied_too() -> None:
+    one = Slotted([1])
+    for holder in ({one}, {one: 1}, frozenset({(one,)})):
+        assert one not in copied(holder)
+    assert not same({one}, {Slotted([1])})
+
+
+def test_what_holds_itself_is_neither_copied_nor_compared_without_end() -> None:
+    one: list[Any] = [1]
+    one.append(one)
+    other: list[Any] = [1]
+    other.append(other)
+    with pytest.raises(NotAValue, match="deeper"):
+        copied(one)
+    assert not same(one, other)
+    rows, also = Slotted(1), Slotted(1)
+    rows.x, also.x = {"a": (rows,)}, {"a": (also,)}
+    assert not same(rows, also)
+
+
+def test_a_payload_is_compared_deeper_than_a_state_goes() -> None:
+    def deep(bottom: int) -> Any:
+        value: Any = bottom
+        for _ in range(300):
+            value = {"a": value}
+        return value
+
+    assert same(deep(1), deep(1))
+    assert not same(deep(1), deep(2))
+
+
+def test_a_set_whose_members_cannot_be_compared() -> None:
+    class Odd:
+        def __init__(self) -> None:
+            self.n = 1
+
+        def __hash__(self) -> int:
+            return 1
+
+        def __eq__(self, other: object) -> bool:
+            raise ValueError
+
+    assert not same({Odd()}, {Odd()})
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
@@ -116,7 +319,7 @@ def test_what_is_no_value_is_named() -> None:
         packed({"p": Point(1.0)}, {})
     loop: list[Any] = []
     loop.append(loop)
-    with pytest.raises(NotAValue, match="holds a range, whose attributes cannot be read"):
+    with pytest.raises(NotAValue, match="holds a range, whose content is not in its attributes"):
         packed([range(3)], {"range": range})
     with pytest.raises(NotAValue, match="deeper"):
         packed(loop, {})
