@@ -58,8 +58,17 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"{IS_COMPILED}=1, but topology is not compiled here")
 
 
+SPARK_TIMEOUT_S = 300
+"""The Java process of a session does not survive a test that is broken off, and all that follow in
+it fail: so on a busy machine more time is given."""
+
+
 @pytest.hookimpl(trylast=True)  # when what is not to run has been taken out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        is_spark = item.get_closest_marker(SPARK) is not None
+        if is_spark and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     if workers > 1:
         items[:] = dealt(items, workers, kind_of, lambda item: item.nodeid.partition("::")[0])
