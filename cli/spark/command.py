@@ -186,7 +186,7 @@ def compact(archive: str, master: str | None, conf: tuple[str, ...], as_json: bo
     default="refuse",
     show_default=True,
     callback=lambda _, __, said: said == "pass",
-    help="Offsets that are missing within an archive.",
+    help="Offsets that are missing within an archive, or an input topic.",
 )
 @click.option(
     "--to-end/--no-to-end",

@@ -8,8 +8,10 @@ range, so each task reads a stretch of that order, and what follows is as with f
 
 Offsets that are missing amid a partition, or between what one run has read and the next finds, are
 refused, with the first of them: a hole would be taken for events that were lost. Offsets that come
-twice are refused too. Where producers write in transactions, whose marks take offsets, or the
-topic was compacted, they are no loss: `--holes pass`.
+twice are refused too. Where producers write in transactions, whose marks take offsets, or the topic
+was compacted, holes are no loss: `--holes pass`. A whole archive that lacks one of several input
+topics is refused; of `clock.offsets`, which leaves no folder where nobody has said a word, it is
+told.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from cli.spark.backfill.work import in_batches
 from inorder.contract import UNIT_NS
 from spark_analytics import archive
 from spark_analytics.backfill import cut, log_order
-from spark_analytics.backfill.cut import Cut
+from spark_analytics.backfill.cut import Cut, LogEnd
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.parcels import OF_TOPIC, Packer, Parcel
 from spark_analytics.backfill.place import PlaceRefused, file_system
@@ -80,22 +82,35 @@ def topics_read(topology: Topology) -> list[str]:
     return sorted({s.input for s in streams}) + ([topology.topics.clock] if synced else [])
 
 
-def records(spark: SparkSession, paths: Sequence[str], topology: Topology) -> DataFrame:
-    """All that these archives hold. InputError where one has nothing that the topology reads."""
+def records(
+    spark: SparkSession, paths: Sequence[str], topology: Topology, *, holes: bool
+) -> tuple[DataFrame, str | None]:
+    """All that these archives hold, and what is to be said of topics that they lack. InputError
+    where one has nothing that the topology reads, or a whole archive lacks an input topic (unless
+    there may be `holes`)."""
     wanted = topics_read(topology)
     found = [folder for path in paths for folder in folders_of(path.rstrip("/"), wanted)]
     frames = [archive.read(spark, folder) for folder in found]
     whole = frames[0]
     for frame in frames[1:]:
         whole = whole.union(frame)
-    strange = [row.topic for row in whole.select("topic").distinct().collect()]
-    unread = sorted(set(strange) - set(wanted))
+    there = {row.topic for row in whole.select("topic").distinct().collect()}
+    unread = sorted(there - set(wanted))
     if unread:
         raise InputError(
             f"{', '.join(paths)}: holds records of {', '.join(unread)}, which the topology does not"
             f" read; name an archive of {', '.join(wanted)}"
         )
-    return whole
+    lacking = sorted(set(wanted) - there)
+    if not lacking:
+        return whole, None
+    told = f"{', '.join(paths)}: holds nothing of {', '.join(lacking)}, which the topology reads"
+    inputs = {stream.input for stream in topology.streams.values()}
+    # Who names a topic's own folder wants that topic alone.
+    are_whole = found != [path.rstrip("/") for path in paths]
+    if are_whole and not holes and inputs & set(lacking):
+        raise InputError(f"{told}; archive it too, or write --holes pass if nothing was ever in it")
+    return whole, told
 
 
 def folders_of(path: str, wanted: Sequence[str]) -> list[str]:
@@ -120,6 +135,18 @@ def folders_of(path: str, wanted: Sequence[str]) -> list[str]:
             f" {', '.join(wanted)}; name another folder, or correct `input` in the topology file"
         )
     return folders
+
+
+def unstamped(ends: Mapping[str, LogEnd]) -> str | None:
+    """What is to be said of topics whose records do not bear the time of their append."""
+    topics = sorted({log.rpartition("/")[0] for log, end in ends.items() if not end.is_stamped})
+    if not topics:
+        return None
+    return (
+        f"records of {', '.join(topics)} bear the producer's time (CreateTime), which counts as"
+        " their arrival here; a worker takes the time at which it reads them, so the two may"
+        " differ. Set message.timestamp.type=LogAppendTime for these topics"
+    )
 
 
 def refuse_jumps(rows: DataFrame, *, holes: bool) -> None:
@@ -172,10 +199,11 @@ def in_order(lines: DataFrame, topology: Topology) -> DataFrame:
 
 
 class Taken(NamedTuple):
-    """`lines` of an archive for one run, and where it stands behind them."""
+    """`lines` of an archive for one run, where it stands behind them, and what is to be said."""
 
     lines: DataFrame
     cut: Cut
+    warning: str | None = None
 
 
 def taken(
@@ -206,12 +234,12 @@ def taken(
     activation_ns = min(stream.clock.activation_ns for stream in topology.streams.values())
     lines = log_order.arrived(rows, before, topology.topics.clock, activation_ns)
     if to_end:
-        return Taken(lines, cut.behind(before, ends, {}, before.until_ns))
+        return Taken(lines, cut.behind(before, ends, {}, before.until_ns), unstamped(ends))
     until_ns = cut.until_ns(before, ends, rest_ns)
     if until_ns is None:
         return Taken(lines, before)
     after = cut.behind(before, ends, log_order.left(lines, until_ns), until_ns)
-    return Taken(lines.where(lines["due_ns"] < until_ns), after)
+    return Taken(lines.where(lines["due_ns"] < until_ns), after, unstamped(ends))
 
 
 class ReadArchive(NamedTuple):

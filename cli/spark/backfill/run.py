@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from cli.account import warn
 from cli.recording.file import InputError
 from cli.signing import master_keys
 from cli.spark.backfill.archived import (
@@ -225,7 +226,7 @@ def _inputs(
                 " first; name archives alone, or files alone"
             )
         master_keys(topology, {stream.input for stream in topology.streams.values()})
-        rows = records(spark, archives, topology)
+        rows, lacking = records(spark, archives, topology, holes=wanted.holes)
         found = taken(
             rows,
             topology,
@@ -235,6 +236,8 @@ def _inputs(
             to_end=wanted.to_end,
             holes=wanted.holes,
         )
+        for word in filter(None, (lacking, found.warning)):
+            warn(word)
         rows, offsets, noted = found.lines, dict(found.cut.offsets), found.cut.noted()
         if not wanted.to_end:
             for stream, lies in places_of(rows, topology).items():

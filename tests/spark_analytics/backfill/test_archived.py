@@ -138,6 +138,7 @@ def test_an_archive_says_what_its_dump_says(spark: SparkSession, tmp_path: Path)
     records = topics(Random(5))
     answer = backfill(tmp_path, archive_of(spark, records, tmp_path / "archive"))
     assert answer.code == 0, answer.err
+    assert "records of heard, raw bear the producer's time" in answer.err
     wanted, _ = replayed(tmp_path / "t.yaml", dumped(records, tmp_path / "dumped.jsonl"))
     assert tabled(tmp_path / "out") == wanted
     assert {"event", "dead", "window", "join"} <= {kind for _, kind in wanted}
@@ -183,6 +184,10 @@ def test_a_hole_is_refused_or_passed_and_what_comes_twice_is_refused(
 def test_an_archive_of_other_topics_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     other = [each._replace(topic="strange") for each in topics(Random(5))]
     source = archive_of(spark, other, tmp_path / "archive")
+    two = "streams: {a: {input: raw}, b: {input: strange}}\n"
+    lacking = backfill(tmp_path, source, text=two)
+    assert lacking.code == 3
+    assert "holds nothing of clock.offsets, raw, which the topology reads" in lacking.err
     for path in (source, source / "strange"):
         refused = backfill(tmp_path, path)
         assert refused.code == 3

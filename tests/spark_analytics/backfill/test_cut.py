@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from cli.spark.backfill import archived
 from spark_analytics.backfill import cut, log_order
 from spark_analytics.backfill.cut import Cut, Left, LogEnd
 from tests.spark_analytics.records import Record, frame
@@ -130,3 +131,11 @@ def test_what_is_missing_between_two_runs_is_a_hole() -> None:
     goes_on, new = LogEnd(4, 9, 5_000, 4_000), LogEnd(50, 60, 5_000, 4_000)
     assert cut.hole(stood, {"raw/0": goes_on, "raw/2": new}) is None
     assert cut.hole(stood, {"raw/0": goes_on, "raw/1": LogEnd(9, 9, 1, 1)}) == ("raw/1", 8, 8)
+
+
+def test_it_is_told_where_records_bear_no_append_time() -> None:
+    stamped, unstamped = LogEnd(0, 1, 5, 5), LogEnd(0, 1, 5, 5, is_stamped=False)
+    assert archived.unstamped({"raw/0": stamped}) is None
+    told = archived.unstamped({"raw/0": stamped, "raw/1": unstamped})
+    assert told is not None
+    assert "records of raw bear the producer's time (CreateTime)" in told
