@@ -58,27 +58,25 @@ def guard(token: str) -> Middleware:
     return guarded
 
 
-def called_by_name(host: str) -> Middleware:
-    """Lets in who calls this machine by an address or a name of its own, where `host` is on
-    loopback; everybody elsewhere."""
-
-    @web.middleware
-    async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.path in OPEN or _is_own(request.headers.get("Host", "")):
-            return await handler(request)
-        return web.Response(
-            status=403,
-            text="this port is called by an address or as localhost; set INORDER_HTTP_TOKEN to"
-            " call it by another name\n",
-        )
-
-    @web.middleware
-    async def everybody(request: web.Request, handler: Handler) -> web.StreamResponse:
-        return await handler(request)
-
+def guards(host: str, token: str | None) -> list[Middleware]:
+    """For a port of this host: the token's, or on loopback without one that of its own names."""
+    if token is not None:
+        return [guard(token)]
     address = _address(host)
     on_loopback = host == LOCALHOST or (address is not None and address.is_loopback)
-    return guarded if on_loopback else everybody
+    return [called_by_own_name] if on_loopback else []
+
+
+@web.middleware
+async def called_by_own_name(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Lets in who calls this machine by an address or as localhost."""
+    if request.path in OPEN or _is_own(request.headers.get("Host", "")):
+        return await handler(request)
+    return web.Response(
+        status=403,
+        text="this port is called by an address or as localhost; set INORDER_HTTP_TOKEN to"
+        " call it by another name\n",
+    )
 
 
 def _is_own(called: str) -> bool:

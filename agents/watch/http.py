@@ -36,7 +36,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from agents.watch.guard import called_by_name, guard
+from agents.watch.guard import guards
 from agents.watch.page.serving import Page
 from agents.watch.question import NoQuestion, Question, question
 
@@ -111,8 +111,7 @@ class HttpServer:
         """Listen; the host and port it listens on. HttpUnavailable if it cannot."""
         if self._runner is not None:
             raise RuntimeError("the server has been started already")
-        guards = [called_by_name(self._host) if self._token is None else guard(self._token)]
-        application = web.Application(middlewares=guards)
+        application = web.Application(middlewares=guards(self._host, self._token))
         application.add_routes(self._routes)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOP_TIMEOUT_S)
         await runner.setup()

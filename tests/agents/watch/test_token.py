@@ -8,12 +8,11 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from prometheus_client import CollectorRegistry
 
-from agents.watch.http import Health, HttpServer
-from agents.watch.page.serving import Page
+from agents.watch.http import HttpServer
 from agents.watch.page.view import View
 from agents.watch.token import FILE_VARIABLE, VARIABLE, TokenRefused, token_in
+from tests.agents.watch.page import serves
 
 TOKEN = "0123456789abcdef"
 TIMEOUT = aiohttp.ClientTimeout(total=10)
@@ -25,15 +24,7 @@ async def nothing() -> View:
 
 
 def guarded(token: str | None = TOKEN) -> HttpServer:
-    fine = Health(ok=True)
-    return HttpServer(
-        registry=CollectorRegistry(),
-        live=lambda: fine,
-        ready=lambda: fine,
-        explain=dict,
-        page=Page(nothing, nothing),
-        token=token,
-    )
+    return serves.server(nothing, token)
 
 
 def asked(*paths: str, headers: Mapping[str, str] | None = None) -> list[int]:

@@ -23,7 +23,7 @@ async def located(asked: Question) -> Any:
     return verdict(asked, [located_in(where)])
 
 
-def server(look: Callable[[], Awaitable[View]]) -> HttpServer:
+def server(look: Callable[[], Awaitable[View]], token: str | None = None) -> HttpServer:
     fine = Health(ok=True)
     return HttpServer(
         registry=CollectorRegistry(),
@@ -31,6 +31,7 @@ def server(look: Callable[[], Awaitable[View]]) -> HttpServer:
         ready=lambda: fine,
         explain=dict,
         page=Page(look, look),
+        token=token,
         event=located,
     )
 
