@@ -66,8 +66,7 @@ it fail: so on a busy machine more time is given."""
 @pytest.hookimpl(trylast=True)  # when what is not to run has been taken out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        is_spark = item.get_closest_marker(SPARK) is not None
-        if is_spark and item.get_closest_marker("timeout") is None:
+        if kind_of(item) == SPARK and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     if workers > 1:

@@ -230,7 +230,7 @@ def _inputs(
         found = taken(
             rows,
             topology,
-            stood(offsets, known.get("cut")),
+            stood(offsets, noted),
             told_ns=known["begin"][1] if offsets else None,
             rest_ns=wanted.rest_ns,
             to_end=wanted.to_end,

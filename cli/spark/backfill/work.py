@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from agents.garbage import GC_THRESHOLDS
 from cli.account import left, passed
 from cli.recording.file import InputError
 from cli.recording.rows import NEEDED, NEEDED_BY_TIME
@@ -47,15 +48,13 @@ FILE: Final = "file"
 STATE: Final = "state"
 SUMMARY: Final = "summary"
 UNREADABLE: Final = "unreadable"
-GC_THRESHOLDS: Final = (200_000, 20, 100)
-"""The first is above what the lines of a batch keep alive at a time, as in a worker."""
-
 PARCELS_AT_ONCE: Final = 64
 """Rows of a batch of Arrow's, either way."""
 
 
 def collect_seldom() -> None:
-    """What a task keeps alive is no garbage, and walking it takes a tenth of its time."""
+    """What a task keeps alive is no garbage, and walking it takes a tenth of its time; as in a
+    worker."""
     gc.set_threshold(*GC_THRESHOLDS)
 
 
