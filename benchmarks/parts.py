@@ -122,7 +122,7 @@ class Pipeline:
         )
         self._held = HeldPages(topology.spill_after_ns, STAMPED_FROM)
         metrics = Metrics(CollectorRegistry())
-        self._metrics = PartitionMetrics(metrics, "reorder+merge", 0, self._stage.chains)
+        self._metrics = PartitionMetrics(metrics, "reorder+merge", SOURCE, self._stage.chains)
         self.changelog_bytes = 0
 
     def take(self, records: Sequence[Any]) -> None:

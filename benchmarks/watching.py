@@ -16,6 +16,7 @@ from statistics import median
 from typing import Final
 
 import click
+from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
 from agents.watch.decisions import Decisions
@@ -67,7 +68,8 @@ class Mute(Decisions):
 
 def noted(decisions: Decisions) -> float:
     """Microseconds for each copy that is told to a partition's metrics."""
-    partition = PartitionMetrics(Metrics(CollectorRegistry()), "reorder", 0, ["default"])
+    source = TopicPartition("raw", 0)
+    partition = PartitionMetrics(Metrics(CollectorRegistry()), "reorder", source, ["default"])
     partition.decisions = decisions
     copies: list[Report] = [
         Duplicate(n, Event("default", f"s{n % 50}", 0, n, n, n)) for n in range(COPIES)

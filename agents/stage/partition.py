@@ -110,7 +110,7 @@ class Partition:
         self._metrics = PartitionMetrics(
             surroundings.metrics,
             arrangement.stage.name,
-            source.partition,
+            source,
             self.stage.chains,
             lambda stream, source: counts_in(stream, source).get("received", 0),
         )

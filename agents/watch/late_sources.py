@@ -2,7 +2,7 @@
 
 A label for each source would make as many series as there are sources, so only the `TOLD` that are
 late most often are told, of all partitions of a process. Which these are is kept in a table of
-`COUNTED` sources (`agents.watch.frequent`), for each partition.
+`COUNTED` sources (`agents.watch.frequent`), for each partition of each topic.
 
     inorder_source_late_total{stage, stream, source}    what was late of it
     inorder_source_read_total{stage, stream, source}    all that came of it
@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from heapq import nlargest
 from typing import Final
 
+from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
@@ -73,20 +74,24 @@ class LateTable:
         return found
 
 
+Place = tuple[str, TopicPartition]
+"""The stage, and what it reads: partition 0 of one topic is not that of another."""
+
+
 class LateSources(Collector):
-    """Those of a process, by stage and partition."""
+    """Those of a process, by place."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._tables: dict[tuple[str, int], LateTable] = {}
+        self._tables: dict[Place, LateTable] = {}
         registry.register(self)
 
-    def table(self, stage: str, partition: int, read: Read) -> LateTable:
-        """A fresh one in the place of that partition's."""
-        made = self._tables[stage, partition] = LateTable(read)
+    def table(self, place: Place, read: Read) -> LateTable:
+        """A fresh one in that place."""
+        made = self._tables[place] = LateTable(read)
         return made
 
-    def forget(self, stage: str, partition: int) -> None:
-        gone = self._tables.pop((stage, partition), None)
+    def forget(self, place: Place) -> None:
+        gone = self._tables.pop(place, None)
         if gone is not None:
             gone.read = no_reading  # who still has the table does not keep what it read from
 

@@ -21,9 +21,10 @@ Proved by: tests/agents/watch/test_metrics.py
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from agents.watch.late_sources import LateSources
@@ -53,6 +54,7 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
         self._places: dict[tuple[str, str, int], PlaceMetrics] = {}
+        self._lags: dict[tuple[str, int], dict[str, int]] = {}  # of each topic
         self._reasons = Bounded(MAX_REASONS)
         self._streams = Bounded(MAX_STREAMS)
         self._queries = Bounded(MAX_QUERIES)
@@ -146,11 +148,27 @@ class Metrics:
     def store_error(self, stage: str, reason: str, count: int = 1) -> None:
         self.store_errors.labels(stage, self._reasons.of(reason)).inc(count)
 
-    def forget(self, stage: str, partition: int) -> None:
-        """The partition has been given up: its gauges go, its counters stay."""
-        for key in [key for key in self._places if (key[0], key[2]) == (stage, partition)]:
-            self._places.pop(key).forget()
-        self.input_lag.remove(stage, str(partition))
+    def lags(self, stage: str, source: TopicPartition, records: int) -> None:
+        """So many records of it are not worked on. Topics that a stage reads side by side are told
+        together, by the number of the partition."""
+        lags = self._lags.setdefault((stage, source.partition), {})
+        lags[source.topic] = records
+        self.input_lag.labels(stage, str(source.partition)).set(sum(lags.values()))
+
+    def forget(self, stage: str, source: TopicPartition, streams: Iterable[str]) -> None:
+        """The partition has been given up, and these streams in it: its gauges go, its counters
+        stay."""
+        self.late_sources.forget((stage, source))
+        for stream in streams:
+            place = self._places.pop((stage, self._streams.of(stream), source.partition), None)
+            if place is not None:
+                place.forget()
+        lags = self._lags.get((stage, source.partition), {})
+        lags.pop(source.topic, None)
+        if lags:
+            self.input_lag.labels(stage, str(source.partition)).set(sum(lags.values()))
+        else:
+            self.input_lag.remove(stage, str(source.partition))
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"inorder_{name}", text, labels, registry=self._registry)

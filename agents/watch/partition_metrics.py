@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from aiokafka.structs import TopicPartition
+
 from agents.watch.decisions import Decisions
 from agents.watch.late_sources import Read, no_reading
 from agents.watch.metrics import Metrics, PlaceMetrics
@@ -54,32 +56,33 @@ class ShellTotals(NamedTuple):
 
 
 class PartitionMetrics:
-    """`streams` are those that can occur in the partition's input topic; `read`: how many events
-    of a source have come."""
+    """`source`: the input topic, which a stage may read beside another, and the partition in it.
+    `streams` are those that can occur in that topic; `read`: how many events of a source have
+    come."""
 
     def __init__(
         self,
         metrics: Metrics,
         stage: str,
-        partition: int,
+        source: TopicPartition,
         streams: Iterable[str],
         read: Read = no_reading,
     ) -> None:
         self._metrics = metrics
         self._stage = stage
-        self._partition = partition
-        self._labels = (stage, str(partition))
+        self._source = source
+        self._labels = (stage, str(source.partition))
         self._streams = list(streams)
-        self._two_producers = TwoProducers(f"stage {stage}, partition {partition}")
+        self._two_producers = TwoProducers(f"stage {stage}, {source.topic}/{source.partition}")
         self.decisions = Decisions()
-        self._late = metrics.late_sources.table(stage, partition, read)
+        self._late = metrics.late_sources.table((stage, source), read)
         self.troubled = Troubled(self._late.counts)
         self.spoken: set[str] = set()  # streams whose events have come
         self._shell = ShellTotals(0, 0)
         self._figures: dict[str, Figures] = {}  # by stream, as they were last
 
     def _place(self, stream: str) -> PlaceMetrics:
-        return self._metrics.place(self._stage, stream, self._partition)
+        return self._metrics.place(self._stage, stream, self._source.partition)
 
     def received(self, events: Sequence[Event], dead: Sequence[Malformed]) -> None:
         counts = Counter([event.stream for event in events if event.kind == DATA])
@@ -126,7 +129,7 @@ class PartitionMetrics:
             held = sum(standing.held for standing in standings)
             oldest_ns = max(standing.oldest_ns for standing in standings)
             place.stands(held, together(standing.figures for standing in standings), oldest_ns)
-        self._metrics.input_lag.labels(*self._labels).set(lag)
+        self._metrics.lags(self._stage, self._source, lag)
         self._metrics.overtaken.labels(*self._labels).inc(shell.overtaken - self._shell.overtaken)
         self._metrics.waived_lanes.labels(*self._labels).inc(shell.waivers - self._shell.waivers)
         self._shell = shell
@@ -164,8 +167,7 @@ class PartitionMetrics:
         self._shell = shell
 
     def forget(self) -> None:
-        self._metrics.forget(self._stage, self._partition)
-        self._metrics.late_sources.forget(self._stage, self._partition)
+        self._metrics.forget(self._stage, self._source, {*self._streams, NO_STREAM})
 
 
 def stream_of(report: Report) -> str:

@@ -6,12 +6,20 @@ from collections import Counter
 from random import Random
 
 import pytest
+from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry, generate_latest
 
 from agents.watch import late_sources
-from agents.watch.late_sources import LONGEST_NAME, TOLD, LateSources
+from agents.watch.late_sources import LONGEST_NAME, TOLD, LateSources, Place
 
 READ = 1_000
+
+
+def place(partition: int, topic: str = "raw") -> Place:
+    return "merge", TopicPartition(topic, partition)
+
+
+PLACE = place(0)
 
 
 @pytest.fixture
@@ -31,7 +39,7 @@ def told(registry: CollectorRegistry, what: str = "late") -> dict[str, float]:
 def test_share_late_of_a_source(registry: CollectorRegistry) -> None:
     """Both count from its first late event on."""
     read = {"a": 900, "b": 5}
-    table = LateSources(registry).table("merge", 0, lambda stream, source: read[source])
+    table = LateSources(registry).table(PLACE, lambda stream, source: read[source])
     table.note([("pitch", "a")] * 3 + [("pitch", "b")])
     read["a"] += 99
     labels = {"stage": "merge", "stream": "pitch", "source": "a"}
@@ -50,7 +58,7 @@ def test_the_share_of_one_that_lost_its_place_and_came_back_is_no_less(
     """Its late events are counted anew then, so what is read of it is too."""
     monkeypatch.setattr(late_sources, "COUNTED", 2)
     read: Counter[str] = Counter()
-    table = LateSources(registry).table("merge", 0, lambda stream, source: read[source])
+    table = LateSources(registry).table(PLACE, lambda stream, source: read[source])
 
     def comes(*names: str, times: int) -> None:
         for number in range(times):
@@ -72,7 +80,7 @@ def test_one_that_is_late_often_is_found_among_very_many(
     registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(late_sources, "COUNTED", 50)
-    table = LateSources(registry).table("merge", 0, lambda stream, source: READ)
+    table = LateSources(registry).table(PLACE, lambda stream, source: READ)
     rng = Random(3)
     came: Counter[str] = Counter()
     for _ in range(20_000):
@@ -90,13 +98,13 @@ def test_one_that_is_late_often_is_found_among_very_many(
 def test_the_bound_holds_over_partitions_and_names(registry: CollectorRegistry) -> None:
     sources = LateSources(registry)
     for partition in range(4):
-        table = sources.table("merge", partition, lambda stream, source: READ)
+        table = sources.table(place(partition), lambda stream, source: READ)
         table.note([("pitch", f"{partition}-{n}") for n in range(TOLD)])
-    sources.table("merge", 9, lambda _, __: READ).note([("pitch", "x" * 500)] * 2)
+    sources.table(place(9), lambda _, __: READ).note([("pitch", "x" * 500)] * 2)
     found = told(registry)
     assert len(found) == TOLD
     assert max(map(len, found)) == LONGEST_NAME
-    sources.forget("merge", 9)
+    sources.forget(place(9))
     assert max(map(len, told(registry))) < 10
 
 
@@ -104,13 +112,24 @@ def test_a_source_in_two_partitions_is_one_series(registry: CollectorRegistry) -
     sources = LateSources(registry)
     read = 1
     for partition in range(2):
-        sources.table("merge", partition, lambda _, __: read).note([("pitch", "wanders")])
+        sources.table(place(partition), lambda _, __: read).note([("pitch", "wanders")])
     read = READ
     assert told(registry) == {"wanders": 2}
     assert told(registry, "read") == {"wanders": 2 * READ}
     assert b'source="wanders"' in generate_latest(registry)
 
 
+def test_the_same_partition_of_two_topics_has_two_tables(registry: CollectorRegistry) -> None:
+    """A stage may read both; what one gives up stays with the other."""
+    sources = LateSources(registry)
+    for topic, stream in (("raw-a", "a"), ("raw-b", "b")):
+        table = sources.table(place(0, topic), lambda _, __: READ)
+        table.note([(stream, f"of-{stream}")] * 2)
+    assert told(registry) == {"of-a": 2, "of-b": 2}
+    sources.forget(place(0, "raw-a"))
+    assert told(registry) == {"of-b": 2}
+
+
 def test_what_is_forgotten_is_not_told(registry: CollectorRegistry) -> None:
-    LateSources(registry).table("merge", 0, lambda _, __: 0).note([("pitch", "gone")])
+    LateSources(registry).table(PLACE, lambda _, __: 0).note([("pitch", "gone")])
     assert told(registry) == {}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agents.watch import late_sources
 from agents.watch.metrics import MAX_REASONS, MAX_STREAMS, OTHER, Metrics
+from agents.watch.partition_metrics import PartitionMetrics, ShellTotals, StreamFigures
 from agents.watch.wait_histogram import WaitHistogram
 from topology.model.event import HEARTBEAT, WATERMARK, Event
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
@@ -120,9 +122,9 @@ def test_gauges_go_with_the_partition_and_counters_stay(
         place = metrics.place("reorder", "pitch", partition)
         place.read(5)
         metrics.held.labels("reorder", "pitch", str(partition)).set(7)
-        metrics.input_lag.labels("reorder", str(partition)).set(9)
-    metrics.forget("reorder", 3)
-    metrics.forget("reorder", 5)  # never had
+        metrics.lags("reorder", TopicPartition("raw", partition), 9)
+    metrics.forget("reorder", TopicPartition("raw", 3), ["pitch"])
+    metrics.forget("reorder", TopicPartition("raw", 5), ["pitch"])  # never had
     lag = {"stage": "reorder", "partition": "3"}
     assert value(registry, "inorder_records_held") is None
     assert value(registry, "inorder_records_held", partition="4") == 7
@@ -130,6 +132,20 @@ def test_gauges_go_with_the_partition_and_counters_stay(
     assert value(registry, "inorder_records_in_total") == 5
     metrics.place("reorder", "pitch", 3).read(1)
     assert value(registry, "inorder_records_in_total") == 6
+
+
+def test_the_same_partition_of_two_topics(registry: CollectorRegistry, metrics: Metrics) -> None:
+    """Their lags add up, and one that is given up takes nothing of the other with it."""
+    sources = {stream: TopicPartition(f"raw-{stream}", 0) for stream in ("a", "b")}
+    for stream, source in sources.items():
+        part = PartitionMetrics(metrics, "reorder", source, [stream])
+        part.stands({stream: StreamFigures(7, {})}, 4, ShellTotals(0, 0))
+    lag = {"stage": "reorder", "partition": "0"}
+    assert registry.get_sample_value("inorder_input_lag_records", lag) == 8
+    metrics.forget("reorder", sources["a"], ["a"])
+    assert registry.get_sample_value("inorder_input_lag_records", lag) == 4
+    assert value(registry, "inorder_records_held", stream="a", partition="0") is None
+    assert value(registry, "inorder_records_held", stream="b", partition="0") == 7
 
 
 def test_a_scrape_can_be_read(registry: CollectorRegistry, metrics: Metrics) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
 from agents.watch.metrics import MAX_STREAMS, OTHER, Metrics
@@ -38,7 +39,7 @@ class Told:
         self.metrics = Metrics(self.registry)
 
     def partition(self, *streams: str) -> PartitionMetrics:
-        return PartitionMetrics(self.metrics, STAGE, 3, streams)
+        return PartitionMetrics(self.metrics, STAGE, TopicPartition("raw", 3), streams)
 
     def __call__(self, family: str, stream: str = "pitch") -> float | None:
         labels = {"stage": STAGE, "stream": stream, "partition": "3"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import itemgetter
 from random import Random
 
+from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
 from agents.watch.frequent import Frequent
@@ -26,7 +27,9 @@ def gap(source: str, first: int, last: int) -> Gap:
 
 
 def test_late_events_and_gaps_by_source() -> None:
-    partition = PartitionMetrics(Metrics(CollectorRegistry()), "reorder", 0, ["pitch"])
+    partition = PartitionMetrics(
+        Metrics(CollectorRegistry()), "reorder", TopicPartition("raw", 0), ["pitch"]
+    )
     reports: list[Report] = [
         gap("a", 3, 5),
         gap("a", 7, 7),

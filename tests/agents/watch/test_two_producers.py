@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
+from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
 from agents.watch.metrics import Metrics
@@ -76,7 +77,8 @@ def test_two_live_epochs_of_a_source_are_seen_in_the_metrics_and_in_the_log(
 ) -> None:
     """Two hosts send in turn, each with an epoch of its own; the higher one counts."""
     registry = CollectorRegistry()
-    metrics = PartitionMetrics(Metrics(registry), "reorder+merge", 0, ["default"])
+    source = TopicPartition("raw", 0)
+    metrics = PartitionMetrics(Metrics(registry), "reorder+merge", source, ["default"])
     stage = Stage(parse(ONE_STREAM), operators())
     with caplog.at_level(logging.WARNING):
         for seq in range(20):
