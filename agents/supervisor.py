@@ -4,7 +4,8 @@ A rebalance or a crash of one stage does not stop the others, and each has a cor
 own. A stage process that ends with an error is started anew, at most `MAX_RESTARTS` times
 in `RESTART_WINDOW_S` in which it was ready (so one that hangs each time comes to its end too),
 since whatever it could not retry within its bounds is best met by a fresh start; one that refuses
-its settings (exit 2) ends the worker. If the supervisor itself is killed, its children are told.
+its settings (exit 2) ends the worker. A start for which the system has no process counts as one
+that failed. If the supervisor itself is killed, its children are told; if it fails, it ends them.
 
 A stage process that hangs cannot end itself: one that does not answer on its port for
 `stuck_after`, or has not told its port `START_TIMEOUT_S` after its start (and the time it
@@ -25,11 +26,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from io import FileIO
@@ -43,8 +43,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from agents.exits import Exit
-from agents.forked import KILLED_WITHIN_S, SIGNALS, STDERR, Forked
-from agents.telling import TELL, heard
+from agents.forked import KILLED_WITHIN_S, SIGNALS, Forked
+from agents.fresh import Fresh, NotBegun, begun
+from agents.telling import heard
 from agents.watch.http import Health, HttpServer, address
 from agents.watch.page.serving import Page
 from agents.watch.page.together import NAME, together
@@ -79,7 +80,7 @@ START_TIMEOUT_S: Final = 120.0
 """For a stage to tell its port, beyond the time it may wait for brokers."""
 
 
-Process = asyncio.subprocess.Process | Forked
+Process = Fresh | Forked
 
 
 @dataclass(slots=True)
@@ -173,8 +174,8 @@ class Supervisor:
         host, port = await self._http.start()
         self._name = self._name or f"{gethostname() if host in ANYWHERE else host}:{port}"
         log.info("http://%s:%d/ready /live /metrics /explain, and / to look at", host, port)
-        asking = asyncio.create_task(self._ask_all())
-        keepers = [asyncio.create_task(self._keep(child)) for child in self._children]
+        asking = asyncio.create_task(self._or_end(self._ask_all()))
+        keepers = [asyncio.create_task(self._or_end(self._keep(child))) for child in self._children]
         await self._stopping.wait()
         await asyncio.gather(*(self._end(child) for child in self._children))
         await self._ended(keepers)
@@ -182,6 +183,14 @@ class Supervisor:
         await asyncio.wait([asking])
         await self._http.stop()
         return self._code
+
+    async def _or_end(self, work: Coroutine[Any, Any, None]) -> None:
+        """A supervisor that has lost a part of itself keeps nobody: it ends, and all with it."""
+        try:
+            await work
+        except Exception:
+            log.exception("the worker's own work failed; it stops its stages and ends")
+            self._fail(Exit.FAILED)
 
     async def _ended(self, keepers: Iterable[asyncio.Task[None]]) -> None:
         """Each child was told to end, and killed where it did not."""
@@ -196,16 +205,24 @@ class Supervisor:
 
     async def _keep(self, child: Child) -> None:
         """Run the child, again and again, until told to stop or it is hopeless."""
+        code: int | None
         while not self._stopping.is_set():
-            code = await self._run_once(child)
+            try:
+                code = await self._run_once(child)
+            except NotBegun as refused:
+                log.error("stage %s cannot be started: %s", child.stage, refused)
+                code = None
             if self._stopping.is_set():
+                if code is None:
+                    return
                 if code != Exit.DONE and not child.hung:  # else we have killed it, and said so
                     log.error("stage %s: exit %d at the stop", child.stage, code)
                     self._fail(_told_by(code))
                 return
             if code == Exit.DONE and await self._told_too():
                 return
-            log.error("stage %s: exit %d", child.stage, code)
+            if code is not None:
+                log.error("stage %s: exit %d", child.stage, code)
             if code == Exit.REFUSED or not self._may_restart(child):
                 self._fail(_told_by(code))
                 return
@@ -441,23 +458,13 @@ class Supervisor:
 async def _begun(child: Child) -> tuple[Process, FileIO]:
     """The forked process that waits to be attended to, or a fresh one, and where it is heard."""
     forked, child.forked = child.forked, None
-    if forked is not None:
-        forked.attended()
-        return forked, forked.told
-    read, write = os.pipe()
-    told = os.fdopen(read, "rb", 0)
-    try:
-        command = (*child.command, TELL, str(write))
-        fresh = await asyncio.create_subprocess_exec(*command, stdout=STDERR, pass_fds=(write,))
-    except BaseException:
-        told.close()
-        raise
-    finally:
-        os.close(write)
-    return fresh, told
+    if forked is None:
+        return await begun(child.command)
+    forked.attended()
+    return forked, forked.told
 
 
-def _told_by(code: int) -> Exit:
+def _told_by(code: int | None) -> Exit:
     return Exit.REFUSED if code == Exit.REFUSED else Exit.FAILED
 
 

@@ -296,6 +296,40 @@ def test_a_child_that_hangs_each_time_is_given_up(
     assert "stage reorder: 2 starts, ready for 0 s" in caplog.text
 
 
+def test_a_child_that_cannot_be_started_is_tried_so_often_and_no_more(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervising, "MAX_RESTARTS", 2)
+    monkeypatch.setattr(supervising, "RESTART_PAUSE_S", 0.01)
+
+    async def scenario() -> None:
+        commands = {"reorder": ["/there/is/no/such/python"]}
+        async with asyncio.timeout(PATIENCE_S):
+            assert await Supervisor(commands, "127.0.0.1", 0, STUCK_AFTER_S).run() == 1
+
+    asyncio.run(scenario())
+    assert caplog.text.count("stage reorder cannot be started: ") == 3
+    assert "stage reorder: 3 starts, ready for 0 s" in caplog.text
+
+
+@pytest.mark.parametrize("part", ["_run_once", "_ask_one"])
+def test_a_supervisor_that_fails_ends_its_stages_and_itself(
+    part: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(*_: Any) -> None:
+        raise ValueError(part)
+
+    monkeypatch.setattr(Supervisor, part, fail)
+
+    async def scenario() -> None:
+        commands = {"reorder": [sys.executable, CHILD]}
+        async with asyncio.timeout(PATIENCE_S):
+            assert await Supervisor(commands, "127.0.0.1", 0, PATIENCE_S).run() == 1
+
+    asyncio.run(scenario())
+    assert f"ValueError: {part}" in caplog.text
+
+
 def test_a_child_that_is_told_to_stop_a_little_before_its_supervisor_is_no_fault(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
