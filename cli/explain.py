@@ -174,7 +174,8 @@ def _partition(part: dict[str, Any], source: str | None) -> list[str]:
 
 def _answers(part: dict[str, Any]) -> list[str]:
     """How those queries answer now that choose it."""
-    queries = dict(part.get("answers", {}))
+    waits = part.get("answers", {})
+    queries = dict(waits)
     for operators in part["streams"].values():
         queries |= operators.get("detector") or {}
     lines = []
@@ -184,7 +185,10 @@ def _answers(part: dict[str, Any]) -> list[str]:
             lines.append(f"  query {name} {auto}")
         elif auto is not None:
             since = "" if auto["since"] is None else f" for {_ms(part['now'] - auto['since'])}"
-            lines.append(f"  query {name} answers `{auto['answer']}`{since}: {auto['because']}")
+            held = f"; {query['held']} results held" if name in waits and query["held"] else ""
+            lines.append(
+                f"  query {name} answers `{auto['answer']}`{since}: {auto['because']}{held}"
+            )
     return lines
 
 

@@ -217,6 +217,22 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
         Panel(
             "Wait of a window beyond its end", "s", ((STREAM, most("window_wait_mean_seconds")),)
         ),
+        Panel(
+            "How queries answer that choose",
+            "short",
+            (("{{query}} {{answer}}", total("answer_way", "query, answer")),),
+            "With `answer: auto`: in how many partitions each way is on.",
+        ),
+        Panel(
+            "Results held, and told for want of room",
+            "short",
+            (
+                ("{{query}} held", total("answer_held", "query")),
+                ("{{query}} told a second", rate("answer_told_at_once_total", "query")),
+            ),
+            "Where `answer: auto` waits: results that are told when they are final. What has no"
+            " room (10,000 results, 4 MiB) is told as it comes, and may be corrected.",
+        ),
     ),
     "The workers": (
         Panel(

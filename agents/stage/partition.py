@@ -488,6 +488,7 @@ class Partition:
         """Bring the gauges up to date."""
         self._waits = self._held.waits()
         self._metrics.stands(self._standings(), self.lag, self._totals())
+        self._metrics.answers(self.stage.chosen())
 
     def _standings(self) -> dict[str, StreamFigures]:
         waiting = self._held.by_stream(self.stage.chains)

@@ -27,6 +27,7 @@ from typing import Final
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from agents.watch.answer_metrics import AnswerMetrics
 from agents.watch.late_sources import LateSources
 from agents.watch.operator_metrics import NS_PER_S, OperatorMetrics
 from agents.watch.wait_histogram import WaitHistogram
@@ -99,6 +100,7 @@ class Metrics:
             "query_overflows", "Events with more matches than the limit", "stage", "query"
         )
 
+        self.answers = AnswerMetrics(registry, self._queries.of)
         self.queries_set_aside = self._gauge(
             "queries_set_aside", "Live queries that cannot be run", "stage"
         )
@@ -159,6 +161,7 @@ class Metrics:
         """The partition has been given up, and these streams in it: its gauges go, its counters
         stay."""
         self.late_sources.forget((stage, source))
+        self.answers.forget(stage, source)
         for stream in streams:
             place = self._places.pop((stage, self._streams.of(stream), source.partition), None)
             if place is not None:

@@ -20,6 +20,7 @@ from agents.watch.two_producers import TwoProducers
 from topology.model.event import DATA, Event
 from topology.model.operator import Figures
 from topology.model.outcome import Gap, Late, Malformed, Report, Step
+from topology.speculate.choice import Chosen
 
 NO_STREAM = ""
 """Dead letters whose stream could not be read."""
@@ -133,6 +134,10 @@ class PartitionMetrics:
         self._metrics.overtaken.labels(*self._labels).inc(shell.overtaken - self._shell.overtaken)
         self._metrics.waived_lanes.labels(*self._labels).inc(shell.waivers - self._shell.waivers)
         self._shell = shell
+
+    def answers(self, chosen: Sequence[Chosen]) -> None:
+        """How the queries answer now that choose it."""
+        self._metrics.answers.stand(self._stage, self._source, chosen)
 
     def cut(self, changes: Mapping[bytes, bytes | None]) -> None:
         size = sum(len(key) + len(value or b"") for key, value in changes.items())

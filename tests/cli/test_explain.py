@@ -251,10 +251,10 @@ def test_how_queries_answer_that_choose_it() -> None:
     begins = {"answer": "early", "since": None, "because": "it is how it begins"}
     part = MERGE | {
         "streams": {"court": {"detector": {"stops": {"auto": chosen}, "plain": {"held": 0}}}},
-        "answers": {"counts": {"held": 0, "auto": begins}, "m": {"auto": "corrects always"}},
+        "answers": {"counts": {"held": 3, "auto": begins}, "m": {"auto": "corrects always"}},
     }
     assert [line for line in told([part], None) if "query" in line] == [
-        "  query counts answers `early`: it is how it begins",
+        "  query counts answers `early`: it is how it begins; 3 results held",
         "  query m corrects always",
         f"  query stops answers `speculate` for 2000 ms: {because}",
     ]

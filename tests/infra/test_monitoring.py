@@ -45,6 +45,7 @@ NAME = re.compile(r"\binorder_\w+")
 QUERIES = """\
 queries:
   counts: {window: tumbling 1s, aggregate: {n: count()}, quality: {accuracy: 99%, max_wait: 1s}}
+  chosen: {window: tumbling 1s, aggregate: {n: count()}, answer: auto}
 """
 SILENT = {
     *("Checkpoints aborted", "Copies that differ", "Dead by reason", "Holes given up"),

@@ -35,7 +35,7 @@ from topology.query.numbers import packed as packed_number
 from topology.query.numbers import unpacked as unpacked_number
 from topology.query.queries import KNOWN_BY_BYTES
 from topology.speculate.budget import FADES, FULL_PPM, UNIT
-from topology.speculate.choice import Choice, Way
+from topology.speculate.choice import Choice, Chosen, Way
 from topology.speculate.config import AUTO, EARLY
 from topology.speculate.config import FINAL as WAITS
 from topology.speculate.outlook import SPAN_NS
@@ -58,6 +58,7 @@ class Answering:
 
     def __init__(self, name: str, config: QueryConfig) -> None:
         granted = config.speculate
+        self.name = name
         self.config = config
         self.known_by = known_by(name, config)
         withdrawn_ppm = None if granted is None else granted.withdrawn_ppm
@@ -151,7 +152,21 @@ class Answering:
             chosen = "corrects always, as it has LATE AMEND"
         elif self.only:
             chosen = f"`{self.only}` since its answer was changed in the file"
-        return {"held": self.held.results, "held_bytes": self.held.size_bytes, "auto": chosen}
+        held = self.held
+        return {
+            "held": held.results,
+            "held_bytes": held.size_bytes,
+            "told_at_once": held.told_at_once,
+            "auto": chosen,
+        }
+
+    def chosen(self) -> Chosen:
+        """In short."""
+        held, choice = self.held, self.choice
+        answer = self.only or choice.answer
+        return Chosen(
+            self.name, answer, choice.changes, held.results, held.size_bytes, held.told_at_once
+        )
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -175,6 +190,7 @@ class Answering:
     def take_over(self, before: Answering) -> None:
         """Go on where that one stands, which found the same."""
         self.restore(before.snapshot())
+        self.choice.changes = before.choice.changes
         self.held = before.held
 
 

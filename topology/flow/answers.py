@@ -31,6 +31,7 @@ from topology.flow.finals import only_final
 from topology.model.operator import NEVER, Changes, Plain, State
 from topology.model.result import Finding, Overflow
 from topology.query.queries import SEPARATOR
+from topology.speculate.choice import Chosen
 from topology.speculate.config import AUTO
 from topology.speculate.config import FINAL as WAITS
 from topology.speculate.outlook import SPAN_NS
@@ -151,6 +152,10 @@ class Answers:
 
     def _firsts_but(self, this: Answering, span: int) -> int:
         return sum(each.first_at(span) for each in self._queries.values() if each is not this)
+
+    def chosen(self) -> list[Chosen]:
+        """Those of which something was found."""
+        return [each.chosen() for each in self._begun()]
 
     def explain(self) -> dict[str, Any]:
         return {name: each.explain() for name, each in self._queries.items()}

@@ -78,6 +78,8 @@ class Held:
         nobody asks."""
         self.results = self.size_bytes = 0
         """That wait."""
+        self.told_at_once = 0
+        """That were to wait, and for which there was no room; no part of the state."""
         self._taken_back: dict[str, None] = {}
         """Ids of those that do not stand."""
 
@@ -86,14 +88,15 @@ class Held:
         known = self.waiting.get(result.id)
         if known is not None:
             self._take_again(known, result, left, waits=waits)
-        elif not waits or result.final or result.op != EMIT or not self._has_place():
+        elif not waits or result.final or result.op != EMIT:
             left.append(result)
         else:
             known = Waiting(result.revision - 1, result.end_ns)
-            if self._keep(known, result):
+            if self._has_place() and self._keep(known, result):
                 self.waiting[result.id] = known
                 self._note(result.id)
             else:
+                self.told_at_once += 1
                 left.append(result)
 
     def _take_again(
@@ -111,7 +114,10 @@ class Held:
                 _tell(known, result, RETRACT, left)
         elif not waited and result.op == UPDATE:
             _tell(known, result, UPDATE, left)
-        elif not waits or result.final or not self._keep(known, result):
+        elif not waits or result.final:
+            _tell(known, result, EMIT, left)
+        elif not self._keep(known, result):
+            self.told_at_once += 1
             _tell(known, result, EMIT, left)
         if result.final or (known.result is None and known.revision == revision):
             self._forget(id_)  # final, or as the operator counts again

@@ -39,6 +39,8 @@ from topology.pattern.compile.scope import Environment
 from topology.pattern.operator import Pattern
 from topology.pattern.run.compiled import Compiled
 from topology.speculate.ahead import Ahead
+from topology.speculate.choice import Chosen
+from topology.speculate.queries import DetectorQueries
 
 ALIGN: Final = "align"
 """The key of the alignment's state; all others name a node (topology.flow.node), or a query that
@@ -201,6 +203,15 @@ class Stage(StepByStep):
         nodes = [node for chain in self.chains.values() for node in chain.nodes]
         ahead = [node.operator for node in nodes if isinstance(node.operator, Ahead)]
         return [*ahead, self._answers] if self._answers else [*ahead]
+
+    def chosen(self) -> list[Chosen]:
+        """How those queries answer that choose it."""
+        found = self._answers.chosen()
+        for chain in self.chains.values():
+            for node in chain.nodes:
+                if isinstance(node.operator, Ahead | DetectorQueries):
+                    found += node.operator.chosen()
+        return found
 
     def figures_of(self, stream: str) -> Figures:
         return self._graph.figures_of(stream)

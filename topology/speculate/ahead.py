@@ -23,6 +23,7 @@ from typing import Any, Final
 from topology.model.event import DATA, WATERMARK, Event, twin
 from topology.model.operator import Changes, Figures, Operator, State
 from topology.model.outcome import Late, Step
+from topology.speculate.choice import Chosen
 from topology.speculate.operator import PASSED, REJECTED
 from topology.speculate.queries import DetectorQueries, Holding
 
@@ -108,6 +109,9 @@ class Ahead(Operator):
     @property
     def items(self) -> int:
         return self._queries.items
+
+    def chosen(self) -> list[Chosen]:
+        return self._queries.chosen()
 
     def figures(self) -> Figures:
         return self._queries.figures()

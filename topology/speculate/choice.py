@@ -57,14 +57,29 @@ class Way(NamedTuple):
     changed_ppm: int
 
 
+class Chosen(NamedTuple):
+    """How a query that chooses its answer stands. `changes` and `told_at_once` (results that were
+    to wait, and for which there was no room) count since it was made or restored; results are
+    `held` of windows, patterns and joins."""
+
+    query: str
+    answer: str
+    changes: int = 0
+    held: int = 0
+    held_bytes: int = 0
+    told_at_once: int = 0
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Choice:
     """`answer`: the one that holds now, `since_ns` on; None: from the beginning. `withdrawn_ppm`:
-    of what is told, at most; None: any share."""
+    of what is told, at most; None: any share. `changes`: how often it was another one; no part of
+    the state."""
 
     def __init__(self, answer: str, withdrawn_ppm: int | None = None) -> None:
         self.answer = answer
         self.since_ns: int | None = None
+        self.changes = 0
         self._withdrawn_ppm = withdrawn_ppm
         self._fitted = 0
         self._unfitted = 0
@@ -128,6 +143,7 @@ class Choice:
         return None
 
     def _change(self, now_ns: int, held: Way, best: Way) -> None:
+        self.changes += 1
         self._because = [*held, *best, self._room_ppm]
         self.answer, self.since_ns = best.answer, now_ns
         self._fitted = self._unfitted = self._kept = 0
@@ -140,6 +156,7 @@ class Choice:
             "answer": self.answer,
             "since": self.since_ns,
             "because": self._reason(),
+            "changes": self.changes,
             "room_ppm": self._room_ppm,
             "patience_spans": self._patience,
             "ways": [{**way._asdict(), "fits": self._fits(way, spare=False)} for way in self._ways],

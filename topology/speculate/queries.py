@@ -13,7 +13,9 @@ from topology.model.event import Event
 from topology.model.outcome import Step
 from topology.model.ramp import climb, side_by_side
 from topology.model.result import Finding, Result
+from topology.query.frontier import NOT_YET
 from topology.query.queries import KeepingQueries, instant_of
+from topology.speculate.choice import Chosen
 from topology.speculate.levels import Levels, levels_of
 from topology.speculate.operator import FOUND, Detecting
 
@@ -101,6 +103,14 @@ class DetectorQueries(KeepingQueries[Detecting]):
     @property
     def items(self) -> int:
         return sum(each.items for each in self._detecting)
+
+    def chosen(self) -> list[Chosen]:
+        """How those answer that choose it, and have heard of an event."""
+        return [
+            Chosen(each.config.query, auto.answer, auto.choice.changes)
+            for each in self._detecting
+            if (auto := each.outlook.auto) is not None and each.outlook.newest_ns > NOT_YET
+        ]
 
     def _settle(self) -> None:
         holding = self._holding

@@ -215,6 +215,13 @@ byId("sources").tHead.addEventListener("click", (clicked) => {
   if (latest) drawSources(latest.sources);
 });
 
+// A query that chooses: the way that is on, in how many partitions where they differ, what is held.
+function way(query) {
+  const ways = Object.entries(query.ways ?? {}).sort();
+  const named = ways.map(([name, number]) => (ways.length > 1 ? `${name} in ${number}` : name));
+  return named.join(", ") + (query.held ? `, ${whole.format(query.held)} held` : "");
+}
+
 function drawQueries(queries, old, seconds) {
   fill("queries", queries.map((each) => {
     const told = each.told.emit ?? 0;
@@ -222,7 +229,7 @@ function drawQueries(queries, old, seconds) {
     const short_of = each.achieved_ppm < each.promised_ppm;
     const part = (ppm) => (ppm == null ? "–" : share.format(ppm / 1e6));
     return row([
-      each.query, each.kind ?? "", [perSecond(rate(told, then?.told.emit, seconds)), "n"],
+      each.query, each.kind ?? "", way(each), [perSecond(rate(told, then?.told.emit, seconds)), "n"],
       [whole.format(told), "n"], [whole.format(each.told.update ?? 0), "n"],
       [whole.format(each.told.retract ?? 0), "n"], [part(each.achieved_ppm), short_of ? "n bad" : "n"],
       [part(each.promised_ppm), "n"], [duration(each.wait_mean_ns), "n"],

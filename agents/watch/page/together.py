@@ -105,5 +105,13 @@ def _queries(views: Sequence[View]) -> list[View]:
             told = _sum((known["told"], query["told"]))
             promised = [each for each in (known, query) if each.get("achieved_ppm") is not None]
             least = min(promised, key=lambda each: each["achieved_ppm"], default=known)
-            found[query["query"]] = {**least, "told": told}
+            found[query["query"]] = {**least, "told": told, **_chosen(known, query)}
     return [found[name] for name in sorted(found)[:MAX_QUERIES]]
+
+
+def _chosen(*parts: View) -> View:
+    choosing = [part for part in parts if "ways" in part]
+    if not choosing:
+        return {}
+    held = sum(part["held"] for part in choosing)
+    return {"ways": _sum(part["ways"] for part in choosing), "held": held}

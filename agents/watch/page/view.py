@@ -165,5 +165,27 @@ def _queries(partitions: Explained, results: Mapping[str, Mapping[str, float]]) 
                     before = kept.get(query)
                     if before is None or found["achieved_ppm"] < before["achieved_ppm"]:
                         kept[query] = found
-    names = sorted({*kept, *results})[:MAX_QUERIES]
-    return [{"query": name, **kept.get(name, {}), "told": results.get(name, {})} for name in names]
+    chosen = _chosen(partitions)
+    names = sorted({*kept, *results, *chosen})[:MAX_QUERIES]
+    return [
+        {"query": name, **kept.get(name, {}), **chosen.get(name, {}), "told": results.get(name, {})}
+        for name in names
+    ]
+
+
+def _chosen(partitions: Explained) -> dict[str, View]:
+    """Queries that choose how they answer: in how many partitions each way is on, and how many
+    results are held."""
+    found: dict[str, View] = {}
+    for part in partitions:
+        queries = dict(part.get("answers") or {})
+        for operators in part["streams"].values():
+            queries |= operators.get("detector") or {}
+        for name, figures in queries.items():
+            auto = figures.get("auto") if isinstance(figures, Mapping) else None
+            if not isinstance(auto, Mapping) or not auto["ways"]:
+                continue  # or nothing has come to choose by
+            of = found.setdefault(name, {"ways": {}, "held": 0})
+            of["ways"][auto["answer"]] = of["ways"].get(auto["answer"], 0) + 1
+            of["held"] += figures["held"] if name in (part.get("answers") or {}) else 0
+    return found

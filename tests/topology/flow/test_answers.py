@@ -19,7 +19,7 @@ from topology.flow.batches import batches
 from topology.flow.held import MAX_HELD, MAX_HELD_BYTES
 from topology.flow.replay import Replay
 from topology.model.result import CONFIRMED, EMIT, RETRACT, UPDATE, Finding, Result, WindowResult
-from topology.speculate.choice import Choice, Way
+from topology.speculate.choice import Choice, Chosen, Way
 
 MANY_NS = 300_000_000
 ANSWERS = ("early", "auto", "final")
@@ -361,6 +361,7 @@ def test_what_cannot_be_kept_is_told_at_once() -> None:
     assert [each[:3] for each in _left(answers, *one)] == [("a", EMIT, 0), ("b", EMIT, 0)]
     assert _left(answers, _found(1, "c", UPDATE, 1, deep)) == [("c", EMIT, 0, deep)]
     assert _left(answers, _found(1, "c", UPDATE, 2, 1)) == [("c", UPDATE, 1, 1)]
+    assert answers.explain()["w"]["told_at_once"] == 3
 
 
 def test_no_more_bytes_are_held_than_there_is_room_for() -> None:
@@ -382,6 +383,8 @@ def test_no_more_is_held_than_there_is_room_for() -> None:
     assert not _left(answers, _found(1, "7", RETRACT, 1))
     assert not _left(answers, _found(1, "one more", EMIT, 0)), "what was taken back makes room"
     assert len(answers._queries["w"].held.waiting) == MAX_HELD
+    size_bytes = answers._queries["w"].held.size_bytes
+    assert answers.chosen() == [Chosen("w", "final", 0, MAX_HELD, size_bytes, told_at_once=2)]
 
 
 def test_it_waits_where_corrections_cost_more_than_there_is() -> None:
@@ -393,7 +396,8 @@ def test_it_waits_where_corrections_cost_more_than_there_is() -> None:
         told += len(_left(answers, *found))
     assert told < 40 * 600, "12 % of a processor"
     said = answers.explain()["w"]["auto"]
-    assert said["answer"] == "final"
+    assert (said["answer"], said["changes"]) == ("final", 1)
+    assert answers.chosen()[0][:3] == ("w", "final", 1)
     assert said["because"].startswith("`early` took 12.0")
     assert "where 10.00 % may be taken" in said["because"]
 

@@ -106,6 +106,8 @@ def test_what_holds_is_told_with_the_figures() -> None:
     run = Replay(topology)
     run.on_inputs(list(Reader(topology).contents(_stream({}, 4))))
     said = run._stage.explain()["streams"]["default"]["detector"]["after"]
+    (chosen,) = run._stage.chosen()
+    assert chosen[:3] == ("after", said["auto"]["answer"], said["auto"]["changes"])
     assert said["answer"] == "auto"
     auto = said["auto"]
     assert (auto["answer"], auto["because"][:8]) == ("speculate", "it waits")

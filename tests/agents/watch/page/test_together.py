@@ -26,6 +26,16 @@ def test_one_worker_stands_as_it_is() -> None:
     assert found["workers"] == [{"name": "a", **healthy()}]
 
 
+def test_the_ways_of_queries_are_counted_together() -> None:
+    one, other = seen("a", 5, 2, 40), seen("b", 3, 1, 2)
+    one["queries"][0] |= {"ways": {"early": 2}, "held": 0}
+    other["queries"][0] |= {"ways": {"early": 1, "final": 1}, "held": 4, "achieved_ppm": 1}
+    (query,) = together([one, other], {})["queries"]
+    assert (query["ways"], query["held"], query["achieved_ppm"]) == ({"early": 3, "final": 1}, 4, 1)
+    (alone,) = together([one, seen("b", 3, 1, 2)], {})["queries"]
+    assert (alone["ways"], alone["held"]) == ({"early": 2}, 0)
+
+
 def test_counts_are_added_and_what_waits_is_sorted_anew() -> None:
     one, other = seen("a", 5, 2, 40), seen("b", 3, 1, 2)
     other["sources"]["waiting"][0]["since"] -= 1
@@ -40,6 +50,7 @@ def test_counts_are_added_and_what_waits_is_sorted_anew() -> None:
     assert sources["states"]["synced"] == 8
     assert found["reasons"]["late"] == {"passed": 14}
     (query,) = found["queries"]
+    assert "ways" not in query
     assert (query["told"], query["achieved_ppm"]) == ({"emit": 30, "update": 4}, 1)
     assert len(found["streams"]) == 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from agents.watch.page.lanes import MAX_LANES
 from agents.watch.page.view import view
@@ -55,3 +56,19 @@ def test_a_partition_that_has_read_nothing_is_left_out() -> None:
     seen = view(healthy(), found, [])
     assert (seen["streams"], seen["queries"], seen["sources"]["known"]) == ([], [], 0)
     assert [stage["stage"] for stage in seen["stages"]] == ["reorder", "merge", "window"]
+
+
+def test_how_queries_answer_that_choose() -> None:
+    parts = partitions(3, 1)
+    auto: dict[str, Any] = {"answer": "early", "since": None, "because": "", "ways": [{}]}
+    of_window = {"counts": {"held": 5, "auto": auto | {"answer": "final"}}}
+    parts[0]["answers"] = of_window
+    parts[2]["answers"] = of_window | {"amends": {"held": 0, "auto": "corrects always"}}
+    nothing_yet = {"stops": {"held": 0, "auto": auto | {"ways": []}}}
+    parts[1]["streams"]["default"]["detector"] = nothing_yet
+    parts[2]["streams"]["default"]["detector"] = {"stops": {"held": 70, "auto": auto}, "plain": {}}
+    found = {each["query"]: each for each in view(healthy(), parts, [])["queries"]}
+    assert (found["counts"]["ways"], found["counts"]["held"]) == ({"final": 2}, 10)
+    assert (found["stops"]["ways"], found["stops"]["held"]) == ({"early": 1}, 0)
+    assert found["counts"]["kind"] == "window"
+    assert not {"amends", "plain"} & found.keys()
