@@ -249,14 +249,14 @@ def _end_when_caught_up(query: StreamingQuery) -> None:
 
 
 def _end_when_at_rest(query: StreamingQuery, watch: Watch, rest_s: float) -> None:
-    """When it has had a batch without rows, so long after the last with some. The listener is
-    asked, not Java; what ends the query otherwise is told there, too."""
-    rows, batches, since_s = -1, 0, time.monotonic()
+    """When it has looked for what is new and found nothing, so long after it last had some. The
+    listener is asked, not Java; what ends the query otherwise is told there, too."""
+    rows, looks, since_s = 0, 0, time.monotonic()
     while not watch.ended:
         found = watch.figures[query.name]
         if found.rows != rows:
-            rows, batches, since_s = found.rows, found.batches, time.monotonic()
-        elif found.batches + found.idle > batches and time.monotonic() - since_s > rest_s:
+            rows, looks, since_s = found.rows, found.looks, time.monotonic()
+        elif found.looks > looks and time.monotonic() - since_s > rest_s:
             break
         time.sleep(POLL_S)
     with suppress(PySparkException, Py4JError, ConnectionError):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, replace
 from typing import Any, Final
+from uuid import UUID
 
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
@@ -31,14 +32,19 @@ LAG: Final = "maxOffsetsBehindLatest"
 """How Kafka's source calls the records that the slowest partition has still to give."""
 
 
+LOOK: Final = "latestOffset"
+"""How a batch calls the time for which it asked its source for what is new."""
+
+
 @dataclass(frozen=True)
 class Figures:
     """What a query did since it was started here. `lag_records`: what its source still had when the
     last batch began, where it says so. `late` and `bad` of queries that observe them."""
 
     batches: int = 0
-    idle: int = 0
-    """How often Spark said that it had nothing to do; about every ten seconds."""
+    looks: int = 0
+    """How often its source was asked for what is new. A batch that an earlier run had planned is
+    done without that; where there is nothing to do, Spark says so every ten seconds."""
 
     rows: int = 0
     batch_s: float = 0.0
@@ -60,6 +66,7 @@ class Figures:
         return replace(
             self,
             batches=self.batches + 1,
+            looks=self.looks + (LOOK in progress.durationMs),
             rows=self.rows + max(0, progress.numInputRows),
             batch_s=took_s,
             batches_s=self.batches_s + took_s,
@@ -79,12 +86,14 @@ class Watch(StreamingQueryListener):
         super().__init__()
         self._names = names
         self.figures: dict[str, Figures] = {name: Figures() for name in names}
+        self._of_run: dict[UUID, str] = {}
         self.changed = threading.Event()
         self.ended = False
         """One of them has."""
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
-        """Nothing: `figures` has it from the beginning."""
+        if event.name in self._names:
+            self._of_run[event.runId] = event.name
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
         name = event.progress.name
@@ -96,8 +105,9 @@ class Watch(StreamingQueryListener):
             self.changed.set()
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
-        for name in self._names:
-            self.figures[name] = replace(self.figures[name], idle=self.figures[name].idle + 1)
+        name = self._of_run.get(event.runId)
+        if name is not None:
+            self.figures[name] = replace(self.figures[name], looks=self.figures[name].looks + 1)
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         self.ended = True

@@ -8,6 +8,11 @@ To read the state and make the operators of it takes longer than most batches do
 process keeps the groups that it had, and a group found there is gone on with if the state's mark,
 a new one for each batch, is the one that it wrote last: that state, and no other attempt's.
 
+The snapshot and the entries are lists, written by `put` and `appendList`: these send Arrow streams.
+A value, and `appendValue`, go in one message whose bytes Spark 4.0.0 reads by one `read` on a
+socket, and it does not look at how many came: a large one is cut off on its way, and the query ends
+with "invalid pickle opcode: 0". The head is small enough to come in one piece.
+
 A timer is due when the tick lag has passed since the instant that is waited for. It says what the
 next record would say, and no more. Spark calls those that are due behind the rows of a batch: where
 a group had rows its timer has been set anew, and the old one says nothing. The batch may have been
@@ -23,7 +28,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import pandas as pd
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import (
+    ListState,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+)
 
 from cli.spark.backfill.setting import Setting, topology_of
 from cli.spark.live.reading import NAMES
@@ -70,7 +79,7 @@ class OrderLive(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
         self._head = handle.getValueState("head", HEAD)
-        self._snapshot = handle.getValueState("snapshot", CONTENT)
+        self._snapshot = handle.getListState("snapshot", CONTENT)
         self._entries = handle.getListState("entries", CONTENT)
 
     def handleInputRows(  # noqa: N802 - Spark's name
@@ -118,10 +127,8 @@ class OrderLive(StatefulProcessor):
             return live
         stood = None
         if head.mark:
-            content = self._snapshot.get()
-            assert content is not None
-            entries = [bytes(each[0]) for each in self._entries.get()] if head.entries else []
-            stood = folded(bytes(content[0]), entries)
+            (content,) = _contents(self._snapshot)
+            stood = folded(content, _contents(self._entries) if head.entries else ())
         topology = topology_of(self._setting)
         return LiveGroup(topology, group, self._names, stood, self._max_waiting)
 
@@ -130,13 +137,13 @@ class OrderLive(StatefulProcessor):
         timer_ms = self._timer(live, head, batch_ms)
         if not head.mark or is_due(head.entries, head.entries_bytes, head.snapshot_bytes):
             content = live.snapshot()
-            self._snapshot.update((content,))
+            self._snapshot.put([(content,)])
             if head.entries:
                 self._entries.clear()
             head = Head(mark, len(content), 0, 0, timer_ms)
         else:
             content = live.entry()
-            self._entries.appendValue((content,))
+            self._entries.appendList([(content,)])
             size = head.entries_bytes + len(content)
             head = Head(mark, head.snapshot_bytes, head.entries + 1, size, timer_ms)
         self._head.update(tuple(head))
@@ -158,6 +165,10 @@ class OrderLive(StatefulProcessor):
             if timer_ms != NEVER:
                 self._handle.registerTimer(timer_ms)
         return timer_ms
+
+
+def _contents(state: ListState) -> list[bytes]:
+    return [bytes(content) for (content,) in state.get()]
 
 
 def _parcels(frame: Any) -> Iterator[LaneParcel]:

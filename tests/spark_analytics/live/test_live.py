@@ -33,6 +33,8 @@ from topology.config import parse
 pytestmark = [*SPARK, pytest.mark.timeout(300)]
 
 MAX_WAITING = 100_000
+PAD = 20_000
+"""With it the state is larger than what a socket brings at once."""
 BEGIN_S = 1_700_000_000
 NEVER_QUIET_MS = 1 << 50
 """The files are old: what is not in a batch may still come in the next."""
@@ -121,7 +123,7 @@ def test_its_tables_say_what_a_replay_says(spark: SparkSession, tmp_path: Path) 
     """In batches of three files; the first run fails twice and is started again."""
     rng = Random(3)
     text = logs.topology(rng)
-    log = logs.log(rng, tmp_path, 200)
+    log = padded(logs.log(rng, tmp_path, 200))
     topology = parse(text)
     wanted = logs.replayed(topology, logs.dumped(topology, log, until_ns(log)), until_ns(log))
     assert {"event", "gap"} <= {kind for _, kind in wanted}
@@ -137,6 +139,16 @@ def test_its_tables_say_what_a_replay_says(spark: SparkSession, tmp_path: Path) 
     assert told_in(spark, out) == wanted
     assert read(spark, str(out), "overtaken").count() == 0
     columns_are_those_of_a_backfill(spark, out)
+
+
+def padded(log: Log) -> Log:
+    return {place: [pad(each) for each in records] for place, records in log.items()}
+
+
+def pad(each: Record) -> Record:
+    if each.topic == logs.CLOCKS or not isinstance(payload := json.loads(each.value or b"0"), dict):
+        return each
+    return each._replace(value=json.dumps(payload | {"pad": "x" * PAD}).encode())
 
 
 def columns_are_those_of_a_backfill(spark: SparkSession, out: Path) -> None:

@@ -35,6 +35,8 @@ class Kept:
         return self.values[0] if self.values else None
 
     def update(self, value: Any) -> None:
+        """A large value may be cut off on its way to Java."""
+        assert len(repr(value)) < 200
         self.values = [value]
 
 
@@ -42,8 +44,11 @@ class Listed(Kept):
     def get(self) -> Any:
         return list(self.values)
 
-    def appendValue(self, value: Any) -> None:  # noqa: N802 - Spark's name
-        self.values.append(value)
+    def put(self, values: Any) -> None:
+        self.values = list(values)
+
+    def appendList(self, values: Any) -> None:  # noqa: N802 - Spark's name
+        self.values += values
 
     def clear(self) -> None:
         self.values = []
