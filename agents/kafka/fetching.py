@@ -49,7 +49,10 @@ PARTITION_FETCH_MAX_BYTES = 1 << 20
 SESSION_TIMEOUT_S = 6.0
 """How long a worker may be silent before its partitions go to others, where nobody says."""
 
-HEARTBEAT_INTERVAL_S = 1.0
+HEARTBEAT_INTERVAL_S = 0.5
+"""A member hears of a rebalance by the answer to one, and all wait for the last that hears of it:
+so long at most. Twice as often would make it 0.2 s on average in place of 0.3, and cost a worker
+of four stages that rests a tenth of all it does."""
 
 REBALANCE_TIMEOUT_S = 30.0
 """How long the group waits for a worker that has partitions to give up."""
@@ -140,12 +143,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         self._pacing = Pacing(fetcher, is_fixed=app.is_embedded, wants_ticks=wants_ticks)
         self._times = FetchTimes(fetcher, self._pacing.heard)
         WholeBatches(fetcher)
-        if app.instance is not None:
-            self._membership = Membership(consumer, app.session_s, self._fenced)
+        self._membership = Membership(consumer, app.session_s, self._fenced)
 
     async def on_thread_stop(self) -> None:
         if self._membership is not None:
-            self._membership.leave()
+            await self._membership.leave()
         await super().on_thread_stop()
 
     async def _keepalive2(self) -> None:

@@ -1,8 +1,8 @@
-"""The place in the consumer group of a stage that has a name of its own (KIP-345).
+"""A stage's place in its consumer group: kept under a name (KIP-345), and given up at once.
 
 With a `group.instance.id` the group keeps a killed worker's partitions for the session's
 length: one that comes back under the same name takes its place and its partitions at once,
-and no other member hears of it. Two things the Kafka client does not do of its own:
+and no other member hears of it. Three things the Kafka client does not do of its own:
 
 * **Two that live under one name.** The group gives the place to whoever joined last and
   knows the former no more; a client that joins again then takes it back, and so on without
@@ -12,43 +12,72 @@ and no other member hears of it. Two things the Kafka client does not do of its 
 * **Leaving.** A client with a name never leaves, and its partitions would stand for a
   session after each graceful stop. `leave` before the stop: they go to others at once, and
   a worker that comes back gets its share like any other.
+* **Leaving amid a rebalance,** as when several workers are stopped at once. A client that is told
+  to stop joins first, is given partitions that it will never read, and leaves then: all others go
+  through a second rebalance. One that leaves joins no more; and where its wish to join is with the
+  broker, which reads nothing else from that connection until all have joined, the connection is
+  closed and the leave sent by another.
 
 Proved by: tests/agents/kafka/test_membership.py, tests/end_to_end/test_instance.py
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
 import aiokafka
+from aiokafka.client import ConnectionGroup
 from aiokafka.errors import KafkaError
-from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, SyncGroupRequest
+from aiokafka.protocol.group import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+
+log = logging.getLogger(__name__)
 
 OK: Final = 0
 UNKNOWN_MEMBER_ID: Final = 25
 REBALANCE_IN_PROGRESS: Final = 27
 FENCED_INSTANCE_ID: Final = 82
 
+COORDINATION: Final = ConnectionGroup.COORDINATION
+LEAVE_TIMEOUT_S: Final = 2.0
+"""For the broker to hear of a leave amid a rebalance; else the place is lost with the session."""
+
 
 class InstanceFenced(Exception):
     """Another process lives under the same name; the message says what to do."""
 
 
-class _Replaced(KafkaError):  # type: ignore[misc]
+class _JoinsNoMore(KafkaError):  # type: ignore[misc]
     """To the client: do not join again."""
 
 
+class _Replaced(_JoinsNoMore):
+    """Another lives under its name."""
+
+
+class _Leaving(_JoinsNoMore):
+    """It is about to stop."""
+
+
 def is_news(record: logging.LogRecord) -> bool:
-    """The client's log says it will try again, when `InstanceFenced` has said why not."""
-    told = record.args
-    return not (isinstance(told, tuple) and any(isinstance(each, _Replaced) for each in told))
+    """The client's log says it will try again, when `InstanceFenced` has said why not, or it
+    leaves."""
+    told = record.args if isinstance(record.args, tuple) else ()
+    causes = (cause for each in told for cause in (each, getattr(each, "__cause__", None)))
+    return not any(isinstance(cause, _JoinsNoMore) for cause in causes)
 
 
 class Membership:
-    """For a consumer that has been started. `fenced` is called in the consumer's thread."""
+    """For a consumer that has been started. `fenced` is called in the consumer's thread, where all
+    of this is used."""
 
     def __init__(
         self,
@@ -61,17 +90,56 @@ class Membership:
         self._session_timeout_s = session_timeout_s
         self._fenced = fenced
         self._known: tuple[float, float] | None = None  # sent when, by both clocks
+        self._is_joining = False
+        self._is_leaving = False
         self._send = self._coordinator._send_req
         self._coordinator._send_req = self._watched
 
-    def leave(self) -> None:
-        """The stop that follows gives up the place."""
-        self._coordinator._group_instance_id = None
+    async def leave(self) -> None:
+        """From now on it joins no more, and the stop that follows gives up the place, if that is
+        not done already. The first join of all comes to its end: before it there is no place, and
+        the group would wait for one that it has half of."""
+        coordinator = self._coordinator
+        coordinator._group_instance_id = None
+        if not self._is_joining:
+            self._is_leaving = True
+        elif coordinator.generation > 0:
+            self._is_leaving = True
+            await self._leave_amid_join()
+
+    async def _leave_amid_join(self) -> None:
+        coordinator = self._coordinator
+        client, place = coordinator._client, (coordinator.coordinator_id, COORDINATION)
+        request = LeaveGroupRequest(coordinator.group_id, coordinator.member_id)
+        client._conns[place].close(exc=_Leaving())
+        try:
+            async with asyncio.timeout(LEAVE_TIMEOUT_S):
+                await client.send(place[0], request, group=COORDINATION)
+        except (KafkaError, TimeoutError) as failed:
+            log.warning(
+                "the group %s did not hear that this worker leaves it (%s): its partitions go to"
+                " others when the session is over",
+                *(coordinator.group_id, failed or type(failed).__name__),
+            )
+        coordinator.reset_generation()  # what follows has nothing to leave
 
     async def _watched(self, request: Any) -> Any:
+        if not isinstance(request, JoinGroupRequest | SyncGroupRequest):
+            return await self._judged(request)
+        if self._is_leaving:
+            raise _Leaving
+        self._is_joining = True
+        try:
+            return await self._judged(request)
+        finally:
+            self._is_joining = False
+
+    async def _judged(self, request: Any) -> Any:
         sent = (time.monotonic(), time.time())
         response = await self._send(request)
-        if not isinstance(request, HeartbeatRequest | JoinGroupRequest | SyncGroupRequest):
+        if self._name is None or not isinstance(
+            request, HeartbeatRequest | JoinGroupRequest | SyncGroupRequest
+        ):
             return response
         code = response.error_code
         if code in (OK, REBALANCE_IN_PROGRESS):

@@ -35,8 +35,18 @@ class Group:
         self.answers: list[int] = []
         self.answer_takes_s = 0.0
         self.fenced: list[InstanceFenced] = []
+        self.said: list[Any] = []
+        connection = SimpleNamespace(close=lambda *, exc: self.said.append(exc))
+        client = SimpleNamespace(_conns={(7, membership.COORDINATION): connection}, send=self._sent)
         coordinator = SimpleNamespace(
-            _group_instance_id="one-merge", group_id="group", _send_req=self._answer
+            _group_instance_id="one-merge",
+            group_id="group",
+            member_id="member",
+            generation=3,
+            coordinator_id=7,
+            reset_generation=lambda: self.said.append("reset"),
+            _client=client,
+            _send_req=self._answer,
         )
         consumer: Any = SimpleNamespace(_coordinator=coordinator)
         clock = SimpleNamespace(monotonic=lambda: self.now_s, time=lambda: self.wall_s)
@@ -47,6 +57,10 @@ class Group:
     async def _answer(self, _: Any) -> Any:
         self.passes(self.answer_takes_s)
         return SimpleNamespace(error_code=self.answers.pop(0))
+
+    async def _sent(self, node: int, request: Any, *, group: Any) -> None:
+        assert (node, group) == (7, membership.COORDINATION)
+        self.said.append(request)
 
     def passes(self, seconds: float) -> None:
         self.now_s += seconds
@@ -117,8 +131,47 @@ def test_other_requests_are_left_alone_and_a_leave_is_one_of_a_member_without_na
     group: Group,
 ) -> None:
     assert group.says(UNKNOWN_MEMBER_ID, LEAVE)
-    group.membership.leave()
+    asyncio.run(group.membership.leave())
     assert group.coordinator._group_instance_id is None
+
+
+async def leave_amid(group: Group, request: Any) -> None:
+    """The group has not answered that request yet."""
+
+    async def never(_: Any) -> None:
+        await asyncio.Event().wait()
+
+    group.membership._send = never
+    joining = asyncio.create_task(group.coordinator._send_req(request))
+    await asyncio.sleep(0)
+    await group.membership.leave()
+    joining.cancel()
+    await asyncio.wait([joining])
+
+
+def test_who_leaves_while_the_group_waits_for_others_takes_its_wish_to_join_back(
+    group: Group,
+) -> None:
+    asyncio.run(leave_amid(group, JOIN))
+    closed, left, reset = group.said
+    assert isinstance(closed, membership._Leaving)
+    assert isinstance(left, LeaveGroupRequest)
+    assert (left._group, left._member_id, reset) == ("group", "member", "reset")
+    with pytest.raises(membership._Leaving):
+        asyncio.run(group.coordinator._send_req(JOIN))
+
+
+def test_who_leaves_amid_its_very_first_join_joins_first(group: Group) -> None:
+    group.coordinator.generation = -1
+    asyncio.run(leave_amid(group, JOIN))
+    assert group.said == []
+
+
+def test_who_leaves_outside_of_a_rebalance_joins_no_more(group: Group) -> None:
+    asyncio.run(leave_amid(group, BEAT))
+    assert group.said == [], "the stop that follows leaves"
+    with pytest.raises(membership._Leaving):
+        asyncio.run(group.coordinator._send_req(JOIN))
 
 
 def test_what_the_client_says_of_a_member_that_was_replaced_is_no_news() -> None:
@@ -127,4 +180,7 @@ def test_what_the_client_says_of_a_member_that_was_replaced_is_no_news() -> None
         return logging.LogRecord("client", logging.ERROR, "", 0, text, (error,), None)
 
     assert not is_news(said(membership._Replaced("one-merge")))
+    closed = ConnectionError()
+    closed.__cause__ = membership._Leaving()
+    assert not is_news(said(closed))
     assert is_news(said(TimeoutError()))

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,39 @@ def test_a_second_worker_takes_its_share_only_after_the_first_let_go(
                 await first.until(lambda: first.read() == 200)
                 await second.until(lambda: second.read() == 200)
             await first.until(lambda: len(first.owned) == 4)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.kafka
+def test_one_that_is_stopped_amid_a_rebalance_leaves_and_waits_for_nobody(
+    kafka: SharedKafka, unique_name: UniqueName, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its wish to join is with the broker, as the third has come and the first lets nothing go."""
+    name = unique_name("raw")
+    kafka.create_topic(name, partitions=4)
+
+    async def scenario() -> None:
+        first, second, third = Recorder(), Recorder(), Recorder()
+        released = asyncio.Event()
+        async with application(kafka.bootstrap, [name], first, name):
+            await first.until(lambda: len(first.owned) == 4)
+            async with AsyncExitStack() as stack:
+                await stack.enter_async_context(application(kafka.bootstrap, [name], second, name))
+                await second.until(lambda: len(second.owned) == 2)
+                await first.until(lambda: len(first.owned) == 2)
+                first.before_revoked = released.wait
+                others = AsyncExitStack()
+                await others.enter_async_context(application(kafka.bootstrap, [name], third, name))
+                await second.until(lambda: second.has("revoked"))
+                given_before = [what for what, _ in second.calls].count("assigned")
+            assert "Faust did not stop" not in caplog.text, "it waited for the first"
+            assert [what for what, _ in second.calls].count("assigned") == given_before
+            released.set()
+            async with others:
+                await first.until(lambda: len(first.owned) == 2)
+                await third.until(lambda: len(third.owned) == 2)
+                assert [what for what, _ in first.calls].count("revoked") == 2
 
     asyncio.run(scenario())
 
