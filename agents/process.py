@@ -152,7 +152,11 @@ class StageProcess:
         self._topics = (
             None
             if brokers.is_embedded
-            else TopicWatch(Known.by(arrangement, topic_ids), looking_at(brokers))
+            else TopicWatch(
+                Known.by(arrangement, topic_ids),
+                looking_at(brokers),
+                is_well=lambda: not self._handler.verdict().reasons,
+            )
         )
         self._stop = asyncio.Event()
         self._stuck: Stuck | None = None

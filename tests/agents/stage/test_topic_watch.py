@@ -8,7 +8,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from agents.stage.topic_watch import Known, Silence, TopicState, TopicWatch
+from agents.stage.topic_watch import (
+    FIRST_LOOKS,
+    OTHERS_EVERY,
+    Known,
+    Silence,
+    TopicState,
+    TopicWatch,
+)
 from agents.state.changelog import StateRefused
 
 KNOWN = Known(
@@ -149,3 +156,63 @@ def test_a_changelog_made_anew_between_the_start_and_the_first_look_is_found() -
     later = {**SOUND, "changelog": TopicState(2, topic_id="later")}
     with pytest.raises(StateRefused):
         after(2, later)
+
+
+class Asked(Brokers):
+    """And keeps about which topics it was asked."""
+
+    def __init__(self, *answers: Mapping[str, TopicState] | Silence) -> None:
+        super().__init__(*answers)
+        self.topics: list[list[str]] = []
+
+    def __call__(self, topics: object) -> Mapping[str, TopicState]:
+        assert isinstance(topics, list)
+        self.topics.append(topics)
+        seen = super().__call__(topics)
+        return {topic: seen[topic] for topic in topics}
+
+
+def looked(brokers: Asked, looks: int, is_well: bool = True) -> tuple[str, ...]:
+    """What it says after these looks, which follow the first minute's."""
+
+    async def scenario() -> tuple[str, ...]:
+        watch = TopicWatch(KNOWN, brokers, lambda: is_well)
+        for _ in range(FIRST_LOOKS + looks):
+            await watch.look()
+        return watch.faults
+
+    return asyncio.run(scenario())
+
+
+def test_after_a_minute_without_trouble_topics_are_asked_about_in_turn() -> None:
+    brokers = Asked(SOUND)
+    looked(brokers, 6)
+    first, later = brokers.topics[:FIRST_LOOKS], brokers.topics[FIRST_LOOKS:]
+    assert all(topics == sorted(SOUND) for topics in first)
+    assert (
+        later == [["raw"], ["changelog", "ordered"]] * 3
+        or later
+        == [
+            ["changelog"],
+            ["ordered", "raw"],
+        ]
+        * 3
+    )
+
+
+def test_while_the_stage_is_not_well_all_topics_are_asked_about() -> None:
+    brokers = Asked(SOUND)
+    looked(brokers, 6, is_well=False)
+    assert all(topics == sorted(SOUND) for topics in brokers.topics)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{topic: TopicState(0)} for topic in SOUND] + [{"ordered": TopicState(3, refused="no")}],
+)
+def test_a_fault_of_one_topic_is_told_within_a_turn_and_then_all_are_asked_about(
+    change: dict[str, TopicState],
+) -> None:
+    brokers = Asked(*[SOUND] * FIRST_LOOKS, {**SOUND, **change})
+    assert len(looked(brokers, OTHERS_EVERY + 2)) == 1
+    assert brokers.topics[-1] == sorted(SOUND)
