@@ -71,7 +71,8 @@ def is_news(record: logging.LogRecord) -> bool:
     """The client's log says it will try again, when `InstanceFenced` has said why not, or it
     leaves."""
     told = record.args if isinstance(record.args, tuple) else ()
-    causes = (cause for each in told for cause in (each, getattr(each, "__cause__", None)))
+    errors = [each for each in told if isinstance(each, BaseException)]
+    causes = [*errors, *(error.__cause__ for error in errors)]
     return not any(isinstance(cause, _JoinsNoMore) for cause in causes)
 
 
