@@ -73,7 +73,9 @@ class LiveGroup:
         streams = topology.streams.values()
         self._activation_ns = min(stream.clock.activation_ns for stream in streams)
         # Those of no stream are told which there are.
-        self._replay = Replay(topology, groups.streams[group] or list(topology.streams))
+        streams_here = groups.streams[group] or list(topology.streams)
+        self._hears = group != groups.strange
+        self._replay = Replay(topology, streams_here, hears=self._hears)
         self._held: Held = {}
         self._heard: list[Sample | Declared] = []
         self._common = Common(Lanes({}))
@@ -143,7 +145,8 @@ class LiveGroup:
         contents = [content_of(line.packed, line.arrival_ns, at) for line, at in numbered]
         del waiting[:until]
         words = [each for each in contents if isinstance(each, Sample | Declared)]
-        self._heard += words
+        if self._hears:
+            self._heard += words
         lanes.let_go(time_ns, len(words))
         told = []
         for step in whole_instants(self._steps(contents, time_ns), self._topology):

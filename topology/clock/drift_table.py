@@ -7,6 +7,8 @@ from when the table was filled (reorder_drift_merge.md 2.6).
 
 Kept per source, in the order of arrival: every sample since the oldest instant that
 somebody may still ask about, but at least the `KEPT` newest, at most `MAX_SAMPLES`.
+Or, where the table is told so (`fold`): what has been taken by all who know the source is kept as
+the model that it makes (`topology.clock.folded`), and the `KEPT` newest as they are.
 At most `max_sources` sources that were heard of, those in use apart; past that the one
 heard of longest ago is forgotten, counted in `forgotten`. What is cut or forgotten is
 missed only by a source whose events are far behind.
@@ -17,9 +19,12 @@ Proved by: tests/topology/clock/test_drift_table.py, tests/agents/stage/test_clo
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from topology.clock.folded import Folded
 from topology.clock.sample import Declared, Sample
+from topology.clock.settings import ClockSettings
 from topology.model.idle import LongestIdle
 
 KEPT: Final = 64
@@ -35,11 +40,13 @@ Place = tuple[int, int]
 
 class SampleTrack:
     """What was heard about one source. `version` rises with every word; `users` is how
-    many operators look at it."""
+    many operators look at it. `folded`: what came before `samples`, by each of the settings that
+    the table was told."""
 
-    __slots__ = ("declared", "last_arrival_ns", "samples", "users", "version")
+    __slots__ = ("declared", "folded", "last_arrival_ns", "samples", "users", "version")
 
     def __init__(self) -> None:
+        self.folded: list[Folded] = []
         self.samples: list[Sample] = []
         self.declared: list[Declared] = []
         self.version = 0
@@ -54,6 +61,13 @@ class SampleTrack:
         begin = bisect_right(self.samples, place, key=place_of)
         end = bisect_left(self.samples, (until_ns + 1, -1), key=place_of)
         return self.samples[begin:end]
+
+    def folded_by(self, config: ClockSettings) -> Folded | None:
+        """For one who has taken nothing yet."""
+        for each in self.folded:
+            if each.config == config:
+                return each
+        return None
 
     def next_after(self, place: Place) -> Sample | None:
         at = bisect_right(self.samples, place, key=place_of)
@@ -109,6 +123,7 @@ class DriftTable:
             if len(samples) > MAX_SAMPLES:
                 self._drop(samples, 1)
                 self.cut += 1
+                track.folded = []  # which the cut one would have come next to
         else:
             if heard in track.declared:
                 return
@@ -145,6 +160,40 @@ class DriftTable:
             if len(samples) > KEPT and samples[0].arrival_ns < arrival_ns:
                 old = bisect_left(samples, (arrival_ns, -1), key=place_of)
                 self._drop(samples, min(old, len(samples) - KEPT))
+
+    def long(self, least: int) -> Iterator[str]:
+        """The sources in use of which more than `least` samples are kept; O(sources)."""
+        for source, track in self._tracks.items():
+            if track.users and len(track.samples) > least:
+                yield source
+
+    def fold(self, source: str, until: Place, configs: Sequence[ClockSettings]) -> bool:
+        """Its samples up to that place, but for the newest, are folded by each of these settings,
+        which are the same each time. Whether there were any."""
+        track = self._tracks[source]
+        samples = track.samples
+        count = min(bisect_right(samples, until, key=place_of), len(samples) - KEPT)
+        if count <= 0:
+            return False
+        if not track.folded:
+            track.folded = [Folded(config) for config in configs]
+        for each in track.folded:
+            for sample in samples[:count]:
+                each.take(sample)
+        self._drop(samples, count)
+        return True
+
+    def put(self, source: str, folded: Folded) -> None:
+        """What was folded in another table, which had the same words; they may have been added
+        here with others."""
+        track = self._tracks.get(source)
+        if track is not None:
+            track.folded.append(folded)
+            self._drop(track.samples, bisect_right(track.samples, folded.place, key=place_of))
+
+    def folded(self, source: str) -> Sequence[Folded]:
+        track = self._tracks.get(source)
+        return () if track is None else track.folded
 
     def _drop(self, words: list[Any], count: int) -> None:
         """The first so many."""

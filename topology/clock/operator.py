@@ -54,7 +54,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from topology.clock.cell import CELL_BITS, STATES, WIDEST_NS
-from topology.clock.drift_table import DriftTable
+from topology.clock.drift_table import DriftTable, Place
 from topology.clock.plain import stamp_followers
 from topology.clock.settings import ClockSettings
 from topology.clock.source_clock import MovedSources, SourceClock
@@ -257,6 +257,7 @@ class Clock(Operator):
         self._sources[source] = clock
         self._longest_idle.note(source, arrival_ns)
         clock.last_arrival_ns = arrival_ns
+        clock.begin()
         self._forget(source, arrival_ns - self._forget_after_ns)
         if len(self._sources) > self._max_sources:
             self._forget(source, NEVER)
@@ -271,6 +272,16 @@ class Clock(Operator):
             self._recount(gone, "")
             self._gone.append(longest)
             self.forgotten += 1
+
+    @property
+    def hears(self) -> ClockSettings | None:
+        """The settings by which it takes what the table was told; None: it takes nothing."""
+        return None if self._config.sync == "none" else self._config
+
+    def heard(self, source: str) -> Place | None:
+        """The source's samples up to there have been taken; None: it is not known here."""
+        clock = self._sources.get(source)
+        return None if clock is None else clock.heard
 
     def on_time(self, now_ns: int) -> Step:
         return Step(now_ns)

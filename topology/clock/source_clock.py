@@ -159,6 +159,21 @@ class SourceClock:
 
     # -- what is heard -----------------------------------------------------------------------------
 
+    @property
+    def heard(self) -> Place:
+        """Samples up to there have been taken."""
+        return self._heard
+
+    def begin(self) -> None:
+        """It has taken nothing: what was folded is taken first, as if it were there as it came."""
+        folded = self.track.folded_by(self._config)
+        if folded is not None:
+            self.measured = folded.copied()
+            self._measured_segment = self.measured.segment
+            self.segment += folded.segments
+            self._heard = folded.place
+            self.watched = True
+
     def hear(self) -> None:
         """Take what applies by now."""
         config = self._config
@@ -448,6 +463,7 @@ class SourceClock:
         elif measured is not None:  # of another model: this one hears the samples anew
             self._heard = NOTHING_HEARD
             self.proven = False
+            self.begin()
         if one_way is not None and self._one_way is not None:
             self._one_way.restore(one_way)
             self._settle_notable(self._one_way)

@@ -10,6 +10,9 @@ say what they say side by side. Such a replay gets what concerns its streams, an
 at the end it is told the last arrival of the whole input (`on_others`). What names no stream of the
 topology is dead, and concerns none of them: a replay of no streams says so.
 
+What has been heard about clocks is kept as far as events may still ask for it
+(`topology.flow.heard`).
+
 Cost: that of the operators, and for each step of `whole_instants` a sort of what it emitted.
 
 Proved by: tests/laws/test_time.py, tests/cli/test_replay.py, tests/inorder/test_engine.py
@@ -23,6 +26,7 @@ from typing import NamedTuple
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample
 from topology.config import Topology
+from topology.flow.heard import Heard
 from topology.flow.stage import Stage
 from topology.model.event import Event
 from topology.model.operator import Changes, Figures, State
@@ -43,13 +47,18 @@ class Saved(NamedTuple):
 
 class Replay:
     """All operators of a topology that have work, as one stage. `streams`: of these alone (default:
-    all). `now_ns`: the arrival of the last input, or the time that `on_time` was told; None before
-    the first."""
+    all). `hears`: whether words about clocks concern anybody here; a replay that gets only what
+    names no stream keeps none. `now_ns`: the arrival of the last input, or the time that `on_time`
+    was told; None before the first."""
 
-    def __init__(self, topology: Topology, streams: Iterable[str] | None = None) -> None:
+    def __init__(
+        self, topology: Topology, streams: Iterable[str] | None = None, *, hears: bool = True
+    ) -> None:
         self._streams = list(topology.streams if streams is None else streams)
         self._table = DriftTable()
         self._stage = Stage(topology, topology.operators, streams=self._streams, table=self._table)
+        self._hears = hears
+        self._heard = Heard(self._table, self._stage)
         self.now_ns: int | None = None
 
     def on_inputs(self, inputs: Sequence[Content], until_ns: int | None = None) -> Step | None:
@@ -61,14 +70,17 @@ class Replay:
         taken: list[Event | Malformed] = []
         for each in inputs:
             if isinstance(each, Sample | Declared):
-                self._table.add(each)
+                if self._hears:
+                    self._heard.add(each)
             else:
                 taken.append(each)
         if not taken:
             return None
         now_ns = taken[-1].at_ns
         self._advance(now_ns)
-        return self._stage.on_batch(taken, now_ns if until_ns is None else until_ns)
+        step = self._stage.on_batch(taken, now_ns if until_ns is None else until_ns)
+        self._heard.look(now_ns)
+        return step
 
     def on_others(self, now_ns: int) -> Step:
         """Something arrived at `now_ns` that is not for these streams."""
@@ -94,15 +106,17 @@ class Replay:
 
     def saved(self) -> Saved | None:
         """All that a fresh one needs to go on from here. None before anything has come."""
-        words = self._table.words()
         if self.now_ns is None:
+            words = self._table.words()
             return Saved(None, {}, [], words) if words else None
+        self._heard.fold(self.now_ns)
         held = sorted(self._stage.held_apart(), key=offset_of)
-        return Saved(self.now_ns, self._stage.snapshot(), held, words)
+        state = self._stage.snapshot() | self._heard.snapshot()
+        return Saved(self.now_ns, state, held, self._table.words())
 
     def changes(self) -> Changes:
         """What has changed in `Saved.state` since this was last asked; None: the key is gone."""
-        return self._stage.changes()
+        return self._stage.changes() | self._heard.changes()
 
     def next_deadline_ns(self) -> int | None:
         """Up to when nothing is said unless something comes."""
@@ -110,8 +124,9 @@ class Replay:
 
     def restore(self, saved: Saved) -> None:
         """Go on from there; for one that has taken nothing yet."""
-        for word in saved.words:
-            self._table.add(word)
+        for word in saved.words if self._hears else ():
+            self._heard.add(word)
+        self._heard.restore(saved.state)
         if saved.now_ns is not None:
             self._stage.restore(saved.state, saved.held)
             self.now_ns = saved.now_ns

@@ -183,7 +183,7 @@ class GroupRun:
         self._to_end = to_end
         self._waiting: list[Content] = []
         self._before = before
-        self._replay = Replay(topology, self._streams)
+        self._replay = Replay(topology, self._streams, hears=group != groups.strange)
         self.positions = dict(before.positions)
         self.end = Beginning()
         """What stands behind the last line of all."""

@@ -1,0 +1,180 @@
+"""Law: what a replay folds of the words about clocks changes no answer, wherever it is saved: not
+for sources that come late, that are forgotten and come again, or that two streams know with clocks
+of other settings. Examples: what is kept of a source that is known, and of one that is not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from topology.clock.drift_table import KEPT, DriftTable
+from topology.clock.sample import Declared, Sample
+from topology.config import Topology, parse
+from topology.flow.replay import Replay
+from topology.flow.stage import Stage
+from topology.model.event import NO_EPOCH, Event
+from topology.model.outcome import Step
+
+MS = 1_000_000
+S = 1_000 * MS
+BEGIN = 1_700_000_000 * S
+SOURCES = "abcde"
+ROUND_MS = 400
+LASTS_MS = 64_000
+BATCH = 30
+
+Taken = Event | Sample | Declared
+
+
+def topology_of(seed: int) -> Topology:
+    random = Random(seed)
+    return parse(f"""
+streams:
+  one:
+    clock: {{sync: udp, unsynced: {random.choice(("estimate", "trust", "reject"))}}}
+    reorder: {{max_sources: {random.choice((2, 3))}, forget_after: 9s}}
+  two:
+    clock: {{sync: udp, unsynced: estimate, activation: 3s, sync_window: 40s, servers: 2}}
+    reorder: {{rule: fixed, max_wait: 9s, forget_after: 20s}}
+queries:
+  met: {{join: interval 1s, sides: {{x: {{stream: one}}, y: {{stream: two}}}}}}
+""")
+
+
+def contents_of(seed: int) -> list[Taken]:
+    """Each source speaks at times, and is silent for long; its clock goes on, jumps at times, and
+    is asked by two servers."""
+    random = Random(seed)
+    found: list[Taken] = []
+    for source in SOURCES:
+        offset_ns, segment, seqs = random.randrange(-S, S), 0, Counter[str]()
+        speaks, turns_ms = random.random() < 0.3, random.randrange(4_000, 30_000)
+        for at_ms in range(0, LASTS_MS, ROUND_MS):
+            now_ns = BEGIN + at_ms * MS + random.randrange(ROUND_MS * MS)
+            if random.random() < 0.02:
+                offset_ns += random.choice((-1, 1)) * random.randrange(S)
+                segment += random.random() < 0.5
+            there, back = (int(random.expovariate(1 / (2 * MS))) for _ in "tb")
+            t2_ns = now_ns + there
+            t1_ns, t4_ns = now_ns - offset_ns, t2_ns + back - offset_ns
+            server = random.choice("AAB")
+            found.append(
+                Sample(source, t1_ns, t2_ns, t2_ns, t4_ns, t2_ns + back, at_ms, server, segment)
+            )
+            if random.random() < 0.01:
+                found.append(Declared(source, now_ns, None, 0, now_ns + MS, at_ms))
+            if at_ms > turns_ms:
+                speaks, turns_ms = not speaks, at_ms + random.randrange(4_000, 30_000)
+            for _ in range(random.randrange(3) * speaks):
+                stream = random.choice(("one", "one", "two"))
+                seqs[stream] += random.random() > 0.1
+                ts_ns = now_ns - offset_ns + random.randrange(ROUND_MS * MS)
+                arrival_ns = ts_ns + offset_ns + int(random.expovariate(1 / (200 * MS)))
+                found.append(event(stream, source, seqs[stream], ts_ns, arrival_ns))
+                seqs[stream] += 1
+    found.sort(key=lambda each: each.arrival_ns)
+    for number, each in enumerate(found):
+        each.offset = number
+    return found
+
+
+def event(stream: str, source: str, seq: int, ts_ns: int, arrival_ns: int) -> Event:
+    return Event(stream, source, NO_EPOCH, seq, ts_ns, arrival_ns, type="T")
+
+
+def kept_whole(topology: Topology, contents: Sequence[Taken]) -> tuple[list[Any], int]:
+    """What the stage alone says, whose table forgets nothing; how often CLOCK forgot a source."""
+    table = DriftTable()
+    stage = Stage(topology, topology.operators, table=table)
+    told: list[Any] = []
+    for inputs in cut(contents):
+        for each in inputs:
+            if isinstance(each, Sample | Declared):
+                table.add(each)
+        taken = [each for each in inputs if not isinstance(each, Sample | Declared)]
+        if taken:
+            now_ns = taken[-1].at_ns
+            told += lines(stage.on_batch(taken, now_ns))
+    forgotten = sum(stage.figures_of(name)["clock_forgotten"] for name in topology.streams)
+    return told + lines(stage.on_end(now_ns)), forgotten
+
+
+def cut(contents: Sequence[Taken]) -> Iterator[Sequence[Taken]]:
+    for at in range(0, len(contents), BATCH):
+        yield contents[at : at + BATCH]
+
+
+def lines(step: Step) -> list[Any]:
+    stamped = [
+        (e.at_ns, e.stream, e.source, e.seq, e.ref_time_ns, e.error_ns, e.segment, e.late)
+        for e in step.released
+    ]
+    return [*stamped, *map(str, step.reports), *map(str, step.results)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_folded_changes_no_answer(seed: int) -> None:
+    topology = topology_of(seed)
+    random = Random(seed)
+    replay, told, least = Replay(topology), list[Any](), Counter[str]()
+    for inputs in cut(contents_of(seed)):
+        step = replay.on_inputs(inputs)
+        told += [] if step is None else lines(step)
+        if random.random() < 0.05 and (saved := replay.saved()) is not None:
+            least.update(key.partition("/")[0] for key in saved.state if "/folded/" in key)
+            replay = Replay(topology)
+            replay.restore(saved)
+    step = replay.on_end()
+    assert step is not None
+    whole, forgotten = kept_whole(topology, contents_of(seed))
+    assert [*told, *lines(step)] == whole
+    assert least.keys() == {"one\nclock", "two\nclock"}
+    assert forgotten
+
+
+def rounds(source: str, begin_ns: int, number: int, every_ns: int) -> list[Taken]:
+    times = range(begin_ns, begin_ns + number * every_ns, every_ns)
+    return [Sample(source, ns, ns, ns, ns, ns, ns - BEGIN) for ns in times]
+
+
+def kept(text: str, *contents: Taken) -> Counter[str]:
+    """How many rounds are kept of each source."""
+    replay = Replay(parse(text))
+    inputs: list[Taken] = sorted(contents, key=lambda each: each.arrival_ns)
+    replay.on_inputs([*inputs])
+    saved = replay.saved()
+    assert saved is not None
+    return Counter(word.source for word in saved.words)
+
+
+def test_what_has_been_taken_goes_and_what_has_not_stays() -> None:
+    heard = [*rounds("a", BEGIN, 200, S), *rounds("b", BEGIN, 200, S), *rounds("c", BEGIN, 200, S)]
+    a = [event("default", "a", n, ns, ns) for n, ns in enumerate((BEGIN + 9 * S, BEGIN + 300 * S))]
+    b = event("default", "b", 0, BEGIN + 99 * S, BEGIN + 99 * S)
+    found = kept("streams: {default: {clock: {activation: 1s}}}", *heard, *a, b)
+    assert found == {"a": KEPT, "b": 200 - 99, "c": 200}
+
+
+def test_what_a_newcomer_to_another_stream_may_ask_for_stays() -> None:
+    text = "streams: {one: {}, two: {clock: {activation: 90s}}}"
+    a = [event("one", "a", n, ns, ns) for n, ns in enumerate((BEGIN + 9 * S, BEGIN + 300 * S))]
+    assert kept(text, *rounds("a", BEGIN, 300, S), *a) == {"a": 300 - 211}
+
+
+def test_what_an_event_that_reorder_holds_may_ask_for_stays() -> None:
+    text = """
+streams: {one: {clock: {activation: 1s}}, two: {reorder: {rule: fixed, max_wait: 1h, start: zero}}}
+"""
+    a = [event("one", "a", n, ns, ns) for n, ns in enumerate((BEGIN + 9 * S, BEGIN + 300 * S))]
+    held = event("two", "a", 1, BEGIN + 101 * S, BEGIN + 101 * S)
+    assert kept(text, *rounds("a", BEGIN, 300, S), *a, held) == {"a": 300 - 101}
+
+
+def test_who_has_no_sources_keeps_nothing() -> None:
+    replay = Replay(parse("streams: {default: {}}"), hears=False)
+    replay.on_inputs(rounds("a", BEGIN, 9, S))
+    assert replay.saved() is None

@@ -1,0 +1,65 @@
+"""What the oldest rounds of a source say, in place of them: the model that has taken them.
+
+A source that is heard for the first time, or again after it was forgotten, takes all rounds since
+ever, one after the other. The model that those at the beginning make is the same whoever takes
+them, and much smaller than they are. So whoever knows that all of some have been taken by those who
+know the source, and that nobody who comes may ask for less than all of them, folds them and keeps
+the model instead. A newcomer begins with a copy, and goes on with the rounds behind.
+
+Cost: that of the model for each round, and of its snapshot for a copy.
+
+Proved by: tests/topology/clock/test_drift_table.py, tests/topology/flow/test_heard.py
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from topology.clock.models import MODELS, Measuring
+from topology.clock.sample import Sample
+from topology.clock.settings import ClockSettings
+from topology.model.operator import Plain
+
+BEFORE_ALL: Final = -(1 << 63)
+
+
+class Folded:
+    """`place` (arrival, offset) of the newest round in it; `segments`: how often the rounds have
+    ended a segment of the clock."""
+
+    __slots__ = ("config", "measured", "place", "segments")
+
+    def __init__(self, config: ClockSettings) -> None:
+        self.config = config
+        self.measured: Measuring = MODELS[config.model](config)
+        self.place = (BEFORE_ALL, BEFORE_ALL)
+        self.segments = 0
+
+    def take(self, sample: Sample) -> None:
+        """The next one, in the order of arrival."""
+        before = self.measured.segment
+        self.measured.add(sample)
+        self.place = (sample.arrival_ns, sample.offset)
+        if self.measured.segment != before:
+            self.segments += 1
+
+    def copied(self) -> Measuring:
+        """The model, to go on with."""
+        twin = MODELS[self.config.model](self.config)
+        twin.restore(self.measured.snapshot())
+        return twin
+
+    def snapshot(self) -> Plain:
+        return [self.config.model, *self.place, self.segments, self.measured.snapshot()]
+
+
+def unfolded(config: ClockSettings, state: Any) -> Folded | None:
+    """From a snapshot; None: that was of another model."""
+    model, arrival_ns, offset, segments, measured = state
+    if model != config.model:
+        return None
+    folded = Folded(config)
+    folded.place = (arrival_ns, offset)
+    folded.segments = segments
+    folded.measured.restore(measured)
+    return folded

@@ -1,0 +1,141 @@
+"""HEARD: what a replay keeps of the words about clocks, so that it stays small and says the same.
+
+Every replay hears of all sources, those of other streams and those that have sent nothing yet. What
+can no event still ask for? A source's clock goes on behind what it has taken. Only a newcomer to
+some CLOCK asks for all since ever, up to `activation` before its first event arrived; and no event
+arrives before the last that has come, or before those that REORDER still holds. So rounds that all
+who know the source have taken, and that arrived that long before the oldest event to come, are
+folded into the model that each newcomer would begin with (`topology.clock.folded`); the newest
+`KEPT` stay as they are. No answer changes by it, nor depends on when it is done.
+
+All is kept of a source that nobody here knows, as the table bounds it: to fold it would cost each
+group of streams the work for the sources of all others. At that bound the answer could tell: where
+more than `MAX_SAMPLES` rounds were folded, a newcomer takes all of them, not the newest.
+
+It is looked after each `LOOK_EVERY` words, or as many as there are sources, if that is more.
+
+In the state a fold stands with the CLOCK of the first stream that has its settings.
+
+Proved by: tests/topology/flow/test_heard.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from topology.clock.drift_table import KEPT, DriftTable, Place
+from topology.clock.folded import unfolded
+from topology.clock.operator import Clock
+from topology.clock.sample import Declared, Sample
+from topology.clock.settings import ClockSettings
+from topology.config.stages import REORDER
+from topology.flow.stage import Stage
+from topology.model.operator import Changes, Operator, Plain, State
+
+LOOK_EVERY: Final = 256
+FOLDED: Final = "folded/"
+"""Begins the key, behind the node's prefix."""
+LAST_OFFSET: Final = 1 << 63
+
+
+class Heard:
+    """Whoever owns the stage adds words here, to its table."""
+
+    def __init__(self, table: DriftTable, stage: Stage) -> None:
+        self._table = table
+        self._clocks: list[Clock] = []
+        self._before: list[Operator] = []
+        """Those that hold events which CLOCK has not seen."""
+        self._configs: list[ClockSettings] = []
+        self._prefixes: list[str] = []
+        self._activation_ns = 0
+        for chain in stage.chains.values():
+            for node in chain.nodes:
+                operator = node.operator
+                if node.name == REORDER:
+                    self._before.append(operator)
+                if isinstance(operator, Clock):
+                    self._note(operator, node.prefix)
+        self._news = 0
+        self._folded: set[str] = set()
+        self._moved: set[str] = set()
+        """Sources of which something is folded, and of which more than when this was last told."""
+
+    def _note(self, clock: Clock, prefix: str) -> None:
+        config = clock.hears
+        if config is None:
+            return
+        self._clocks.append(clock)
+        self._activation_ns = max(self._activation_ns, config.activation_ns)
+        if config not in self._configs:
+            self._configs.append(config)
+            self._prefixes.append(prefix)
+
+    def add(self, word: Sample | Declared) -> None:
+        self._table.add(word)
+        self._news += 1
+
+    def look(self, now_ns: int) -> None:
+        """Fold, if there is news enough. All that came with `now_ns` or before is taken."""
+        if self._news >= LOOK_EVERY and self._news >= len(self._table):
+            self.fold(now_ns)
+
+    def fold(self, now_ns: int) -> None:
+        """What no event that arrives at `now_ns` or later can ask for."""
+        self._news = 0
+        found = list(self._table.long(KEPT))
+        if not found:
+            return
+        for operator in self._before:
+            for event in operator.held():
+                now_ns = min(now_ns, event.arrival_ns)
+        oldest = (now_ns - self._activation_ns, LAST_OFFSET)
+        for source in found:
+            if self._table.fold(source, self._taken(source, oldest), self._configs):
+                self._moved.add(source)
+                self._folded.add(source)
+
+    def _taken(self, source: str, until: Place) -> Place:
+        """By all who know it."""
+        for clock in self._clocks:
+            heard = clock.heard(source)
+            if heard is not None and heard < until:
+                until = heard
+        return until
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> State:
+        state: State = {}
+        for source in self._folded:
+            self._tell(source, state)
+        return state
+
+    def changes(self) -> Changes:
+        changes: Changes = {}
+        for source in self._moved:
+            self._tell(source, changes)
+        self._moved.clear()
+        for source in [each for each in self._folded if not self._table.folded(each)]:
+            self._folded.discard(source)
+            for prefix in self._prefixes:
+                changes[f"{prefix}{FOLDED}{source}"] = None
+        return changes
+
+    def _tell(self, source: str, state: dict[str, Plain]) -> None:
+        for each in self._table.folded(source):
+            prefix = self._prefixes[self._configs.index(each.config)]
+            state[f"{prefix}{FOLDED}{source}"] = each.snapshot()
+
+    def restore(self, state: Mapping[str, Plain]) -> None:
+        """Before the stage, and when the words have been added."""
+        for config, prefix in zip(self._configs, self._prefixes, strict=True):
+            begin = f"{prefix}{FOLDED}"
+            for key, value in state.items():
+                if key.startswith(begin):
+                    folded = unfolded(config, value)
+                    source = key[len(begin) :]
+                    if folded is not None:
+                        self._table.put(source, folded)
+                        self._folded.add(source)
