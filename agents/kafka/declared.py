@@ -66,7 +66,7 @@ def declared(topology: Topology) -> list[TopicSpec]:
     specs += [TopicSpec(name, topics.partitions, DERIVED) for name in (topics.gaps, topics.dead)]
     specs += [
         TopicSpec(topic, topics.partitions, {**DERIVED, **COMPACTED, **written})
-        for topic in topology.result_topics.values()
+        for topic in dict.fromkeys(topology.result_topics.values())  # patterns and detectors share
     ]
     if topics.resend is not None:
         specs.append(TopicSpec(topics.resend, topics.partitions, {}))

@@ -53,6 +53,7 @@ from inorder.contract import UNIT_NS
 from inorder.header_writer import HeaderWriter
 from topology.clock.drift_table import DriftTable
 from topology.config import HeaderConfig
+from topology.flow.answers import AnswerChanged
 from topology.flow.replay import Saved
 from topology.flow.share import renumbered
 from topology.model.event import DATA, DEAD, NO_EPOCH, Event
@@ -148,7 +149,10 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
         state |= saved.state
         held += saved.held
     if state:
-        stage.restore(state, held)
+        try:
+            stage.restore(state, held)
+        except AnswerChanged as error:
+            raise StateRefused(str(error)) from error
     if stage.alignment is not None:
         stage.alignment.begin_at(history.now_ns)
     kept = sorted(stage.held(), key=offset_of) if state else []

@@ -49,6 +49,15 @@ class ItemPrice:
         """Whether anything is to be measured."""
         return bool(self._ahead)
 
+    def now_of(self, ahead: Sequence[Ahead | Answers]) -> None:
+        """Others read ahead now, as live queries come and go; the price stands."""
+        if not self._ahead:
+            self._since = (self._busy_ns(), self._now_ns())
+        self._ahead = ahead
+        self._items, self._spent_ns = sum(each.items for each in ahead), 0
+        for each in ahead if self.price_ns else ():
+            each.items_cost(self.price_ns, self.others_ppm)
+
     def spent(self, cpu_ns: int) -> None:
         """The stage has worked for so long."""
         self._spent_ns += cpu_ns

@@ -307,6 +307,7 @@ class Partition:
         if feed is not None and feed.version != self._queries_version:
             self._queries_version = feed.version
             self.stage.set_queries(feed.queries, feed.compiled)
+            self._price.now_of(self.stage.reading_ahead())
 
     def _work(self, records: Sequence[Any]) -> None:
         with self._whole_or_nothing():

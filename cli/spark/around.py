@@ -64,6 +64,7 @@ def told_plainly(job: str) -> Iterator[None]:
     from spark_analytics.tables.catalog import TablesRefused
     from spark_analytics.told import first_line, raised
     from spark_analytics.work import JobRefused
+    from topology.flow.answers import AnswerChanged
 
     def kind_of(error: BaseException) -> type[click.ClickException]:
         """States and keys are read where they are needed, so a task may have refused them."""
@@ -73,7 +74,7 @@ def told_plainly(job: str) -> Iterator[None]:
 
     refused_in_tasks = {
         f"{each.__module__}.{each.__name__}"
-        for each in (StateUnreadable, ArrangementError, KeysRefused)
+        for each in (AnswerChanged, ArrangementError, KeysRefused, StateUnreadable)
     }
     try:
         yield
@@ -84,6 +85,7 @@ def told_plainly(job: str) -> Iterator[None]:
         TablesRefused,
         StateUnreadable,
         PlaceRefused,
+        AnswerChanged,
         FileNotFoundError,
     ) as error:
         raise Refused(str(error)) from None

@@ -99,6 +99,18 @@ def test_a_state_of_another_version_is_refused(number: int) -> None:
         raise unreadables()[number]
 
 
+def test_an_answer_that_cannot_be_changed_is_refused() -> None:
+    from pyspark.errors import PythonException
+
+    from topology.flow.answers import AnswerChanged
+
+    words = "query w: its `answer` was `final`, so it cannot be told otherwise"
+    of_task = f"{TRACE}topology.flow.answers.AnswerChanged: {words}\n"
+    for error in (AnswerChanged(words), PythonException(f"{IN_WORKER}{of_task}")):
+        with pytest.raises(Refused, match=words), told_plainly("live"):
+            raise error
+
+
 def test_too_many_lines_end_a_job_and_refuse_nothing() -> None:
     from pyspark.errors import PythonException
 

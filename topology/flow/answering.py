@@ -19,7 +19,7 @@ from the load that was told, and not from how the input was cut.
 A query whose answer in the file is another than the one it was restored with has but one way, the
 file's: `only`.
 
-Proved by: tests/topology/flow/test_answers.py
+Proved by: tests/topology/flow/test_held.py, tests/topology/flow/test_answers.py
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ What leaves follows from what is kept, never from the order in which it came to 
 
 Cost: a microsecond for a result; one that waits besides, the size of it.
 
-Proved by: tests/topology/flow/test_answers.py
+Proved by: tests/topology/flow/test_held.py, tests/topology/flow/test_answers.py
 """
 
 from __future__ import annotations

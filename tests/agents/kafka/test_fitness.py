@@ -23,7 +23,9 @@ from cli.local.embedded import PARTITIONS, EmbeddedBroker
 from tests.cli.invoking import inorder
 from tests.end_to_end.setting import settle
 from tests.services import SharedKafka
-from topology.config import parse
+from topology.config import parse, parse_with
+from topology.model.user_functions import UserFunctions
+from topology.speculate.detector import Detector
 
 TOPOLOGY = parse("streams: {default: {}}\nstages: [reorder, merge]\ntopics: {partitions: 2}\n")
 SETTINGS = {
@@ -41,6 +43,25 @@ SOUND = Cluster(
     },
 )
 CHANGELOG = "inorder.merge.events.sequenced.changelog"
+
+
+def test_each_topic_is_declared_once() -> None:
+    """Patterns and detectors in stages of their own write one topic; librdkafka crashes when it is
+    asked to make one twice."""
+    own = UserFunctions(detectors={"any": Detector(lambda state, event: (state, None))})
+    topology = parse_with(
+        """\
+streams: {default: {}}
+queries:
+  m: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}
+  d: {detector: any}
+stages: [reorder, merge, pattern, detector]
+""",
+        own,
+    )
+    names = [spec.name for spec in declared(topology)]
+    assert len(names) == len(set(names))
+    assert topology.topics.matches in names
 
 
 def found(name: str, seen: SeenTopic | None) -> list[Finding]:

@@ -7,6 +7,7 @@ import gc
 import sys
 import weakref
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from agents.state import changelog
 from agents.state.changelog import StateRefused
 from agents.watch.metrics import Metrics
 from tests.agents.records import FakeBatch, FakeRecord
-from topology.config import parse
+from topology.config import parse, query_of
 
 SOURCE = TopicPartition("events.raw", 0)
 TOPOLOGY = "streams: {default: {}}\nstages: [reorder+merge]\ncheckpoint: 1ms\nstate: memory\n"
@@ -46,8 +47,8 @@ class Delivery:
         return
 
 
-def partition_of(delivery: Any) -> Partition:
-    topology = parse(TOPOLOGY)
+def partition_of(delivery: Any, text: str = TOPOLOGY) -> Partition:
+    topology = parse(text)
     stage = topology.stages[0]
     arrangement = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))
     brokers = Brokers("nowhere:1", is_embedded=False)
@@ -190,6 +191,24 @@ def test_it_rests_when_nothing_waits_and_no_event_has_come_for_a_while(
         partition._waits = False
         found.append(partition.rests)
         assert found == [False, True, False, False]
+        await partition.close()
+
+    asyncio.run(scenario())
+
+
+def test_live_queries_that_choose_have_a_price() -> None:
+    async def scenario() -> None:
+        text = TOPOLOGY.replace("reorder+merge", "reorder+merge+pattern") + "live_queries: true\n"
+        partition = partition_of(Delivery(), text)
+        asked = {"pattern": "PATTERN SEQ(A a, B b) WITHIN 1 s", "answer": "auto"}
+        feed = SimpleNamespace(version=1, queries={"m": query_of(asked, parse(text))}, compiled={})
+        assert not partition._price
+        partition._queries = feed  # type: ignore[assignment]
+        await partition.take(batch(0))
+        assert partition._price
+        feed.version, feed.queries = 2, {}
+        await partition.take(batch(1))
+        assert not partition._price
         await partition.close()
 
     asyncio.run(scenario())
