@@ -151,7 +151,14 @@ def results_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Ta
         read = results.decoded(topics.records(topic))
         suffix = "" if len(names) == 1 else f"-{topic}"
         tables += [
-            Table(f"latest{suffix}", read.events, ("id",), fold=results.latest, newer="revision"),
+            Table(
+                f"latest{suffix}",
+                read.events,
+                ("id",),
+                fold=results.latest,
+                newer="revision",
+                settled=silver.settled_by_id(topology, "start"),
+            ),
             Table(f"bad{suffix}", read.bad, PLACE),
         ]
         if not topics.streaming:

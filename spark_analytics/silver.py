@@ -37,7 +37,7 @@ from pyspark.sql import functions as F
 
 from spark_analytics import decode, disorder, payload, results
 from spark_analytics.instants import to_timestamp
-from spark_analytics.tables.shapes import EVENT, PLACE
+from spark_analytics.tables.shapes import EVENT, PLACE, Settled
 from spark_analytics.topics import Topics
 from spark_analytics.watching import COUNTS
 from spark_analytics.work import Part, Table, Wanted, headers_of, outputs_of
@@ -91,6 +91,10 @@ RESULT_TABLES: Final = {
     "detector": "matches",
     "join": "joins",
 }
+START: Final = "start_time"
+SETTLED_WINDOWS: Final = ("tumbling", "sliding")
+"""Known by their start; a session's and a count window's may move."""
+
 BOUNDED: Final = frozenset({"matches", "joins"})
 """Tables of results whose queries may have more to say of an event than their bound."""
 
@@ -103,8 +107,20 @@ def events_tables(topics: Topics, topology: Topology, wanted: Wanted) -> list[Ta
     found.append(Table("dead", _dead(topics.records(names.dead)), ("letter_offset",)))
     results_of = {RESULT_TABLES[name]: topic for name, topic in topology.result_topics.items()}
     for table, topic in results_of.items():
-        found.append(of_results(topics.records(topic), table))
+        found.append(of_results(topics.records(topic), table, settled_by_id(topology)))
     return found
+
+
+def settled_by_id(topology: Topology, start: str = START) -> Settled:
+    """What the id of a result says of it (`topology.model.result`): its query, and its start where
+    the query's windows are known by theirs, or its rows by their events. A match is known by one of
+    its events, and others may come before that. `start`: what it is called."""
+    timed = [
+        name
+        for name, query in topology.queries.items()
+        if query.join is not None or (query.window and query.window.kind in SETTLED_WINDOWS)
+    ]
+    return Settled("query", start, frozenset(timed))
 
 
 def as_of(told: DataFrame, at_ns: int) -> DataFrame:
@@ -192,7 +208,7 @@ def _dead(records: DataFrame) -> DataFrame:
     return _timed(rows.select("_d.*", "letter_partition", "letter_offset"))
 
 
-def of_results(records: DataFrame, name: str) -> Table:
+def of_results(records: DataFrame, name: str, settled: Settled | None = None) -> Table:
     """A results topic as the table `name` of all that was told, and as one of what stands."""
 
     def told(rows: DataFrame) -> DataFrame:
@@ -212,7 +228,7 @@ def of_results(records: DataFrame, name: str) -> Table:
 
     parts = [
         Part(name, PLACE, told),
-        Part(f"{name}-standing", ("id",), newest, newer="revision"),
+        Part(f"{name}-standing", ("id",), newest, newer="revision", settled=settled),
         Part(f"bad-{name}", PLACE, bad),
     ]
     if name in BOUNDED:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from spark_analytics.aggregates import Measures, Windows
-from spark_analytics.tables.shapes import Newer
+from spark_analytics.tables.shapes import Newer, Settled
 from topology.config import HeaderConfig, Topology
 
 
@@ -23,23 +23,25 @@ class JobRefused(ValueError):
 class Part:
     """One of several tables that a query writes: `pick` makes its rows from the batch's. With
     `newer` a row replaces the one of its keys where it is higher in that column; outputs that
-    cannot do so add it."""
+    cannot do so add it. `settled`: what the keys say besides themselves, so that less has to be
+    read for it."""
 
     name: str
     keys: Sequence[str]
     pick: Callable[[DataFrame], DataFrame]
     newer: Newer | None = None
+    settled: Settled | None = None
 
 
 @dataclass(frozen=True)
 class Table:
     """One query. `keys` name a row among those of the table. `fold` is done to each batch of a
     stream before it is written, and to all of it where it is bounded. `store` writes in a way of
-    its own (archive): (rows, path, batch). `newer` is as a part's; with `parts` these are written,
-    and the table is not. `chased`: a query up to the end of its source goes on until it finds
-    nothing new, as the source cannot say beforehand where its end is. With `rest_s` it has batches
-    also where nothing comes, and is at its end when nothing has come for so long. `named_by`: the
-    column that says which part a row is of."""
+    its own (archive): (rows, path, batch). `newer` and `settled` are as a part's; with `parts`
+    these are written, and the table is not. `chased`: a query up to the end of its source goes on
+    until it finds nothing new, as the source cannot say beforehand where its end is. With `rest_s`
+    it has batches also where nothing comes, and is at its end when nothing has come for so long.
+    `named_by`: the column that says which part a row is of."""
 
     name: str
     rows: DataFrame
@@ -47,6 +49,7 @@ class Table:
     fold: Callable[[DataFrame], DataFrame] | None = None
     store: Callable[[DataFrame, str, int], None] | None = None
     newer: Newer | None = None
+    settled: Settled | None = None
     parts: Sequence[Part] = ()
     chased: bool = False
     rest_s: float | None = None
@@ -54,7 +57,7 @@ class Table:
 
     def written(self) -> list[Part]:
         """The tables that come of it."""
-        return list(self.parts) or [Part(self.name, self.keys, _as_it_is, self.newer)]
+        return list(self.parts) or [Part(self.name, self.keys, _as_it_is, self.newer, self.settled)]
 
 
 class Silver(Protocol):

@@ -28,6 +28,7 @@ tests/spark_analytics/backfill/test_lake_rows.py
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame
@@ -38,7 +39,7 @@ from pyspark.sql.types import StructType
 from spark_analytics import payload
 from spark_analytics.backfill.kinds import LINE, POSITION, schema_of
 from spark_analytics.backfill.resuming import Coming
-from spark_analytics.silver import RESULT_TABLES
+from spark_analytics.silver import RESULT_TABLES, settled_by_id
 from spark_analytics.tables.catalog import TablesRefused
 from spark_analytics.tables.lake import Lake, Mark
 from spark_analytics.tables.shapes import SHAPES, Shape
@@ -83,6 +84,7 @@ class LakeTables:
     def __init__(self, lake: Lake, topology: Topology, schema: StructType | None = None) -> None:
         self._lake = lake
         self._schema = schema
+        self._settled = settled_by_id(topology)
         kinds = {name: RESULT_TABLES[query.kind] for name, query in topology.queries.items()}
         self._queries_of = {
             table: [name for name, of in kinds.items() if of == table] for table in OVERFLOWS
@@ -154,7 +156,8 @@ class LakeTables:
             rows = _results({kind: read(name) for name, kind in kinds.items()})
             yield Rows(table, [*kinds], rows, EVERY_WORD)
             name = f"{table}{STANDING}"
-            yield Rows(name, [*kinds], rows, SHAPES[name], merged=True)
+            shape = replace(SHAPES[name], settled=self._settled)
+            yield Rows(name, [*kinds], rows, shape, merged=True)
         overflows = read("overflows")
         for table, queries in self._queries_of.items():
             own = overflows.where(F.col("query").isin(queries))

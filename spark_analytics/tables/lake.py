@@ -16,8 +16,8 @@ A table belongs to its `owner`, which stands among its properties: another's, or
 columns, is refused before anything is written.
 
 Cost: an append writes its rows once, shuffled by partition and sorted; a MERGE reads the keys of
-those files whose partitions and bounds may hold one, and writes the rows that changed (Iceberg, by
-position deletes) or the files that hold them (Delta).
+those files whose partitions and bounds may hold one (`bounds`), and writes the rows that changed
+(Iceberg, by position deletes) or the files that hold them (Delta).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_analytics import folders
+from spark_analytics.tables.bounds import bounds, quoted
 from spark_analytics.tables.catalog import (
     Catalog,
     Format,
@@ -63,6 +64,8 @@ class Lake(ABC):
     columns, and for a catalog that is not there."""
 
     kind: ClassVar[Format]
+    day: ClassVar[str | None] = None
+    """The column by which days are kept apart, where that is one of its own."""
 
     def __init__(self, spark: SparkSession, place: str, owner: str) -> None:
         self.spark = spark
@@ -150,7 +153,7 @@ class Lake(ABC):
 
     def _merge(self, table: str, rows: DataFrame, shape: Shape) -> None:
         same = [f"t.{quoted(key)} <=> s.{quoted(key)}" for key in shape.keys]
-        same += self._bounds(rows, shape)
+        same += bounds(rows, shape, self.day)
         theirs, mine = (_ranked(side, shape) for side in "ts")
         columns = ", ".join(map(quoted, rows.columns))
         values = ", ".join(f"s.{quoted(name)}" for name in rows.columns)
@@ -162,18 +165,6 @@ class Lake(ABC):
             f" WHEN MATCHED AND {mine} > {theirs} THEN UPDATE SET {changes}"
             f" WHEN NOT MATCHED THEN INSERT ({columns}) VALUES ({values})"
         )
-
-    def _bounds(self, rows: DataFrame, shape: Shape) -> list[str]:
-        """Conditions that the keys imply, and that tell which files cannot hold one."""
-        if shape.day_of is None or shape.day_of not in shape.keys:
-            return []
-        day_of = shape.day_of
-        ends = [F.unix_micros(end(day_of)) for end in (F.min, F.max)]
-        least, most = rows.agg(*ends).collect()[0]
-        if least is None:
-            return []
-        column = f"t.{quoted(day_of)}"
-        return [f"{column} >= timestamp_micros({least})", f"{column} <= timestamp_micros({most})"]
 
     def _with_day(self, rows: DataFrame, shape: Shape) -> DataFrame:
         """The rows as the format wants them."""
@@ -338,6 +329,7 @@ class DeltaLake(Lake):
     need not name it: each file's bounds are in the log."""
 
     kind = "delta"
+    day = DAY
 
     def __init__(self, spark: SparkSession, place: str, owner: str) -> None:
         super().__init__(spark, place, owner)
@@ -442,8 +434,3 @@ def _parts(shape: Shape) -> list[str]:
 
 def _ranked(side: str, shape: Shape) -> str:
     return f"struct({', '.join(f'{side}.{quoted(name)}' for name in ranks(shape.newer))})"
-
-
-def quoted(name: str) -> str:
-    escaped = name.replace("`", "``")
-    return f"`{escaped}`"

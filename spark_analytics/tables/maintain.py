@@ -29,8 +29,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Row, SparkSession
 
+from spark_analytics.tables.bounds import quoted
 from spark_analytics.tables.catalog import Catalog, Format, TablesRefused
-from spark_analytics.tables.lake import BATCH, OWNER, DeltaLake, IcebergLake, Lake, quoted
+from spark_analytics.tables.lake import BATCH, OWNER, DeltaLake, IcebergLake, Lake
 from spark_analytics.told import first_line
 
 MIN_FILES: Final = 5

@@ -8,7 +8,8 @@ rows in place of those of the run before.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,8 +17,8 @@ from pyspark.sql.types import StructType, TimestampType
 
 from spark_analytics.tables.catalog import TablesRefused
 from spark_analytics.tables.lake import Lake, Mark
-from spark_analytics.tables.shapes import SHAPES, Newer, Shape
-from spark_analytics.work import Table
+from spark_analytics.tables.shapes import SHAPES, Shape
+from spark_analytics.work import Part, Table
 
 TIMES: Final = ("ref_time", "start_time", "start", "timestamp")
 """The first that a table has settles the day it is kept under."""
@@ -34,23 +35,21 @@ class LakeOutput:
     def __init__(self, lake: Lake, tables: Sequence[Table], *, bounded: bool = False) -> None:
         self.lake = lake
         self._bounded = bounded
-        self._newer: Mapping[str, Newer | None] = {
-            part.name: part.newer for table in tables for part in table.written()
-        }
+        self._parts = {part.name: part for table in tables for part in table.written()}
         # Parts come of rows that are kept already: to look whether there is one costs little.
         self._kept = {part.name for table in tables for part in table.parts}
-        names = list(map(lake_name, self._newer))
+        names = list(map(lake_name, self._parts))
         twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise TablesRefused(f"two tables would be {twice[0]}; give a stream another name")
 
     def write(self, rows: DataFrame, table: str, keys: Sequence[str], batch: int) -> None:
-        name, newer = lake_name(table), self._newer[table]
-        shape = _shape(name, rows.schema, keys, newer)
+        name, part = lake_name(table), self._parts[table]
+        shape = _shape(name, rows.schema, keys, part)
         if self._bounded:
             self.lake.replace(name, rows, shape)
             return
-        if newer is not None:
+        if part.newer is not None:
             self.lake.merge(name, rows, shape)
             return
         if table in self._kept:
@@ -70,9 +69,12 @@ class LakeOutput:
         return self.lake.exists(lake_name(table))
 
 
-def _shape(name: str, schema: StructType, keys: Sequence[str], newer: Newer | None) -> Shape:
+def _shape(name: str, schema: StructType, keys: Sequence[str], part: Part) -> Shape:
     if name in SHAPES and set(SHAPES[name].keys) <= set(schema.fieldNames()):
-        return SHAPES[name]
+        return replace(SHAPES[name], settled=part.settled or SHAPES[name].settled)
+    if part.settled is not None:
+        by, time = part.settled.by, part.settled.time
+        return Shape(keys, (by,), None, (by, time), part.newer, part.settled)
     times = [
         each
         for each in TIMES
@@ -80,4 +82,4 @@ def _shape(name: str, schema: StructType, keys: Sequence[str], newer: Newer | No
     ]
     day_of = times[0] if times else None
     order = dict.fromkeys(["stream", *times[:1], *keys])
-    return Shape(keys, ("stream",), day_of, list(order), newer)
+    return Shape(keys, ("stream",), day_of, list(order), part.newer)

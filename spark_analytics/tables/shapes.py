@@ -3,7 +3,7 @@
 `keys` name a row. `day_of` is the timestamp by whose day files are kept apart, beside the columns
 `apart`; rows lie in order of `order` within a file, so that a query for an hour skips most of it.
 `newer` is the column that settles which of two rows of one key stands: the higher; or several, the
-first that differs settling it.
+first that differs settling it. `settled` is what a key says besides itself (`bounds`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,16 @@ from typing import Final
 from pyspark.sql.types import StructType, TimestampType
 
 Newer = str | tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What a key settles besides itself: the column `by`; where that is one of `timed`, `time` too,
+    so that rows of one key have one time."""
+
+    by: str
+    time: str
+    timed: frozenset[str] = frozenset()
 
 
 def ranks(newer: Newer | None) -> tuple[str, ...]:
@@ -31,17 +41,21 @@ class Shape:
     day_of: str | None = None
     order: Sequence[str] = ()
     newer: Newer | None = None
+    settled: Settled | None = None
 
     def within(self, schema: StructType) -> Shape:
         """What of it a table of these columns can have."""
         columns = schema.fieldNames()
         has_day = self.day_of in columns and isinstance(schema[self.day_of].dataType, TimestampType)
+        settled = self.settled
+        is_settled = settled is not None and {settled.by, settled.time} <= set(columns)
         return Shape(
             [name for name in self.keys if name in columns],
             [name for name in self.apart if name in columns],
             self.day_of if has_day else None,
             [name for name in self.order if name in columns],
             self.newer if set(ranks(self.newer)) <= set(columns) else None,
+            settled if is_settled else None,
         )
 
 
@@ -49,7 +63,11 @@ EVENT: Final = ("stream", "source", "epoch", "seq")
 IN_TIME: Final = ("stream", "ref_time", "source", "epoch", "seq")
 PLACE: Final = ("topic", "partition", "offset")
 
-RESULTS: Final = Shape(("id",), ("query",), "start_time", ("query", "start_time"), newer="revision")
+RESULTS: Final = Shape(
+    *(("id",), ("query",), "start_time", ("query", "start_time")),
+    newer="revision",
+    settled=Settled("query", "start_time"),
+)
 """The newest word of each."""
 
 SHAPES: Final[Mapping[str, Shape]] = {
