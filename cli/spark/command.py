@@ -178,7 +178,8 @@ def compact(archive: str, master: str | None, conf: tuple[str, ...], as_json: bo
 @click.option(
     "--tasks",
     type=click.IntRange(min=1),
-    help="That order, side by side. Default: one for each group of streams.",
+    help="That order, side by side. Default: one for each group of streams, on one machine four"
+    " for each core at most.",
 )
 @click.option(
     "--holes",

@@ -1,4 +1,5 @@
-"""The files that one task writes for one group: Parquet, one for each table that gets rows.
+"""The files that one task writes: Parquet, one for each table that gets rows, of all its groups, as
+a file of its own for each group is dear where groups are many and small.
 
 They lie in a folder of their own, and their names hold the number of the task's attempt: what an
 attempt that failed has left there is never named to anybody, and goes with the folder. So a task
@@ -37,22 +38,23 @@ class Part:
     """Takes lines in the order in which they are said. `folder` is where the tables' folders lie,
     on `files`; `name` begins the name of each file."""
 
-    def __init__(self, files: fs.FileSystem, folder: str, name: str, positions: Positions) -> None:
+    def __init__(self, files: fs.FileSystem, folder: str, name: str) -> None:
         self._files = files
         self._folder = folder
         self._name = name
-        self.positions = positions
         self._lines: dict[str, list[JsonObject]] = {table: [] for table in TABLE_OF.values()}
         self._places: dict[str, list[int]] = {table: [] for table in TABLE_OF.values()}
         self._writers: dict[str, Any] = {}
         self._rows: Counter[str] = Counter()
 
-    def take(self, lines: Lines) -> None:
+    def take(self, lines: Lines, positions: Positions) -> None:
+        """Where the next line of each stream and table stands is read from `positions`, and set
+        there anew."""
         for line in lines:
             table = TABLE_OF[line["kind"]]
             at = (line["stream"], table)
-            place = self.positions.get(at, 0)
-            self.positions[at] = place + 1
+            place = positions.get(at, 0)
+            positions[at] = place + 1
             held = self._lines[table]
             held.append(line)
             self._places[table].append(place)

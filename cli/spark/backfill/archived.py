@@ -31,6 +31,7 @@ from agents.stage.arrangement import input_reader
 from agents.stage.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock
 from agents.stage.master_keys import masters_in
 from cli.recording.file import InputError
+from cli.spark import task_process
 from cli.spark.backfill.setting import Setting, topology_of
 from cli.spark.backfill.work import in_batches
 from inorder.contract import UNIT_NS
@@ -249,6 +250,7 @@ class ReadArchive(NamedTuple):
     slots: Sequence[int]
 
     def __call__(self, taken: Iterable[Any]) -> Iterator[Any]:
+        task_process.begin()
         context = TaskContext.get()
         assert context is not None
         piece = context.partitionId()

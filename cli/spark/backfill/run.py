@@ -67,14 +67,18 @@ REST_NS: Final = 3_600 * NS_PER_S
 MOST_TASKS: Final = 1_000
 """That order; what are more groups share them."""
 
+TASKS_A_CORE: Final = 4
+"""On one machine, where there are more cores than one: enough that groups of unlike sizes come out
+even. A task costs what some hundred events cost."""
+
 Mark = int | Sequence[int]
 """A file as it was: its bytes and the time of its last writing, in ns; of earlier versions the
 bytes alone."""
 
 
 class Wanted(NamedTuple):
-    """`tasks`: how many order, side by side; None: one for each group. `holes`: whether offsets may
-    be missing in an archive. `form`: of the tables. `to_end`: what is held leaves at the end;
+    """`tasks`: how many order, side by side; None: `tasks_for` the groups. `holes`: whether offsets
+    may be missing in an archive. `form`: of the tables. `to_end`: what is held leaves at the end;
     else the state is kept. `resume`: go on from the state in `out`. `catalog` (Iceberg's) and
     `schema` (of payloads) as on the command line. `rest_ns`: so long a partition of an archive has
     to be silent to be taken for one at rest."""
@@ -129,7 +133,7 @@ def run(
     if resumed is not None:
         order = order._replace(begin=resumed.begin, states=resumed.states())
     groups = Groups(topology)
-    tasks = min(len(groups), MOST_TASKS) if wanted.tasks is None else wanted.tasks
+    tasks = wanted.tasks or min(tasks_for(spark, len(groups)), MOST_TASKS)
     slot_of = slots(spark, tasks)
     by_group = [slot_of[group % tasks] for group in range(len(groups))]
     with shipped(spark), _few_rows_at_once(spark):
@@ -155,6 +159,16 @@ def run(
         }
     published(wanted, place, tables, resumed, told, now)
     return told.summary
+
+
+def tasks_for(spark: SparkSession, parts: int) -> int:
+    """So many that share the parts, side by side. Elsewhere than on this machine nobody knows how
+    many cores there will be, and each part has a task."""
+    context = spark.sparkContext
+    if not str(context.master).startswith("local"):
+        return parts
+    cores = context.defaultParallelism
+    return min(parts, 1 if cores == 1 else TASKS_A_CORE * cores)
 
 
 def tables_of(
@@ -255,7 +269,7 @@ def _inputs(
         marks = {place_of(path): mark_of(path) for path in new if Path(path).exists()}
         pieces = pieces_of(new) or [NOTHING]
         files |= marks
-    numbers = spark.range(0, len(pieces), 1, len(pieces))
+    numbers = spark.range(0, len(pieces), 1, tasks_for(spark, len(pieces)))
     reads = ReadPieces(setting, pieces, slot_of)
     parcels = numbers.mapInArrow(reads.__call__, PARCELS)
     return Inputs(parcels, files, offsets, places, sources, noted)

@@ -4,13 +4,13 @@ Both are called by Spark with batches of Arrow's, in a Python process of an exec
 of the driver comes along as plain values (`Setting`); the topology is made from its text there,
 once for each process.
 
-A task that orders takes its groups one after the other. It holds the stretches of all pieces, one
-batch of parcels, what the operators hold, and the lines that wait to be written.
+A task that orders takes its groups one after the other, and writes what all of them say into the
+same files. It holds the stretches of all pieces, one batch of parcels, what the operators of one
+group hold, and the lines that wait to be written.
 """
 
 from __future__ import annotations
 
-import gc
 import marshal
 import os
 import pickle
@@ -20,11 +20,12 @@ from itertools import chain, groupby
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+from pyarrow import fs
 
-from agents.garbage import GC_THRESHOLDS
 from cli.account import left, passed
 from cli.recording.file import InputError
 from cli.recording.rows import NEEDED, NEEDED_BY_TIME
+from cli.spark import task_process
 from cli.spark.backfill.pieces import Piece, PieceRows
 from cli.spark.backfill.setting import Setting, topology_of
 from cli.summary import Summary
@@ -52,12 +53,6 @@ PARCELS_AT_ONCE: Final = 64
 """Rows of a batch of Arrow's, either way."""
 
 
-def collect_seldom() -> None:
-    """What a task keeps alive is no garbage, and walking it takes a tenth of its time; as in a
-    worker."""
-    gc.set_threshold(*GC_THRESHOLDS)
-
-
 class ReadPieces(NamedTuple):
     """Rows are numbers of pieces; parcels come out. `slots`: by group."""
 
@@ -66,7 +61,7 @@ class ReadPieces(NamedTuple):
     slots: Sequence[int]
 
     def __call__(self, taken: Iterable[Any]) -> Iterator[Any]:
-        collect_seldom()
+        task_process.begin()
         for batch in taken:
             for number in batch.column(0).to_pylist():
                 yield from in_batches(self._read(number), self.slots)
@@ -121,33 +116,38 @@ class OrderGroups(NamedTuple):
     to_end: bool = True
 
     def __call__(self, taken: Iterable[Any]) -> Iterator[Any]:
-        collect_seldom()
+        task_process.begin()
         rows = chain.from_iterable(_parcels(batch) for batch in taken)
+        files, folder = file_system(self.staged)
+        name = f"{os.getpid()}-{time.monotonic_ns():x}"
+        part = Part(files, folder, name)
+        group = None
         for group, parcels in groupby(rows, key=_group):
-            told = [dict(zip(_TOLD.names, row, strict=True)) for row in self._order(group, parcels)]
-            yield from pa.Table.from_pylist(told, _TOLD).to_batches()
+            yield from _told(self._order(group, parcels, part, files, f"{folder}/{name}"))
+        if group is not None:
+            written = part.close()
+            yield from _told((group, FILE, *file, b"") for file in written)
 
-    def _order(self, group: int, parcels: Iterable[Parcel]) -> Iterator[tuple[Any, ...]]:
+    def _order(
+        self, group: int, parcels: Iterable[Parcel], part: Part, files: fs.FileSystem, path: str
+    ) -> Iterator[tuple[Any, ...]]:
         started_s = time.process_time()
         topology = topology_of(self.setting)
-        files, folder = file_system(self.staged)
-        name = f"{group:05d}-{os.getpid()}-{time.monotonic_ns():x}"
         summary = Summary()
         before = self._state_of(group)
         order = GroupRun(topology, group, summary, before, to_end=self.to_end)
-        part = Part(files, folder, name, order.positions)
         try:
             for step in whole_instants(order.steps(parcels, self.begin), topology):
-                part.take(step_lines(step))
+                part.take(step_lines(step), order.positions)
         except PieceUnreadable as error:
             yield group, UNREADABLE, "", str(error), 0, b""
             return
-        for file in part.close():
-            yield group, FILE, file.table, file.name, file.rows, b""
         if not self.to_end:
-            with files.open_output_stream(f"{folder}/{name}.state") as out:
+            state = f"{path}-{group:05d}.state"
+            with files.open_output_stream(state) as out:
                 out.write(packed(order.state()))
-            yield group, STATE, "", f"{name}.state", 0, marshal.dumps(tuple(order.end))
+            end = marshal.dumps(tuple(order.end))
+            yield group, STATE, "", state.rpartition("/")[2], 0, end
         summary.thin()
         summary.took(0.0, time.process_time() - started_s)
         yield group, SUMMARY, "", "", 0, pickle.dumps(summary)
@@ -248,6 +248,11 @@ _TOLD: Final = pa.schema(
         "told": pa.binary(),
     }
 )
+
+
+def _told(rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    told = [dict(zip(_TOLD.names, row, strict=True)) for row in rows]
+    yield from pa.Table.from_pylist(told, _TOLD).to_batches()
 
 
 def _parcels(batch: Any) -> Iterator[Parcel]:

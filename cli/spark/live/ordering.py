@@ -34,6 +34,7 @@ from pyspark.sql.streaming.stateful_processor import (
     StatefulProcessorHandle,
 )
 
+from cli.spark import task_process
 from cli.spark.backfill.setting import Setting, topology_of
 from cli.spark.live.reading import NAMES
 from spark_analytics.live.group import LaneParcel, LiveGroup, ToldLine
@@ -77,6 +78,7 @@ class OrderLive(StatefulProcessor):
         self._max_waiting = max_waiting
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        task_process.begin()
         self._handle = handle
         self._head = handle.getValueState("head", HEAD)
         self._snapshot = handle.getListState("snapshot", CONTENT)

@@ -20,6 +20,7 @@ import orjson
 import pyarrow as pa
 
 from agents.stage.arrival import ArrivalClock
+from cli.spark import task_process
 from cli.spark.backfill.archived import RecordLines
 from cli.spark.backfill.setting import Setting, topology_of
 from cli.spark.backfill.work import PARCELS_AT_ONCE
@@ -44,6 +45,7 @@ class ReadRecords(NamedTuple):
     setting: Setting
 
     def __call__(self, taken: Iterable[Any]) -> Iterator[Any]:
+        task_process.begin()
         topology = topology_of(self.setting)
         rows = chain.from_iterable(batch.to_pylist() for batch in taken)
         held: list[tuple[int, LaneParcel]] = []

@@ -19,8 +19,8 @@ GAP = {"kind": "gap", "stream": "s", "source": "a", "epoch": 0, "first": 1, "las
 
 def written(place: Place, name: str) -> list[File]:
     files, folder = file_system(place.staged)
-    part = Part(files, folder, name, {})
-    part.take([GAP])
+    part = Part(files, folder, name)
+    part.take([GAP], {})
     return part.close()
 
 
