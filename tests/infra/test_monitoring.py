@@ -112,6 +112,10 @@ DIFFERS = f"inorder_records_conflict_total{{{STREAM}}}"
 FORGED = f'inorder_records_dead_total{{{STREAM},reason="forged"}}'
 
 
+def ready(worker: str) -> str:
+    return READY_AT.replace("w:1", f"{worker}:1")
+
+
 def syncs(server: str) -> str:
     return f'inorder_sync_addresses{{job="inorder",instance="{server}:8080"}}'
 
@@ -155,6 +159,12 @@ FIRING = [
         6 * 60 + 10,
         False,
     ),
+    ("InorderFewerWorkers", {ready("a"): "1x90", ready("b"): "0x90"}, 80, False),
+    ("InorderFewerWorkers", {ready("a"): "1x90", ready("b"): "1x40 stale"}, 48, False),
+    ("InorderFewerWorkers", {ready("a"): "1x90", ready("b"): "1x40 stale"}, 55, True),
+    ("InorderFewerWorkers", {ready("a"): "1x90", ready("b"): "1x40 stale"}, 75, False),
+    ("InorderFewerWorkers", {ready("a"): "1x90", ready("b"): "1x40 _x5 1x40"}, 60, False),
+    ("InorderFewerWorkers", {ready("a"): "1x40 stale", ready("c"): "_x38 1x50"}, 60, False),
     ("InorderSyncServerAbsent", {READY_AT: "1x30", UP: "1x30"}, 20, False),
     ("InorderSyncServerAbsent", {syncs("a"): "0x30", syncs("b"): "3x30"}, 20, False),
     ("InorderSyncServerAbsent", {syncs("a"): "0x30", syncs("b"): "3x5 stale"}, 8, False),
