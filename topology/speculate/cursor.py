@@ -29,11 +29,13 @@ from topology.speculate.detector import (
     told,
 )
 from topology.speculate.item import FIRST, LAST, TIMER, Key, LogEntry, Seen, timer_at
-from topology.speculate.values import NotAValue, same, size_of
+from topology.speculate.values import NotAValue, is_odd, same, size_of
 
 LOOK_EVERY: Final = 64
 """Events whose number is a multiple of it are tried twice before, and the state is looked at after
-them; and after the first item of each key."""
+them; and after the first item of each key, and where a glance shows that it is no value (`is_odd`).
+So a key stops at the same item whether it is read ahead or not, but for what lies beyond the
+glance: that is seen where the state is copied, or at the next such event."""
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 _MAX_DEPTH: Final = 32
@@ -239,7 +241,7 @@ class Cursor:
             self.state = state
         except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
             self._fail(wrong, repr(seen))
-        if is_looked_at or not is_begun:
+        if is_looked_at or not is_begun or is_odd(self.state, self._behaviour.classes):
             self._look()
         self._ask_deadline()
 
@@ -283,7 +285,7 @@ class Cursor:
             self._fail(wrong, f"its timer at {due_ns}")
             self.stop("its timer raises")
             return
-        if not is_begun:
+        if not is_begun or is_odd(self.state, self._behaviour.classes):
             self._look()
         if self.ticks >= MAX_TICKS:
             self.stop(f"more than {MAX_TICKS:,} timers between two events; does it move on?")

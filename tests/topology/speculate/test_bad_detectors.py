@@ -17,6 +17,7 @@ from topology.speculate import cursor as cursor_module
 from topology.speculate.detector import MAX_TOLD, Detector, behaviour_of
 from topology.speculate.item import LogEntry, Seen, before, behind
 from topology.speculate.unit import Record, Unit
+from topology.speculate.values import GLANCE
 
 
 def run(detector: Any, payloads: list[Any], until_ns: int = 10**6) -> tuple[Unit, list[Record]]:
@@ -185,19 +186,36 @@ def test_a_first_state_that_is_no_value_stops_its_key_at_once(kind: str, value: 
 
 @pytest.mark.parametrize("value", NO_VALUES, ids=lambda value: type(value).__name__)
 def test_one_that_comes_to_hold_what_is_no_value_stops_its_key(value: Any) -> None:
-    """Between the events that are looked at, where its state is kept to go back to."""
-    unit = Unit(behaviour_of(holding(value, 3)), b"")
-    stand: dict[str, Any] = {}
-    for seq in (1, 2, 4, 5, 3):
-        unit.put("", LogEntry(Seen("A", seq, seq, "s", 0, seq)))
-        standing(unit.advance(behind(5), before(0)), stand)
-    assert [each["n"] for each in stand.values()] == [1, 2, 3]
-    assert unit.counts.stopped == 1
-    unit.snapshot()
+    """Between the events that are looked at, at the same event in order and read ahead."""
+    for final in (before(0), behind(5)):
+        unit = Unit(behaviour_of(holding({"at": [value]}, 3)), b"", spacing=64)
+        stand: dict[str, Any] = {}
+        for seq in (1, 2, 4, 5, 3) if final == before(0) else range(1, 6):
+            unit.put("", LogEntry(Seen("A", seq, seq, "s", 0, seq)))
+            standing(
+                unit.advance(behind(5 if final == before(0) else seq), min(final, behind(seq))),
+                stand,
+            )
+        assert [each["n"] for each in stand.values()] == [1, 2, 3]
+        assert unit.counts.stopped == 1
+        assert "whose content is not in its attributes" in unit.counts.why
+        unit.snapshot()
+
+
+def test_what_a_glance_does_not_show_is_seen_at_the_next_look() -> None:
+    """In order; read ahead it is seen where the state is copied."""
+    hidden = [*range(GLANCE), deque([1])]
+    for is_ahead, seen in ((False, 64), (True, 3)):
+        unit = Unit(behaviour_of(holding(hidden, 3)), b"")
+        stand: dict[str, Any] = {}
+        for seq in range(1, 70):
+            unit.put("", LogEntry(Seen("A", seq, seq, "s", 0, seq)))
+            standing(unit.advance(behind(seq), before(0) if is_ahead else behind(seq)), stand)
+        assert [each["n"] for each in stand.values()] == [*range(1, seen + 1)]
 
 
 def test_one_that_is_stopped_where_the_base_moves_takes_back_what_lies_behind() -> None:
-    unit = Unit(behaviour_of(holding(deque([1]), 3)), b"", spacing=8)
+    unit = Unit(behaviour_of(holding([*range(GLANCE), deque([1])], 3)), b"", spacing=8)
     stand: dict[str, Any] = {}
     for seq in range(1, 7):
         unit.put("", LogEntry(Seen("A", seq, seq, "s", 0, seq)))

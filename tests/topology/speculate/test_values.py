@@ -14,7 +14,17 @@ from typing import Any, NamedTuple
 import pytest
 
 from topology.speculate.item import Seen
-from topology.speculate.values import NotAValue, classes_in, copied, packed, same, size_of, unpacked
+from topology.speculate.values import (
+    GLANCE,
+    NotAValue,
+    classes_in,
+    copied,
+    is_odd,
+    packed,
+    same,
+    size_of,
+    unpacked,
+)
 
 
 class Pair(NamedTuple):
@@ -346,3 +356,17 @@ def test_a_size_is_counted_no_further_than_asked() -> None:
 
 def test_classes_are_found() -> None:
     assert classes_in([Pair(Point(1.0), 2)]) == {"Pair": Pair, "Point": Point}
+
+
+def test_a_glance_is_never_wrong_and_misses_nothing_small() -> None:
+    odd = [deque([1]), Counter(a=1), print, Decimal(1), lambda: 1]
+    for value in odd:
+        for shape in (value, (1, value), {"a": [value]}, {1: (2, [3, {4: value}])}):
+            assert is_odd(shape, {})
+            with pytest.raises(NotAValue):
+                packed(shape, {})
+    for fine in (1, "a", (), (1, 2.0), {"a": [None, {1, 2}]}, [[]], *[(1, (2, (3,)))]):
+        assert not is_odd(fine, {})
+        packed(fine, {})
+    assert not is_odd([*range(GLANCE), print], {}), "beyond it"
+    assert is_odd((range, *range(GLANCE - 1)), {})
