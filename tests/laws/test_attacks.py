@@ -2,8 +2,8 @@
 
 The whole topology in the process, five honest sources beside one that means harm (SECURITY.md). "As
 without it" is meant word for word: which events, in which order, at which reference time, none of
-them late; and what they wait is within what the file allows. A pattern runs where payloads are the
-weapon alone: times that are unsure make one costly, which SECURITY.md says.
+them late; and what they wait is within what the file allows. A pattern looks on, and is no dearer
+for it (`tests/topology/pattern/run/test_reach.py` counts that).
 """
 
 from __future__ import annotations
@@ -37,10 +37,7 @@ streams:
     merge: {{wait: delay, max_wait: 300ms, idle_after: 500ms}}
 queries:
   mean: {{window: tumbling 1s, key: payload.k, aggregate: {{m: avg(payload.v), n: count()}}}}
-"""
-
-PAIR = """
-  pair: {pattern: "PATTERN SEQ(A a, B b) WHERE a.v < b.v WITHIN 100 ms"}
+  pair: {{pattern: "PATTERN SEQ(A a, B b) WHERE a.v < b.v WITHIN 100 ms"}}
 """
 
 EDGES = [0, 1, 2**31, 2**53, 2**62, 2**63 - 1, -1, -(2**63), BEGIN_NS, -BEGIN_NS]
@@ -149,8 +146,7 @@ ENDS = (OrderedEvent, LateRecord, DuplicateRecord, DeadRecord)
 def ordered(attack: Attack | None, unsynced: str) -> list[OrderedEvent]:
     """What comes out of the honest sources. Whatever came in has come to one end."""
     inputs = list(stream(attack))
-    file = FILE % unsynced + (PAIR if attack is payloads else "")
-    records = list(replay(parse(file), inputs))
+    records = list(replay(parse(FILE % unsynced), inputs))
     if attack is not words:  # which are no events, and counted apart
         assert sum(isinstance(record, ENDS) for record in records) == len(inputs)
     return [r for r in records if isinstance(r, OrderedEvent) and r.source in HONEST]

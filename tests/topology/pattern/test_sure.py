@@ -33,12 +33,12 @@ class Holding(Grading):
         self._about = about
         self.told = [0, 0]
 
-    def confidence(self, place: Place, match: Match, error_ns: int) -> str:
-        case = Case.of(self.layouts[match.alternative], place, match, error_ns)
+    def confidence(self, place: Place, match: Match) -> str:
+        case = Case(self.layouts[match.alternative], place, match.bound)
         sure = is_sure(case)
         assert sure == (valid(case, is_nominal=True) == YES), (self._about, match)
         self.told[sure] += 1
-        return super().confidence(place, match, error_ns)
+        return super().confidence(place, match)
 
 
 @pytest.mark.skipif(not str(grade.__file__).endswith(".py"), reason="compiled: none other fits in")

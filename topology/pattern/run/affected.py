@@ -3,8 +3,12 @@
 Source: patterns.md 3.2. Cost of an event in order: under skip-till-any one unit, if it can end a
 match; for MATCHES ONE one for each start that waits for such an event; for ALL by start events one
 for each start that may lead there (`earliest`), if it can end a match. A late event: one for each
-unit in a window. Where events have errors, one more for each match that is not decided yet: it may
-be in doubt now.
+unit in a window.
+
+Where events have errors, one may also put a match in doubt. Mostly it does so by itself
+(`doubts_apart`): then the units are those that reference times name, whatever the errors, and what
+it may put in doubt is asked of `sure_units`, without a new evaluation. Where it does not, and for
+POSSIBLE, one unit more is evaluated for each match that is not decided yet.
 
 Proved by: tests/topology/pattern/test_engine_laws.py, tests/topology/pattern/run/test_reach.py
 """
@@ -31,7 +35,16 @@ ANY_SLOT: Final[Slot] = (-1, -1)
 class Affected:
     """`units` are the run's, by the key of their anchor. `indexes` are those of its partition."""
 
-    __slots__ = ("_doubt", "_indexes", "_place", "_query", "_units", "_waiting", "_wiring")
+    __slots__ = (
+        "_doubt",
+        "_doubts_apart",
+        "_indexes",
+        "_place",
+        "_query",
+        "_units",
+        "_waiting",
+        "_wiring",
+    )
 
     def __init__(
         self,
@@ -48,6 +61,25 @@ class Affected:
         self._units = units
         self._doubt = doubt
         self._waiting: dict[Slot, dict[Key, Unit]] = {}
+        query = wiring.query
+        self._doubts_apart = (
+            query.grading is not None
+            and query.possible is None
+            and not query.shape.strict
+            and not query.untils
+            and query.query.emit != "slack"  # what is gathered has not met all that came since
+        )
+
+    @property
+    def doubts_apart(self) -> bool:
+        """There are doubts, and each event casts its own. A SKIP that waits for a target looks at
+        what is visible whenever anything of the run is looked at, so there all is as ever."""
+        is_told_by_looks = self._wiring.target_ns is not None and self._query.shape.skips
+        return self._doubts_apart and self._doubt.margin_ns > 0 and not is_told_by_looks
+
+    def concerns(self, filters: Sequence[int]) -> bool:
+        """Does the query look at entries of these filters at all?"""
+        return not self._wiring.filters.isdisjoint(filters)
 
     def by(self, entry: Entry, filters: Sequence[int], *, in_order: bool) -> list[Entry]:
         """The anchors of the units that the entry, now in the indexes of these filters, can
@@ -57,6 +89,10 @@ class Affected:
         if not mine and not shape.strict:
             return []
         is_in_doubt = self._doubt.margin_ns > 0
+        if self.doubts_apart:
+            anchors = self._late(entry) if not in_order else self._in_order(entry, mine)
+            within_ns, time_ns = self._query.within_ns, entry.time_ns
+            return [one for one in anchors if abs(one.time_ns - time_ns) <= within_ns]
         if not in_order or (is_in_doubt and self._query.possible is not None):
             anchors = self._late(entry)
         else:
@@ -89,8 +125,9 @@ class Affected:
     def _earliest_ns(self, entry: Entry) -> int:
         """Starts before it have no match that ends with this entry, nor one that it forbids."""
         since_ns, earliest = entry.time_ns - self.span_ns, self._query.earliest
-        if earliest is None or self._doubt.margin_ns:
+        if earliest is None or (self._doubt.margin_ns and not self.doubts_apart):
             return since_ns
+        since_ns = entry.time_ns - self._query.within_ns
         return earliest.before(self._place, entry, since_ns)
 
     def _undecided(self, entry: Entry) -> list[Entry]:
@@ -114,6 +151,7 @@ class Affected:
             anchors = self.anchors(time_ns - span_ns, until_ns)
         if margin_ns and self._query.possible is not None:
             return anchors  # a bound may be from before errors were so large
+        looks_further = margin_ns > 0 and not self.doubts_apart
         known = self._units.get
         return [
             anchor
@@ -121,7 +159,7 @@ class Affected:
             if (unit := known(anchor.key)) is None
             or time_ns <= unit.hi_ns
             or anchor is entry
-            or (margin_ns and unit.is_undecided(time_ns))
+            or (looks_further and unit.is_undecided(time_ns))
         ]
 
     def anchors(self, since_ns: int, until_ns: int) -> list[Entry]:

@@ -260,8 +260,8 @@ class Engine:
                 run.gather(anchors, at_ns + wait_ns)
                 self.gathering[run] = None
                 return
-        if anchors:
-            run.look(anchors, self._now())
+        if anchors or (run.affected.doubts_apart and run.affected.concerns(filters)):
+            run.look(anchors, self._now(), entry)
 
     def _disturb(self, other: PartitionIndex, entry: Entry, at_ns: int) -> None:
         """Where a STRICT step looks at all partitions: the entry may come between in that one."""

@@ -32,14 +32,18 @@ class Now:
 
 
 class FoundMatch:
-    """A current match. `decided_ns`: no event after that time can change it."""
+    """A current match. `decided_ns`: no event after that time can change it. `graded_ns`: the
+    largest error there was when it was said how sure it is; 0 where nobody asked."""
 
-    __slots__ = ("confidence", "decided_ns", "match")
+    __slots__ = ("confidence", "decided_ns", "graded_ns", "match")
 
-    def __init__(self, match: Match, decided_ns: int, confidence: str = CONFIRMED) -> None:
+    def __init__(
+        self, match: Match, decided_ns: int, confidence: str = CONFIRMED, graded_ns: int = 0
+    ) -> None:
         self.match = match
         self.decided_ns = decided_ns
         self.confidence = confidence
+        self.graded_ns = graded_ns
 
 
 CurrentMatch = CurrentResult[FoundMatch]

@@ -178,6 +178,9 @@ class PartitionGroup:
         if partition.newest is None:
             self._schedule(partition, entry.time_ns)
         partition.take(entry, filters)
+        if entry.event.error_ns:
+            for number in filters:
+                partition.indexes[number].note_error(entry)
         return partition
 
     def known_partition_of(self, entry: Entry) -> PartitionIndex | None:
@@ -191,6 +194,8 @@ class PartitionGroup:
         everything = self.context.everything
         if everything is not None and not entry.everywhere:
             everything.add(entry)
+            if entry.event.error_ns:
+                everything.note_error(entry)
             entry.everywhere = True
             entry.places += 1
 

@@ -10,15 +10,16 @@ tests/topology/pattern/test_published_cases.py
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
-from topology.model.result import EMIT, digest_of, framed
+from topology.model.result import CONFIRMED, EMIT, UNCERTAIN, digest_of, framed
 from topology.pattern.match.anchors import spelled_key
 from topology.pattern.match.evaluation import Evaluation, Place
-from topology.pattern.match.match import Match
+from topology.pattern.match.match import Match, same_content
 from topology.pattern.match.skip import BEFORE_ALL
 from topology.pattern.match.uncertain.doubt import NO_DOUBT
+from topology.pattern.match.uncertain.grade import Grading
 from topology.pattern.run.affected import Affected
 from topology.pattern.run.automaton import Automaton
 from topology.pattern.run.compiled import Compiled
@@ -27,6 +28,7 @@ from topology.pattern.run.gathering import Gathered
 from topology.pattern.run.ledger import Change, FoundMatch, Now, Unit, changes
 from topology.pattern.run.run_state import RunState
 from topology.pattern.run.selection import Selection
+from topology.pattern.run.sure_units import SureUnits
 from topology.pattern.run.unit_state import take_back, waiting_unit
 from topology.pattern.run.visible import Visibility
 from topology.pattern.run.wiring import Wiring
@@ -50,6 +52,7 @@ class Run:
         "_prefix",
         "_selection",
         "_state",
+        "_sure",
         "_visibility",
         "_wiring",
         "affected",
@@ -80,6 +83,7 @@ class Run:
         self._doubt = NO_DOUBT if wiring.query.grading is None else context.doubt
         self._emitter = context.emitter
         self.units: dict[Key, Unit] = {}
+        self._sure = SureUnits()
         self.affected = Affected(wiring, place, indexes, self.units, self._doubt)
         self.gathered = Gathered()
         self._visibility = Visibility(wiring, context, self)
@@ -94,9 +98,16 @@ class Run:
 
     # -- events and time ----------------------------------------------------------------------
 
-    def look(self, anchors: Iterable[Entry], now: Now) -> None:
-        """Evaluate these units anew, and emit what has changed."""
-        self.emit([self._evaluate(anchor, now) for anchor in anchors], now)
+    def look(self, anchors: Sequence[Entry], now: Now, newcomer: Entry | None = None) -> None:
+        """Evaluate these units anew, and emit what has changed. `newcomer`: the entry that changes
+        them, in the indexes already; it alone may put others in doubt."""
+        if newcomer is not None and self.affected.doubts_apart:
+            units = [self._evaluate(anchor, now, newcomer) for anchor in anchors]
+            doubted = self._put_in_doubt(newcomer, {anchor.key for anchor in anchors}, now)
+            if units or doubted:
+                self.emit([*units, *doubted], now)
+        else:
+            self.emit([self._evaluate(anchor, now) for anchor in anchors], now)
 
     def moved(
         self, entry: Entry, filters: Sequence[int], now: Now, at_ns: int, *, in_order: bool
@@ -165,6 +176,8 @@ class Run:
             self.give_up()
             for unit in self.units.values():
                 unit.put_off(by_ns, floor_ns)
+                if self.affected.doubts_apart:
+                    self._sure.note(unit)
                 if unit.emitted:
                     self._state.touch(unit.anchor)
 
@@ -204,7 +217,7 @@ class Run:
     def _id_of(self, match: Match) -> str:
         return digest_of(self._prefix + framed(self.query.ids.of(match)))
 
-    def _evaluate(self, anchor: Entry, now: Now) -> Unit:
+    def _evaluate(self, anchor: Entry, now: Now, newcomer: Entry | None = None) -> Unit:
         evaluation = self._matches_of(anchor)
         unit = self.units.get(anchor.key)
         if unit is None:
@@ -219,10 +232,13 @@ class Run:
         for match in evaluation.matches:
             if match.first.time_ns < self._wiring.since_ns:
                 continue
-            found[self._id_of(match)] = self._found(match, now)
+            id_ = self._id_of(match)
+            found[id_] = self._found(match, now, unit.found.get(id_), newcomer)
         unit.replace(found, now.floor_ns)
         if unit.found or unit.emitted or unit.overflowed or unit.waits != frozenset():
             self.units[anchor.key] = unit
+            if self.affected.doubts_apart:
+                self._sure.note(unit)
         return unit
 
     def _matches_of(self, anchor: Entry) -> Evaluation:
@@ -232,8 +248,11 @@ class Run:
             return self.query.possible.evaluate(self._place, anchor, self._doubt.error_ns)
         return self.query.tactic.evaluate(self._place, anchor)
 
-    def _found(self, match: Match, now: Now) -> FoundMatch:
-        """With how sure it is; of what is decided nobody will ask."""
+    def _found(
+        self, match: Match, now: Now, known: FoundMatch | None, newcomer: Entry | None
+    ) -> FoundMatch:
+        """With how sure it is; of what is decided nobody will ask. `known`: what was found by the
+        same id, before the newcomer."""
         error_ns, grading = self._doubt.error_ns, self.query.grading
         decided_ns = self.query.decided_ns(match)
         if not error_ns or grading is None:
@@ -241,7 +260,45 @@ class Run:
         decided_ns = self._doubt.decided_ns(decided_ns, self.query.query.amend_ns)
         if decided_ns < now.floor_ns:
             return FoundMatch(match, decided_ns)
-        return FoundMatch(match, decided_ns, grading.confidence(self._place, match, error_ns))
+        if known is not None and newcomer is not None and same_content(known.match, match):
+            confidence = self._confidence_of(grading, known, newcomer)
+        else:
+            confidence = grading.confidence(self._place, match)
+        return FoundMatch(match, decided_ns, confidence, error_ns)
+
+    def _confidence_of(self, grading: Grading, found: FoundMatch, newcomer: Entry) -> str:
+        """Of a match that was there before the newcomer. A doubt stays; one that is sure is asked
+        about the newcomer, and of all where errors have grown since it was asked last."""
+        if found.confidence == UNCERTAIN:
+            return UNCERTAIN
+        if found.graded_ns != self._doubt.error_ns:
+            return grading.confidence(self._place, found.match)
+        return CONFIRMED if grading.stands(self._place, found.match, newcomer) else UNCERTAIN
+
+    def _put_in_doubt(self, newcomer: Entry, evaluated: Container[Key], now: Now) -> list[Unit]:
+        """The units, but for those evaluated, of which something is sure no more."""
+        grading, doubted = self.query.grading, []
+        if grading is None:
+            return []
+        for unit in self._sure.around(newcomer, self.query.within_ns):
+            if unit.anchor.key in evaluated or not unit.is_undecided(newcomer.time_ns):
+                continue
+            if self._is_put_in_doubt(grading, unit, newcomer, now):
+                self._sure.note(unit)
+                doubted.append(unit)
+        return doubted
+
+    def _is_put_in_doubt(self, grading: Grading, unit: Unit, newcomer: Entry, now: Now) -> bool:
+        error_ns, changed = self._doubt.error_ns, False
+        for id_, found in list(unit.found.items()):
+            if found.confidence == UNCERTAIN or found.decided_ns < now.floor_ns:
+                continue
+            if self._confidence_of(grading, found, newcomer) == UNCERTAIN:
+                changed = True
+                unit.found[id_] = FoundMatch(found.match, found.decided_ns, UNCERTAIN, error_ns)
+            else:
+                found.graded_ns = error_ns
+        return changed
 
     def emit(self, units: Iterable[Unit], now: Now) -> None:
         """What has changed of these units."""
@@ -302,6 +359,7 @@ class Run:
 
     def _drop(self, unit: Unit) -> None:
         del self.units[unit.anchor.key]
+        self._sure.drop(unit.anchor.key)
         self._state.forget(unit.anchor)
 
     def close(self) -> dict[str, None]:

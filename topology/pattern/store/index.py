@@ -7,7 +7,13 @@ two parallel lists, so a cut is a bisect over integers in C.
 Cost: an entry newer than all others is appended, O(1); a late one is a bisect and a move of
 the references behind it, O(log n) and 16 bytes for each of them. Purging is amortised O(1).
 
-Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_engine_laws.py
+What may have happened between two instants is cut by `meeting`. Entries whose times are not exact
+are held a second time, by how large their errors are, so that one error of an hour does not make
+every cut an hour wide: each costs 16 bytes more, and a cut two bisects for each size of error, by
+powers of two.
+
+Proved by: tests/topology/pattern/store/test_index.py, tests/topology/pattern/test_tactics.py,
+tests/topology/pattern/test_engine_laws.py
 """
 
 from __future__ import annotations
@@ -23,13 +29,15 @@ SHRINK_AT: Final = 64
 
 class EntryIndex:
     """`times[i]` is the reference time of `entries[i]`. The lists are read, never written,
-    from outside; positions hold until the next `add` or `purge`."""
+    from outside; positions hold until the next `add` or `purge`. `unsure`: those `note_error` was
+    told of, by the bits of their errors."""
 
-    __slots__ = ("entries", "times")
+    __slots__ = ("entries", "times", "unsure")
 
     def __init__(self) -> None:
         self.times: list[int] = []
         self.entries: list[Entry] = []
+        self.unsure: dict[int, EntryIndex] = {}
 
     def __len__(self) -> int:
         return len(self.times)
@@ -49,6 +57,31 @@ class EntryIndex:
         """One that is newer than all others."""
         self.times.append(entry.time_ns)
         self.entries.append(entry)
+
+    def note_error(self, entry: Entry) -> None:
+        """It is in the index, and its time is not exact."""
+        bits = entry.event.error_ns.bit_length()
+        alike = self.unsure.get(bits)
+        if alike is None:
+            alike = self.unsure[bits] = EntryIndex()
+        alike.add(entry)
+
+    def meeting(self, low_ns: int, high_ns: int) -> list[Entry]:
+        """Those that may have happened between the two instants, in the order of their keys."""
+        found = self.entries[self.before_time(low_ns) : self.up_to_time(high_ns)]
+        if not self.unsure:
+            return found
+        around: list[Entry] = []
+        for bits, alike in self.unsure.items():
+            most_ns, entries = 1 << bits, alike.entries
+            before = entries[alike.before_time(low_ns - most_ns) : alike.before_time(low_ns)]
+            around += [entry for entry in before if entry.high_ns >= low_ns]
+            behind = entries[alike.up_to_time(high_ns) : alike.up_to_time(high_ns + most_ns)]
+            around += [entry for entry in behind if entry.low_ns <= high_ns]
+        if around:
+            found += around
+            found.sort(key=_key)
+        return found
 
     def position(self, key: Key) -> int:
         """Where the first entry with this key or a larger one is."""
@@ -91,7 +124,17 @@ class EntryIndex:
         gone = self.entries[:count]
         del self.times[:count]
         del self.entries[:count]
+        if self.unsure:
+            self._purge_unsure(before_ns)
         return gone
+
+    def _purge_unsure(self, before_ns: int) -> None:
+        for bits, alike in list(self.unsure.items()):
+            count = bisect_left(alike.times, before_ns)
+            del alike.times[:count]
+            del alike.entries[:count]
+            if not alike.times:
+                del self.unsure[bits]
 
 
 def _key(entry: Entry) -> Key:

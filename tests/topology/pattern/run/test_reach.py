@@ -105,6 +105,49 @@ def test_one_event_whose_clock_was_far_off_has_not_all_looked_at_again(
     assert looks_for(PAIRS) < 3 * looks_for(PAIRS // 2), "it grows with the pairs, not their square"
 
 
+ROUNDS = 80
+LOOKS_OF_AN_EVENT = 3
+"""Of any event, on average: its own match, and the few that are near it."""
+
+
+@pytest.mark.parametrize("error_ns", [20, 200, 2_000, 1_000_000])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "SEQ(A a, B b) WHERE near(a.x, b.x) WITHIN 50 ns",
+        "SEQ(A a, !N, B b) WHERE near(a.x, b.x) WITHIN 50 ns",
+        "SEQ(A a, B b) WHERE near(a.x, b.x) WITHIN 50 ns MATCHES ALL",
+    ],
+)
+def test_a_source_that_goes_back_and_forth_costs_no_more_than_any_other(
+    pattern: str, error_ns: int
+) -> None:
+    """Each third event has an error up to twenty thousand windows long, and what it may be part of
+    stays undecided for twice as long. What is in doubt is not asked again, and what is sure only
+    about the newcomer."""
+    looks = 0
+
+    def near(_: Any, __: Any) -> bool:
+        nonlocal looks
+        looks += 1
+        return True
+
+    query = Compiled(parse_query(f"PATTERN {pattern}"), Environment(functions={"near": near}))
+    engine, accepted = Engine([query]), 0
+    for at in range(ROUNDS):
+        for kind, place_ns, source, off_ns in (
+            ("A", 0, "a", 2),
+            ("B", 7, "b", 2),
+            ("AB"[at % 2], 15, "off", error_ns),
+        ):
+            newcomer = entry(kind, 20 * at + place_ns, at, {"x": 0}, source, error_ns=off_ns)
+            accepted += engine.accept(newcomer, 0) == "stored"
+            engine.advance(engine.clock_ns - 400, 0)
+    assert len(engine.findings) >= ROUNDS
+    assert accepted == 3 * ROUNDS
+    assert looks < LOOKS_OF_AN_EVENT * accepted
+
+
 @pytest.mark.parametrize(
     ("error_ns", "time_ns", "grades"),
     [

@@ -8,12 +8,11 @@ Proved by: tests/topology/pattern/test_uncertain.py, tests/topology/pattern/test
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from topology.pattern.compile.grading import MAYBE, NO, YES
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.layout import Layout
-from topology.pattern.match.match import Match
 from topology.pattern.match.uncertain.order import (
     at_most,
     before,
@@ -27,30 +26,37 @@ from topology.pattern.tree.syntax import Edge
 
 
 class Case:
-    """`bound` may be of a part of a match, where one is being built. `error_ns`: no entry has a
-    larger one."""
+    """`bound` may be of a part of a match, where one is being built. `only`: of the events around
+    no other is asked for. `error_ns`: no member has a larger one."""
 
-    __slots__ = ("bound", "error_ns", "first", "last", "layout", "members", "place", "slots_of")
+    __slots__ = (
+        "bound",
+        "error_ns",
+        "first",
+        "last",
+        "layout",
+        "members",
+        "only",
+        "place",
+        "slots_of",
+    )
 
     def __init__(
-        self, layout: Layout, place: Place, bound: Sequence[Sequence[Entry]], error_ns: int
+        self,
+        layout: Layout,
+        place: Place,
+        bound: Sequence[Sequence[Entry]],
+        only: Entry | None = None,
     ) -> None:
         self.layout = layout
         self.place = place
         self.bound = bound
-        self.error_ns = error_ns
+        self.only = only
         self.members = [entry for entries in bound for entry in entries]
         self.slots_of = {entry: j for j, entries in enumerate(bound) for entry in entries}
         self.first = min(self.members, key=lambda entry: entry.key)
         self.last = max(self.members, key=lambda entry: entry.key)
-
-    @classmethod
-    def of(cls, layout: Layout, place: Place, match: Match, error_ns: int) -> Case:
-        return cls(layout, place, match.bound, error_ns)
-
-    @property
-    def margin_ns(self) -> int:
-        return 2 * self.error_ns
+        self.error_ns = max([entry.event.error_ns for entry in self.members])
 
     def component(self, j: int) -> EntryIndex:
         return self.place.components[self.layout.number][j]
@@ -60,11 +66,23 @@ class Case:
             raise ValueError("a strict step needs the index of everything")
         return self.place.everything
 
-    def around(self, index: EntryIndex, low_ns: int, high_ns: int) -> Iterator[Entry]:
-        """Entries whose true time may lie between the reference times of two members."""
-        low = index.before_time(low_ns - self.margin_ns)
-        high = index.up_to_time(high_ns + self.margin_ns)
-        return iter(index.entries[low:high])
+    def around(
+        self, index: EntryIndex, low_ns: int, high_ns: int, beside: Entry | None = None
+    ) -> list[Entry]:
+        """Entries whose true time may lie between those of two members that have these reference
+        times; or of a member and one `beside`."""
+        error_ns = self.error_ns
+        if beside is not None and beside.event.error_ns > error_ns:
+            error_ns = beside.event.error_ns
+        low_ns -= error_ns
+        high_ns += error_ns
+        only = self.only
+        if only is None:
+            return index.meeting(low_ns, high_ns)
+        if only.high_ns < low_ns or only.low_ns > high_ns:
+            return []
+        at = index.position(only.key)
+        return [only] if at < len(index.entries) and index.entries[at] is only else []
 
     # -- what the match itself must be ----------------------------------------------------------
 
@@ -241,7 +259,9 @@ class Case:
         until, begun = self.layout.untils[j], [*sure[j], *open_[j]]
         found = []
         for other in (
-            self.around(self.enders(j), min(map(_time, begun)), entry.time_ns) if begun else ()
+            self.around(self.enders(j), min(map(_time, begun)), entry.time_ns, entry)
+            if begun
+            else ()
         ):
             since = max(before_by_key(one, other) for one in begun)
             since = min(since, before_by_key(other, entry), YES if sure[j] else MAYBE)

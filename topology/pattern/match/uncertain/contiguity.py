@@ -141,7 +141,7 @@ def _may_step(case: Case, entry: Entry, j: int) -> int:
     if "strict" not in edges:
         return YES
     worst = NO
-    for other in case.around(case.everything(), case.first.time_ns, entry.time_ns):
+    for other in case.around(case.everything(), case.first.time_ns, entry.time_ns, entry):
         if other is not entry and other not in case.slots_of:
             worst = max(worst, _just_before(case, other, entry))
     return negated(worst) if len(edges) == 1 else max(MAYBE, negated(worst))

@@ -9,6 +9,10 @@ chooses by reference times.
 Sound: a match in doubt is never confirmed. Not complete: where several doubts exclude each other
 the match stays uncertain.
 
+What puts a match in doubt is asked of each event around by itself. So one that is in doubt stays
+so whatever else comes, and of one that was sure only the newcomer is asked (`stands`). Not so where
+a third event may stand between (STRICT), or end a group (UNTIL).
+
 Cost of a match: O(members) for order and window where they are sure; a cut by time for each
 negation; for the rest O(members) for each event around that its components are of.
 
@@ -28,7 +32,7 @@ from topology.pattern.match.match import Match
 from topology.pattern.match.uncertain.case import Case
 from topology.pattern.match.uncertain.contiguity import taken_otherwise
 from topology.pattern.match.uncertain.endings import ended
-from topology.pattern.match.uncertain.joining import joined
+from topology.pattern.match.uncertain.joining import joined, may_join
 from topology.pattern.match.uncertain.negations import blocked
 from topology.pattern.match.uncertain.order import at_most, before_by_key, is_settled, negated
 from topology.pattern.store.entry import Entry
@@ -43,9 +47,9 @@ class Grading:
     def __init__(self, layouts: Sequence[Layout]) -> None:
         self.layouts = layouts
 
-    def confidence(self, place: Place, match: Match, error_ns: int) -> str:
+    def confidence(self, place: Place, match: Match) -> str:
         """The match is one by reference times, or a possible one."""
-        case = Case.of(self.layouts[match.alternative], place, match, error_ns)
+        case = Case(self.layouts[match.alternative], place, match.bound)
         if not is_sure(case):
             return UNCERTAIN
         grade = YES
@@ -54,6 +58,19 @@ class Grading:
         if grade == YES and case.layout.matches == "one" and len(self.layouts) > 1:
             grade = min(grade, self._is_first_of_all(case))
         return CONFIRMED if grade == YES else UNCERTAIN
+
+    def stands(self, place: Place, match: Match, newcomer: Entry) -> bool:
+        """Is a match still sure that was so before the newcomer, which is no member? Without STRICT
+        and UNTIL."""
+        layout = self.layouts[match.alternative]
+        alone = Case(layout, place, match.bound, newcomer)
+        if any(forbids(alone) != NO for forbids in (blocked, taken_otherwise)):
+            return False
+        if layout.matches == "maximal" and may_join(alone):
+            return joined(Case(layout, place, match.bound)) == NO
+        if layout.matches == "one" and len(self.layouts) > 1:
+            return self._is_first_of_all(Case(layout, place, match.bound)) == YES
+        return True
 
     def _is_first_of_all(self, case: Case) -> int:
         """May the walk of another alternative end before?"""

@@ -35,6 +35,16 @@ def joined(case: Case) -> int:
     return NO if not ordered or _is_as_it_seems(case, ordered) else MAYBE
 
 
+def may_join(case: Case) -> bool:
+    """May any event around, whatever of the others?"""
+    return any(
+        entry not in case.slots_of and _may_join(case, entry, j)
+        for j in range(case.layout.count)
+        if len(case.bound[j]) < case.layout.maximum[j]
+        for entry in case.around(case.component(j), *_span_ns(case))
+    )
+
+
 def _span_ns(case: Case) -> tuple[int, int]:
     return case.last.time_ns - case.layout.within_ns, case.last.time_ns
 

@@ -67,7 +67,7 @@ def _is_next(case: Case, low: list[Entry], high: list[Entry], entry: Entry) -> i
     beside = low or high
     since_ns = min(min(one.time_ns for one in beside), entry.time_ns)
     until_ns = max(max(one.time_ns for one in beside), entry.time_ns)
-    for other in case.around(case.everything(), since_ns, until_ns):
+    for other in case.around(case.everything(), since_ns, until_ns, entry):
         if other is entry or other in beside:
             continue
         if low:

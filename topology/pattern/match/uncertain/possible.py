@@ -238,7 +238,7 @@ class SetSearch(Search):
         bound[j] = entries
         if sum(map(len, bound)) < 2:
             return None
-        case, newest = Case(layout, self.place, bound, self._error_ns), entries[-1]
+        case, newest = Case(layout, self.place, bound), entries[-1]
         edges = case.edges(j, newest)
         if layout.matches == "one":
             ways = [k for k in range(j + 1) if not self._may_be_strict(k)]
@@ -314,7 +314,7 @@ class SetSearch(Search):
         if not any(self._bound):
             return
         self.budget.steps += 1
-        grade = valid(Case(layout, self.place, self._bound, self._error_ns), is_nominal=False)
+        grade = valid(Case(layout, self.place, self._bound), is_nominal=False)
         if grade > NO:
             match = Match(layout.number, tuple(self._bound))
             self.found.append(match)
