@@ -267,7 +267,7 @@ class Run:
         return FoundMatch(match, decided_ns, confidence, error_ns)
 
     def _confidence_of(self, grading: Grading, found: FoundMatch, newcomer: Entry) -> str:
-        """Of a match that was there before the newcomer. A doubt stays; one that is sure is asked
+        """How sure a match is that was there before the newcomer. A doubt stays; a sure one is asked
         about the newcomer, and of all where errors have grown since it was asked last."""
         if found.confidence == UNCERTAIN:
             return UNCERTAIN

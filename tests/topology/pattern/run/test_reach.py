@@ -107,7 +107,7 @@ def test_one_event_whose_clock_was_far_off_has_not_all_looked_at_again(
 
 ROUNDS = 80
 LOOKS_OF_AN_EVENT = 3
-"""Of any event, on average: its own match, and the few that are near it."""
+"""On average: at its own match, and at the few that are near it."""
 
 
 @pytest.mark.parametrize("error_ns", [20, 200, 2_000, 1_000_000])
