@@ -1,4 +1,4 @@
-"""The units that an event may put in doubt, against a look at each."""
+"""Law: the units that an event may put in doubt are those that a look at each would find."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An index against the plainest one there is: all entries, looked at one by one."""
+"""Law: an index cuts as a look at each entry, one by one, would; and an example of what that costs."""
 
 from __future__ import annotations
 
