@@ -267,8 +267,8 @@ class Run:
         return FoundMatch(match, decided_ns, confidence, error_ns)
 
     def _confidence_of(self, grading: Grading, found: FoundMatch, newcomer: Entry) -> str:
-        """How sure a match is that was there before the newcomer. A doubt stays; a sure one is asked
-        about the newcomer, and of all where errors have grown since it was asked last."""
+        """How sure a match is that was there before the newcomer. A doubt stays; a sure one is
+        asked about the newcomer, and about all where errors have grown since it was asked."""
         if found.confidence == UNCERTAIN:
             return UNCERTAIN
         if found.graded_ns != self._doubt.error_ns:

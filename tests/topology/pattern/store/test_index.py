@@ -1,4 +1,4 @@
-"""Law: an index cuts as a look at each entry, one by one, would; and an example of what that costs."""
+"""Law: an index cuts as a look at each entry would; and an example of what that costs."""
 
 from __future__ import annotations
 
