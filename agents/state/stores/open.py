@@ -34,9 +34,9 @@ def open_store(
     if kind == "redis":
         if redis_url is None:
             raise ValueError("state: redis needs a server; give its address, redis://HOST:PORT/0")
-        from agents.state.stores.redis import RedisStore, connect
+        from agents.state.stores.redis import RedisStore, connect, hung_at
 
-        return RedisStore(connect(redis_url), name)
+        return RedisStore(connect(redis_url), name, hung_at(redis_url))
     if kind == "memory":
         return MemoryStore(name)
     raise ValueError(f"state: {kind} is not known; write rocksdb, redis or memory")

@@ -15,7 +15,9 @@ copy counts as unusable: cut off in the middle, it is read anew from the changel
 
 A lost connection is retried `ATTEMPTS` times, waiting `BACKOFF_S`, then twice that,
 and so on. A server that has not answered at all yet is not asked again after `OPENING_S`, so
-that one that hangs holds up a start for no longer than one answer may take. A retry that finds
+that one that hangs holds up a start for no longer than one answer may take; and whoever opens
+another copy in it within `HUNG_S` is told so at once (`Hung`), so that many partitions, of which a
+few threads open one after the other, wait no longer than one. A retry that finds
 its change already made takes that for success: a position says all there is to say about a copy
 of one changelog.
 
@@ -30,6 +32,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -52,6 +55,9 @@ ANSWER_TIMEOUT_S: Final = 4.0
 ATTEMPTS: Final = 3
 BACKOFF_S: Final = 0.1
 OPENING_S: Final = 3.0
+HUNG_S: Final = 10.0
+"""So long a server that hung is not asked by those that open a copy."""
+
 ITEMS_PER_PAGE: Final = 512
 CHANGES_PER_CALL: Final = 10_000
 BYTES_PER_CALL: Final = 8 << 20
@@ -97,11 +103,36 @@ Piece = tuple[list[bytes], list[bytes]]
 """Fields and values to set, one after the other; fields to delete."""
 
 
-class RedisStore:
-    """See `agents.state.stores.store`. `client` must not retry by itself: `connect` makes one."""
+class Hung:
+    """What the stores of one server in a process know of its last silence."""
 
-    def __init__(self, client: redis.Redis, name: StoreName) -> None:
+    def __init__(self) -> None:
+        self._since_s = -HUNG_S
+
+    @property
+    def lately(self) -> bool:
+        return time.monotonic() - self._since_s < HUNG_S
+
+    def note(self) -> None:
+        self._since_s = time.monotonic()
+
+    def answers(self) -> None:
+        self._since_s = -HUNG_S
+
+
+@lru_cache(maxsize=8)
+def hung_at(_url: str) -> Hung:
+    """One for all stores of that server in this process."""
+    return Hung()
+
+
+class RedisStore:
+    """See `agents.state.stores.store`. `client` must not retry by itself: `connect` makes one.
+    `hung`: of its server, shared by those that are not to wait for it one after the other."""
+
+    def __init__(self, client: redis.Redis, name: StoreName, hung: Hung | None = None) -> None:
         self._client = client
+        self._hung = hung or Hung()
         self._name = name
         self._key = key_of(name)
         self._seen: bytes | None = None
@@ -196,16 +227,22 @@ class RedisStore:
         """The answer, and the number of attempts it took."""
         if self._closed:
             raise StoreError(f"state copy {self._name} is closed")
+        if not self._has_answered and self._hung.lately:
+            raise self._unavailable(f"it said nothing less than {HUNG_S:.0f} s ago", 0)
         execute: Callable[..., Any] = self._client.execute_command
         attempts, began_s = 0, time.monotonic()
         while True:
             attempts += 1
             try:
                 answer = execute(*command)
-                self._has_answered = True
+                if not self._has_answered:
+                    self._has_answered = True
+                    self._hung.answers()
                 return answer, attempts
             except (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError) as error:
                 hangs = not self._has_answered and time.monotonic() - began_s >= OPENING_S
+                if hangs:
+                    self._hung.note()
                 if hangs or attempts >= ATTEMPTS:
                     raise self._unavailable(error, attempts) from error
                 time.sleep(BACKOFF_S * 2 ** (attempts - 1))
@@ -217,7 +254,7 @@ class RedisStore:
     def _damaged(self, what: str) -> StoreDamaged:
         return StoreDamaged(f"state copy {self._name} in Redis, {self._key}, {what}")
 
-    def _unavailable(self, error: Exception, attempts: int) -> StoreUnavailable:
+    def _unavailable(self, error: Exception | str, attempts: int) -> StoreUnavailable:
         return StoreUnavailable(
             f"state copy {self._name}: Redis failed after {attempts} attempt(s): {error}; check"
             " that the server runs, has memory left, and that the address is right"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -236,6 +238,33 @@ def test_a_server_that_hangs_at_the_start_is_asked_once(
         with pytest.raises(StoreUnavailable, match="after 1 attempt"):
             store.position()
         store.close()
+
+
+def test_many_copies_in_a_server_that_hangs_wait_as_long_as_one(
+    name: StoreName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By few threads, as a worker opens them; one that answers again is asked again."""
+    monkeypatch.setattr(kind, "ANSWER_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(kind, "OPENING_S", 0.1)
+    hung = kind.Hung()
+
+    def open_one(number: int) -> str:
+        url = f"redis://127.0.0.1:{deaf.getsockname()[1]}/0"
+        store = RedisStore(connect(url), replace(name, partition=number), hung)
+        try:
+            with pytest.raises(StoreUnavailable) as failed:
+                store.position()
+        finally:
+            store.close()
+        return str(failed.value)
+
+    with socket.create_server(("127.0.0.1", 0)) as deaf, ThreadPoolExecutor(2) as threads:
+        began_s = time.monotonic()
+        told = list(threads.map(open_one, range(24)))
+        assert time.monotonic() - began_s < 12 * 0.5 / 2
+    assert sum("it said nothing less than 10 s ago" in each for each in told) >= 20
+    hung.answers()
+    assert not hung.lately
 
 
 def test_opening_is_bounded_by_less_than_two_answers() -> None:
