@@ -20,7 +20,9 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from random import Random
 from statistics import median
+from time import process_time
 from typing import Any, Final
 
 import click
@@ -44,6 +46,11 @@ from benchmarks.tables import Page, Table, count, thousands
 from benchmarks.traces import TraceAbsent, folder
 from benchmarks.workloads.keyed import keyed
 from benchmarks.workloads.letters import SLACK, letters
+from topology.model.event import Event
+from topology.pattern.language.parse import parse_query
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import Engine
+from topology.pattern.store.entry import Entry
 
 QUERIES: Final = ("abc", "ab+c", "a+b+c")
 FIVE: Final = ("abc", "ab+c", "a+b+c", "acb", "bac")
@@ -63,6 +70,12 @@ RARE: Final = 0.005
 COUNTLESS: Final = 100_000_000
 SHORT: Final = 100
 """Matches shown of an end event where there are countless."""
+
+MS: Final = 1_000_000
+OFF_NS: Final = (5 * MS, 200 * MS, 3_600_000 * MS)
+UNSURE: Final = ("SEQ(A a, B b) WHERE a.v < b.v", "SEQ(A a, !C, B b)")
+FEW: Final = 4
+"""Where times are unsure there are so many times fewer events."""
 
 TIMEOUT_S: Final = 900
 ROOT: Final = Path(__file__).absolute().parents[1]
@@ -364,6 +377,35 @@ def shared(feed_size: int) -> list[Table]:
     return [rates, bytes_]
 
 
+def unsure(feed_size: int) -> Table:
+    """Two sources of the same error, and a third whose error may be any."""
+    table = Table(
+        "events per CPU second where times are unsure, window 100 ms, an event each ms",
+        ("", *(f"off by {off_ns // MS:,} ms" for off_ns in OFF_NS)),
+        note="Each third event is by a source that is off by so much; the others by 5 ms.",
+    )
+    for text in UNSURE:
+        query = Compiled(parse_query(f"PATTERN {text} WITHIN 100 ms"))
+        rates = (thousands(_unsure_rate(query, feed_size, off_ns)) for off_ns in OFF_NS)
+        table.add(text, *rates)
+    return table
+
+
+def _unsure_rate(query: Compiled, feed_size: int, off_ns: int) -> float:
+    rng, engine = Random(1), Engine([query])
+    began = process_time()
+    for at in range(feed_size):
+        source = ("off", "a", "b")[at % 3]
+        error_ns = off_ns if at % 3 == 0 else 5 * MS
+        event = Event("s", source, at, at * MS, at * MS, 0, type=rng.choice("AB"))
+        event.error_ns = error_ns
+        engine.accept(Entry(event, {"v": rng.randrange(100)}), 0)
+        engine.advance(engine.clock_ns - 500 * MS, 0)
+        engine.findings.clear()
+        engine.gone.clear()
+    return feed_size / (process_time() - began)
+
+
 @click.command("patterns")
 @click.option("--full", is_flag=True, help="All windows, 10 000 events; some minutes.")
 @click.option("--plots", type=click.Path(path_type=Path), help="A folder for the picture.")
@@ -387,6 +429,7 @@ def command(full: bool, plots: Path | None, markdown: Path | None, row: str | No
     table, curves = grown(size)
     page.table(table)
     page.table(disordered(size))
+    page.table(unsure(size // FEW))
     for table in shared(size):
         page.table(table)
     if plots is not None:
