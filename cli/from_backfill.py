@@ -185,9 +185,9 @@ def _is_here(each: Content, lies: Lying) -> TypeGuard[Event | Malformed]:
 def _opened(address: str) -> tuple[dict[str, Any], dict[int, str]]:
     """What is known of the last run, and the addresses of the states."""
     try:
+        from spark_analytics.backfill.marked import StateUnreadable
         from spark_analytics.backfill.place import PlaceRefused
         from spark_analytics.backfill.resuming import Resumed
-        from spark_analytics.backfill.state import StateUnreadable
     except ImportError:
         raise Refused(
             f"{OPTION} needs pyarrow; install the extra `files` (pip install inorder-engine[files])"
@@ -200,8 +200,9 @@ def _opened(address: str) -> tuple[dict[str, Any], dict[int, str]]:
 
 
 def _state_of(address: str | None) -> Any:
+    from spark_analytics.backfill.marked import StateUnreadable
     from spark_analytics.backfill.place import file_system
-    from spark_analytics.backfill.state import GroupState, StateUnreadable, unpacked
+    from spark_analytics.backfill.state import GroupState, unpacked
 
     if address is None:
         return GroupState(None, (), {})

@@ -57,8 +57,8 @@ def told_plainly(job: str) -> Iterator[None]:
     from agents.stage.arrangement import ArrangementError
     from agents.stage.master_keys import KeysRefused
     from cli.recording.file import InputError, Unreadable
+    from spark_analytics.backfill.marked import StateUnreadable
     from spark_analytics.backfill.place import PlaceRefused
-    from spark_analytics.backfill.state import StateUnreadable
     from spark_analytics.payload import SchemaRefused
     from spark_analytics.running import CheckpointRefused, JobFailed
     from spark_analytics.tables.catalog import TablesRefused

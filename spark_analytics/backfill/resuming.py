@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from pyarrow import fs
 
+from spark_analytics.backfill.marked import StateUnreadable
 from spark_analytics.backfill.part import File
 from spark_analytics.backfill.place import (
     ACCOUNT,
@@ -32,7 +33,6 @@ from spark_analytics.backfill.place import (
     PlaceRefused,
     file_system,
 )
-from spark_analytics.backfill.state import StateUnreadable
 from topology.wire.stretches import Beginning
 
 CURRENT: Final = "current.json"

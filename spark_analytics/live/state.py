@@ -10,27 +10,37 @@ A snapshot takes their place when there are `MOST_ENTRIES` of them, or when they
 snapshot and than `SMALL_BYTES`: so what is read after a start is at most twice the state, and what
 is written for each batch goes with what it changed.
 
-Packed by `marshal`, which is exact for plain values; a state is read by the Python that wrote it.
+A first line of each says what wrote it (`spark_analytics.backfill.marked`). Those of format 1 have
+no such line; they are read all the same, also with entries of today behind them.
 
-Proved by: tests/spark_analytics/live/test_live_law.py
+Proved by: tests/spark_analytics/live/test_live_law.py,
+tests/spark_analytics/live/test_live_state.py
 """
 
 from __future__ import annotations
 
-import marshal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from spark_analytics.backfill.marked import Form
 from spark_analytics.backfill.parcels import Packed, content_as_read, packed_as_read
 from spark_analytics.backfill.part import Positions
-from spark_analytics.backfill.state import StateUnreadable, held_event, packed_held
+from spark_analytics.backfill.state import held_event, packed_held
 from spark_analytics.live.lanes import LaneName, Lanes, Waiting, restored
 from topology.clock.sample import Declared, Sample
 from topology.flow.replay import Replay, Saved
 from topology.model.operator import Changes, State
 
-FORMAT: Final = 1
+FORM: Final = Form(
+    "inorder live state",
+    2,
+    anew="remove checkpoint and tables to begin anew",
+    mended="give back the checkpoint as it was written, or remove it and the tables to begin anew",
+)
+UNMARKED: Final = 1
+"""The format of states without a first line."""
+
 MOST_ENTRIES: Final = 64
 SMALL_BYTES: Final = 65_536
 
@@ -77,12 +87,12 @@ def snapshot(replay: Replay, common: Common) -> tuple[bytes, Held]:
     """All of it, and what is held. What has changed up to now is changed no longer."""
     saved = replay.saved()
     if saved is None:
-        return marshal.dumps((FORMAT, None, {}, [], [], common.plain())), {}
+        return FORM.packed((None, {}, [], [], common.plain())), {}
     held = held_by_id(replay)
     words = [packed_as_read(word) for word in saved.words]
     replay.changes()
-    told = (FORMAT, saved.now_ns, saved.state, list(held.items()), words, common.plain())
-    return marshal.dumps(told), held
+    told = (saved.now_ns, saved.state, list(held.items()), words, common.plain())
+    return FORM.packed(told), held
 
 
 def entry(
@@ -94,7 +104,7 @@ def entry(
     gone = [each for each in before if each not in held]
     words = [packed_as_read(word) for word in heard]
     changes: Changes = {} if replay.now_ns is None else replay.changes()
-    return marshal.dumps((FORMAT, replay.now_ns, changes, come, gone, words, common.plain())), held
+    return FORM.packed((replay.now_ns, changes, come, gone, words, common.plain())), held
 
 
 def held_by_id(replay: Replay) -> Held:
@@ -102,16 +112,16 @@ def held_by_id(replay: Replay) -> Held:
 
 
 def folded(first: bytes, entries: Sequence[bytes]) -> Stood:
-    """A snapshot and what came after it."""
-    form, now_ns, state, pairs, words, common = marshal.loads(first)
-    if form != FORMAT:
-        raise StateUnreadable(
-            f"the state is of format {form}, this version writes {FORMAT}; remove checkpoint and"
-            " tables to begin anew"
-        )
+    """A snapshot and what came after it. StateUnreadable if they are none, or damaged, or those of
+    another version."""
+    return FORM.read(first, lambda told, number: _folded(_values(told, number), entries))
+
+
+def _folded(first: Any, entries: Sequence[bytes]) -> Stood:
+    now_ns, state, pairs, words, common = first
     held: Held = dict(pairs)
     for each in entries:
-        _, now_ns, changes, come, gone, heard, common = marshal.loads(each)
+        now_ns, changes, come, gone, heard, common = FORM.read(each, _values)
         for key, value in changes.items():
             if value is None:
                 state.pop(key, None)
@@ -122,6 +132,15 @@ def folded(first: bytes, entries: Sequence[bytes]) -> Stood:
         held.update(come)
         words += heard
     return Stood(now_ns, state, held, words, _common(common))
+
+
+def _values(told: Any, number: int | None) -> Any:
+    if number is not None:
+        return told
+    form, *rest = told
+    if form != UNMARKED:
+        raise FORM.other(form)
+    return rest
 
 
 def _common(plain: tuple[Any, ...]) -> Common:

@@ -27,7 +27,7 @@ from cli.spark.backfill.archived import (
 from cli.spark.backfill.archived import (
     places as places_of,
 )
-from cli.spark.backfill.pieces import NOTHING, files_of, pieces_of
+from cli.spark.backfill.pieces import NOTHING, Piece, files_of, pieces_of
 from cli.spark.backfill.setting import Setting, digest
 from cli.spark.backfill.work import (
     PARCELS,
@@ -100,15 +100,21 @@ class Wanted(NamedTuple):
         return Kept(self.form, catalog, self.schema)
 
 
-class Inputs(NamedTuple):
-    """What is read, and what has been, for the run after this one."""
+class Noted(NamedTuple):
+    """What has been read, for the run after this one; see `Known`."""
 
-    parcels: DataFrame
     files: Mapping[str, Mark]
     offsets: Mapping[str, int]
     places: Mapping[str, Sequence[str]]
     sources: Mapping[str, Mapping[str, Sequence[str]]]
     cut: Mapping[str, Any] | None = None
+
+
+class Inputs(NamedTuple):
+    """What is read, and what has been."""
+
+    parcels: DataFrame
+    noted: Noted
 
 
 def run(
@@ -150,11 +156,7 @@ def run(
     else:
         now |= {
             "begin": told.end,
-            "files": inputs.files,
-            "offsets": inputs.offsets,
-            "places": inputs.places,
-            "sources": inputs.sources,
-            "cut": inputs.cut,
+            **inputs.noted._asdict(),
             "states": told.states,
         }
     published(wanted, place, tables, resumed, told, now)
@@ -224,55 +226,86 @@ def _inputs(
     slot_of: Sequence[int],
     resumed: Resumed | None,
 ) -> Inputs:
+    """InputError if archives and files are named side by side, or one cannot be read."""
     known: Known = {} if resumed is None else resumed.known
-    files: dict[str, Mark] = {place_of(path): mark for path, mark in known.get("files", {}).items()}
-    offsets: dict[str, int] = dict(known.get("offsets", {}))
-    places: dict[str, Sequence[str]] = dict(known.get("places", {}))
-    sources: dict[str, dict[str, Sequence[str]]] = dict(known.get("sources", {}))
+    noted = Noted(
+        {place_of(path): mark for path, mark in known.get("files", {}).items()},
+        known.get("offsets", {}),
+        known.get("places", {}),
+        known.get("sources", {}),
+        known.get("cut"),
+    )
     archives = [path for path in wanted.inputs if is_archive(path)]
-    noted: Mapping[str, Any] | None = known.get("cut")
-    pieces = [NOTHING]
-    if archives:
-        if len(archives) < len(wanted.inputs):
-            other = next(path for path in wanted.inputs if path not in archives)
-            raise InputError(
-                f"{archives[0]} is an archive, {other} is not, and nobody says which lines come"
-                " first; name archives alone, or files alone"
-            )
-        master_keys(topology, {stream.input for stream in topology.streams.values()})
-        rows, lacking = records(spark, archives, topology, holes=wanted.holes)
-        found = taken(
-            rows,
-            topology,
-            stood(offsets, noted),
-            told_ns=known["begin"][1] if offsets else None,
-            rest_ns=wanted.rest_ns,
-            to_end=wanted.to_end,
-            holes=wanted.holes,
+    if not archives:
+        return _of_files(spark, setting, wanted, slot_of, noted)
+    if len(archives) < len(wanted.inputs):
+        other = next(path for path in wanted.inputs if path not in archives)
+        raise InputError(
+            f"{archives[0]} is an archive, {other} is not, and nobody says which lines come"
+            " first; name archives alone, or files alone"
         )
-        for word in filter(None, (lacking, found.warning)):
-            warn(word)
-        rows, offsets, noted = found.lines, dict(found.cut.offsets), found.cut.noted()
-        if not wanted.to_end:
-            for stream, lies in places_of(rows, topology).items():
-                known_of = sources.setdefault(stream, {})
-                for source, where in lies.items():
-                    known_of[source] = sorted({*where, *known_of.get(source, ())})
-                    places[stream] = sorted({*where, *places.get(stream, ())})
-        if not rows.isEmpty():
-            read = ReadArchive(setting, slot_of)
-            parcels = in_order(rows, topology).mapInArrow(read.__call__, PARCELS)
-            return Inputs(parcels, files, offsets, places, sources, noted)
-    else:
-        new = new_files(files_of(wanted.inputs), files)
-        # Before they are cut: what is added to a file meanwhile changes it, for the next run.
-        marks = {place_of(path): mark_of(path) for path in new if Path(path).exists()}
-        pieces = pieces_of(new) or [NOTHING]
-        files |= marks
+    told_ns = known["begin"][1] if noted.offsets else None
+    rows, noted = _of_archives(spark, topology, wanted, noted, told_ns)
+    if rows.isEmpty():
+        return Inputs(_read([NOTHING], spark, setting, slot_of), noted)
+    read = ReadArchive(setting, slot_of)
+    return Inputs(in_order(rows, topology).mapInArrow(read.__call__, PARCELS), noted)
+
+
+def _of_files(
+    spark: SparkSession,
+    setting: Setting,
+    wanted: Wanted,
+    slot_of: Sequence[int],
+    noted: Noted,
+) -> Inputs:
+    """Those that no earlier run has read."""
+    new = new_files(files_of(wanted.inputs), noted.files)
+    # Before they are cut: what is added to a file meanwhile changes it, for the next run.
+    marks = {place_of(path): mark_of(path) for path in new if Path(path).exists()}
+    parcels = _read(pieces_of(new) or [NOTHING], spark, setting, slot_of)
+    return Inputs(parcels, noted._replace(files={**noted.files, **marks}))
+
+
+def _read(
+    pieces: Sequence[Piece], spark: SparkSession, setting: Setting, slot_of: Sequence[int]
+) -> DataFrame:
     numbers = spark.range(0, len(pieces), 1, tasks_for(spark, len(pieces)))
-    reads = ReadPieces(setting, pieces, slot_of)
-    parcels = numbers.mapInArrow(reads.__call__, PARCELS)
-    return Inputs(parcels, files, offsets, places, sources, noted)
+    return numbers.mapInArrow(ReadPieces(setting, pieces, slot_of).__call__, PARCELS)
+
+
+def _of_archives(
+    spark: SparkSession, topology: Topology, wanted: Wanted, noted: Noted, told_ns: int | None
+) -> tuple[DataFrame, Noted]:
+    """The records that this run takes. `told_ns`: the time that the last one has told."""
+    master_keys(topology, {stream.input for stream in topology.streams.values()})
+    rows, lacking = records(spark, wanted.inputs, topology, holes=wanted.holes)
+    found = taken(
+        rows,
+        topology,
+        stood(noted.offsets, noted.cut),
+        told_ns=told_ns,
+        rest_ns=wanted.rest_ns,
+        to_end=wanted.to_end,
+        holes=wanted.holes,
+    )
+    for word in filter(None, (lacking, found.warning)):
+        warn(word)
+    noted = noted._replace(offsets=dict(found.cut.offsets), cut=found.cut.noted())
+    if not wanted.to_end:
+        noted = _with_places(noted, places_of(found.lines, topology))
+    return found.lines, noted
+
+
+def _with_places(noted: Noted, found: Mapping[str, Mapping[str, Sequence[str]]]) -> Noted:
+    """`found`: where in the topics each source of each stream lies, of the records of this run."""
+    places, sources = dict(noted.places), {each: dict(of) for each, of in noted.sources.items()}
+    for stream, lies in found.items():
+        known_of = sources.setdefault(stream, {})
+        for source, where in lies.items():
+            known_of[source] = sorted({*where, *known_of.get(source, ())})
+            places[stream] = sorted({*where, *places.get(stream, ())})
+    return noted._replace(places=places, sources=sources)
 
 
 def mark_of(path: str) -> list[int]:
