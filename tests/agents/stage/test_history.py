@@ -23,6 +23,7 @@ from agents.stage.history import RecordWriter
 from agents.stage.outlet import partition_of
 from agents.state.changelog import StateRefused
 from cli.from_backfill import Backfilled
+from cli.spark.backfill.setting import Setting, topology_of
 from inorder.header_writer import HeaderWriter
 from tests.agents.records import FakeRecord
 from tests.agents.stage.chain import MS, Chain, Logs
@@ -208,13 +209,28 @@ def until_ns(chain: Chain, kind: str, name: str) -> int:
 
 def agrees(seed: int, folder: Path, patch: pytest.MonkeyPatch, *, cut: bool) -> set[str]:
     rng = Random(seed)
-    text = text_of(rng, cut=cut)
-    topology = parse(text)
+    return agree(seed, rng, text_of(rng, cut=cut), folder, patch, cut=cut)
+
+
+def agree(
+    seed: int,
+    rng: Random,
+    text: str,
+    folder: Path,
+    patch: pytest.MonkeyPatch,
+    *,
+    cut: bool,
+    functions: str = "",
+) -> set[str]:
+    """The kinds of lines that the worker told. `functions`: what `functions.py` holds."""
+    topology = topology_of(Setting(text, functions))
     logs = log_of(rng, topology)
     lines = dumped(topology, logs)
     end = rng.choice((rng.randrange(len(lines)), rng.randrange(len(lines)), len(lines)))
     ends = Counter(f"raw/{place.partition}" for place, _ in lines[:end])
-    out = left_off(folder, text, [line for _, line in lines[:end]], ends, sources_of(topology))
+    out = left_off(
+        folder, text, [line for _, line in lines[:end]], ends, sources_of(topology), functions
+    )
     (folder / "whole.jsonl").write_bytes(b"".join(line for _, line in lines))
     replay = inorder(
         "replay", "--no-to-end", "--topology", folder / "t.yaml", folder / "whole.jsonl"
@@ -259,6 +275,74 @@ def test_many_histories_and_what_comes_live_are_one_replay(
         folder.mkdir()
         told |= agrees(seed, folder, monkeypatch, cut=cut)
     assert told >= {"event", "gap", "window", "match", "join"}
+
+
+FUNCTIONS = """
+from inorder.engine import Detector, Found
+
+def step(state, event):
+    before, count = state
+    told = {"follows": before, "count": count} if before > event.source else None
+    return (event.source, count + 1), told
+
+class Runs:
+    def __init__(self):
+        self.kind, self.length, self.since = "", 0, 0
+
+    def on_event(self, event):
+        if event.type != self.kind:
+            self.kind, self.length, self.since = event.type, 0, event.time_ns
+        self.length += 1
+        if self.length >= 2:
+            yield Found({"length": self.length}, id=str(self.since))
+
+def last(state, event):
+    if event.type == "runs":
+        return event.payload["length"], None
+    return state, {"of": event.payload["follows"], "length": state}
+
+detectors = {"follows": Detector(step, ("", 0)), "runs": Runs, "last": Detector(last, 0)}
+"""
+
+
+CUTS_OF_DETECTORS = ("reorder, merge, detector", "reorder+merge, detector")
+
+
+def detectors_of(rng: Random, *, cut: bool) -> str:
+    stages = rng.choice(CUTS_OF_DETECTORS) if cut else "reorder+merge+detector"
+    kinds = ("final", "early", "speculate") if ", merge" in stages else ("final", "early")
+    answers = [rng.choice(kinds) for _ in "123"]
+    clocks = [rng.choice(streams.CLOCKS[:2]) for _ in "abcd"]
+    return f"""
+application: seam
+functions: functions.py
+topics: {{partitions: 1}}
+state: memory
+streams:
+  a: {{input: raw, clock: {clocks[0]}}}
+  b: {{input: raw, clock: {clocks[1]}, reorder: {{{rng.choice(streams.REORDERS)}}}}}
+  c: {{input: raw, clock: {clocks[2]}}}
+  d: {{input: raw, clock: {clocks[3]}}}
+queries:
+  follows: {{detector: follows, stream: a, answer: {answers[0]}}}
+  runs: {{detector: runs, stream: a, key: payload.k, answer: {answers[1]}}}
+  last: {{detector: last, stream: a, reads: [runs, follows], answer: {answers[2]}}}
+  other: {{detector: follows, stream: b, answer: {answers[0]}}}
+stages: [{stages}]
+"""
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["one stage", "cut"])
+def test_detectors_go_on_behind_a_history(
+    cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: set[str] = set()
+    for seed in FEW:
+        rng, folder = Random(seed), tmp_path / str(seed)
+        folder.mkdir()
+        text = detectors_of(rng, cut=cut)
+        told |= agree(seed, rng, text, folder, monkeypatch, cut=cut, functions=FUNCTIONS)
+    assert told >= {"event", "match"}
 
 
 def few(folder: Path, seed: int) -> tuple[Topology, Logs, Backfilled]:

@@ -115,13 +115,18 @@ def left_off(
     lines: Sequence[bytes],
     ends: Mapping[str, int],
     sources: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
+    functions: str = "",
 ) -> Path:
     """The folder that a backfill of these lines leaves without its end, as if they had come from an
     archive of topics. `ends`: where its partitions go on, by `topic/partition`. `sources`: where
-    those of each stream lie; None: all in the only partition."""
+    those of each stream lie; None: all in the only partition. `functions`: the text of
+    `functions.py`, where the topology names it."""
     (folder / "t.yaml").write_text(text)
     (folder / "history.jsonl").write_bytes(b"".join(lines))
     setting, out = Setting(text), folder / "out"
+    if functions:
+        (folder / "functions.py").write_text(functions)
+        setting = Setting(text, functions, "functions.py")
     place = Place(str(out))
     order = OrderGroups(setting, place.staged, to_end=False)
     told = tasks_run(setting, [folder / "history.jsonl"], order, 5_000)
