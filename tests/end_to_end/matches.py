@@ -7,7 +7,7 @@ of tests/topology/pattern.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.end_to_end.records import Read, read_all
@@ -73,6 +73,11 @@ def _entry(record: Read) -> Entry:
     return Entry(event, None)
 
 
+def content_of(line: Mapping[str, Any]) -> Content:
+    events = line["events"]
+    return line["query"], tuple((e["alias"], e["source"], e["epoch"], e["seq"]) for e in events)
+
+
 class Standing(StandingResults):
     """The matches that stand, by content."""
 
@@ -83,13 +88,7 @@ class Standing(StandingResults):
 
     def poll(self) -> set[Content]:
         self.read()
-        return {
-            (
-                line["query"],
-                tuple((e["alias"], e["source"], e["epoch"], e["seq"]) for e in line["events"]),
-            )
-            for line in self.lines.values()
-        }
+        return {content_of(line) for line in self.lines.values()}
 
     def await_expected(self, expected: set[Content]) -> None:
         deadline_s = time.monotonic() + TIMEOUT_S

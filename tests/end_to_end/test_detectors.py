@@ -5,6 +5,7 @@ a detector tells that reads others."""
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -77,14 +78,16 @@ class Standing(StandingResults):
 
     def poll(self) -> list[Any]:
         self.read()
-        return sorted((line["query"], *_content(line["values"])) for line in self.lines.values())
+        return sorted((line["query"], *content(line["values"])) for line in self.lines.values())
 
 
-def _content(values: dict[str, Any]) -> tuple[Any, ...]:
+def content(values: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(str(each) for each in values.values())
 
 
-def expected_of(setting: Setting) -> list[Any]:
+def expected_of(
+    setting: Setting, asked: Collection[str] = ("follows", "runs", "last")
+) -> list[Any]:
     detectors = bring(setting.path.parent / "functions.py").detectors
     seen = []
     for record in read_all(setting.bootstrap, setting.ordered):
@@ -97,9 +100,10 @@ def expected_of(setting: Setting) -> list[Any]:
         Level("last", detectors["last"], None, ("runs", "follows"), stream=False, level=2),
     ]
     return sorted(
-        (name, *_content(values))
+        (name, *content(values))
         for name, told in chain_truth(levels, seen).items()
         for values in told.values()
+        if name in asked
     )
 
 
