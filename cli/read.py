@@ -97,7 +97,10 @@ def _lines(
     try:
         known = consumer.list_topics(topic, timeout=ASK_TIMEOUT_S).topics[topic].partitions
         if not known:
-            raise Refused(f"--topic {topic}: {brokers} has no such topic")
+            raise Refused(
+                f"--topic {topic}: {brokers} has no such topic; `inorder check` names those"
+                " of a topology, `inorder topics create` makes them"
+            )
         consumer.assign([TopicPartition(topic, part, OFFSET_BEGINNING) for part in known])
         unread = set(known)
         while unread or follow:

@@ -19,6 +19,10 @@ INSIDE_PAYLOAD: Final = "payload."
 _INTEGER: Final = re.compile(r"-?[0-9]{1,400}", re.ASCII)
 
 
+SHOWN_NAMES: Final = 12
+"""So many of a file's columns a message names."""
+
+
 class Column(NamedTuple):
     """`path` leads into the payload, empty for a column of the line itself."""
 
@@ -35,7 +39,12 @@ def columns_of(names: list[str], path: str, needed: tuple[str, ...]) -> list[Col
         seen.add(name)
     if not (seen.issuperset(needed) or "clock" in seen):
         missing = " and ".join(f"`{name}`" for name in needed if name not in seen)
-        raise InputError(f"{path}: there is no column {missing}; name the columns as in JSON lines")
+        found = ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
+        raise InputError(
+            f"{path}: there is no column {missing}, it has {found}; name the columns as the keys of"
+            " JSON lines are called: source, seq and, where there are such, ts, arrival, type,"
+            " stream, epoch; fields of the payload as payload.NAME (docs/input.md)"
+        )
     _refuse_clash(seen, path)
     return [_column(name) for name in names]
 
