@@ -4,6 +4,9 @@ The crowd of `benchmarks.workloads` dealt to streams, a window for each. A backf
 all processes below this one, Java too, in a session that is warm: Java's start and its compiler's
 first work are those of any job of Spark's, and the first run is told apart. A replay's CPU is what
 its own account says. Both run in turn; the middle of the rounds is told.
+
+History means many events, and what a run costs however few there are is no matter then. So a second
+table takes two sizes, and tells what an event more costs, and what is left for none.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from os import sysconf
 from pathlib import Path
 from statistics import median
@@ -28,7 +31,12 @@ if TYPE_CHECKING:
 
 CORES: Final = (1, 2)
 STREAMS: Final = (1, 2, 4, 100)
+SLOPE_STREAMS: Final = (1, 4)
 ROUNDS: Final = 3
+LARGER: Final = 4
+"""So many times the events, for what an event more costs."""
+
+US_PER_S: Final = 1_000_000
 TICKS_PER_S: Final = sysconf("SC_CLK_TCK")
 WINDOW: Final = "{window: tumbling 1s, key: payload.k, aggregate: {n: count(), m: avg(payload.v)}}"
 
@@ -44,6 +52,52 @@ class Took(NamedTuple):
 
     cpu_s: float
     wall_s: float
+
+
+class Slope(NamedTuple):
+    """`fixed_s` of CPU, and so much for each event."""
+
+    fixed_s: float
+    event_us: float
+
+
+def measure_slope(folder: Path, events: int, say: Callable[[str], None]) -> Table:
+    """One core, one stream and several."""
+    table = Table(
+        f"what an event more costs, {events:,} and {LARGER * events:,} events (median of {ROUNDS})",
+        ("streams", "replay us", "backfill us", "ratio", "replay, fixed s", "backfill, fixed s"),
+    )
+    with session(folder, **{"spark.master": "local[1]"}) as spark:
+        for streams in SLOPE_STREAMS:
+            sizes = [recorded(folder, size, streams) for size in (events, LARGER * events)]
+            backfill(spark, sizes[0], folder)
+            took = [
+                [(replay(each), backfill(spark, each, folder)) for each in sizes]
+                for _ in range(ROUNDS)
+            ]
+            replayed, filled = (
+                slope(
+                    [each.lines for each in sizes],
+                    [median(pairs[at][way].cpu_s for pairs in took) for at in range(len(sizes))],
+                )
+                for way in (0, 1)
+            )
+            table.add(
+                str(streams),
+                f"{replayed.event_us:.1f}",
+                f"{filled.event_us:.1f}",
+                f"{replayed.event_us / filled.event_us:.2f}",
+                f"{replayed.fixed_s:.2f}",
+                f"{filled.fixed_s:.2f}",
+            )
+            say(" | ".join(table.rows[-1]))
+    return table
+
+
+def slope(lines: Sequence[int], cpu_s: Sequence[float]) -> Slope:
+    """Of two sizes."""
+    each_s = (cpu_s[1] - cpu_s[0]) / (lines[1] - lines[0])
+    return Slope(cpu_s[0] - each_s * lines[0], each_s * US_PER_S)
 
 
 def measure(folder: Path, events: int, say: Callable[[str], None]) -> Table:
@@ -76,7 +130,8 @@ def measure(folder: Path, events: int, say: Callable[[str], None]) -> Table:
 
 
 def recorded(folder: Path, events: int, streams: int) -> Input:
-    topology, path = folder / f"history-{streams}.yaml", folder / f"history-{streams}.jsonl"
+    name = f"history-{streams}-{events}"
+    topology, path = folder / f"{name}.yaml", folder / f"{name}.jsonl"
     names = [f"s{number}" for number in range(streams)]
     lines = ["streams:", *(f"  {name}: {{}}" for name in names), "queries:"]
     lines += [f"  n_{name}: {{stream: {name}, {WINDOW[1:]}" for name in names]

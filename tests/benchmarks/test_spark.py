@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from benchmarks.spark_jobs.course import Record, clock_at
-from benchmarks.spark_jobs.history import recorded, tree_cpu_s
+from benchmarks.spark_jobs.history import Slope, recorded, slope, tree_cpu_s
 from benchmarks.spark_jobs.watermarks import WINDOW_NS, Closed, table_of, truth
 
 MS = 1_000_000
@@ -60,3 +60,7 @@ def test_cpu_of_the_tree_counts_what_is_done_here() -> None:
     while time.process_time() - begun_s < 0.1:
         pass
     assert tree_cpu_s() - before_s >= 0.05
+
+
+def test_what_an_event_more_costs_is_told_apart_from_what_none_costs() -> None:
+    assert slope([100_000, 400_000], [3.0, 9.0]) == Slope(fixed_s=1.0, event_us=20.0)
