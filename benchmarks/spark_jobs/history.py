@@ -95,7 +95,7 @@ def measure_slope(folder: Path, events: int, say: Callable[[str], None]) -> Tabl
 
 
 def slope(lines: Sequence[int], cpu_s: Sequence[float]) -> Slope:
-    """Of two sizes."""
+    """Through two sizes."""
     each_s = (cpu_s[1] - cpu_s[0]) / (lines[1] - lines[0])
     return Slope(cpu_s[0] - each_s * lines[0], each_s * US_PER_S)
 
