@@ -121,6 +121,7 @@ def days(folder: Path, parts: int, lines: int) -> tuple[Path, list[Path]]:
     ("kind", "parts", "kills"), [("iceberg", 4, (1, 5, 3)), ("delta", 2, (5,))]
 )
 @pytest.mark.long
+@pytest.mark.timeout(1_200)  # ten tables of Delta are minutes on a busy machine
 def test_cut_by_day_and_killed_it_says_what_the_whole_says(
     spark: SparkSession,
     tmp_path: Path,
