@@ -1,0 +1,107 @@
+"""Oracle: the SQL of docs/spark.md for what stands now and what stood at a time, as it stands,
+over tables of each format, against `silver.as_of`, at instants at which something was told."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from infra.postgres import PostgresServer
+from spark_analytics import silver
+from spark_analytics.tables.catalog import FORMATS, catalog_of
+from spark_analytics.tables.lake import IcebergLake, open_lake
+from spark_analytics.tables.shapes import Shape
+from tests import ROOT
+from tests.spark_analytics.marks import SPARK
+
+pytestmark = [*SPARK, pytest.mark.timeout(300)]
+
+BEGIN = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+SCHEMA = "id STRING, query STRING, op STRING, revision BIGINT, at_ns BIGINT, at TIMESTAMP"
+SHAPE = Shape((), ("query",), order=("query",))
+WORDS = 60
+
+
+def texts() -> tuple[str, str, str]:
+    """The view, what stands now, what stood."""
+    page = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+    part = page.partition("\n### What stands now")[2].partition("\n## ")[0]
+    view, now, then = re.findall(r"^```sql\n(.*?)^```", part, re.M | re.S)
+    return view, now, then
+
+
+def told(spark: SparkSession) -> DataFrame:
+    """Words of results, some of them twice, some instants shared, at one place two clocks."""
+    rng = Random(25)
+    at_us = 0
+    revisions: dict[str, int] = {}
+    rows = []
+    for _ in range(WORDS):
+        at_us += rng.choice([0, 1, 1_000])
+        name = f"r{rng.randrange(9)}"
+        revision = revisions.get(name, -1) + 1
+        op = "emit" if not revision else rng.choice(["update", "retract"])
+        said_us = at_us - 500 if rng.random() < 0.1 else at_us
+        at = BEGIN + timedelta(microseconds=said_us)
+        word = (name, "q", op, revision, (1_700_000_000_000_000 + said_us) * 1_000, at)
+        rows += [word] * rng.choice([1, 1, 2])
+        revisions[name] = revision
+    return spark.createDataFrame(rows, SCHEMA)
+
+
+Standing = list[tuple[str, int, str]]
+
+
+def seen(rows: DataFrame) -> Standing:
+    return sorted((row.id, row.revision, row.op) for row in rows.collect())
+
+
+def test_the_texts_say_what_as_of_says(spark: SparkSession, tmp_path: Path) -> None:
+    rows = told(spark).cache()
+    view, now, then = texts()
+    moments = rows.select("at", "at_ns").distinct().orderBy("at").collect()
+    some = [*moments[:: len(moments) // 3], moments[-1]]
+    marked = rows.withColumn("standing", F.lit(True))
+    wanted = {row.at: seen(silver.as_of(marked, row.at_ns)) for row in some}
+    wanted[moments[0].at - timedelta(seconds=1)] = []
+    assert len({str(each) for each in wanted.values()}) > 2
+    places: dict[str, DataFrame] = {}
+    rows.write.parquet(str(tmp_path / "windows"))
+    places["parquet"] = spark.read.parquet(str(tmp_path / "windows"))
+    for kind in FORMATS:
+        lake = open_lake(spark, kind, str(tmp_path / kind), "job")
+        lake.append("windows", rows, SHAPE)
+        places[kind] = lake.read("windows")
+    for name, table in places.items():
+        table.createOrReplaceTempView("windows")
+        spark.sql(view)
+        for moment, stood in wanted.items():
+            assert seen(spark.sql(then, args={"moment": moment})) == stood, (name, moment)
+        assert seen(spark.sql(now)) == wanted[moments[-1].at], name
+    spark.catalog.dropTempView("windows")
+    spark.catalog.dropTempView("windows_told")
+
+
+@pytest.mark.postgres
+def test_a_catalog_that_keeps_views_keeps_this_one(
+    spark: SparkSession, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    uri = f"jdbc:postgresql://127.0.0.1:{postgres_server.port}/postgres"
+    catalog = catalog_of(uri, {"jdbc.user": "postgres"})
+    lake = IcebergLake(spark, str(tmp_path / "views"), "job", catalog)
+    rows = told(spark)
+    lake.append("windows", rows, SHAPE)
+    view, now, _ = texts()
+    name = lake.name("windows_told")
+    text = view.replace("TEMPORARY ", "").replace("windows_told", name)
+    spark.sql(text.replace("FROM windows", f"FROM {lake.name('windows')}"))
+    found = seen(spark.sql(now.replace("windows_told", name)))
+    assert found == seen(silver.as_of(rows.withColumn("standing", F.lit(True)), 1 << 62))
+    spark.sql(f"DROP VIEW {name}")
+    lake.drop("windows")
