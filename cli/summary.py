@@ -46,6 +46,8 @@ UNUSED: Final = {
     "unreadable": "payloads that are no JSON",
     "skipped": "values that an aggregate cannot use",
     "failed": "times that a function of the user's own raised",
+    "unsure": "events whose time is too uncertain",
+    "far": "events at times beyond all reckoning",
     "expired": "events that came for what was final",
     "refused": "events left out at a bound",
     "given_up": "given up at a bound",

@@ -20,6 +20,8 @@ FIGURES: Final[Mapping[str, Figure]] = {
     ),
     "copies": Figure("Events seen before", is_total=True),
     "conflicts": Figure("Copies that say something else", is_total=True),
+    "unsure": Figure("Events left out as the error of their time is beyond an hour", is_total=True),
+    "far": Figure("Events left out as no query reckons with times like theirs", is_total=True),
     "unpartitioned": Figure(
         "Events without a value for the partition key of a query", is_total=True
     ),

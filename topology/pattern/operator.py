@@ -42,11 +42,13 @@ from topology.model.ramp import climb, is_ramp, pieces
 from topology.pattern.run.admission import (
     CONFLICT,
     DUPLICATE,
+    FAR,
     FARTHEST_NS,
     IRRELEVANT,
     LATE,
     REFUSED,
     STORED,
+    UNSURE,
 )
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import BEFORE_ALL, Engine
@@ -421,6 +423,8 @@ class Pattern(InstantOperator):
             "refused": counts[REFUSED] + self._engine.refused_partitions + self._ahead,
             "copies": counts[DUPLICATE],
             "conflicts": counts[CONFLICT],
+            "unsure": counts[UNSURE],
+            "far": counts[FAR],
             "unpartitioned": self._engine.unpartitioned,
             "unreadable": self._unreadable,
             "given_up": self._given_up,

@@ -105,6 +105,13 @@ def test_an_undecodable_payload_is_null_and_counted() -> None:
     assert running.chains["default"].figures()["pattern_unreadable"] == 1
 
 
+def test_what_is_left_out_for_its_time_is_counted() -> None:
+    running = stage(topology(f"queries: {{ab: {{pattern: {json.dumps(AB)}}}}}"))
+    give(running, event("A", 0, 0, error_ns=2 * 3_600_000 * MS), event("A", 1 << 50, 1))
+    figures = running.chains["default"].figures()
+    assert (figures["pattern_unsure"], figures["pattern_far"]) == (1, 1)
+
+
 def test_a_query_that_is_added_counts_from_then_on() -> None:
     of = topology()
     running = stage(of)
