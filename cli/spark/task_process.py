@@ -2,8 +2,8 @@
 
 Between two tasks Spark has such a process look for garbage in all that it holds, modules above all,
 and forget what it knows of the places that modules come from. Spark's own modules come from a zip
-there, and ours on a cluster: before Python 3.13 forgetting a zip is to read its list of files anew,
-once for each folder of it that a module was imported from. Together they took 0.13 s of CPU for
+there, and ours on a cluster: in Python 3.11 to forget a zip is to read its list of files anew, once
+for each folder of it that a module was imported from. Together they took 0.13 s of CPU for
 each task, which is what a task orders some thousand events in (docs/decisions/0052). So what is
 here stays out of the collector's way, and no zip stands among what is forgotten; a module that is
 imported later finds its zip by the list that Python keeps of each.

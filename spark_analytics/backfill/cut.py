@@ -53,15 +53,24 @@ def read(offsets: Mapping[str, int], noted: Mapping[str, Any] | None) -> Cut:
     return Cut(offsets, noted["seen"], noted["floors_ms"], noted["until_ns"])
 
 
+class Jump(NamedTuple):
+    """Two offsets of a log, one behind the other, that are not."""
+
+    before: int
+    offset: int
+
+
 class LogEnd(NamedTuple):
     """What lies of a log beyond a cut. `arrival_ms`: of its last record. `new_ms`: of the first
-    that no run has seen; None: there is none. `is_stamped`: each bears the time of its append."""
+    that no run has seen; None: there is none. `is_stamped`: each bears the time of its append.
+    `jump`: the first."""
 
     first: int
     last: int
     arrival_ms: int
     new_ms: int | None
     is_stamped: bool = True
+    jump: Jump | None = None
 
 
 class Left(NamedTuple):

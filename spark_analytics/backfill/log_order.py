@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
-from spark_analytics.backfill.cut import NOTHING_READ, NS_PER_MS, Cut, Left, LogEnd
+from spark_analytics.backfill.cut import NOTHING_READ, NS_PER_MS, Cut, Jump, Left, LogEnd
 
 COLUMNS: Final = ("topic", "partition", "offset", "key", "value", "headers")
 LOG_APPEND_TIME: Final = 1
@@ -23,39 +23,34 @@ OF_ROUND: Final = "$.t1"
 LOG: Final = ("topic", "partition")
 
 
-class Jump(NamedTuple):
-    """Two records of a log, one behind the other, whose offsets are not."""
+class Parted(NamedTuple):
+    """Lines at an instant: the first of each log that is `left` there, and how many are `taken`."""
 
-    topic: str
-    partition: int
-    before: int
-    offset: int
+    left: Mapping[str, Left]
+    taken: int
 
 
-def first_jump(rows: DataFrame, *, holes: bool) -> Jump | None:
-    """The first in each log; `holes`: one that leaves offsets out is none."""
-    before = F.lag("offset").over(Window.partitionBy(*LOG).orderBy("offset"))
-    seen = rows.select(*LOG, before.alias("before"), "offset")
-    found = seen.where("offset = before" if holes else "offset <> before + 1")
-    first = found.orderBy(*LOG, "offset").first()
-    return None if first is None else Jump(*first)
-
-
-def ends(rows: DataFrame, cut: Cut) -> dict[str, LogEnd]:
-    """What lies of each log beyond the cut, by `topic/partition`; one pass."""
-    log, stamp_ms = _log(), F.unix_millis("timestamp")
+def ends(rows: DataFrame, cut: Cut, *, holes: bool = False) -> dict[str, LogEnd]:
+    """What lies of each log beyond the cut, by `topic/partition`; one pass. `holes`: offsets that
+    are left out are no jump."""
+    stamp_ms = F.unix_millis("timestamp")
     is_new = F.col("offset") > _of_log(cut.seen, F.lit(NOTHING_READ))
     floor_ms = _of_log(cut.floors_ms, F.lit(None).cast("long"))
+    before = F.lag("offset").over(Window.partitionBy(*LOG).orderBy("offset"))
+    is_jump = F.col("offset") == F.col("before")
+    if not holes:
+        is_jump = F.col("offset") != F.col("before") + 1
     found = (
         rows.select(
-            log.alias("log"),
+            *LOG,
             "offset",
+            before.alias("before"),
             stamp_ms.alias("ms"),
             "timestampType",
             is_new.alias("new"),
             floor_ms.alias("floor"),
         )
-        .groupBy("log")
+        .groupBy(*LOG)
         .agg(
             F.min("offset").alias("first"),
             F.max("offset").alias("last"),
@@ -65,10 +60,11 @@ def ends(rows: DataFrame, cut: Cut) -> dict[str, LogEnd]:
             ).alias("new_ms"),
             F.greatest(F.max("floor"), F.max(F.when(~F.col("new"), F.col("ms")))).alias("seen_ms"),
             F.min("timestampType").alias("type"),
+            F.min(F.when(is_jump, F.struct("offset", "before"))).alias("jump"),
         )
         .collect()
     )
-    return {row["log"]: _end(row) for row in found}
+    return {f"{row['topic']}/{row['partition']}": _end(row) for row in found}
 
 
 def _end(row: Row) -> LogEnd:
@@ -76,7 +72,8 @@ def _end(row: Row) -> LogEnd:
     if new_ms is not None and seen_ms is not None:
         new_ms = max(new_ms, seen_ms)
     is_stamped = row["type"] == LOG_APPEND_TIME
-    return LogEnd(row["first"], row["last"], row["arrival_ms"], new_ms, is_stamped)
+    jump = None if row["jump"] is None else Jump(row["jump"]["before"], row["jump"]["offset"])
+    return LogEnd(row["first"], row["last"], row["arrival_ms"], new_ms, is_stamped, jump)
 
 
 def beyond(rows: DataFrame, read: Mapping[str, int]) -> DataFrame:
@@ -105,11 +102,21 @@ def arrived(rows: DataFrame, cut: Cut, clock_topic: str, activation_ns: int) -> 
     return lines.where(~(is_seen & (F.col("due_ns") < cut.until_ns)))
 
 
-def left(lines: DataFrame, until_ns: int) -> dict[str, Left]:
-    """The first of each log that is due at `until_ns` or later."""
-    rest = lines.where(F.col("due_ns") >= until_ns).groupBy(_log().alias("log"))
-    found = rest.agg(F.min("offset").alias("first"), F.min("arrival_ms").alias("ms")).collect()
-    return {row["log"]: Left(row["first"], row["ms"]) for row in found}
+def parted(lines: DataFrame, until_ns: int) -> Parted:
+    """What is due before `until_ns` is taken; one pass."""
+    is_due = F.col("due_ns") < until_ns
+    found = (
+        lines.groupBy(*LOG)
+        .agg(
+            F.min(F.when(~is_due, F.col("offset"))).alias("first"),
+            F.min(F.when(~is_due, F.col("arrival_ms"))).alias("ms"),
+            F.count_if(is_due).alias("taken"),
+        )
+        .collect()
+    )
+    rest = [row for row in found if row["first"] is not None]
+    left = {f"{row['topic']}/{row['partition']}": Left(row["first"], row["ms"]) for row in rest}
+    return Parted(left, sum(row["taken"] for row in found))
 
 
 def in_order(lines: DataFrame, clock_topic: str) -> DataFrame:

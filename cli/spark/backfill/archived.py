@@ -150,19 +150,18 @@ def unstamped(ends: Mapping[str, LogEnd]) -> str | None:
     )
 
 
-def refuse_jumps(rows: DataFrame, *, holes: bool) -> None:
-    """InputError if offsets are missing within a partition (unless there may be `holes`), or come
-    twice."""
-    jump = log_order.first_jump(rows, holes=holes)
-    if jump is None:
-        return
-    log = f"{jump.topic}/{jump.partition}"
-    if jump.offset == jump.before:
-        raise InputError(
-            f"{log} has the offset {jump.offset} twice: the archives that are named overlap; name"
-            " each topic once"
-        )
-    raise _holed(log, jump.before + 1, jump.offset - 1)
+def refuse_jumps(ends: Mapping[str, LogEnd]) -> None:
+    """InputError if offsets are missing within a log, or come twice."""
+    for log, end in sorted(ends.items()):
+        if end.jump is None:
+            continue
+        before, offset = end.jump
+        if offset == before:
+            raise InputError(
+                f"{log} has the offset {offset} twice: the archives that are named overlap; name"
+                " each topic once"
+            )
+        raise _holed(log, before + 1, offset - 1)
 
 
 def _holed(log: str, first: int, last: int) -> InputError:
@@ -200,9 +199,11 @@ def in_order(lines: DataFrame, topology: Topology) -> DataFrame:
 
 
 class Taken(NamedTuple):
-    """`lines` of an archive for one run, where it stands behind them, and what is to be said."""
+    """`lines` of an archive for one run (`is_empty`: there are none), where it stands behind them,
+    and what is to be said."""
 
     lines: DataFrame
+    is_empty: bool
     cut: Cut
     warning: str | None = None
 
@@ -220,8 +221,8 @@ def taken(
     """What comes behind `before`: to the end of each log, or only what nothing can come before any
     more (`cut`). InputError for what one run would have said otherwise."""
     rows = log_order.beyond(rows, before.offsets)
-    ends = log_order.ends(rows, before)
-    refuse_jumps(rows, holes=holes)
+    ends = log_order.ends(rows, before, holes=holes)
+    refuse_jumps(ends)
     hole = None if holes else cut.hole(before, ends)
     if hole is not None:
         raise _holed(*hole)
@@ -235,12 +236,18 @@ def taken(
     activation_ns = min(stream.clock.activation_ns for stream in topology.streams.values())
     lines = log_order.arrived(rows, before, topology.topics.clock, activation_ns)
     if to_end:
-        return Taken(lines, cut.behind(before, ends, {}, before.until_ns), unstamped(ends))
+        # What was seen may all have been taken, and only then lies behind the cut.
+        is_empty = not ends if before.until_ns is None else lines.isEmpty()
+        return Taken(
+            lines, is_empty, cut.behind(before, ends, {}, before.until_ns), unstamped(ends)
+        )
     until_ns = cut.until_ns(before, ends, rest_ns)
     if until_ns is None:
-        return Taken(lines, before)
-    after = cut.behind(before, ends, log_order.left(lines, until_ns), until_ns)
-    return Taken(lines.where(lines["due_ns"] < until_ns), after, unstamped(ends))
+        return Taken(lines, is_empty=True, cut=before)
+    parted = log_order.parted(lines, until_ns)
+    after = cut.behind(before, ends, parted.left, until_ns)
+    due = lines.where(lines["due_ns"] < until_ns)
+    return Taken(due, not parted.taken, after, unstamped(ends))
 
 
 class ReadArchive(NamedTuple):

@@ -19,6 +19,7 @@ from cli.recording.file import InputError
 from cli.signing import master_keys
 from cli.spark.backfill.archived import (
     ReadArchive,
+    Taken,
     in_order,
     is_archive,
     records,
@@ -245,11 +246,11 @@ def _inputs(
             " first; name archives alone, or files alone"
         )
     told_ns = known["begin"][1] if noted.offsets else None
-    rows, noted = _of_archives(spark, topology, wanted, noted, told_ns)
-    if rows.isEmpty():
+    found, noted = _of_archives(spark, topology, wanted, noted, told_ns)
+    if found.is_empty:
         return Inputs(_read([NOTHING], spark, setting, slot_of), noted)
     read = ReadArchive(setting, slot_of)
-    return Inputs(in_order(rows, topology).mapInArrow(read.__call__, PARCELS), noted)
+    return Inputs(in_order(found.lines, topology).mapInArrow(read.__call__, PARCELS), noted)
 
 
 def _of_files(
@@ -276,7 +277,7 @@ def _read(
 
 def _of_archives(
     spark: SparkSession, topology: Topology, wanted: Wanted, noted: Noted, told_ns: int | None
-) -> tuple[DataFrame, Noted]:
+) -> tuple[Taken, Noted]:
     """The records that this run takes. `told_ns`: the time that the last one has told."""
     master_keys(topology, {stream.input for stream in topology.streams.values()})
     rows, lacking = records(spark, wanted.inputs, topology, holes=wanted.holes)
@@ -294,7 +295,7 @@ def _of_archives(
     noted = noted._replace(offsets=dict(found.cut.offsets), cut=found.cut.noted())
     if not wanted.to_end:
         noted = _with_places(noted, places_of(found.lines, topology))
-    return found.lines, noted
+    return found, noted
 
 
 def _with_places(noted: Noted, found: Mapping[str, Mapping[str, Sequence[str]]]) -> Noted:

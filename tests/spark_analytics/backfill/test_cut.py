@@ -58,7 +58,7 @@ def read(
     lines = log_order.arrived(rows, before, "heard", ACTIVATION_NS)
     after = cut.behind(before, ends, {}, None)
     if not to_end and (until_ns := cut.until_ns(before, ends, 3_600 * S)) is not None:
-        after = cut.behind(before, ends, log_order.left(lines, until_ns), until_ns)
+        after = cut.behind(before, ends, log_order.parted(lines, until_ns).left, until_ns)
         lines = lines.where(lines["due_ns"] < until_ns)
     told = [
         (row.topic, row.partition, row.offset, row.arrival_ms)
