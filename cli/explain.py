@@ -19,6 +19,7 @@ import click
 from agents.watch.token import BEARER
 from cli.as_json import json_option
 from cli.http_token import http_token
+from cli.printable import printable
 from cli.topology_file import Refused
 from topology.clock.cell import BROKEN, STALE, STATES, SUSPECT, SYNCED, UNSYNCED
 
@@ -64,7 +65,7 @@ def command(
         click.echo(json.dumps(answer, indent=2))
         return
     for line in told(answer, source):
-        click.echo(line)
+        click.echo(printable(line))
 
 
 def _tell_event(
@@ -84,7 +85,7 @@ def _tell_event(
         click.echo(json.dumps(answer, indent=2))
         return
     for line in answer["said"]:
-        click.echo(line)
+        click.echo(printable(line))
 
 
 def asked(worker: str, path: str) -> Any:
@@ -97,7 +98,7 @@ def asked(worker: str, path: str) -> Any:
     except urllib.error.HTTPError as error:
         with error:
             raise Refused(
-                f"the worker at {worker} says: {error.read().decode().strip()}"
+                f"the worker at {worker} says: {printable(error.read().decode().strip())}"
             ) from error
     except (OSError, ValueError) as error:
         raise Refused(

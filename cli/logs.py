@@ -4,6 +4,10 @@ A line of JSON has `time` (RFC 3339, UTC), `level`, `of` (the command, or the st
 `message`, and beside these what the line gives as `fields` of its record. From `set_up` on
 all that a command says on standard error is such a line, the reason for an exit 2 too
 (`tells`), and what Python or a library warns of.
+
+In plain lines what is not printable is escaped (`cli.printable`), so a source's name begins no line
+of its own. Lines that do not begin with a time, those of a trace or of a reason that has several,
+are set in.
 """
 
 from __future__ import annotations
@@ -17,6 +21,8 @@ import click
 import orjson
 from click.core import ParameterSource
 
+from cli.printable import printable
+
 TEXT: Final = "text"
 JSON: Final = "json"
 
@@ -29,6 +35,10 @@ log_option = click.option(
     show_default=True,
     help="The log on standard error: lines to read, or a JSON object each.",
 )
+IN_LINES: Final = frozenset({"inorder", "py.warnings"})
+"""Whose messages may have several: why a command ends, and Python's warnings."""
+
+SET_IN: Final = "\n  "
 CONTRARY: Final = {"quiet": "verbose", "verbose": "quiet"}
 
 
@@ -62,10 +72,7 @@ verbose_option = click.option(
 def set_up(name: str, *, quiet: bool = False, verbose: bool = False, style: str = TEXT) -> None:
     """For the command that runs now; its log ends with it."""
     handler = logging.StreamHandler(sys.stderr)
-    if style == JSON:
-        handler.setFormatter(_Json(name))
-    else:
-        handler.setFormatter(logging.Formatter(f"%(asctime)s {name} %(levelname)s %(message)s"))
+    handler.setFormatter(_Json(name) if style == JSON else _Text(name))
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.WARNING if quiet else logging.INFO)
@@ -82,6 +89,20 @@ def set_up(name: str, *, quiet: bool = False, verbose: bool = False, style: str 
 def tells(context: click.Context) -> bool:
     """The command has a log, which is where it says what ends it."""
     return bool(context.find_root().meta.get(__name__))
+
+
+class _Text(logging.Formatter):
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def format(self, record: logging.LogRecord) -> str:
+        said = record.getMessage()
+        lines = said.rstrip().split("\n") if record.name in IN_LINES else [said]
+        if record.exc_info:
+            lines += self.formatException(record.exc_info).split("\n")
+        begin = f"{self.formatTime(record)} {self._name} {record.levelname} "
+        return begin + SET_IN.join(map(printable, lines))
 
 
 class _Json(logging.Formatter):

@@ -3,7 +3,8 @@
 Reads `topics.gaps` from where the last run of this application ended, and writes a request for each
 gap to `topics.resend` (`inorder.resending`), keyed by the source. What the sources send again comes
 as late events, which correct results. A request is written at least once; one for what has come
-meanwhile costs a copy, which is counted as a duplicate.
+meanwhile costs a copy, which is counted as a duplicate. What is no gap, but should be, is counted,
+told with its place (the first MAX_TOLD of a run) and passed over.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from confluent_kafka import (
     Consumer,
     KafkaError,
     KafkaException,
+    Message,
     Producer,
     TopicPartition,
 )
@@ -26,13 +28,15 @@ from confluent_kafka import (
 from agents.kafka.security import Security
 from cli.as_json import json_option
 from cli.kafka_options import kafka_option, reached, security
+from cli.printable import printable
 from cli.topology_file import Refused, brokers_option, load, topology_option
-from inorder.resending import Request
+from inorder.resending import Request, request_of
 from topology.config import Topology
 
 AT_ONCE: Final = 1_000
 WAIT_S: Final = 0.2
 TIMEOUT_S: Final = 30.0
+MAX_TOLD: Final = 20
 
 
 @click.command("resend")
@@ -78,14 +82,18 @@ def command(
     finally:
         asking.close()
     if as_json:
-        click.echo(orjson.dumps({"gaps": asking.gaps, "numbers": asking.numbers}))
-    else:
-        click.echo(f"asked for {asking.numbers} numbers in {asking.gaps} gaps", err=True)
+        counts = {"gaps": asking.gaps, "numbers": asking.numbers, "unreadable": asking.unreadable}
+        click.echo(orjson.dumps(counts))
+        return
+    click.echo(f"asked for {asking.numbers} numbers in {asking.gaps} gaps", err=True)
+    if asking.unreadable:
+        click.echo(f"{asking.unreadable} records were no gaps, and passed over", err=True)
 
 
 def told(gaps: list[Request]) -> str:
     return "\n".join(
-        f"{gap.stream} {gap.source} {gap.epoch}: {gap.first} to {gap.last}" for gap in gaps
+        printable(f"{gap.stream} {gap.source} {gap.epoch}: {gap.first} to {gap.last}")
+        for gap in gaps
     )
 
 
@@ -97,6 +105,7 @@ class Asking:
     ) -> None:
         self.gaps = 0
         self.numbers = 0
+        self.unreadable = 0
         self._ledger = topology.topics.gaps
         self._requests = topology.topics.resend or ""
         self._sources = sources
@@ -131,7 +140,7 @@ class Asking:
                 assert offset is not None
                 if error is None:
                     places[part] = offset + 1
-                    gaps += self._gap_of(message.value())
+                    gaps += self._gap_of(message)
                 elif error.code() == KafkaError._PARTITION_EOF:
                     unread.discard(part)
                 elif not error.retriable():
@@ -145,11 +154,18 @@ class Asking:
     def close(self) -> None:
         self._consumer.close()
 
-    def _gap_of(self, value: bytes | None) -> list[Request]:
-        gap = orjson.loads(value or b"{}")
-        if gap.get("kind") != "gap" or (self._sources and gap["source"] not in self._sources):
+    def _gap_of(self, message: Message) -> list[Request]:
+        try:
+            gap = _gap_in(message.value())
+        except ValueError as fault:
+            self.unreadable += 1
+            if self.unreadable <= MAX_TOLD:
+                place = f"{self._ledger}/{message.partition()}/{message.offset()}"
+                click.echo(f"{place} is no gap, and passed over: {fault}", err=True)
             return []
-        return [Request(*(gap[field] for field in Request._fields))]
+        if gap is None or (self._sources and gap.source not in self._sources):
+            return []
+        return [gap]
 
     def _ask(self, gaps: list[Request]) -> None:
         for gap in gaps:
@@ -164,3 +180,13 @@ class Asking:
     def _written(self, error: KafkaError | None, _: object) -> None:
         if error is not None:
             self._failed.append(error)
+
+
+def _gap_in(value: bytes | None) -> Request | None:
+    """None: of another kind. ValueError: not as a stage writes it."""
+    line = orjson.loads(value or b"{}")
+    if not isinstance(line, dict):
+        raise ValueError("a JSON object was expected")
+    if line.get("kind") != "gap":
+        return None
+    return request_of(orjson.dumps({name: line[name] for name in Request._fields if name in line}))

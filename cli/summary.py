@@ -18,7 +18,9 @@ from typing import Any, Final
 import orjson
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from cli.printable import printable
 from cli.waits import Waits
 from topology.config.stages import CHAIN
 from topology.model.event import DATA, Event
@@ -302,7 +304,7 @@ class Summary:
             table.add_column(name, justify="right")
         rows = sorted(self.sources.items())
         for source, counts in rows[:MAX_ROWS]:
-            table.add_row(source, *(str(counts[name]) for name in COUNTED))
+            table.add_row(Text(printable(source)), *(str(counts[name]) for name in COUNTED))
         if len(rows) > MAX_ROWS:
             table.add_row(f"… {len(rows) - MAX_ROWS} more", *("" for _ in COUNTED))
         table.add_section()

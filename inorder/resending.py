@@ -79,6 +79,9 @@ def request_of(value: bytes | None) -> Request:
     found = orjson.loads(value or b"")
     if not isinstance(found, dict) or set(found) != set(Request._fields):
         raise ValueError(f"a JSON object with {', '.join(Request._fields)} was expected")
+    for name in ("stream", "source"):
+        if type(found[name]) is not str:
+            raise ValueError(f"{name} is not text")
     for name in ("epoch", "first", "last"):
         if type(found[name]) is not int:
             raise ValueError(f"{name} is not an integer")

@@ -85,13 +85,14 @@ def test_what_is_missing_is_asked_for_and_corrects_its_window(
             )
             said = inorder(*asked, "--json")
             assert said.code == Exit.DONE, said.err
-            assert orjson.loads(said.out) == {"gaps": 2, "numbers": len(LOST)}
+            assert orjson.loads(said.out) == {"gaps": 2, "numbers": len(LOST), "unreadable": 0}
             wait_until(lambda: count_that_stands(setting) == COUNT, TIMEOUT_S, "its correction")
             status = producer.resend
             assert status is not None
             assert (status.requests, status.resent, status.unknown) == (2, len(LOST), 0)
             # Nothing is new, so nobody is asked; asked for again, what came is a copy.
-            assert orjson.loads(inorder(*asked, "--json").out) == {"gaps": 0, "numbers": 0}
+            nothing = {"gaps": 0, "numbers": 0, "unreadable": 0}
+            assert orjson.loads(inorder(*asked, "--json").out) == nothing
             assert "asked for 4 numbers in 2 gaps" in inorder(*asked, "--again").err
             wait_until(lambda: status.resent == 2 * len(LOST), TIMEOUT_S, "the second answer")
             assert inorder(*asked, "--again", "--source", "s2").err.startswith("asked for 0")

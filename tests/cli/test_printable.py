@@ -1,0 +1,108 @@
+"""Examples: a source whose name would write lines of its own, in what people read."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from agents.watch.two_producers import TwoProducers
+from cli import explain, resend
+from cli.logs import set_up
+from cli.printable import printable
+from inorder.resending import Request
+from tests.cli.invoking import TOPOLOGY, inorder
+from topology.model.event import Event
+from topology.model.outcome import Duplicate
+
+HOSTILE = "s1\n2026-11-22 00:00:00,000 worker INFO all is well\r\x1b[2J\u202e\u2028"
+ESCAPED = r"s1\n2026-11-22 00:00:00,000 worker INFO all is well\r\x1b[2J\u202e\u2028"
+
+
+def test_what_is_not_printable_is_escaped_and_letters_are_not() -> None:
+    assert printable(HOSTILE) == ESCAPED
+    assert printable("Grüße, 東京 \\n") == "Grüße, 東京 \\n"
+
+
+@pytest.fixture
+def log(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[], str]]:
+    """What stands on standard error where a test sets up a command's log."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield lambda: capsys.readouterr().err
+    for handler in set(root.handlers) - set(handlers):
+        root.removeHandler(handler)
+    root.setLevel(level)
+    logging.captureWarnings(capture=False)
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+def test_two_producers_of_a_hostile_name_are_one_line(log: Callable[[], str], style: str) -> None:
+    set_up("worker", style=style)
+    event = Event("default", HOSTILE, 3, 7, 0, 0)
+    TwoProducers("raw/0").saw([Duplicate(0, event, conflict=True)])
+    (line, end) = log().split("\n")
+    assert end == ""
+    name = ESCAPED if style == "text" else HOSTILE
+    assert f"(the first: {name}/3/7 of default" in (
+        line if style == "text" else json.loads(line)["message"]
+    )
+
+
+def test_lines_that_belong_to_one_are_set_in(log: Callable[[], str]) -> None:
+    set_up("worker")
+    logging.getLogger("inorder").error("t.yaml:\n  streams: %s", HOSTILE)
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError:
+        logging.getLogger("agents").exception("failed")
+    said = log()
+    begins = [line for line in said.splitlines() if not line.startswith("  ")]
+    assert [line.split(" ", 2)[2] for line in begins] == [
+        "worker ERROR t.yaml:",
+        "worker ERROR failed",
+    ]
+    assert "\x1b" not in said
+
+
+def test_explain_says_a_hostile_name_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = {"said": [f"default: {HOSTILE} 1/2/17: held"]}
+    monkeypatch.setattr(explain, "asked", lambda *_: answer)
+    asked = ("explain", "127.0.0.1:1", "--source", HOSTILE, "--seq", "17")
+    assert inorder(*asked).out == f"default: {ESCAPED} 1/2/17: held\n"
+    assert json.loads(inorder(*asked, "--json").out) == answer
+    lane = {"source": HOSTILE, "epoch": 0, "held": 1, "later_epochs": [], "reason": "start"}
+    part = {
+        "stage": "reorder",
+        "topic": "raw",
+        "partition": 0,
+        "next_offset": 1,
+        "now": 0,
+        "high_watermark": 2,
+        "held": 1,
+        "overtaken": 0,
+        "alignment": None,
+        "streams": {
+            "default": {
+                "reorder": {"waiting": [{**lane, "missing": None, "since": 0, "deadline": 0}]}
+            }
+        },
+    }
+    monkeypatch.setattr(explain, "asked", lambda *_: [part])
+    head, line = inorder("explain", "127.0.0.1:1").out.split("\n")[:2]
+    assert head.startswith("reorder raw/0: 1 held")
+    assert line.startswith(f"  default/{ESCAPED} epoch 0: 1 held")
+
+
+def test_resend_and_the_table_of_a_replay_do_too(tmp_path: Path) -> None:
+    assert resend.told([Request("default", HOSTILE, 1, 2, 3)]) == f"default {ESCAPED} 1: 2 to 3"
+    path, topology = tmp_path / "events.jsonl", tmp_path / "t.yaml"
+    path.write_text(json.dumps({"source": "[red]a\nb\x1b[2J", "seq": 0, "ts": 1}) + "\n")
+    topology.write_text(TOPOLOGY)
+    done = inorder("replay", "--topology", topology, path)
+    assert done.code == 0
+    assert r"[red]a\nb\x1b[2J" in done.err
+    assert done.lines[0]["source"] == "[red]a\nb\x1b[2J"
