@@ -10,7 +10,7 @@ import shutil
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,16 @@ def missing() -> str | None:
 
 
 class Prometheus(Server):
-    """`folder` holds its files; `targets` are HOST:PORT, `rules` files of alerts."""
+    """`folder` holds its files; `targets` are HOST:PORT, `rules` files of alerts, `more` what else
+    is scraped, as `scrape_configs` has it."""
 
-    def __init__(self, folder: Path, targets: Sequence[str], rules: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        targets: Sequence[str],
+        rules: Sequence[Path] = (),
+        more: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (port,) = free_ports(1)
         self.address = f"{LOOPBACK}:{port}"
@@ -40,7 +47,8 @@ class Prometheus(Server):
             "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
             "rule_files": [str(rule) for rule in rules],
             "scrape_configs": [
-                {"job_name": "inorder", "static_configs": [{"targets": list(targets)}]}
+                {"job_name": "inorder", "static_configs": [{"targets": list(targets)}]},
+                *more,
             ],
         }
         file = folder / "prometheus.yml"

@@ -18,7 +18,7 @@ import yaml
 
 from agents import supervisor
 from agents.kafka.stage_topics import group_of, inputs_of
-from agents.watch import http
+from agents.watch import http, token
 from infra.helm import CHART, KUBERNETES, HelmFailed, missing, render
 from tests import ROOT
 from tests.docs.commands import commands_of
@@ -158,6 +158,34 @@ def test_a_service_monitor_finds_the_port_of_every_pod_that_has_one() -> None:
         assert "prometheus.io/scrape" not in pod["metadata"]["annotations"], "nor found twice"
 
 
+TOKEN_FROM = {"name": "inorder-http", "key": "token"}
+
+
+@pytest.mark.parametrize("monitor", ["podMonitor", "serviceMonitor"])
+def test_a_monitor_shows_the_token_that_the_pods_want(monitor: str) -> None:
+    found = manifests(
+        PLAIN,
+        *("--set", f"monitoring.{monitor}=true"),
+        *("--set-json", f"kafka.secretEnv.{token.VARIABLE}={json.dumps(TOKEN_FROM)}"),
+    )
+    (monitoring,) = [one["spec"] for one in found if one["kind"].lower() == monitor.lower()]
+    (endpoint,) = monitoring.get("endpoints") or monitoring["podMetricsEndpoints"]
+    assert endpoint["authorization"] == {"type": "Bearer", "credentials": TOKEN_FROM}
+    (worker,) = [one for one in containers(found) if one["name"] == "worker"]
+    (wanted,) = [one["valueFrom"] for one in worker["env"] if one["name"] == token.VARIABLE]
+    assert wanted == {"secretKeyRef": TOKEN_FROM}
+
+
+def test_beside_a_token_pods_bear_no_annotations_that_cannot_carry_it() -> None:
+    found = manifests(
+        PLAIN,
+        *("--set", "monitoring.annotations=false"),
+        *("--set-json", f"kafka.secretEnv.{token.VARIABLE}={json.dumps(TOKEN_FROM)}"),
+    )
+    (worker,) = [one for one in found if one["kind"] == "StatefulSet"]
+    assert set(worker["spec"]["template"]["metadata"]["annotations"]) == {"checksum/settings"}
+
+
 def topology_of(found: list[Manifest]) -> Topology:
     (settings,) = [
         manifest["data"] for manifest in found if "topology.yaml" in manifest.get("data", {})
@@ -285,6 +313,18 @@ def test_another_topology_starts_workers_anew() -> None:
         (["--set", r"kafka.settings.sasl\.password=x"], "sasl.password"),
         (["--set", "workers.all.autoscaling.cpu.min=1"], "max"),
         (["--set", "monitoring.podMonitor=true,monitoring.serviceMonitor=true"], "not both"),
+        (
+            ["--set-json", f"kafka.secretEnv.INORDER_HTTP_TOKEN={json.dumps(TOKEN_FROM)}"],
+            "annotations cannot carry it; set serviceMonitor or podMonitor",
+        ),
+        (
+            ["--set-json", f"kafka.secretEnv.INORDER_HTTP_TOKEN_FILE={json.dumps(TOKEN_FROM)}"],
+            "TOKEN_FILE: Prometheus has to show the token too; give it as INORDER_HTTP_TOKEN",
+        ),
+        (
+            ["--set", "workerDefaults.env.INORDER_HTTP_TOKEN=x,monitoring.podMonitor=true"],
+            "workers.all.env.INORDER_HTTP_TOKEN: Prometheus has to show the token too",
+        ),
         (["--set", "workers.metrics.replicas=1"], "workers.metrics: the name is that of a service"),
         (["--set-json", f"workers.all.autoscaling={BOTH}"], "by cpu or by lag, not by both"),
         (

@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from agents.supervisor import READY
 from agents.watch.metrics import Metrics
+from agents.watch.page.view import View
 from benchmarks.workloads import crowd
 from cli.local.poll import wait_until
 from cli.local.ports import LOOPBACK
@@ -28,6 +29,7 @@ from inorder.sync.keys import KeyRing
 from producers.sync_server.metrics import ServerCollector
 from producers.sync_server.publishing import LinePublishing
 from producers.sync_server.server import SyncServer
+from tests.agents.watch.page import serves
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import FUSED, settle
 from tests.end_to_end.worker import Worker, running
@@ -54,9 +56,14 @@ SILENT = {
 }
 """What a worker that has met no trouble may have nothing to say of."""
 
+TOKEN = "0123456789abcdef"
 TOLD_TIMEOUT_S = 60.0
 ROWS_SENT = crowd(20_000).rows
 """Two seconds of the workload, stretched to forty."""
+
+
+async def nothing() -> View:
+    return {}
 
 
 @pytest.fixture(scope="module")
@@ -216,6 +223,30 @@ def test_alerts_fire_when_they_are_to(tmp_path: Path) -> None:
     command = ["promtool", "test", "rules", str(file)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.slow
+def test_the_charts_monitor_is_let_in_where_the_port_wants_a_token(tmp_path: Path) -> None:
+    """As the operator tells Prometheus, the token in the place of its secret's name."""
+    require(missing())
+    golden = yaml.safe_load_all((Path(__file__).parent / "helm/stages.yaml").read_text())
+    (monitor,) = [one["spec"] for one in golden if one and one["kind"] == "ServiceMonitor"]
+    (endpoint,) = monitor["endpoints"]
+    with serves.up(nothing, TOKEN) as address:
+        shown = {
+            "job_name": "shown",
+            "metrics_path": endpoint["path"],
+            "authorization": {**endpoint["authorization"], "credentials": TOKEN},
+            "static_configs": [{"targets": [address]}],
+        }
+        with Prometheus(tmp_path / "prometheus", [address], more=[shown]) as prometheus:
+
+            def seen() -> dict[str, str]:
+                found = prometheus.ask("up")
+                return {one["metric"]["job"]: one["value"][1] for one in found}
+
+            wait_until(lambda: len(seen()) == 2, TOLD_TIMEOUT_S, "a scrape of each")
+            assert seen() == {"inorder": "0", "shown": "1"}
 
 
 @pytest.mark.kafka

@@ -34,6 +34,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if not .Values.brokers }}{{ fail "brokers: say where Kafka answers, HOST:PORT[,…]" }}{{ end }}
 {{- if not .Values.topology }}{{ fail "topology: give the topology file, as with --set-file topology=t.yaml" }}{{ end }}
 {{- if and .Values.monitoring.podMonitor .Values.monitoring.serviceMonitor }}{{ fail "monitoring: podMonitor or serviceMonitor, not both, or each pod is scraped twice" }}{{ end }}
+{{- include "inorder.checkToken" . }}
 {{- range $name, $said := .Values.workers }}
 {{- $worker := mergeOverwrite (deepCopy $.Values.workerDefaults) $said }}
 {{- $scaling := $worker.autoscaling }}
@@ -44,6 +45,38 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 {{- range $worker.stages }}{{ include "inorder.checkStage" (dict "root" $ "said" . "where" (printf "workers.%s.stages" $name)) }}{{ end }}
 {{- if $scaling.lag }}{{ include "inorder.checkLag" (dict "root" $ "worker" $worker "name" $name) }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* What Prometheus goes by: "monitor", "annotations", or "" where it is told nothing. */}}
+{{- define "inorder.scraped" -}}
+{{- if or .Values.monitoring.podMonitor .Values.monitoring.serviceMonitor }}monitor
+{{- else if .Values.monitoring.annotations }}annotations
+{{- end }}
+{{- end }}
+
+{{/* What a monitor shows at a port that wants a token: /metrics wants it like all else. */}}
+{{- define "inorder.authorization" -}}
+{{- with get .Values.kafka.secretEnv "INORDER_HTTP_TOKEN" -}}
+authorization:
+  type: Bearer
+  credentials: {name: {{ .name | quote }}, key: {{ .key | quote }}}
+{{- end }}
+{{- end }}
+
+{{/* Refuses a token of the port that Prometheus could not show. */}}
+{{- define "inorder.checkToken" -}}
+{{- $scraped := include "inorder.scraped" . }}
+{{- if $scraped }}
+{{- $way := "give it as INORDER_HTTP_TOKEN in kafka.secretEnv, and watch with monitoring.serviceMonitor or podMonitor; or, with monitoring.annotations: false and neither, have Prometheus find and show it without the chart" }}
+{{- if and (eq $scraped "annotations") (hasKey .Values.kafka.secretEnv "INORDER_HTTP_TOKEN") }}{{ fail "monitoring: /metrics wants INORDER_HTTP_TOKEN, and annotations cannot carry it; set serviceMonitor or podMonitor, which do, or annotations: false" }}{{ end }}
+{{- if hasKey .Values.kafka.secretEnv "INORDER_HTTP_TOKEN_FILE" }}{{ fail (printf "kafka.secretEnv.INORDER_HTTP_TOKEN_FILE: Prometheus has to show the token too; %s" $way) }}{{ end }}
+{{- range $name, $said := .Values.workers }}
+{{- $worker := mergeOverwrite (deepCopy $.Values.workerDefaults) $said }}
+{{- range list "INORDER_HTTP_TOKEN" "INORDER_HTTP_TOKEN_FILE" }}
+{{- if get ($worker.env | default dict) . }}{{ fail (printf "workers.%s.env.%s: Prometheus has to show the token too; %s" $name . $way) }}{{ end }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}
 

@@ -37,13 +37,13 @@ def server(look: Callable[[], Awaitable[View]], token: str | None = None) -> Htt
 
 
 @contextmanager
-def up(look: Callable[[], Awaitable[View]]) -> Iterator[str]:
+def up(look: Callable[[], Awaitable[View]], token: str | None = None) -> Iterator[str]:
     """The address of a server in a thread of its own."""
     told: list[str] = []
     known, ended = Event(), Event()
 
     async def serve() -> None:
-        serves = server(look)
+        serves = server(look, token)
         told.append("{}:{}".format(*await serves.start()))
         known.set()
         await asyncio.to_thread(ended.wait)
