@@ -146,9 +146,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         self._membership = Membership(consumer, app.session_s, self._fenced)
 
     async def on_thread_stop(self) -> None:
-        if self._membership is not None:
-            await self._membership.leave()
-        await super().on_thread_stop()
+        try:
+            if self._membership is not None:
+                await self._membership.leave()
+        finally:  # else the thread would not end, nor the group be left
+            await super().on_thread_stop()
 
     async def _keepalive2(self) -> None:
         """Nothing to do; see the module's docstring."""

@@ -112,9 +112,13 @@ class Membership:
         coordinator = self._coordinator
         client, place = coordinator._client, (coordinator.coordinator_id, COORDINATION)
         request = LeaveGroupRequest(coordinator.group_id, coordinator.member_id)
-        client._conns[place].close(exc=_Leaving())
         try:
             async with asyncio.timeout(LEAVE_TIMEOUT_S):
+                # one that is about to be opened would carry the wish to join next
+                await client.ready(place[0], group=COORDINATION)
+                connection = client._conns.get(place)
+                if connection is not None:
+                    connection.close(exc=_Leaving())
                 await client.send(place[0], request, group=COORDINATION)
         except (KafkaError, TimeoutError) as failed:
             log.warning(

@@ -8,9 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka.errors import NodeNotReadyError
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest
 
-from agents.kafka import membership
+from agents.kafka import fetching, membership
 from agents.kafka.membership import (
     FENCED_INSTANCE_ID,
     OK,
@@ -36,8 +37,10 @@ class Group:
         self.answer_takes_s = 0.0
         self.fenced: list[InstanceFenced] = []
         self.said: list[Any] = []
-        connection = SimpleNamespace(close=lambda *, exc: self.said.append(exc))
-        client = SimpleNamespace(_conns={(7, membership.COORDINATION): connection}, send=self._sent)
+        self.connection = SimpleNamespace(close=lambda *, exc: self.said.append(exc))
+        self.connections = {(7, membership.COORDINATION): self.connection}
+        self.is_reached = True
+        client = SimpleNamespace(_conns=self.connections, send=self._sent, ready=self._ready)
         coordinator = SimpleNamespace(
             _group_instance_id="one-merge",
             group_id="group",
@@ -58,8 +61,16 @@ class Group:
         self.passes(self.answer_takes_s)
         return SimpleNamespace(error_code=self.answers.pop(0))
 
+    async def _ready(self, node: int, *, group: Any) -> bool:
+        await asyncio.sleep(0)
+        if self.is_reached:
+            self.connections.setdefault((node, group), self.connection)
+        return self.is_reached
+
     async def _sent(self, node: int, request: Any, *, group: Any) -> None:
         assert (node, group) == (7, membership.COORDINATION)
+        if not self.is_reached:
+            raise NodeNotReadyError
         self.said.append(request)
 
     def passes(self, seconds: float) -> None:
@@ -159,6 +170,48 @@ def test_who_leaves_while_the_group_waits_for_others_takes_its_wish_to_join_back
     assert (left._group, left._member_id, reset) == ("group", "member", "reset")
     with pytest.raises(membership._Leaving):
         asyncio.run(group.coordinator._send_req(JOIN))
+
+
+def test_who_leaves_while_it_connects_anew_waits_for_that_and_leaves_by_another_connection(
+    group: Group,
+) -> None:
+    """The wish to join waits for that connection, and would be the first that the broker reads."""
+    group.connections.clear()
+    asyncio.run(leave_amid(group, JOIN))
+    closed, left, reset = group.said
+    assert isinstance(closed, membership._Leaving)
+    assert isinstance(left, LeaveGroupRequest)
+    assert reset == "reset"
+
+
+def test_who_leaves_and_reaches_nobody_says_so_and_stops(
+    group: Group, caplog: pytest.LogCaptureFixture
+) -> None:
+    group.connections.clear()
+    group.is_reached = False
+    asyncio.run(leave_amid(group, JOIN))
+    assert group.said == ["reset"]
+    (told,) = caplog.messages
+    assert told.startswith("the group group did not hear that this worker leaves it")
+
+
+def test_a_thread_that_could_not_leave_stops_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stopped: list[fetching.ConsumerThread] = []
+
+    async def leave() -> None:
+        raise RuntimeError("not to be left")
+
+    async def stop(thread: fetching.ConsumerThread) -> None:
+        stopped.append(thread)
+
+    monkeypatch.setattr(fetching.driver.AIOKafkaConsumerThread, "on_thread_stop", stop)
+    thread: Any = object.__new__(fetching.ConsumerThread)
+    thread._membership = SimpleNamespace(leave=leave)
+    with pytest.raises(RuntimeError, match="not to be left"):
+        asyncio.run(thread.on_thread_stop())
+    assert stopped == [thread]
 
 
 def test_who_leaves_amid_its_very_first_join_joins_first(group: Group) -> None:
