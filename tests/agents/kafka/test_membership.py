@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aiokafka.errors import NodeNotReadyError
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest
+from faust.transport.drivers import aiokafka as driver
 
 from agents.kafka import fetching, membership
 from agents.kafka.membership import (
@@ -206,7 +207,7 @@ def test_a_thread_that_could_not_leave_stops_all_the_same(
     async def stop(thread: fetching.ConsumerThread) -> None:
         stopped.append(thread)
 
-    monkeypatch.setattr(fetching.driver.AIOKafkaConsumerThread, "on_thread_stop", stop)
+    monkeypatch.setattr(driver.AIOKafkaConsumerThread, "on_thread_stop", stop)
     thread: Any = object.__new__(fetching.ConsumerThread)
     thread._membership = SimpleNamespace(leave=leave)
     with pytest.raises(RuntimeError, match="not to be left"):

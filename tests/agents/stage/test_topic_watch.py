@@ -10,6 +10,7 @@ import pytest
 
 from agents.stage.topic_watch import (
     FIRST_LOOKS,
+    LOOK_S,
     OTHERS_EVERY,
     Known,
     Silence,
@@ -17,6 +18,8 @@ from agents.stage.topic_watch import (
     TopicWatch,
 )
 from agents.state.changelog import StateRefused
+
+QUARTER_OF_A_MINUTE_S = 15.0
 
 KNOWN = Known(
     {"raw": 2, "changelog": 2, "ordered": 3},
@@ -216,3 +219,40 @@ def test_a_fault_of_one_topic_is_told_within_a_turn_and_then_all_are_asked_about
     brokers = Asked(*[SOUND] * FIRST_LOOKS, {**SOUND, **change})
     assert len(looked(brokers, OTHERS_EVERY + 2)) == 1
     assert brokers.topics[-1] == sorted(SOUND)
+
+
+@pytest.mark.parametrize("inputs", [1, 2, 4, 10])
+def test_an_input_made_anew_is_found_within_a_quarter_of_a_minute_however_many_there_are(
+    inputs: int,
+) -> None:
+    """Whichever of them it is, and also where it is a changelog."""
+    raw = [f"raw{n}" for n in range(inputs)]
+    changelogs = [f"changelog{n}" for n in range(inputs)]
+    written = ["ordered", "gaps"]
+    known = Known(
+        dict.fromkeys([*raw, *changelogs, *written], 2),
+        {},
+        read=raw,
+        inputs=raw,
+        changelogs=changelogs,
+    )
+
+    def looks_until_found(anew: str) -> int:
+        now = dict.fromkeys(known.partitions, TopicState(2, topic_id="one"))
+
+        async def scenario() -> int:
+            watch = TopicWatch(known, lambda topics: {topic: now[topic] for topic in topics})
+            for _ in range(FIRST_LOOKS + 1):
+                await watch.look()
+            now[anew] = TopicState(2, topic_id="two")
+            for looks in range(1, 100):
+                try:
+                    await watch.look()
+                except StateRefused:
+                    return looks
+            raise AssertionError("it was never found")
+
+        return asyncio.run(scenario())
+
+    worst = max(looks_until_found(topic) for topic in [*raw, *changelogs])
+    assert worst * LOOK_S <= QUARTER_OF_A_MINUTE_S
