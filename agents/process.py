@@ -8,7 +8,8 @@ Off it goes loudly: whatever cannot be retried within its bound ends the process
 exception, and the supervisor (or Kubernetes) starts a fresh one, which restores. A
 worker that makes no progress while there is lag reports not ready, then stops.
 
-Proved by: tests/end_to_end/test_start.py, tests/end_to_end/test_worker.py
+Proved by: tests/end_to_end/test_start.py, tests/end_to_end/test_worker.py,
+tests/agents/test_orphan.py
 """
 
 from __future__ import annotations
@@ -265,7 +266,8 @@ class StageProcess:
         self._log.minute(self._handler.last_checkpoint_s)
         self._garbage.look()
         parent = self._settings.parent
-        if parent is not None and os.getppid() != parent:
+        is_stopping = self._stop.is_set()  # said once: a stop takes many looks
+        if parent is not None and os.getppid() != parent and not is_stopping:
             log.error("the supervisor is gone")
             self._stop.set()
 

@@ -73,9 +73,7 @@ def command(topology_path: str | None, broker: str, http: str) -> None:
             topology_path = str(folder / "topology.yaml")
             Path(topology_path).write_text(TOPOLOGY)
         topology = load(topology_path)
-        with _broker(broker, folder) as servers:
-            if broker == KAFKA:
-                _make_topics(topology, servers)
+        with _broker(broker, folder, topology) as servers:
             told = threading.Thread(
                 target=_tell_when_ready, args=(topology, servers, address, broker), daemon=True
             )
@@ -95,9 +93,11 @@ def _work(*arguments: str) -> None:
 
 
 @contextlib.contextmanager
-def _broker(kind: str, folder: Path) -> Iterator[str]:
+def _broker(kind: str, folder: Path, topology: Topology) -> Iterator[str]:
+    """Its servers, which have the topology's topics."""
     if kind == EMBEDDED:
         with EmbeddedBroker() as embedded:
+            embedded.make_topics(topology)
             yield embedded.bootstrap
         return
     if missing := kafka.missing():
@@ -105,6 +105,7 @@ def _broker(kind: str, folder: Path) -> Iterator[str]:
     click.echo("starting Kafka; the first time its jars (55 MB) are brought", err=True)
     try:
         with KafkaBroker(folder, ports=[free_or_other(USUAL_PORT)]) as real:
+            _make_topics(topology, real.bootstrap)
             yield real.bootstrap
     except (JarsUnavailable, NotReady) as failed:
         raise click.ClickException(str(failed)) from failed

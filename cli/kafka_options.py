@@ -44,11 +44,15 @@ def security(path: str | None) -> Security:
 
 
 def reached(servers: str, access: Security) -> Brokers:
-    """The brokers; `Refused` where none answers. Blocks."""
+    """The brokers; `Refused` where none answers, and a word on standard error while they are
+    waited for. Blocks."""
     from agents.kafka.brokers import BrokersUnavailable, brokers_at
 
+    def waits(absent: BrokersUnavailable, left_s: float) -> None:
+        click.echo(f"waiting for brokers, {left_s:.0f} s more at most: {absent}", err=True)
+
     try:
-        return brokers_at(servers, access)
+        return brokers_at(servers, access, waits)
     except BrokersUnavailable as error:
         raise Refused(str(error)) from error
 

@@ -94,7 +94,7 @@ def command(options: StageOptions, names: tuple[str, ...], http: str, peers: str
         raise Refused(f"--peers: {error}") from error
     if security(options.kafka_path) != PLAINTEXT and options.brokers == EMBEDDED:
         raise Refused("--brokers embedded speaks PLAINTEXT; leave --kafka and its variables out")
-    with _brokers(options.brokers) as servers:
+    with _brokers(options.brokers, topology) as servers:
         told = replace(options, brokers=servers, otlp=checked(options.otlp))
         commands = {stage: told.words_for(stage) for stage in stages}
         if options.redis is not None:
@@ -161,11 +161,12 @@ def _be_stage(command: Sequence[str]) -> None:
 
 
 @contextlib.contextmanager
-def _brokers(brokers: str) -> Iterator[str]:
-    """The servers; `embedded` starts a broker that lives as long as the worker."""
+def _brokers(brokers: str, topology: Topology) -> Iterator[str]:
+    """The servers; `embedded` starts a broker that lives as long as the worker, with its topics."""
     if brokers != EMBEDDED:
         yield brokers
         return
     with EmbeddedBroker() as broker:
+        broker.make_topics(topology)
         log.info("embedded broker at %s", broker.bootstrap)
         yield broker.bootstrap

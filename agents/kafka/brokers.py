@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -131,23 +131,40 @@ def known_id(told: object) -> str:
     return "" if str(told) == NO_TOPIC_ID else str(told)
 
 
-def brokers_at(servers: str, security: Security = PLAINTEXT) -> Brokers:
-    """BrokersUnavailable if none of the servers answers in time (TIMEOUT_S). Blocks."""
+def brokers_at(
+    servers: str,
+    security: Security = PLAINTEXT,
+    waits: Callable[[BrokersUnavailable, float], None] = lambda *_: None,
+) -> Brokers:
+    """BrokersUnavailable if none of the servers answers in time (TIMEOUT_S). `waits` hears what the
+    first try met, and for how many seconds it is tried on. Blocks."""
+    deadline_s = time.monotonic() + TIMEOUT_S
     with _Asking(servers, security, may_create=False) as ask:
-        return _brokers(servers, security, ask.describe(None, TIMEOUT_S))
+        try:
+            found = _first(ask)
+        except BrokersUnavailable as absent:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                raise
+            waits(absent, left_s)
+            found = ask.describe(None, left_s)
+    return _brokers(servers, security, found)
 
 
 def _tried(servers: str, security: Security) -> Brokers:
-    """As `brokers_at`; where every server is known to be down, the try is a short one."""
     with _Asking(servers, security, may_create=False) as ask:
-        short_s = min(REFUSED_S, TRY_S)
-        try:
-            found = ask.describe(None, short_s)
-        except BrokersUnavailable:
-            if ask.all_are_down or short_s == TRY_S:
-                raise
-            found = ask.describe(None, TRY_S - short_s)
-    return _brokers(servers, security, found)
+        return _brokers(servers, security, _first(ask))
+
+
+def _first(ask: _Asking) -> Any:
+    """One try; where every server is known to be down, a short one."""
+    short_s = min(REFUSED_S, TRY_S)
+    try:
+        return ask.describe(None, short_s)
+    except BrokersUnavailable:
+        if ask.all_are_down or short_s == TRY_S:
+            raise
+        return ask.describe(None, TRY_S - short_s)
 
 
 async def await_brokers(servers: str, security: Security, wait_s: float) -> Brokers:

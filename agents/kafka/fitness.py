@@ -8,9 +8,13 @@ asks for nothing but Describe: what it may not see is a finding, too.
 | topics, their partitions and leaders | a stage does not begin without them |
 | time stamps, compaction, retention of derived topics | order and state need each of them |
 | retention of inputs against `spill_after` | what has been held for less is read again from there |
+| bytes kept of what stages read | a stage that stood for long has lost what was let go of unread |
+| the clock topic's compaction lag | a replay needs the samples of its own time |
 | copies, those in sync, unclean elections | what a broker takes with it when it goes |
-| what the principal may do | a stage without a right does not begin |
+| what the principal may do to topics and groups | a stage without a right does not begin |
 | the brokers themselves | `agents.kafka.broker_fitness` |
+
+Rights to transactional ids are not looked at: no question tells them, and a trial would write.
 
 Proved by: tests/agents/kafka/test_fitness.py
 """
@@ -21,7 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
 
 from agents.kafka.broker_fitness import (
@@ -32,9 +36,15 @@ from agents.kafka.broker_fitness import (
 )
 from agents.kafka.declared import TopicSpec, declared
 from agents.kafka.finding import Finding, Weight
-from agents.kafka.rights import Kind, rights
+from agents.kafka.rights import Kind, Right, rights
 from agents.kafka.security import PLAINTEXT, Security
-from agents.kafka.stage_topics import changelog_topic, inputs_of, upstream_inputs, works
+from agents.kafka.stage_topics import (
+    changelog_topic,
+    group_of,
+    inputs_of,
+    upstream_inputs,
+    works,
+)
 from topology.config import Topology
 
 NS_PER_MS: Final = 1_000_000
@@ -43,6 +53,7 @@ SAFE_IN_SYNC: Final = 2
 SPILLS_KEPT: Final = 10
 """The input is to be kept so many times as long as an event may wait before it is let go of."""
 
+COMPACTION_LAG: Final = "min.compaction.lag.ms"
 NEEDED: Final = {
     "message.timestamp.type": "by it events are ordered",
     "cleanup.policy": "the state and what stands of results depend on it",
@@ -66,10 +77,12 @@ class SeenTopic:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """`topics` has those that are there."""
+    """`topics` has those that are there. `groups`: what the principal may do to each, None where
+    the brokers do not say."""
 
     brokers: SeenBrokers
     topics: Mapping[str, SeenTopic]
+    groups: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
 
 
 def looked(
@@ -85,6 +98,7 @@ def looked(
     told: Mapping[str, Any] = {}
     configs: Mapping[str, Any] = {}
     broker_configs: Mapping[str, Any] = {}
+    groups: Mapping[str, Any] = {}
     if tells:  # all are asked before the first answer is waited for
         if names:
             told = admin.describe_topics(
@@ -94,6 +108,11 @@ def looked(
             )
         configs = _configs(admin, ResourceType.TOPIC, names)
         broker_configs = _configs(admin, ResourceType.BROKER, asked)
+        groups = admin.describe_consumer_groups(
+            [group_of(topology, stage) for stage in topology.stages if works(topology, stage)],
+            include_authorized_operations=True,
+            request_timeout=TIMEOUT_S,
+        )
     found = {}
     gives_ids = True
     for name in names:
@@ -110,7 +129,8 @@ def looked(
     config = next((_config(each) for each in broker_configs.values()), {})
     inputs = {name: found[name].partitions for name in upstream_inputs(topology) if name in found}
     ahead_ms = newest_after_now_ms(admin, inputs)
-    return Cluster(SeenBrokers(len(known.brokers), gives_ids, config, ahead_ms, tells), found)
+    brokers = SeenBrokers(len(known.brokers), gives_ids, config, ahead_ms, tells)
+    return Cluster(brokers, found, {name: _may_group(each) for name, each in groups.items()})
 
 
 def _configs(admin: AdminClient, kind: ResourceType, names: Sequence[str]) -> dict[str, Any]:
@@ -148,6 +168,16 @@ def _may(described: Any) -> frozenset[str] | None:
     return None if operations is None else frozenset(each.name.title() for each in operations)
 
 
+def _may_group(asked: Any) -> frozenset[str] | None:
+    try:
+        return _may(asked.result(TIMEOUT_S))
+    except KafkaException as error:
+        is_forbidden = error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+        return frozenset() if is_forbidden else None
+    except TimeoutError:
+        return None
+
+
 def findings(topology: Topology, cluster: Cluster) -> list[Finding]:
     """In the order of the flow; errors and warnings mixed."""
     return [
@@ -160,6 +190,8 @@ def findings(topology: Topology, cluster: Cluster) -> list[Finding]:
 
 def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
     inputs = set(upstream_inputs(topology))
+    working = [stage for stage in topology.stages if works(topology, stage)]
+    read = {name for stage in working for name in inputs_of(topology, stage)}
     for spec in declared(topology):
         seen = cluster.topics.get(spec.name)
         if seen is None:
@@ -190,6 +222,12 @@ def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
         yield from _copies(spec.name, seen, cluster.brokers.count)
         if spec.name in inputs:
             yield from _retention(topology, spec.name, seen)
+        if spec.name in read:
+            yield from _bytes_kept(spec.name, seen)
+        if spec.name == topology.topics.clock:
+            yield from _compaction(spec, seen, [cluster.topics.get(name) for name in inputs])
+        elif spec.config.get("cleanup.policy") is None:
+            yield from _is_compacted(spec.name, seen)
 
 
 def _settings(spec: TopicSpec, seen: SeenTopic) -> Iterator[Finding]:
@@ -244,19 +282,47 @@ def _retention(topology: Topology, name: str, seen: SeenTopic) -> Iterator[Findi
             f" held for less than spill_after ({spill_ms} ms), and all that came while none ran",
             _altered(name, "retention.ms", str(604_800_000)),
         )
+
+
+def _bytes_kept(name: str, seen: SeenTopic) -> Iterator[Finding]:
     if seen.config.get("retention.bytes", "-1") != "-1":
         yield Finding(
             Weight.WARNING,
             name,
-            f"keeps {seen.config['retention.bytes']} bytes a partition, however young they are",
+            f"keeps {seen.config['retention.bytes']} bytes a partition, however young they are;"
+            " what a stage has not read by then is lost",
             _altered(name, "retention.bytes", "-1"),
         )
+
+
+def _is_compacted(name: str, seen: SeenTopic) -> Iterator[Finding]:
     if "compact" in seen.config.get("cleanup.policy", ""):
         yield Finding(
             Weight.ERROR,
             name,
-            "is compacted: of each source only the newest event stays",
+            "is compacted: of each key only the newest record stays",
             _altered(name, "cleanup.policy", "delete"),
+        )
+
+
+def _compaction(
+    spec: TopicSpec, seen: SeenTopic, inputs: Sequence[SeenTopic | None]
+) -> Iterator[Finding]:
+    """Samples are needed for as long as there is an input to replay: where all inputs are kept for
+    less than is declared, so long is enough."""
+    kept_ms = [int(each.config.get("retention.ms", "-1")) for each in inputs if each is not None]
+    declared_ms = int(spec.config[COMPACTION_LAG])
+    wanted_ms = declared_ms
+    if kept_ms and min(kept_ms) >= 0:
+        wanted_ms = min(declared_ms, max(kept_ms))
+    lag_ms = int(seen.config.get(COMPACTION_LAG, declared_ms))
+    if lag_ms < wanted_ms:
+        yield Finding(
+            Weight.ERROR,
+            spec.name,
+            f"{COMPACTION_LAG} is {lag_ms}, and a replay of what the inputs keep for {wanted_ms} ms"
+            " would meet the last sample of each source alone",
+            _altered(spec.name, COMPACTION_LAG, str(declared_ms)),
         )
 
 
@@ -282,18 +348,29 @@ def _rights(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
     told = set()
     for stage in topology.stages:
         for right in rights(topology, stage):
-            seen = cluster.topics.get(right.name) if right.kind == Kind.TOPIC else None
-            if seen is None or seen.may is None or "All" in seen.may:
+            may = _may_to(right, cluster)
+            if may is None or "All" in may:
                 continue
-            lacking = tuple(one for one in right.operations if one not in seen.may)
+            lacking = tuple(one for one in right.operations if one not in may)
             if lacking and (right.name, lacking) not in told:
                 told.add((right.name, lacking))
                 yield Finding(
                     Weight.ERROR,
-                    right.name,
+                    right.name if right.kind == Kind.TOPIC else f"{right.kind} {right.name}",
                     f"stage {stage.name} may not {' or '.join(lacking)} it as this principal",
                     f"inorder topics acls --stage {stage.name} says the rights",
                 )
+
+
+def _may_to(right: Right, cluster: Cluster) -> frozenset[str] | None:
+    match right.kind:
+        case Kind.TOPIC:
+            seen = cluster.topics.get(right.name)
+            return None if seen is None else seen.may
+        case Kind.GROUP:
+            return cluster.groups.get(right.name)
+        case Kind.TRANSACTIONAL_ID:
+            return None
 
 
 def _altered(name: str, key: str, value: str) -> str:

@@ -3,8 +3,8 @@
 Produce, fetch, headers, consumer groups and transactions work; nothing is stored
 on disk. Its limits, which are not ours to lift:
 
-* A topic has `PARTITIONS` partitions and comes to be when its metadata is asked
-  for: `make_topic` does that. Never send it a CreateTopics request
+* A topic has the partitions that `make_topic` is told, once; one that nobody made comes to be with
+  `PARTITIONS` when its metadata is asked for. Never send it a CreateTopics request
   (`AdminClient.create_topics`): it is not answered.
 * About 5 MB are kept of each partition; older records vanish. Bound what you send
   before it is read.
@@ -22,7 +22,10 @@ import ctypes
 import weakref
 from typing import Any, Final, Self
 
-from confluent_kafka import Producer, cimpl
+from confluent_kafka import KafkaError, Producer, cimpl
+
+from agents.kafka.declared import declared
+from topology.config import Topology
 
 PARTITIONS = 4
 MAX_BROKERS = 3
@@ -39,17 +42,25 @@ class EmbeddedBroker:
         self.close = weakref.finalize(self, _DESTROY, host)
         """The broker is gone, with all its records."""
 
-        cluster = _CLUSTER_OF(host)
-        _FIRST_REBALANCE_AFTER_MS(cluster, 0)
-        self.bootstrap: str = _SERVERS_OF(cluster).decode()
+        self._cluster = _CLUSTER_OF(host)
+        _FIRST_REBALANCE_AFTER_MS(self._cluster, 0)
+        self.bootstrap: str = _SERVERS_OF(self._cluster).decode()
         self._asking = Producer({"bootstrap.servers": self.bootstrap, "log_level": 0})
         self._asking.list_topics(timeout=ASK_TIMEOUT_S)
 
-    def make_topic(self, name: str) -> None:
-        """Let the topic come to be, where it is not there yet."""
+    def make_topic(self, name: str, partitions: int = PARTITIONS) -> None:
+        """Let the topic come to be; one that is there stays as it is."""
         if not self.close.alive:
             raise RuntimeError("the embedded broker has been closed")
+        error = _MAKE_TOPIC(self._cluster, name.encode(), partitions, 1)
+        if error not in (KafkaError.NO_ERROR, KafkaError.TOPIC_ALREADY_EXISTS):
+            raise RuntimeError(f"topic {name}: {KafkaError(error).str()}")
         self._asking.list_topics(name, timeout=ASK_TIMEOUT_S)
+
+    def make_topics(self, topology: Topology) -> None:
+        """All that the topology needs, as wide as its file says; their settings have no place."""
+        for spec in declared(topology):
+            self.make_topic(spec.name, spec.partitions)
 
     def __enter__(self) -> Self:
         return self
@@ -79,6 +90,9 @@ _CLUSTER_OF: Final = _function("handle_mock_cluster", _POINTER, _POINTER)
 _SERVERS_OF: Final = _function("mock_cluster_bootstraps", _TEXT, _POINTER)
 _FIRST_REBALANCE_AFTER_MS: Final = _function(
     "mock_group_initial_rebalance_delay_ms", None, _POINTER, ctypes.c_int32
+)
+_MAKE_TOPIC: Final = _function(
+    "mock_topic_create", ctypes.c_int, _POINTER, _TEXT, ctypes.c_int, ctypes.c_int
 )
 
 

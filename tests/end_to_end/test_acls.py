@@ -8,6 +8,7 @@ with a user for each stage, by what the command says.
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shlex
 import time
@@ -203,6 +204,16 @@ def test_a_user_for_each_stage_needs_what_the_command_says(
         for worker in started:
             assert worker.stop() == 0, worker.log
             assert "uthoriz" not in worker.log
+
+
+def test_doctor_misses_the_right_to_a_group(guarded: Guarded) -> None:
+    """Who reads has topics, and none of the stages' groups."""
+    ask = ("doctor", "--topology", str(guarded.path), "--json")
+    told = json.loads(inorder(*ask, *guarded.options("reader")).out)
+    forbidden = [each["where"] for each in told if each["where"].startswith("group ")]
+    assert forbidden == [f"group inorder.{stage}" for stage in STAGES]
+    told = json.loads(inorder(*ask, *guarded.options("worker")).out)
+    assert not [each for each in told if each["where"].startswith("group ")]
 
 
 def read(guarded: Guarded, user: str, topic: str, count: int) -> list[str]:

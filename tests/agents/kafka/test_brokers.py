@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import time
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from agents.kafka.brokers import BrokersUnavailable, await_brokers, brokers_at
 from agents.kafka.security import PLAINTEXT
 from cli.local.embedded import EmbeddedBroker
 from cli.local.ports import free_ports
+from tests.cli.invoking import TOPOLOGY, inorder
 
 
 @pytest.fixture(autouse=True)
@@ -66,3 +68,16 @@ def test_brokers_that_answer_are_taken_at_once(embedded_broker: EmbeddedBroker) 
     brokers = asyncio.run(await_brokers(embedded_broker.bootstrap, PLAINTEXT, 60.0))
     assert brokers == brokers_at(embedded_broker.bootstrap)
     assert brokers.is_embedded
+
+
+def test_who_waits_for_brokers_is_told_after_the_first_try(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(agents.kafka.brokers, "TIMEOUT_S", 2.0)
+    nobody = f"127.0.0.1:{free_ports(1)[0]}"
+    (tmp_path / "t.yaml").write_text(TOPOLOGY)
+    answer = inorder("doctor", "--topology", tmp_path / "t.yaml", "--brokers", nobody)
+    waiting, end = answer.err.splitlines()
+    assert (answer.code, answer.out) == (2, "")
+    assert waiting.startswith("waiting for brokers, 2 s more at most: no broker answers at")
+    assert end.startswith(f"Error: no broker answers at {nobody}")

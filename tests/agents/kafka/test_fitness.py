@@ -102,7 +102,15 @@ def test_a_sound_cluster_has_none() -> None:
         ("events.raw", config("events.raw", retention_bytes="1000"), "warning",
          "1000 bytes a partition", "retention.bytes=-1"),
         ("events.raw", config("events.raw", cleanup_policy="compact"), "error",
-         "only the newest event stays", "cleanup.policy=delete"),
+         "of each key only the newest record stays", "cleanup.policy=delete"),
+        ("events.sequenced", config("events.sequenced", cleanup_policy="compact"), "error",
+         "of each key only the newest record stays", "cleanup.policy=delete"),
+        ("events.sequenced", config("events.sequenced", retention_bytes="1000"), "warning",
+         "what a stage has not read by then is lost", "retention.bytes=-1"),
+        ("clock.offsets", config("clock.offsets", min_compaction_lag_ms="0"), "error",
+         "min.compaction.lag.ms is 0", "min.compaction.lag.ms=604800000"),
+        ("clock.offsets", config("clock.offsets", min_compaction_lag_ms="604799999"), "error",
+         "inputs keep for 604800000 ms", "min.compaction.lag.ms=604800000"),
         ("events.ordered", config("events.ordered", min_insync_replicas="1"), "warning",
          "what one broker alone has", "min.insync.replicas=2"),
         ("events.ordered", config("events.ordered", unclean_leader_election_enable="true"),
@@ -126,6 +134,32 @@ def test_what_is_amiss_is_told_with_its_remedy(
     assert (finding.where, finding.weight) == (name, weight)
     assert what in finding.what
     assert remedy in finding.remedy
+
+
+def test_what_no_stage_reads_may_be_let_go_of_by_size() -> None:
+    assert found("events.ordered", config("events.ordered", retention_bytes="1000")) == []
+
+
+def test_samples_are_to_last_as_long_as_the_input_and_no_longer() -> None:
+    topics = {
+        **SOUND.topics,
+        "events.raw": config("events.raw", retention_ms="3600000"),
+        "clock.offsets": config("clock.offsets", min_compaction_lag_ms="3600000"),
+    }
+    assert findings(TOPOLOGY, replace(SOUND, topics=topics)) == []
+    topics["events.raw"] = config("events.raw", retention_ms="-1")
+    (finding,) = findings(TOPOLOGY, replace(SOUND, topics=topics))
+    assert finding.where == "clock.offsets"
+
+
+@pytest.mark.parametrize(
+    ("may", "lacks"), [(set(), True), ({"Describe"}, True), ({"Read"}, False), ({"All"}, False)]
+)
+def test_the_right_to_a_group_is_looked_at(may: set[str], lacks: bool) -> None:
+    groups = {"inorder.reorder": None, "inorder.merge": frozenset(may)}
+    told = findings(TOPOLOGY, replace(SOUND, groups=groups))
+    assert [each.where for each in told] == ["group inorder.merge"] * lacks
+    assert all("stage merge may not Read it" in each.what for each in told)
 
 
 def test_larger_records_than_needed_are_no_fault() -> None:

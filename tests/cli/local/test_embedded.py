@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from agents.kafka.brokers import brokers_at
+from agents.kafka.declared import declared
+from cli import dev, worker
 from cli.local.embedded import PARTITIONS, EmbeddedBroker
 from tests.services import UniqueName
+from topology.config import parse
 
 READ_TIMEOUT_S = 20.0
 
@@ -65,3 +70,22 @@ def test_a_closed_one_says_so() -> None:
     broker.close()
     with pytest.raises(RuntimeError, match="has been closed"):
         broker.make_topic("raw")
+
+
+@pytest.mark.parametrize("partitions", [1, 9])
+def test_dev_and_a_worker_have_topics_as_the_file_says(tmp_path: Path, partitions: int) -> None:
+    topology = parse(f"streams: {{default: {{}}}}\ntopics: {{partitions: {partitions}}}\n")
+    for brokers in (
+        dev._broker("embedded", tmp_path, topology),
+        worker._brokers("embedded", topology),
+    ):
+        with brokers as servers:
+            found = brokers_at(servers).partitions([spec.name for spec in declared(topology)])
+            assert set(found.values()) == {partitions}
+
+
+def test_a_topic_that_is_there_stays_as_it_is() -> None:
+    with EmbeddedBroker() as broker:
+        broker.make_topic("raw", 2)
+        broker.make_topic("raw", 3)
+        assert brokers_at(broker.bootstrap).partitions(["raw"]) == {"raw": 2}
