@@ -24,6 +24,7 @@ from agents.watch.metrics import Metrics
 from agents.watch.question import Question
 from agents.watch.stage_log import StageLog
 from agents.watch.streams_apart import StreamsApart
+from agents.watch.troubled import share
 from agents.watch.watchdog import Verdict, Watchdog
 from agents.watch.whereabouts import knows
 
@@ -191,11 +192,9 @@ class StageHandler:
     def explain(self) -> list[dict[str, Any]]:
         stage = self._arrangement.stage.name
         cut = self._arrangement.topology.cut.why
-        return [
-            {"stage": stage, "cut": cut, **partition.explain()}
-            for _, partition in sorted(self._partitions.items())
-            if partition.is_open
-        ]
+        shared = [each for _, each in sorted(self._partitions.items()) if each.is_open]
+        most = share(len(shared))
+        return [{"stage": stage, "cut": cut, **partition.explain(most)} for partition in shared]
 
     def locate(self, asked: Question) -> list[dict[str, Any]]:
         """What each partition here that knows of the event says of it."""

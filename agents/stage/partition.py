@@ -459,8 +459,8 @@ class Partition:
     def lag(self) -> int:
         return max(0, self.high_watermark - (self.next_offset or 0))
 
-    def explain(self) -> dict[str, Any]:
-        """What is held here, since when, and what it waits for."""
+    def explain(self, most_troubled: int) -> dict[str, Any]:
+        """What is held here, since when, and what it waits for (`agents.watch.troubled.share`)."""
         return {
             "topic": self.source.topic,
             "partition": self.source.partition,
@@ -469,7 +469,7 @@ class Partition:
             "now": self.clock.now_ns,
             "held": len(self._held),
             "overtaken": self.clock.overtaken,
-            **explained(self.stage, self._metrics.troubled.explain()),
+            **explained(self.stage, self._metrics.troubled, most_troubled),
             "queries_set_aside": {} if self._queries is None else self._queries.set_aside,
         }
 

@@ -91,6 +91,9 @@ class Frequent:
     def __len__(self) -> int:
         return len(self._table)
 
+    def __contains__(self, source: Source) -> bool:
+        return source in self._table
+
     def __iter__(self) -> Iterator[tuple[Source, Named]]:
         return iter(self._table.items())
 

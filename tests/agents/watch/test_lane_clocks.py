@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from agents.watch import lane_clocks
+from agents.watch.frequent import Frequent
 from agents.watch.lane_clocks import explained
+from agents.watch.troubled import COUNTED, TOLD, Troubled
 from topology.clock import operator as clock
 from topology.config import parse
 from topology.flow.stage import Stage
@@ -26,7 +28,10 @@ def stage_with(sources: int, waiting: int) -> Stage:
 
 
 def clocks_of(stage: Stage, *late: str) -> list[str]:
-    told = explained(stage, [{"stream": "default", "source": name, "late": 1} for name in late])
+    table = Frequent(COUNTED)
+    for name in late:
+        table.note(("default", name))
+    told = explained(stage, Troubled(table), TOLD)
     return [each["source"] for each in told["streams"]["default"]["clock"]["clocks"]]
 
 
@@ -46,3 +51,11 @@ def test_no_more_are_asked_than_the_bound() -> None:
     found = clocks_of(stage_with(500, 400))  # all clocks are as sure, and so the first are told
     assert len(found) <= clock.MAX_TOLD + lane_clocks.MAX_ASKED
     assert len(found) > clock.MAX_TOLD
+
+
+def test_who_waits_is_told_with_how_often_it_was_late_though_others_were_more_often() -> None:
+    table = Frequent(COUNTED)
+    table.note(("default", "s149"))
+    table.note(("default", "worse"), 7)
+    told = explained(stage_with(150, 20), Troubled(table), 1)
+    assert {each["source"]: each["late"] for each in told["troubled"]} == {"s149": 1, "worse": 7}

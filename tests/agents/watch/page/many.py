@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final
 
 from agents.watch.frequent import Frequent
-from agents.watch.troubled import COUNTED, Troubled
+from agents.watch.troubled import COUNTED, TOLD, Troubled
 from topology.clock.operator import MAX_TOLD
 from topology.model.outcome import Gap
 
@@ -90,7 +90,7 @@ def troubles(sources: int) -> list[dict[str, Any]]:
         [Gap(9, "default", name, 0, 1, 1, "timeout", 1) for name in late if name != worst]
         + [Gap(9, "default", worst, 0, 1, LATE * 10, "timeout", 1)] * bool(worst)
     )
-    return troubled.explain()
+    return troubled.explain(TOLD)
 
 
 def names_of(sources: int) -> list[str]:

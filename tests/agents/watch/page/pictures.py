@@ -22,7 +22,7 @@ from selenium.webdriver.common.by import By
 from agents.watch.frequent import Frequent
 from agents.watch.page.together import together
 from agents.watch.page.view import View, view
-from agents.watch.troubled import COUNTED, Troubled
+from agents.watch.troubled import COUNTED, TOLD, Troubled
 from cli.local.poll import wait_until
 from tests import ROOT
 from tests.agents.watch.page.browser import chromium
@@ -131,7 +131,7 @@ def troubles(rng: Random, names: list[str]) -> tuple[list[dict[str, Any]], dict[
         else:
             late.note(("hall", name))
     in_all = {"late": sum(not lost for _, lost in events), "lost": sum(lost for _, lost in events)}
-    return troubled.explain(), in_all
+    return troubled.explain(TOLD), in_all
 
 
 def metrics(sources: int, seconds: float, in_all: dict[str, int]) -> str:
