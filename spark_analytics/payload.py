@@ -15,7 +15,14 @@ from typing import Final
 from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from spark_analytics.once import once
 
@@ -36,7 +43,32 @@ def schema_of(text: str) -> StructType:
         raise SchemaRefused(f"{text!r}: {first}; write it like `player INT, v DOUBLE`") from error
     if not isinstance(found, StructType):
         raise SchemaRefused(f"{text!r} is no list of fields; write it like `player INT, v DOUBLE`")
+    twice = _doubled(found)
+    if twice is not None:
+        raise SchemaRefused(
+            f"{text!r}: names {twice} twice, and capitals make no other name; name each field once"
+        )
     return found
+
+
+def _doubled(found: DataType) -> str | None:
+    """A field that a struct has twice, within others too, as Spark tells names apart."""
+    if isinstance(found, ArrayType):
+        return _doubled(found.elementType)
+    if isinstance(found, MapType):
+        return _doubled(found.keyType) or _doubled(found.valueType)
+    if not isinstance(found, StructType):
+        return None
+    names: set[str] = set()
+    for field in found:
+        name = field.name.lower()
+        if name in names:
+            return field.name
+        names.add(name)
+        within = _doubled(field.dataType)
+        if within is not None:
+            return f"{field.name}.{within}"
+    return None
 
 
 def with_payload(rows: DataFrame, schema: StructType) -> DataFrame:

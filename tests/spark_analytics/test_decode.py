@@ -197,5 +197,13 @@ def test_payloads_by_a_schema(spark: SparkSession) -> None:
     }
     with pytest.raises(payload.SchemaRefused, match="write it like"):
         payload.schema_of("v DOUBEL")
+    for text, name in (
+        ("v INT, v INT", "v"),
+        ("who STRING, Who INT", "Who"),
+        ("a ARRAY<STRUCT<b: INT, b: INT>>", "a.b"),
+        ("m MAP<STRING, STRUCT<k: INT, K: INT>>", "m.K"),
+    ):
+        with pytest.raises(payload.SchemaRefused, match=rf"names {name} twice, .* each field once"):
+            payload.schema_of(text)
     with pytest.raises(payload.SchemaRefused, match="no JSON object"):
         payload.infer(spark, decoded.where("offset = 2"))
