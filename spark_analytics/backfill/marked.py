@@ -3,8 +3,9 @@
 The values are packed by `marshal`, which is exact for plain ones; what it wrote is read by the
 Python that did, and by each whose marshal has the same form. A first line names the format of the
 state, that form and that Python. It is looked at before anything else, as marshal may read what it
-should not, or end the process. What earlier versions wrote has no such line, and is handed on as
-such.
+should not, or end the process. The line ends with a digest of what stands before it and of what
+follows, so that damage is seen and not read as other values. Earlier versions wrote a line without
+a digest, or none; such a state is handed on as it is.
 
 Proved by: tests/spark_analytics/live/test_live_state.py, tests/cli/test_from_backfill.py
 """
@@ -12,8 +13,10 @@ Proved by: tests/spark_analytics/live/test_live_state.py, tests/cli/test_from_ba
 from __future__ import annotations
 
 import marshal
+import re
 import sys
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any, Final, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -22,6 +25,12 @@ _WRITER: Final = f" of Python {sys.version_info[0]}.{sys.version_info[1]}"
 DAMAGES: Final = (
     EOFError, LookupError, TypeError, ValueError, AttributeError, AssertionError,
 )  # fmt: skip
+_DIGEST: Final = ", blake2b "
+_BYTES: Final = 16
+_TAIL: Final = re.compile(r"Python \d+\.\d+(?:, blake2b [0-9a-f]{32})?")
+_TUPLES: Final = (b")", b"\xa9")
+"""What an unmarked state begins with: a short tuple of marshal, named for later or not."""
+
 MOST_TOLD: Final = 80
 """Characters of a first line that is not understood."""
 
@@ -42,29 +51,39 @@ class Form(NamedTuple):
     before: tuple[int, ...] = ()
 
     def packed(self, told: Any) -> bytes:
-        return f"{self._first(self.number)}{_WRITER}\n".encode() + marshal.dumps(told)
+        first = f"{self._first(self.number)}{_WRITER}"
+        rest = marshal.dumps(told)
+        return f"{first}{_DIGEST}{_digest(first, rest)}\n".encode() + rest
 
     def read(self, content: bytes, read: Callable[[Any, int | None], T]) -> T:
         """What `read` makes of the values and the number of their format, None where no line tells
-        it. StateUnreadable if that is another one, or fails."""
+        it. StateUnreadable if that is another one, or fails, or the digest is another."""
         number = None
         if content.startswith(self.mark.encode()):
-            line, _, content = content.partition(b"\n")
-            number = self._number_of(line.decode(errors="replace"))
+            start, _, content = content.partition(b"\n")
+            line = start.decode(errors="replace")
+            number = self._number_of(line)
+            first, _, told = line.partition(_DIGEST)
+            is_whole = not told or told == _digest(first, content)
+            if not is_whole or not _TAIL.fullmatch(line.partition(" of ")[2]):
+                raise self._damaged("its digest is another")
+        elif content[:1] not in _TUPLES:  # before marshal makes a list as long as damage says
+            raise self._damaged("it begins as none does")
         try:
             return read(marshal.loads(content), number)
         except StateUnreadable:
             raise
         except DAMAGES as wrong:
-            raise StateUnreadable(
-                f"the state is damaged ({type(wrong).__name__}: {wrong}); {self.mended}"
-            ) from None
+            raise self._damaged(f"{type(wrong).__name__}: {wrong}") from None
 
     def other(self, number: object) -> StateUnreadable:
         """For a format that values tell themselves."""
         return StateUnreadable(
             f"the state is of format {number}, this version writes {self.number}; {self.anew}"
         )
+
+    def _damaged(self, how: str) -> StateUnreadable:
+        return StateUnreadable(f"the state is damaged ({how}); {self.mended}")
 
     def _number_of(self, line: str) -> int:
         told = line.partition(" of ")[0]
@@ -78,3 +97,9 @@ class Form(NamedTuple):
 
     def _first(self, number: int) -> str:
         return f"{self.mark} {number} in marshal {marshal.version}"
+
+
+def _digest(first: str, rest: bytes) -> str:
+    found = blake2b(first.encode(), digest_size=_BYTES)
+    found.update(rest)
+    return found.hexdigest()
