@@ -99,7 +99,12 @@ class Backfilled:
             return [_place(topic, partition_of(self._topology.partition_name_of(stream), parts))]
         if not self._is_archive:
             return [_place(topic, number) for number in range(parts)]
-        lies: Mapping[str, Sequence[str]] = self._known["places"]
+        lies: Mapping[str, Sequence[str]] | None = self._known.get("places")
+        if lies is None:
+            raise StateRefused(
+                f"{OPTION}: the backfill says of no stream in which partitions it lies; give back"
+                " its _state/current.json as it was written, or backfill anew"
+            )
         return lies.get(stream, ())
 
     def place_of(self, stream: str, source: str, arrangement: Arrangement) -> str:
@@ -139,7 +144,7 @@ class Backfilled:
             )
 
     def _refuse_words_of_files(self, saved: Saved) -> None:
-        if saved.words and not self._is_archive:
+        if saved.words and (self._known["files"] or not self._is_archive):
             raise StateRefused(
                 f"{OPTION}: the backfill heard words about clocks in files, which"
                 f" {self._topology.topics.clock} does not hold; backfill from an archive of the"

@@ -37,6 +37,11 @@ class Cut(NamedTuple):
     floors_ms: Mapping[str, int]
     until_ns: int | None
 
+    @property
+    def topics(self) -> set[str]:
+        """Those whose logs it knows."""
+        return {log.rpartition("/")[0] for log in self.offsets}
+
     def noted(self) -> dict[str, Any]:
         """For `read`, as plain values; `offsets` stand apart."""
         return {
@@ -107,12 +112,17 @@ def overtaking(cut: Cut, ends: Mapping[str, LogEnd], told_ns: int | None) -> str
 
 
 def hole(cut: Cut, ends: Mapping[str, LogEnd]) -> tuple[str, int, int] | None:
-    """A log whose next record is not the next offset: its name, and the offsets that are missing,
-    the first and the last. None: there is none."""
-    for log, end in sorted(ends.items()):
-        last = cut.offsets.get(log)
-        if last is not None and end.first > last + 1:
+    """A log whose next record is not the next offset, or that has no longer what was seen of it and
+    left: its name, and the offsets that are missing, the first and the last. None: there is
+    none."""
+    for log, last in sorted(cut.offsets.items()):
+        end = ends.get(log)
+        if end is not None and end.first > last + 1:
             return log, last + 1, end.first - 1
+        there = last if end is None else end.last
+        seen = cut.seen.get(log, NOTHING_READ)
+        if seen > there:
+            return log, there + 1, seen
     return None
 
 

@@ -48,6 +48,15 @@ it lies), `sources` (the same by stream and source), `cut` (up to when archives 
 there."""
 
 
+WHOLE: Final[Mapping[str, type]] = {"run": int, "topology": str}
+OPEN: Final[Mapping[str, type]] = {"begin": list, "files": dict, "offsets": dict, "states": dict}
+"""What is `Known` of each run, and of one that was not the last, as JSON has it."""
+
+COMES: Final[Mapping[str, type]] = {"run": int, "files": list}
+STAGED: Final[Mapping[str, type]] = {"staged": str, "now": dict, "account": dict}
+"""What a run notes that brings its rows; of earlier versions without the latter."""
+
+
 class Kept(NamedTuple):
     """What settles which tables the rows go to, and their columns."""
 
@@ -227,6 +236,9 @@ class Resumed:
             found = json.loads(content)
         except ValueError as wrong:
             found = wrong
+        if isinstance(found, dict):
+            absent = _absent(found, name)
+            found = found if not absent else f"it says nothing of {', '.join(absent)}"
         if not isinstance(found, dict):
             raise StateUnreadable(
                 f"{self._who}: {self._address.rstrip('/')}/{STATE}/{name} is damaged ({found});"
@@ -262,6 +274,21 @@ def write(files: fs.FileSystem, folder: str, name: str, content: Mapping[str, An
     with files.open_output_stream(f"{folder}/{name}.new") as out:
         out.write(json.dumps(content).encode())
     files.move(f"{folder}/{name}.new", f"{folder}/{name}")
+
+
+def _absent(found: Known, name: str) -> list[str]:
+    """What one of these files has to say, and does not."""
+
+    def lacks(said: Known, needed: Mapping[str, type]) -> list[str]:
+        return [key for key, kind in needed.items() if not isinstance(said.get(key), kind)]
+
+    if name == COMING and "staged" not in found:
+        return lacks(found, COMES)
+    if name == CURRENT and found.get(ENDED):
+        return []  # it is refused, whatever else it says
+    absent = lacks(found, {**COMES, **STAGED}) if name == COMING else []
+    now = found if name == CURRENT or absent else found["now"]
+    return absent or lacks(now, WHOLE if now.get(ENDED) else {**WHOLE, **OPEN})
 
 
 def is_there(files: fs.FileSystem, path: str) -> bool:

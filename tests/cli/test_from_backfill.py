@@ -7,6 +7,7 @@ import json
 import marshal
 from collections.abc import Mapping
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from agents.stage.outlet import partition_of
 from agents.state.changelog import StateRefused
 from cli.from_backfill import Backfilled
 from cli.spark.backfill.setting import Setting, digest
+from spark_analytics.backfill.marked import StateUnreadable
 from spark_analytics.backfill.resuming import Resumed
 from spark_analytics.backfill.state import GroupState, packed, unpacked
 from tests.cli.invoking import Answer, inorder
@@ -82,7 +84,9 @@ def test_a_folder_without_a_state_is_refused(tmp_path: Path) -> None:
 def test_a_folder_whose_rows_are_half_way_is_refused(tmp_path: Path) -> None:
     """The next run brings them in, and what a worker told by then would be told twice."""
     out = left(tmp_path, PLAIN)
-    (out / "_state" / "coming.json").write_text(json.dumps({"run": 2, "staged": "x", "files": []}))
+    now = json.loads((out / "_state" / "current.json").read_bytes())
+    coming = {"run": 2, "staged": "x", "files": [], "now": now, "account": {}}
+    (out / "_state" / "coming.json").write_text(json.dumps(coming))
     answer = worker(tmp_path, out)
     assert answer.code == 2
     assert "a run was killed while its rows came into" in answer.err
@@ -96,6 +100,10 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
     assert answer.code == 2
     assert "_state/current.json is damaged (Expecting value" in answer.err
     assert "backfill anew" in answer.err
+    (out / "_state" / "current.json").write_text("{}")
+    answer = worker(tmp_path, out)
+    assert answer.code == 2
+    assert "is damaged (it says nothing of run, topology, begin, files" in answer.err
 
 
 def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
@@ -118,11 +126,27 @@ def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
             found.of(arranged(PLAIN, 1), TopicPartition("raw", 0))
 
 
+def test_a_state_with_any_byte_changed_is_refused() -> None:
+    """Also where marshal would read other values, and in the first line."""
+    state = GroupState(Saved(7, {"k": [1, 2.5, "x"]}, [], []), (), {("a", "events"): 3})
+    whole = packed(state)
+    rng = Random(1)
+    assert unpacked(whole).saved == state.saved
+    for at in range(len(whole)):
+        for other in {rng.randrange(256), whole[at] ^ 1, ord("\n"), ord("(")} - {whole[at]}:
+            with pytest.raises(StateUnreadable):
+                unpacked(whole[:at] + bytes([other]) + whole[at + 1 :])
+
+
 def test_a_state_of_a_format_before_is_read() -> None:
     state = GroupState(Saved(7, {"k": [1]}, [], []), [], {("a", "events"): 3})
     told: tuple[Any, ...] = ((7, {"k": [1]}, [], []), [], [("a", "events", 3)])
-    marked = b"inorder state 3 in marshal %d of Python 3.11\n" % marshal.version
-    for before in (marshal.dumps((2, *told)), marked + marshal.dumps(told)):
+    third, fourth = (
+        b"inorder state %d in marshal %d of Python 3.11\n" % (number, marshal.version)
+        for number in (3, 4)
+    )
+    rest = marshal.dumps(told)
+    for before in (marshal.dumps((2, *told)), third + rest, fourth + rest):
         assert unpacked(before) == state == unpacked(packed(state))
 
 
@@ -179,11 +203,15 @@ def test_after_files_the_topic_is_read_from_its_beginning(tmp_path: Path) -> Non
 
 def test_words_about_clocks_in_files_are_refused(tmp_path: Path) -> None:
     state = GroupState(Saved(7, {}, [], [Declared("a", 0, 5, 1, 7)]), (), {})
-    found = histories(tmp_path, PLAIN, files={"a.jsonl": 3}, states={"0": "0.state"})
-    (tmp_path / "out" / "_state" / "1").mkdir()
-    (tmp_path / "out" / "_state" / "1" / "0.state").write_bytes(packed(state))
-    with pytest.raises(StateRefused, match="backfill from an archive of the topics"):
-        found.of(arranged(PLAIN, 1), TopicPartition("raw", 0))
+    for number, offsets in enumerate(({}, {"raw/0": 41})):  # earlier versions read both
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        more = {"files": {"a.jsonl": 3}, "offsets": offsets, "places": {"a": ["raw/0"]}}
+        found = histories(folder, PLAIN, states={"0": "0.state"}, **more)
+        (folder / "out" / "_state" / "1").mkdir()
+        (folder / "out" / "_state" / "1" / "0.state").write_bytes(packed(state))
+        with pytest.raises(StateRefused, match="backfill from an archive of the topics"):
+            found.of(arranged(PLAIN, 1), TopicPartition("raw", 0))
 
 
 def test_a_stream_in_several_partitions_is_refused(tmp_path: Path) -> None:

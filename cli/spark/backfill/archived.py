@@ -8,16 +8,17 @@ range, so each task reads a stretch of that order, and what follows is as with f
 
 Offsets that are missing amid a partition, or between what one run has read and the next finds, are
 refused, with the first of them: a hole would be taken for events that were lost. Offsets that come
-twice are refused too. Where producers write in transactions, whose marks take offsets, or the topic
-was compacted, holes are no loss: `--holes pass`. A whole archive that lacks one of several input
-topics is refused; of `clock.offsets`, which leaves no folder where nobody has said a word, it is
-told.
+twice are refused too. So is an archive that lacks what an earlier run has seen of it: a topic, or
+the records that were left. Where producers write in transactions, whose marks take offsets, or the
+topic was compacted, holes are no loss: `--holes pass`. A whole archive that lacks one of several
+input topics is refused; of `clock.offsets`, which leaves no folder where nobody has said a word, it
+is told.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -39,6 +40,7 @@ from spark_analytics import archive
 from spark_analytics.backfill import cut, log_order
 from spark_analytics.backfill.cut import Cut, LogEnd
 from spark_analytics.backfill.groups import Groups
+from spark_analytics.backfill.in_lake import PATTERN
 from spark_analytics.backfill.parcels import OF_TOPIC, Packer, Parcel
 from spark_analytics.backfill.place import PlaceRefused, file_system
 from topology.config import Topology
@@ -84,12 +86,19 @@ def topics_read(topology: Topology) -> list[str]:
 
 
 def records(
-    spark: SparkSession, paths: Sequence[str], topology: Topology, *, holes: bool
+    spark: SparkSession,
+    paths: Sequence[str],
+    topology: Topology,
+    seen: Collection[str] = (),
+    *,
+    holes: bool,
 ) -> tuple[DataFrame, str | None]:
-    """All that these archives hold, and what is to be said of topics that they lack. InputError
-    where one has nothing that the topology reads, or a whole archive lacks an input topic (unless
-    there may be `holes`)."""
+    """All that these archives hold, and what is to be said of topics that they lack. `seen`: the
+    topics that earlier runs have read. InputError where one has nothing that the topology reads,
+    or (unless there may be `holes`) a whole archive lacks an input topic, or one of `seen` is
+    absent."""
     wanted = topics_read(topology)
+    refuse_patterns(paths)
     found = [folder for path in paths for folder in folders_of(path.rstrip("/"), wanted)]
     frames = [archive.read(spark, folder) for folder in found]
     whole = frames[0]
@@ -105,6 +114,12 @@ def records(
     lacking = sorted(set(wanted) - there)
     if not lacking:
         return whole, None
+    gone = sorted(set(lacking) & set(seen))
+    if gone and not holes:
+        raise InputError(
+            f"{', '.join(paths)}: holds nothing of {', '.join(gone)}, which a run before has read;"
+            " name all that it named, or write --holes pass to go on without"
+        )
     told = f"{', '.join(paths)}: holds nothing of {', '.join(lacking)}, which the topology reads"
     inputs = {stream.input for stream in topology.streams.values()}
     # Who names a topic's own folder wants that topic alone.
@@ -112,6 +127,17 @@ def records(
     if are_whole and not holes and inputs & set(lacking):
         raise InputError(f"{told}; archive it too, or write --holes pass if nothing was ever in it")
     return whole, told
+
+
+def refuse_patterns(paths: Iterable[str]) -> None:
+    """InputError where Spark would look for something else than what is named."""
+    for path in paths:
+        found = sorted(set(PATTERN) & set(path))
+        if found:
+            raise InputError(
+                f"{path}: Spark reads {' '.join(found)} in the name of an archive as part of a"
+                " pattern, so it would read another; give the folder a name without"
+            )
 
 
 def folders_of(path: str, wanted: Sequence[str]) -> list[str]:

@@ -227,7 +227,7 @@ def _inputs(
     slot_of: Sequence[int],
     resumed: Resumed | None,
 ) -> Inputs:
-    """InputError if archives and files are named side by side, or one cannot be read."""
+    """InputError if archives and files are mixed, or one cannot be read."""
     known: Known = {} if resumed is None else resumed.known
     noted = Noted(
         {place_of(path): mark for path, mark in known.get("files", {}).items()},
@@ -237,20 +237,38 @@ def _inputs(
         known.get("cut"),
     )
     archives = [path for path in wanted.inputs if is_archive(path)]
+    refuse_mixed(wanted.inputs, archives, noted)
     if not archives:
         return _of_files(spark, setting, wanted, slot_of, noted)
-    if len(archives) < len(wanted.inputs):
-        other = next(path for path in wanted.inputs if path not in archives)
-        raise InputError(
-            f"{archives[0]} is an archive, {other} is not, and nobody says which lines come"
-            " first; name archives alone, or files alone"
-        )
     told_ns = known["begin"][1] if noted.offsets else None
     found, noted = _of_archives(spark, topology, wanted, noted, told_ns)
     if found.is_empty:
         return Inputs(_read([NOTHING], spark, setting, slot_of), noted)
     read = ReadArchive(setting, slot_of)
     return Inputs(in_order(found.lines, topology).mapInArrow(read.__call__, PARCELS), noted)
+
+
+def refuse_mixed(inputs: Sequence[str], archives: Sequence[str], noted: Noted) -> None:
+    """InputError if not all `inputs` are `archives`, or runs before have read the other kind: who
+    reads files takes no record that an archive has left, and a worker that goes on behind an
+    archive believes that nothing came from files."""
+    files = [path for path in inputs if path not in archives]
+    if archives and files:
+        raise InputError(
+            f"{archives[0]} is an archive, {files[0]} is not, and nobody says which lines come"
+            " first; name archives alone, or files alone"
+        )
+    if files and noted.offsets:
+        raise InputError(
+            f"{files[0]}: is no archive, and a run before has read one, of which records may be"
+            " left; name that archive again, or backfill the files into a new folder"
+        )
+    if archives and noted.files:
+        raise InputError(
+            f"{archives[0]}: is an archive, and a run before has read files"
+            f" ({next(iter(noted.files))}); name files again, or backfill the archive into a new"
+            " folder"
+        )
 
 
 def _of_files(
@@ -280,11 +298,12 @@ def _of_archives(
 ) -> tuple[Taken, Noted]:
     """The records that this run takes. `told_ns`: the time that the last one has told."""
     master_keys(topology, {stream.input for stream in topology.streams.values()})
-    rows, lacking = records(spark, wanted.inputs, topology, holes=wanted.holes)
+    before = stood(noted.offsets, noted.cut)
+    rows, lacking = records(spark, wanted.inputs, topology, before.topics, holes=wanted.holes)
     found = taken(
         rows,
         topology,
-        stood(noted.offsets, noted.cut),
+        before,
         told_ns=told_ns,
         rest_ns=wanted.rest_ns,
         to_end=wanted.to_end,

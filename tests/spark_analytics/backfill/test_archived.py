@@ -158,6 +158,15 @@ def test_an_archive_that_grows_is_gone_on_with(spark: SparkSession, tmp_path: Pa
     read = [each for each in records if each.offset <= known["offsets"].get(log_of(each), -1)]
     assert known["sources"] == lying(read)
     assert 0 < len(read) < 150 - 50
+    (tmp_path / "files.jsonl").write_text("")
+    for path, says in (
+        (tmp_path / "files.jsonl", "is no archive, and a run before has read one"),
+        (source / "raw", "raw: holds nothing of heard, which a run before has read; name all"),
+    ):
+        refused = backfill(tmp_path, path, "--resume")
+        assert refused.code == 3
+        assert says in refused.err
+    assert known == json.loads((tmp_path / "out" / "_state" / "current.json").read_bytes())
     archive_of(spark, records, source)
     answer = backfill(tmp_path, source, "--resume")
     assert answer.code == 0, answer.err
@@ -179,6 +188,15 @@ def test_a_hole_is_refused_or_passed_and_what_comes_twice_is_refused(
     assert "raw/0 has the offset 0 twice" in twice.err
     assert not (tmp_path / "out").exists()
     assert backfill(tmp_path, source, "--holes", "pass").code == 0
+
+
+def test_an_archive_whose_name_is_a_pattern_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    source = tmp_path / "a[1]"
+    (source / "raw" / "stream=a").mkdir(parents=True)
+    for path in (source, source / "raw"):
+        refused = backfill(tmp_path, path)
+        assert refused.code == 3
+        assert "Spark reads [ ] in the name of an archive as part of a pattern" in refused.err
 
 
 def test_an_archive_of_other_topics_is_refused(spark: SparkSession, tmp_path: Path) -> None:

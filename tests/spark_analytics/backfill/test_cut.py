@@ -133,6 +133,15 @@ def test_what_is_missing_between_two_runs_is_a_hole() -> None:
     assert cut.hole(stood, {"raw/0": goes_on, "raw/1": LogEnd(9, 9, 1, 1)}) == ("raw/1", 8, 8)
 
 
+def test_what_was_seen_and_left_is_missed_where_it_is_gone() -> None:
+    """The last run would pass over it, and say that all is done."""
+    stood = Cut({"raw/0": 3, "raw/1": 7}, {"raw/0": 3, "raw/1": 9}, {}, 5)
+    assert cut.hole(stood, {"raw/0": LogEnd(4, 9, 5_000, 4_000)}) == ("raw/1", 8, 9)
+    assert cut.hole(stood, {"raw/1": LogEnd(8, 8, 5_000, None)}) == ("raw/1", 9, 9)
+    assert cut.hole(stood, {"raw/1": LogEnd(8, 9, 5_000, None)}) is None
+    assert stood.topics == {"raw"}
+
+
 def test_it_is_told_where_records_bear_no_append_time() -> None:
     stamped, unstamped = LogEnd(0, 1, 5, 5), LogEnd(0, 1, 5, 5, is_stamped=False)
     assert archived.unstamped({"raw/0": stamped}) is None

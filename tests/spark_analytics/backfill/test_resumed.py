@@ -17,10 +17,11 @@ from pyarrow.fs import LocalFileSystem
 from pyspark.sql import SparkSession
 
 from cli.recording.file import InputError
-from cli.spark.backfill.run import RunTold, mark_of, new_files, place_of
+from cli.spark.backfill.run import Noted, RunTold, mark_of, new_files, place_of, refuse_mixed
 from cli.spark.backfill.setting import Setting, digest
 from cli.spark.backfill.work import OrderGroups
 from spark_analytics.backfill import resuming
+from spark_analytics.backfill.marked import StateUnreadable
 from spark_analytics.backfill.place import Place, PlaceRefused
 from spark_analytics.backfill.resuming import (
     ENDED,
@@ -298,6 +299,42 @@ def test_where_no_time_is_known_the_size_decides(mark: int | list[int], tmp_path
     path.write_text("{}\n\n")
     with pytest.raises(InputError, match="3 bytes then, 4 now"):
         new_files([str(path)], {str(path): mark})
+
+
+def test_what_one_run_read_of_archives_no_other_reads_of_files() -> None:
+    """What the archive had left would be passed over, and what files said forgotten."""
+    of_files = Noted({"/a.jsonl": [3, 0]}, {}, {}, {})
+    of_archives = Noted({}, {"raw/0": 5}, {}, {})
+    for noted, path, archives, says in (
+        (of_archives, "b.jsonl", [], r"b\.jsonl: is no archive, and a run before has read one"),
+        (of_files, "arc", ["arc"], r"arc: is an archive, and a run before .* \(/a\.jsonl\)"),
+    ):
+        with pytest.raises(InputError, match=says):
+            refuse_mixed([path], archives, noted)
+    with pytest.raises(InputError, match=r"arc is an archive, b\.jsonl is not"):
+        refuse_mixed(["b.jsonl", "arc"], ["arc"], Noted({}, {}, {}, {}))
+    refuse_mixed(["b.jsonl"], [], of_files)
+    refuse_mixed(["arc"], ["arc"], of_archives)
+
+
+def test_of_what_a_run_notes_nothing_may_be_absent(tmp_path: Path) -> None:
+    begun_at(tmp_path)
+    state = tmp_path / "out" / "_state"
+    known = json.loads((state / "current.json").read_bytes())
+    coming = {"run": 2, "staged": "x", "files": [], "now": known, "account": {}}
+    for name, whole in (("current.json", known), ("coming.json", coming)):
+        (state / name).write_text(json.dumps(whole))
+        Resumed(str(tmp_path / "out"))
+        for key in whole:
+            if key in ("begin", "files", "run", "topology", "offsets", "states", "now", "account"):
+                for other in ({k: v for k, v in whole.items() if k != key}, {**whole, key: None}):
+                    (state / name).write_text(json.dumps(other))
+                    with pytest.raises(StateUnreadable, match=rf"{name} is damaged \(.* {key}\)"):
+                        Resumed(str(tmp_path / "out"))
+        (state / name).write_text(json.dumps(whole))
+    (state / "coming.json").write_text(json.dumps({**coming, "now": {}}))
+    with pytest.raises(StateUnreadable, match="says nothing of run, topology, begin, files"):
+        Resumed(str(tmp_path / "out"))
 
 
 def test_a_file_is_known_however_it_is_spelled(
