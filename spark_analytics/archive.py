@@ -19,7 +19,6 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -103,8 +102,8 @@ class Batch(NamedTuple):
 
 
 def list_batches(spark: SparkSession, path: str) -> list[Batch]:
-    """The batches of a topic's archive, or of several by a pattern (`<path>/*`).
-    AnalysisException if there is none, FileNotFoundError if a file lies there that is of none."""
+    """The batches of a topic's archive. AnalysisException if nothing lies there, FileNotFoundError
+    if a file does that is of none."""
     files = spark.read.schema(SCHEMA).parquet(path).inputFiles()
     return sorted({_batch_of(file) for file in files})
 
@@ -125,10 +124,11 @@ def live(batches: Iterable[Batch]) -> list[Batch]:
 def compact(spark: SparkSession, path: str) -> int:
     """Compact all that lies below `path`, a folder of topics' archives; how many hours were
     rewritten. FileNotFoundError if there is no archive."""
-    try:
-        found = list_batches(spark, f"{path}/*")
-    except AnalysisException as error:
-        raise FileNotFoundError(f"there is no archive at {path}") from error
+    # Each on its own: Spark reads folders of several topics as no one table.
+    topics = sorted(name for name in folders.within(spark, path) if name[0] not in "._")
+    found = [batch for topic in topics for batch in list_batches(spark, f"{path}/{topic}")]
+    if not found:
+        raise FileNotFoundError(f"there is no archive at {path}")
     newest: dict[str, str] = {}
     for batch in found:
         stream = _parent(batch.hour)

@@ -1,7 +1,8 @@
 """Folders on whatever file system Spark writes to, by Hadoop's own interface.
 
-For what DataFrames have no word for: whether a folder is there, and taking one away. By Spark
-Connect the first is asked by a reader, which lists all that lies below; the second is refused.
+For what DataFrames have no word for: whether a folder is there, what lies in it, and taking one
+away. By Spark Connect the first is asked by a reader, which lists all that lies below; the others
+are refused.
 
 Proved by: tests/spark_analytics/test_writing.py, tests/spark_analytics/test_connect.py
 """
@@ -23,6 +24,15 @@ def exists(spark: SparkSession, path: str) -> bool:
         return _is_readable(spark, path)
     files, place = _at(spark, path)
     return bool(files.exists(place))
+
+
+def within(spark: SparkSession, path: str) -> list[str]:
+    """The names of what lies in the folder, in no order; nothing if there is none."""
+    require_java(spark, "to list folders")
+    files, place = _at(spark, path)
+    if not files.exists(place):
+        return []
+    return [str(each.getPath().getName()) for each in files.listStatus(place)]
 
 
 def remove(spark: SparkSession, path: str) -> None:

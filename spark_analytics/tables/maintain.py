@@ -1,6 +1,7 @@
 """Keeping tables fit: few files, no states of long ago, nothing that killed jobs have left.
 
-For each table below a folder:
+For each table of a folder that jobs write to (`<out>/<job>/<table>`), or of one that holds tables
+itself, as a backfill's does (`<out>/<table>`):
 
 | step    | Iceberg                                            | Delta                       |
 |---------|----------------------------------------------------|-----------------------------|
@@ -21,13 +22,13 @@ no snapshot names yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
 from spark_analytics.tables.bounds import quoted
 from spark_analytics.tables.catalog import Catalog, Format, TablesRefused
@@ -41,6 +42,7 @@ OWN: Final = "maintain"
 """Maintenance owns no table."""
 
 OVERTAKEN: Final = "overtaken"
+ABSENT: Final = ("NoSuchNamespace", "SCHEMA_NOT_FOUND")
 CONFLICTS: Final = ("ValidationException", "CommitFailedException", "Concurrent")
 
 
@@ -54,7 +56,7 @@ def maintain(
 ) -> dict[str, dict[str, int]]:
     """What was done, by table (`rates/windows`); TablesRefused if there is no table of ours."""
     done: dict[str, dict[str, int]] = {}
-    for lake, table in _tables(spark, kind, out, catalog):
+    for lake, table in ours(spark, kind, out, catalog):
         name = f"{lake.place.rpartition('/')[2]}/{table}"
         if isinstance(lake, IcebergLake):
             done[name] = _iceberg(lake, table, keep_since, orphans_since)
@@ -65,41 +67,50 @@ def maintain(
     return done
 
 
-def _tables(
+def ours(
     spark: SparkSession, kind: Format, out: str, catalog: Catalog
 ) -> Iterator[tuple[Lake, str]]:
-    """Our tables, job by job."""
+    """The lakes and names of our tables below `out`, job by job, and in it."""
     if kind == "delta":
         for place, names in sorted(_delta_tables(spark, out).items()):
             delta = DeltaLake(spark, place, OWN)
             yield from ((delta, name) for name in sorted(names) if OWNER in delta.properties(name))
         return
     whole = IcebergLake(spark, f"{out}/{OWN}", OWN, catalog, make=False)
-    for row in _namespaces(spark, whole.catalog, out):
-        lake = IcebergLake(spark, f"{out}/{row.namespace.strip('`')}", OWN, catalog, make=False)
-        yield from ((lake, name) for name in lake.tables() if OWNER in lake.properties(name))
+    places = [
+        f"{out}/{row.namespace.strip('`')}"
+        for row in _there(out, lambda: spark.sql(f"SHOW NAMESPACES IN {whole.catalog}").collect())
+    ]
+    if catalog.kind == "hadoop":  # the others have told of all that they know
+        places.append(out)
+    for place in places:
+        lake = IcebergLake(spark, place, OWN, catalog, make=False)
+        tables = _there(place, lake.tables)
+        yield from ((lake, name) for name in tables if OWNER in lake.properties(name))
 
 
-def _namespaces(spark: SparkSession, catalog: str, out: str) -> list[Row]:
+def _there(place: str, listed: Callable[[], list[Any]]) -> list[Any]:
+    """What a catalog lists, sorted; nothing where the place is not there."""
     try:
-        return sorted(spark.sql(f"SHOW NAMESPACES IN {catalog}").collect())
+        return sorted(listed())
     except (PySparkException, Py4JError) as error:
-        if "NoSuchNamespace" in str(error):
+        if any(word in str(error) for word in ABSENT):
             return []
-        raise TablesRefused(f"the catalog of {out} cannot be used: {first_line(error)}") from None
+        raise TablesRefused(f"the catalog of {place} cannot be used: {first_line(error)}") from None
 
 
 def _delta_tables(spark: SparkSession, out: str) -> dict[str, set[str]]:
-    """Tables two folders below `out`, by the folder above them."""
-    try:
-        logs = spark.read.format("binaryFile").option("pathGlobFilter", "*.json")
-        rows = logs.load(f"{out}/*/*/_delta_log").select("path").collect()
-    except AnalysisException:
-        return {}
+    """Tables in `out` and two folders below it, by the folder above them."""
     found: dict[str, set[str]] = {}
-    for row in rows:
-        place, table, _, _ = row.path.removeprefix("file:").rsplit("/", 3)
-        found.setdefault(place, set()).add(table)
+    for tables in (f"{out}/*", f"{out}/*/*"):
+        try:
+            logs = spark.read.format("binaryFile").option("pathGlobFilter", "*.json")
+            rows = logs.load(f"{tables}/_delta_log").select("path").collect()
+        except AnalysisException:
+            continue
+        for row in rows:
+            place, table, _, _ = row.path.removeprefix("file:").rsplit("/", 3)
+            found.setdefault(place, set()).add(table)
     return found
 
 

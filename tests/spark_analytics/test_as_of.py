@@ -1,5 +1,6 @@
 """Oracle: the SQL of docs/spark.md for what stands now and what stood at a time, as it stands,
-over tables of each format, against `silver.as_of`, at instants at which something was told."""
+over tables of each format, against `silver.as_of`, at instants at which something was told; and of
+which words they read."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -62,6 +64,13 @@ def seen(rows: DataFrame) -> Standing:
     return sorted((row.id, row.revision, row.op) for row in rows.collect())
 
 
+def scanned(spark: SparkSession, text: str) -> str:
+    """How tables are read, by Spark's plan: what is pushed down to their files stands there."""
+    plan: Any = spark.sql(text)._jdf
+    lines = plan.queryExecution().executedPlan().toString().splitlines()
+    return "\n".join(line for line in lines if "Scan" in line)
+
+
 def test_the_texts_say_what_as_of_says(spark: SparkSession, tmp_path: Path) -> None:
     rows = told(spark).cache()
     view, now, then = texts()
@@ -84,6 +93,9 @@ def test_the_texts_say_what_as_of_says(spark: SparkSession, tmp_path: Path) -> N
         for moment, stood in wanted.items():
             assert seen(spark.sql(then, args={"moment": moment})) == stood, (name, moment)
         assert seen(spark.sql(now)) == wanted[moments[-1].at], name
+        asked = {"parquet": "EqualTo(query,q)", "iceberg": "query = 'q'", "delta": "= q)"}[name]
+        assert asked in scanned(spark, "SELECT * FROM windows_told WHERE query = 'q'"), name
+        assert asked not in scanned(spark, "SELECT * FROM windows_told WHERE op = 'emit'"), name
     spark.catalog.dropTempView("windows")
     spark.catalog.dropTempView("windows_told")
 

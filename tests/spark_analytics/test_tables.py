@@ -24,7 +24,7 @@ from spark_analytics.tables.catalog import (
     require_extension,
 )
 from spark_analytics.tables.lake import IcebergLake, Mark, open_lake, write
-from spark_analytics.tables.maintain import maintain
+from spark_analytics.tables.maintain import maintain, ours
 from spark_analytics.tables.shapes import shape_of
 from tests.spark_analytics.marks import SPARK
 
@@ -159,6 +159,22 @@ def test_maintenance_leaves_few_files_and_every_row(spark: SparkSession, tmp_pat
     assert again.read("events").count() == len(rows)
     with pytest.raises(TablesRefused, match="has no table of iceberg"):
         maintain(spark, "iceberg", str(tmp_path / "none"), Catalog(), now, now)
+
+
+def test_maintenance_takes_the_folder_of_the_tables_itself(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """As a backfill writes them."""
+    lake = open_lake(spark, "iceberg", str(tmp_path / "out"), "job")
+    lake.append("events", events(spark, range(2)), EVENT_SHAPE)
+    (tmp_path / "out" / "_state").mkdir()
+    long_ago = datetime.now(UTC) - timedelta(days=30)
+    done = maintain(spark, "iceberg", str(tmp_path / "out"), Catalog(), long_ago, long_ago)
+    assert set(done) == {"out/events"}
+    found = [name for _, name in ours(spark, "iceberg", str(tmp_path), Catalog())]
+    assert found == ["events"]
+    with pytest.raises(TablesRefused, match="has no table of iceberg"):
+        maintain(spark, "iceberg", str(tmp_path / "none"), Catalog(), long_ago, long_ago)
 
 
 @pytest.mark.postgres

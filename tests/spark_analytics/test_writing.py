@@ -93,6 +93,26 @@ def test_finished_hours_become_one_file_each(spark: SparkSession, tmp_path: Path
         archive.compact(spark, str(tmp_path / "none"))
 
 
+def test_topics_side_by_side_are_compacted_each(spark: SparkSession, tmp_path: Path) -> None:
+    for topic in ("raw", "heard"):
+        sent = [
+            Record(None, b"v", [], offset, offset * HOUR_MS // 2, 0, topic) for offset in range(4)
+        ]
+        rows = archive.placed(frame(spark, sent), HeaderConfig())
+        archive.write(rows.where("offset < 1"), str(tmp_path / topic), 0)
+        archive.write(rows.where("offset >= 1"), str(tmp_path / topic), 1)
+    (tmp_path / "_checkpoint").mkdir()
+    assert archive.compact(spark, str(tmp_path)) == 2
+    topics = ArchivedTopics(spark, str(tmp_path))
+    for topic in ("raw", "heard"):
+        found = topics.records(topic)
+        assert sorted((row.topic, row.offset) for row in found.collect()) == [
+            (topic, offset) for offset in range(4)
+        ]
+        hours = sorted((tmp_path / topic).glob("stream=*/hour=*/batch=*"))
+        assert [each.name for each in hours] == ["batch=0-1", "batch=1"]
+
+
 def test_a_batch_replaces_itself_and_nothing_else(spark: SparkSession, tmp_path: Path) -> None:
     output = Folder(str(tmp_path))
     rows = spark.createDataFrame([("a", 1), ("b", 2)], "id STRING, n INT")
