@@ -7,6 +7,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from cli.spark.backfill.setting import Setting
+
 MS = 1_000_000
 START = 1_700_000_000_000 * MS
 
@@ -41,6 +43,52 @@ def topology(rng: Random) -> str:
     asked = rng.sample(sorted(QUERIES), 4)
     queries = [f"  {name}: {QUERIES[name]}" for name in asked]
     return "\n".join(["streams:", *streams, "queries:", *queries, ""])
+
+
+FUNCTIONS_PATH = "functions.py"
+FUNCTIONS = """\
+from inorder.engine import Detector
+
+
+def step(state, event):
+    count = state + 1
+    return count, ([{"n": count, "v": event.payload["v"]}] if count % 3 == 0 else [])
+
+
+detectors = {"third": Detector(step, 0)}
+"""
+ANSWERS = ("final", "early", "auto")
+
+
+def answering(text: str, rng: Random) -> str:
+    """That topology with a detector on each stream, a pattern and a window more, which answer in
+    each way; with FUNCTIONS."""
+    queries = {
+        f"found_{name}": f"{{stream: {name}, detector: third, key: payload.k,"
+        f" answer: {rng.choice([*ANSWERS, 'speculate'])}}}"
+        for name in "abcd"
+    }
+    queries["told"] = (
+        '{stream: b, pattern: "PATTERN SEQ(A x, B y) WITHIN 300 ms",'
+        f" answer: {rng.choice(ANSWERS)}}}"
+    )
+    queries["filled"] = (
+        "{stream: c, window: tumbling 1s, aggregate: {n: count()},"
+        f" answer: {rng.choice(ANSWERS)}}}"
+    )
+    more = "".join(f"  {name}: {asked}\n" for name, asked in queries.items())
+    return f"functions: {FUNCTIONS_PATH}\n{text}{more}"
+
+
+def some(seed: int, rng: Random, folder: Path) -> Setting:
+    """A topology by the seed, `t.yaml` there; every other one has detectors and answers."""
+    text = topology(rng)
+    found = Setting(text)
+    if seed % 2:
+        found = Setting(answering(text, Random(f"answers {seed}")), FUNCTIONS, FUNCTIONS_PATH)
+        (folder / FUNCTIONS_PATH).write_text(FUNCTIONS)
+    (folder / "t.yaml").write_text(found.topology)
+    return found
 
 
 def recording(rng: Random, path: Path, lines: int = 250) -> Path:

@@ -1,5 +1,7 @@
 """Law: a backfill says what a replay of the same lines says, byte for byte, in whatever pieces they
-are read, for groups of streams apart; of the tasks themselves, without Spark."""
+are read, in however many tasks, one of which dies, for groups of streams apart; of the tasks
+themselves, without Spark. Every other topology has detectors, and queries that answer in each way.
+"""
 
 from __future__ import annotations
 
@@ -57,14 +59,16 @@ def test_many_backfills_say_what_replays_say(tmp_path: Path) -> None:
 def agrees(seed: int, folder: Path) -> set[str]:
     """The kinds of lines that were said."""
     rng = Random(seed)
-    topology = folder / "t.yaml"
-    topology.write_text(streams.topology(rng))
+    setting = streams.some(seed, rng, folder)
     events = streams.recording(rng, folder / "events.jsonl")
-    wanted, account = replayed(topology, events)
-    piece_bytes = rng.choice((300, 2_000, 10_000, 1 << 20))
-    summary = backfilled(topology.read_text(), [events], folder / "out", piece_bytes)
+    wanted, account = replayed(folder / "t.yaml", events)
+    piece_bytes, tasks = rng.choice((300, 2_000, 10_000, 1 << 20)), rng.choice((1, 2, 7))
+    dies = rng.randrange(tasks)
+    summary = backfilled(setting, [events], folder / "out", piece_bytes, tasks, dies)
     assert tabled(folder / "out") == wanted, seed
     assert comparable(summary.document()) == comparable(account), seed
+    has_detectors = any('"query":"found_' in line for said in wanted.values() for line in said)
+    assert has_detectors == (seed % 2 == 1), seed
     return {kind for _, kind in wanted}
 
 

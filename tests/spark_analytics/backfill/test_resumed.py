@@ -81,18 +81,16 @@ def run(setting: Setting, part: Path, out: Path, number: int, *, last: bool) -> 
 
 def agrees(seed: int, folder: Path) -> None:
     rng = Random(seed)
-    topology = folder / "t.yaml"
-    topology.write_text(streams.topology(rng))
+    setting = streams.some(seed, rng, folder)
     events = streams.recording(rng, folder / "events.jsonl")
     lines = events.read_text().splitlines(keepends=True)
     cuts = sorted(rng.randrange(len(lines) + 1) for _ in range(rng.choice((1, 1, 3))))
-    setting = Setting(topology.read_text())
     ends = [*cuts, len(lines)]
     for number, (begin, end) in enumerate(zip([0, *cuts], ends, strict=True), start=1):
         part = folder / f"{number}.jsonl"
         part.write_text("".join(lines[begin:end]))
         run(setting, part, folder / "out", number, last=number == len(ends))
-    assert tabled(folder / "out") == replayed(topology, events)[0], (seed, cuts)
+    assert tabled(folder / "out") == replayed(folder / "t.yaml", events)[0], (seed, cuts)
 
 
 @pytest.mark.parametrize("seed", FEW)

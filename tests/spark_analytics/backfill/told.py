@@ -88,12 +88,25 @@ def standing(said: Told) -> set[str]:
     return {text for _, text in newest.values()}
 
 
-def backfilled(topology: str, inputs: Sequence[Path], out: Path, piece_bytes: int) -> Summary:
-    """The very tasks of a backfill, one after the other in this process, without Spark."""
-    setting = Setting(topology)
+def backfilled(
+    setting: Setting,
+    inputs: Sequence[Path],
+    out: Path,
+    piece_bytes: int,
+    tasks: int = 1,
+    dies: int | None = None,
+) -> Summary:
+    """The very tasks of a backfill, one after the other in this process, without Spark. The one of
+    the number `dies` is done twice, as if its worker had died at its very end."""
     place = Place(str(out))
+    order = OrderGroups(setting, place.staged)
+    rows: list[Any] = []
     try:
-        told = tasks_run(setting, inputs, OrderGroups(setting, place.staged), piece_bytes)
+        for at, batches in enumerate(parcels_of(setting, inputs, piece_bytes, tasks)):
+            if at == dies:
+                list(rows_of(order(iter(batches))))
+            rows += rows_of(order(iter(batches)))
+        told = gathered(rows)
         place.complete(told.files)
         place.publish({})
     finally:
