@@ -29,6 +29,7 @@ from cli.spark.backfill.archived import (
     places as places_of,
 )
 from cli.spark.backfill.pieces import NOTHING, Piece, files_of, pieces_of
+from cli.spark.backfill.progress import tracker_of, watched
 from cli.spark.backfill.setting import Setting, digest
 from cli.spark.backfill.work import (
     PARCELS,
@@ -144,8 +145,11 @@ def run(
     slot_of = slots(spark, tasks)
     by_group = [slot_of[group % tasks] for group in range(len(groups))]
     with shipped(spark), _few_rows_at_once(spark):
-        inputs = _inputs(spark, setting, topology, wanted, by_group, resumed)
-        told = _ordered(inputs.parcels, order, tasks)
+        tracker = tracker_of(spark)
+        with watched("looking at what there is", tracker):
+            inputs = _inputs(spark, setting, topology, wanted, by_group, resumed)
+        with watched("reading and ordering", tracker):
+            told = _ordered(inputs.parcels, order, tasks)
     told.summary.took(time.perf_counter() - started_s, told.summary.cpu_seconds)
     now: Known = {
         "run": 1 if resumed is None else resumed.known["run"] + 1,
@@ -160,7 +164,8 @@ def run(
             **inputs.noted._asdict(),
             "states": told.states,
         }
-    published(wanted, place, tables, resumed, told, now)
+    with watched("bringing the rows into the tables", tracker):
+        published(wanted, place, tables, resumed, told, now)
     return told.summary
 
 
