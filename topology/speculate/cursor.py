@@ -23,22 +23,27 @@ from topology.speculate.detector import (
     MAX_SIZE,
     MAX_TICKS,
     MAX_TOLD,
+    MAX_TOLD_BYTES,
     Behaviour,
     Found,
     Stopped,
     told,
 )
 from topology.speculate.item import FIRST, LAST, TIMER, Key, LogEntry, Seen, timer_at
-from topology.speculate.values import NotAValue, is_odd, same, size_of
+from topology.speculate.values import NotAValue, glance, is_text, same, size_of
 
 LOOK_EVERY: Final = 64
 """Events whose number is a multiple of it are tried twice before, and the state is looked at after
-them; and after the first item of each key, and where a glance shows that it is no value (`is_odd`).
-So a key stops at the same item whether it is read ahead or not, but for what lies beyond the
+them; and after the first item of each key, and where a `glance` shows that it is no value, or too
+large. So a key stops at the same item whether it is read ahead or not, but for what lies beyond the
 glance: that is seen where the state is copied, or at the next such event."""
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 _MAX_DEPTH: Final = 32
+MAX_INT_BITS: Final = 8_192
+"""An integer in a result has no more; Python writes none of more than 4,300 digits."""
+_FRAME_BYTES: Final = 3
+_NUMBER_BYTES: Final = 8
 
 
 class ToldOutput:
@@ -118,6 +123,7 @@ class Counts:
     """Work, by kind; and what bad detectors did. All only grow. `why`: the last of these."""
 
     __slots__ = (
+        "blocks",
         "comparisons",
         "converged",
         "corrected",
@@ -150,6 +156,8 @@ class Counts:
         self.unlike = 0
         self.size = 1
         """Values of the largest state that was looked at."""
+        self.blocks = 0
+        """Texts, bytes and integers of one state at a glance, in 64 bytes, at most."""
         self.why = ""
 
     def figures(self) -> dict[str, int]:
@@ -241,7 +249,7 @@ class Cursor:
             self.state = state
         except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
             self._fail(wrong, repr(seen))
-        if is_looked_at or not is_begun or is_odd(self.state, self._behaviour.classes):
+        if self._looks_odd() or is_looked_at or not is_begun:
             self._look()
         self._ask_deadline()
 
@@ -285,7 +293,7 @@ class Cursor:
             self._fail(wrong, f"its timer at {due_ns}")
             self.stop("its timer raises")
             return
-        if not is_begun or is_odd(self.state, self._behaviour.classes):
+        if self._looks_odd() or not is_begun:
             self._look()
         if self.ticks >= MAX_TICKS:
             self.stop(f"more than {MAX_TICKS:,} timers between two events; does it move on?")
@@ -324,12 +332,24 @@ class Cursor:
         all_told = told(said)
         if len(all_told) > MAX_TOLD:
             del all_told[MAX_TOLD:]
-            if self._is_first:
-                self._counts.untold += 1
-        outs += [
+            self._note_untold()
+        found = [
             self._output(each if isinstance(each, Found) else Found(each), cause, at, seen, unsure)
             for at, each in enumerate(all_told)
         ]
+        left = MAX_TOLD_BYTES
+        for at, output in enumerate(found):
+            left -= told_bytes(output.values)
+            if left < 0:
+                del found[at:]
+                self._note_untold()
+                break
+        outs += found
+
+    def _note_untold(self) -> None:
+        if self._is_first:
+            self._counts.untold += 1
+            self._counts.why = f"it tells more than {MAX_TOLD:,} results, or 1 MiB, of one item"
 
     def _output(
         self, found: Found, cause: Key, at: int, seen: Seen | None, unsure: bool
@@ -344,6 +364,9 @@ class Cursor:
             id_ = self._ids.of(framed(text_of(found.id).encode()))
         else:
             raise TypeError(f"the id {found.id!r} is neither a text nor a number")
+        for alias in found.events:
+            if type(alias) is not str or not is_text(alias):
+                raise TypeError(f"it names an event {alias!r}; give a text that UTF-8 has")
         members = [
             Member(alias, each.source, each.epoch, each.seq, each.time_ns)
             for alias, each in found.events.items()
@@ -388,12 +411,18 @@ class Cursor:
         self._counts.unlike += 1
         self._counts.why = why
 
+    def _looks_odd(self) -> bool:
+        blocks = glance(self.state, self._behaviour.classes)
+        if blocks > self._counts.blocks:
+            self._counts.blocks = blocks
+        return blocks < 0 or blocks > MAX_SIZE
+
     def _look(self) -> None:
         if isinstance(self.state, Stopped):
             return
         size = size_of(self.state, MAX_SIZE)
         if size > MAX_SIZE:
-            self.stop(f"its state is of more than {MAX_SIZE:,} values")
+            self.stop(f"its state is of more than {MAX_SIZE:,} values, or holds itself")
             return
         self._counts.size = max(self._counts.size, size)
         try:
@@ -418,13 +447,28 @@ class Cursor:
 def plain(value: Any, depth: int = 0) -> Any:
     """A copy as JSON has it. TypeError for what it has not."""
     if type(value) in _PLAIN:
+        if type(value) is str and not is_text(value):
+            raise TypeError("it tells a text with half a pair of surrogates, which UTF-8 has not")
+        if type(value) is int and value.bit_length() > MAX_INT_BITS:
+            raise TypeError(f"it tells an integer of more than {MAX_INT_BITS:,} bits")
         return value
     if depth < _MAX_DEPTH:
         if isinstance(value, Mapping):
-            return {str(name): plain(each, depth + 1) for name, each in value.items()}
+            return {plain(str(name), depth): plain(each, depth + 1) for name, each in value.items()}
         if isinstance(value, list | tuple):
             return [plain(each, depth + 1) for each in value]
     raise TypeError(f"it tells a {type(value).__name__}, which JSON does not have")
+
+
+def told_bytes(value: Any) -> int:
+    """What `plain` gave, roughly as long as it is told."""
+    if type(value) is str:
+        return _FRAME_BYTES + (len(value) if value.isascii() else len(value.encode()))
+    if type(value) is dict:
+        return sum(told_bytes(name) + told_bytes(each) for name, each in value.items())
+    if type(value) is list:
+        return sum(map(told_bytes, value)) + _FRAME_BYTES
+    return value.bit_length() // 3 + 1 if type(value) is int else _NUMBER_BYTES
 
 
 def by_cause(output: ToldOutput) -> tuple[Key, int]:

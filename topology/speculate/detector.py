@@ -19,7 +19,8 @@ Whatever is done is a function of the state and the item alone. So are the ends 
 
 * raises: nothing is told (`failed`), and the state stays what it was before the item; of a class,
   what it had become when it raised.
-* tells without end: what is beyond `MAX_TOLD` of an item is left out (`untold`).
+* tells without end: what is beyond `MAX_TOLD` of an item, or `MAX_TOLD_BYTES`, is left out
+  (`untold`).
 * fires more than `MAX_TICKS` timers between two events, or raises in one; has a state of more
   than `MAX_SIZE` values, or one that holds what is no value (`values`), or cannot be read back: the
   key is *stopped* (`stopped`), keeps no state and tells nothing any more.
@@ -49,10 +50,12 @@ from topology.speculate.values import (
 
 MAX_TOLD: Final = 1_000
 """Results of one item."""
+MAX_TOLD_BYTES: Final = 1 << 20
+"""The results of one item, together (`told_bytes`)."""
 MAX_TICKS: Final = 100_000
 """Timers between two events of a key."""
 MAX_SIZE: Final = 100_000
-"""Values that a key's state consists of."""
+"""Values that a key's state consists of; a long text, bytes or integer is one for each 64 bytes."""
 
 
 @dataclass(frozen=True, slots=True)

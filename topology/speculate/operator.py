@@ -10,8 +10,8 @@ far is read, and so told, is the query's `answer`:
   more of a processor than the query grants. What still waits in MERGE is what is gained.
 * `auto`: the one of these that tells soonest for what it may cost (`auto`, `choice`).
 
-After the last correction all stand alike, and as an in-order run would have it (`unit`): W, what is
-late and what is final are MERGE's in each of them.
+After the last correction all stand alike, and as an in-order run would have it (`unit`), but for
+the confidence, which is that of the last telling: W, what is late and what is final are MERGE's.
 
 A query may read the results of others instead of the stream's events, or besides
 (`result_event`). Then it reads no further than they have (`limit`), and is no more final (`hold`):

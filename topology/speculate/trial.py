@@ -37,7 +37,7 @@ def tried(rules: Behaviour, events: Iterable[Seen]) -> Trial:
     """The events are read in order, all of one key; what `correct` gives, if there is one, is held
     to that."""
     counts = Counts()
-    cursor = Cursor(rules, ResultIds(b""), counts, rules.initial(), is_first=False)
+    cursor = Cursor(rules, ResultIds(b""), counts, rules.initial())
     outs: list[ToldOutput] = []
     problems: list[str] = []
     largest, most = cursor.state, 0
@@ -45,17 +45,28 @@ def tried(rules: Behaviour, events: Iterable[Seen]) -> Trial:
     for seen in sorted(events, key=_key):
         entry = LogEntry(seen)
         cursor.fire(entry.key, outs)
-        problems += _of(rules, cursor.state, seen)
-        if len(problems) >= MAX_PROBLEMS:
-            break
+        found = [*_of(rules, cursor.state, seen)]
+        bad = _bad(counts)
         cursor.take(entry, outs)
+        problems += found
+        if not found and _bad(counts) > bad:
+            problems.append(f"at {seen!r}: {counts.why}")
+        if len(problems) >= MAX_PROBLEMS or isinstance(cursor.state, Stopped):
+            break
         size = size_of(cursor.state, MAX_SIZE)
         if size > most:
             largest, most = rules.freeze(cursor.state), size
+    bad = _bad(counts)
     cursor.fire(LAST, outs)
+    if _bad(counts) > bad:
+        problems.append(f"behind the last event: {counts.why}")
     if rules.corrects and not problems:
         problems += _corrected(rules, [LogEntry(seen) for seen in sorted(events, key=_key)])
     return Trial(cursor.steps, len(outs), most, largest, problems[:MAX_PROBLEMS])
+
+
+def _bad(counts: Counts) -> int:
+    return counts.failed + counts.untold + counts.stopped
 
 
 def _of(rules: Behaviour, state: Any, seen: Seen) -> Iterator[str]:

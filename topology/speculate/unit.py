@@ -52,8 +52,9 @@ LATE: Final = "late"
 REFUSED: Final = "refused"
 
 MAX_KEPT: Final = 1_000_000
-"""Values, of all states together that are kept for going back by copying; beyond, fewer are kept,
-and what comes late is read again from further back."""
+"""Values, of all states together that are kept for going back by copying, and 64 bytes each of long
+texts in all that are kept; beyond, fewer are kept, and what comes late is read again from further
+back."""
 KEEPS_MORE: Final = 8
 """As many times below it, more are kept again."""
 
@@ -204,7 +205,7 @@ class Unit:
                 lane.pending |= mend(lane, self._behaviour, self.counts)
             lane.pending |= lane.advance(goal, final)
         self.reached, self.confirmed = goal, final
-        if not self._behaviour.is_cheap:
+        if self.counts.blocks or not self._behaviour.is_cheap:
             self._keep_fewer_or_more()
         for key in self._open.due(final[0] + 1):
             visited.setdefault(key, self.lanes[key])
@@ -315,8 +316,12 @@ class Unit:
         return not rules.has_end and same(lane.live.state, rules.initial())
 
     def _keep_fewer_or_more(self) -> None:
-        """By how much the copies come to, were each held event followed by one of the largest."""
-        kept = self.held * self.counts.size // self.spacing
+        """By how much the copies come to, were each held event followed by one of the largest. What
+        is kept without copying shares its parts; but a long text that grows is another each time.
+        """
+        counts = self.counts
+        size = counts.blocks if self._behaviour.is_cheap else max(counts.size, counts.blocks)
+        kept = self.held * size // self.spacing
         if kept > self.max_kept and self.spacing < MAX_SPACING:
             self.thin_out()
         elif self.spacing > 1 and kept * KEEPS_MORE < self.max_kept:

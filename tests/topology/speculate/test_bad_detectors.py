@@ -3,6 +3,7 @@ named."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -14,10 +15,17 @@ from typing import Any
 import pytest
 
 from topology.speculate import cursor as cursor_module
-from topology.speculate.detector import MAX_TOLD, Detector, behaviour_of
+from topology.speculate.detector import (
+    MAX_SIZE,
+    MAX_TOLD,
+    MAX_TOLD_BYTES,
+    Detector,
+    Found,
+    behaviour_of,
+)
 from topology.speculate.item import LogEntry, Seen, before, behind
 from topology.speculate.unit import Record, Unit
-from topology.speculate.values import GLANCE
+from topology.speculate.values import GLANCE, glance
 
 
 def run(detector: Any, payloads: list[Any], until_ns: int = 10**6) -> tuple[Unit, list[Record]]:
@@ -298,6 +306,107 @@ def test_one_that_changes_what_it_was_given() -> None:
     unit, _ = run(Detector(step, []), [1])
     assert unit.counts.unlike == 1
     assert "changes what it was given" in unit.counts.why
+
+
+class Peer:
+    peer: Any = None
+
+
+def test_a_ring_of_objects_stops_its_key() -> None:
+    """At the same event in order and read ahead, though it is not looked at whole there."""
+
+    class Ring:
+        classes = (Peer,)
+
+        def __init__(self) -> None:
+            self.n = 0
+            self.peer: Any = None
+
+        def on_event(self, event: Seen) -> dict[str, int]:
+            self.n += 1
+            if self.n == 3:
+                self.peer = Peer()
+                self.peer.peer = self.peer
+            return {"n": self.n}
+
+    for is_ahead in (False, True):
+        unit = Unit(behaviour_of(Ring), b"")
+        told = 0
+        for seq in (1, 3, 5, 7):
+            unit.put("", LogEntry(Seen("A", seq, seq, "s", 0, seq)))
+            told += len(unit.advance(behind(seq), before(0) if is_ahead else behind(seq)))
+        assert told == 3
+        assert unit.counts.stopped == 1
+        assert "holds itself" in unit.counts.why
+
+
+LONG = 400_000
+
+GROWING: list[Any] = [
+    Detector(lambda state, event: (state + "x" * LONG, {"n": len(state)}), ""),
+    Detector(lambda state, event: (state + b"x" * LONG, {"n": len(state)}), b""),
+    Detector(lambda state, event: (state << 8 * LONG, {"n": state.bit_length()}), 1),
+    Detector(lambda state, event: ((state[0] + "x" * LONG,), {"n": len(state[0])}), ("",)),
+]
+
+
+@pytest.mark.parametrize("detector", GROWING, ids=["text", "bytes", "int", "tuple"])
+def test_one_value_that_grows_is_given_up(detector: Detector) -> None:
+    """At the same event in order and read ahead, between those that are looked at; and of what is
+    kept to go back to there is a bound."""
+    for is_ahead in (False, True):
+        unit = Unit(behaviour_of(detector), b"")
+        unit.max_kept = 100_000
+        stand: dict[str, Any] = {}
+        most = 0
+        for seq in range(1, 30):
+            unit.put("", LogEntry(Seen("A", seq, seq, "s", 0, seq)))
+            final = before(0) if is_ahead else behind(seq)
+            standing(unit.advance(behind(seq), final), stand)
+            kept = [entry.after for entry in unit.entries()]
+            most = max(most, sum(max(glance(each, {}), 0) for each in kept))
+        assert len(stand) == MAX_SIZE * 64 // LONG + 1
+        assert unit.counts.stopped == 1
+        assert f"more than {MAX_SIZE:,} values" in unit.counts.why
+        assert most <= 3 * unit.max_kept
+        assert is_ahead == (most > 0)
+
+
+def test_results_that_are_long_are_left_out() -> None:
+    """All that would go beyond, and what is told behind them."""
+    texts = ["x" * (MAX_TOLD_BYTES // 2), "y", "z" * (MAX_TOLD_BYTES // 2), "w"]
+    detector = Detector(lambda s, e: (s, [{"t": each} for each in texts]))
+    unit, records = run(detector, [1])
+    assert [each.output.values["t"][0] for each in records] == ["x", "y"]
+    assert unit.counts.untold == 1
+    unit, records = run(Detector(lambda s, e: (s, {"t": "x" * MAX_TOLD_BYTES})), [1])
+    assert (records, unit.counts.untold) == ([], 1)
+    assert "1 MiB" in unit.counts.why
+
+
+@pytest.mark.parametrize(
+    ("told", "wrong"),
+    [
+        ({"a": ["\ud800"]}, "surrogates"),
+        ({"\ud800": 1}, "surrogates"),
+        ({"a": 1 << 9_000}, "bits"),
+        (Found({}, events={"\ud800": Seen("A", 1, 1)}), "names an event"),
+    ],
+)
+def test_a_result_that_nobody_can_write_is_a_failure(told: Any, wrong: str) -> None:
+    unit, records = run(Detector(lambda s, e: (s, told)), [1])
+    assert (records, unit.counts.failed) == ([], 1)
+    assert wrong in unit.counts.why
+
+
+def test_a_text_that_is_none_stops_its_key_and_is_no_hindrance_to_a_checkpoint() -> None:
+    unit = Unit(behaviour_of(Detector(lambda s, e: ("\ud800"[: e.seq // 3], None), "")), b"")
+    for seq in (1, 3):
+        unit.put("", LogEntry(Seen("A", seq, 1, "s", 0, seq)))
+        unit.advance(behind(seq), behind(seq))
+    assert unit.counts.stopped == 1
+    assert "surrogates" in unit.counts.why
+    json.dumps(unit.snapshot(), ensure_ascii=False).encode()
 
 
 def test_what_json_does_not_have_is_a_failure() -> None:

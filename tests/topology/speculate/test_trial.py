@@ -39,6 +39,10 @@ def _spoils(state: int, event: Seen) -> Any:
         (Detector(_spoils, 0), "changes what it was given"),
         (Detector(lambda s, e: (s + 1 / (e.seq - 5), None), 0), "raises ZeroDivisionError"),
         (Detector(lambda s, e: (Kept(e.seq), None), 0), "cannot be kept: it holds a Kept"),
+        (Detector(lambda s, e: ("\ud800", None), ""), "half a pair of surrogates"),
+        (Detector(lambda s, e: (s, {"t": "\ud800"}), 0), "half a pair of surrogates"),
+        (Detector(lambda s, e: (s + "x" * 1_000_000, None), ""), "more than 100,000 values"),
+        (Detector(lambda s, e: (s, {"t": "x" * 2_000_000}), 0), "or 1 MiB, of one item"),
     ],
 )
 def test_what_is_wrong_is_said(detector: Any, wrong: str) -> None:

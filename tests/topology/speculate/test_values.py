@@ -15,11 +15,13 @@ import pytest
 
 from topology.speculate.item import Seen
 from topology.speculate.values import (
+    BLOCK,
     GLANCE,
+    ODD,
     NotAValue,
     classes_in,
     copied,
-    is_odd,
+    glance,
     packed,
     same,
     size_of,
@@ -362,11 +364,80 @@ def test_a_glance_is_never_wrong_and_misses_nothing_small() -> None:
     odd = [deque([1]), Counter(a=1), print, Decimal(1), lambda: 1]
     for value in odd:
         for shape in (value, (1, value), {"a": [value]}, {1: (2, [3, {4: value}])}):
-            assert is_odd(shape, {})
+            assert glance(shape, {}) == ODD
             with pytest.raises(NotAValue):
                 packed(shape, {})
     for fine in (1, "a", (), (1, 2.0), {"a": [None, {1, 2}]}, [[]], *[(1, (2, (3,)))]):
-        assert not is_odd(fine, {})
+        assert glance(fine, {}) == 0
         packed(fine, {})
-    assert not is_odd([*range(GLANCE), print], {}), "beyond it"
-    assert is_odd((range, *range(GLANCE - 1)), {})
+    assert glance([*range(GLANCE), print], {}) == 0, "beyond it"
+    assert glance((range, *range(GLANCE - 1)), {}) == ODD
+
+
+class Node:
+    __slots__ = ("key", "left", "right")
+
+    def __init__(self, key: int, left: Any = None, right: Any = None) -> None:
+        self.key, self.left, self.right = key, left, right
+
+
+def _tree(first: int, last: int) -> Any:
+    if first >= last:
+        return None
+    middle = (first + last) // 2
+    return Node(middle, _tree(first, middle), _tree(middle + 1, last))
+
+
+def test_a_glance_at_objects_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a ring, and of a tree after as many parts as of groups."""
+    ring = Node(0)
+    ring.left = ring.right = ring
+    loop: list[Any] = [1]
+    loop.append({"again": loop})
+    for odd in (ring, (1, [ring]), Node(1, 2, ring), loop):
+        assert glance(odd, {"Node": Node}) == ODD
+        with pytest.raises(NotAValue, match="holds itself"):
+            packed(odd, {"Node": Node})
+    twice = Node(1, [[2]])
+    assert glance([twice, twice, (twice, twice)], {"Node": Node}) == 0
+    tree = _tree(0, 1_000)
+    key, visits = Node.__dict__["key"], 0
+
+    def counted(node: Node) -> int:
+        nonlocal visits
+        visits += 1
+        number: int = key.__get__(node)
+        return number
+
+    monkeypatch.setattr(Node, "key", property(counted))
+    assert glance(tree, {"Node": Node}) == 0
+    assert 1 < visits <= GLANCE + 1
+
+
+def test_the_classes_of_a_ring_are_found() -> None:
+    pair: list[Any] = [Point(1.0)]
+    pair += [pair, pair]
+    assert classes_in(pair) == {"Point": Point}
+
+
+@pytest.mark.parametrize(
+    "long",
+    ["x" * 6_400, "\xe9" * 3_200, b"x" * 6_400, 1 << 8 * 6_400],
+    ids=["ascii", "text", "bytes", "int"],
+)
+def test_what_is_long_is_as_large_as_it_is(long: Any) -> None:
+    assert size_of(long, 10_000) == 1 + 6_400 // BLOCK
+    assert size_of([long, {"a": long}], 10_000) == 4 + 2 * (1 + 6_400 // BLOCK) - 1
+    assert 50 <= glance(long, {}) <= 100
+    assert glance([long, {"a": long}], {}) == 2 * glance(long, {})
+    assert [glance(short, {}) for short in ("x" * 63, b"x" * 63, 1 << 500)] == [0, 0, 0]
+
+
+def test_half_a_pair_of_surrogates_is_no_value() -> None:
+    for odd in ("a\ud800", ("a", "\udfff"), {"\ud800": 1}, [[1], "\ud800"]):
+        assert glance(odd, {}) == ODD
+        with pytest.raises(NotAValue, match="surrogates"):
+            packed(odd, {})
+    whole = ("\U0001f600", "\xe9")
+    assert glance(whole, {}) == 0
+    assert unpacked(packed(whole, {}), {}) == whole
