@@ -9,7 +9,7 @@ nothing. Spark Connect has no tracker, so there nothing is told.
 
 Cost: a thread as long as something is done, and a few calls of Java for each line.
 
-Proved by: tests/cli/spark/test_progress.py
+Proved by: tests/cli/spark/test_how_far.py
 """
 
 from __future__ import annotations
