@@ -72,6 +72,7 @@ def cut_by_day(name: str, most: int | None, tasks: int, folder: Path) -> None:
             order = order._replace(begin=resumed.begin, states=resumed.states())
         told = tasks_killed(order, [day], tasks)
         now = {"run": run, "topology": digest(setting), "begin": told.end, "states": told.states}
+        now |= {"files": {}, "offsets": {}}
         if run == len(cut):
             now = {"run": run, ENDED: True}
         if resumed is not None:
