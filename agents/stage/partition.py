@@ -470,7 +470,7 @@ class Partition:
             "held": len(self._held),
             "overtaken": self.clock.overtaken,
             **explained(self.stage, self._metrics.troubled, most_troubled),
-            "queries_set_aside": {} if self._queries is None else self._queries.set_aside,
+            "queries_set_aside": self._surroundings.set_aside(self.stage.kept_final),
         }
 
     def locate(self, asked: Question) -> dict[str, Any]:

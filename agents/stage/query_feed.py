@@ -7,7 +7,9 @@ is no query is counted and logged, and the one before it goes on: it is *set asi
 with the reason (`set_aside`, `/explain`), until another record of that name comes. Nothing that
 somebody writes there keeps a stage from starting, or its records waiting: of each name only the
 newest record is read, its text has bounds (`topology.pattern.language.affordable`), and it is read
-and compiled in a thread, while the stage goes on.
+and compiled in a thread, while the stage goes on. A query that is `final` is not told otherwise
+under its name (`topology.flow.answers`): the record is set aside, and where only that one is left
+at a start, the partition keeps the query `final` and says so.
 
 Every process of the stage reads the whole topic, without a group, before it opens a
 partition; then it looks every `READ_TIMEOUT_MS`. A partition takes a change between two batches.
@@ -34,6 +36,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from agents.kafka.brokers import Brokers
 from topology.config import QueryConfig, Topology, TopologyError, query_of
+from topology.flow.answers import stays_final
 from topology.pattern.compile.scope import Environment
 from topology.pattern.language.affordable import too_long, too_much
 from topology.pattern.run.compiled import Compiled
@@ -190,7 +193,11 @@ class QueryFeed:
             return f"{MAX_QUERIES} queries run already; remove one"
         if query.pattern is not None and self._differs(name, query.stream, query.pattern.amend_ns):
             return "it has another LATE AMEND than the other patterns of its stream"
-        if self.queries.get(name) != query:
+        before = self.queries.get(name)
+        wrong = "" if before is None else stays_final(before, query, name)
+        if wrong:
+            return wrong
+        if before != query:
             self.queries[name] = query
             self.compiled.pop(name, None)
             if compiled is not None:

@@ -33,3 +33,8 @@ class Surroundings:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     tracing: Tracing | None = None
     histories: Histories | None = None
+
+    def set_aside(self, kept: Mapping[str, str]) -> dict[str, str]:
+        """What of the topic `queries` does not run as it stands there, by name, with the reason;
+        `kept`: what a partition found so when it opened."""
+        return {**kept, **({} if self.query_feed is None else self.query_feed.set_aside)}

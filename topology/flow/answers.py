@@ -8,8 +8,9 @@ A restart may change a query's answer. What waited then is told with the next st
 a query that has told before it was final, and is not to any more, goes on with the ledger of one
 that chooses: updates of what was told leave, new results wait. One that was `final` has kept no
 account of what it did not tell, so it cannot be told otherwise: its state is refused
-(`AnswerChanged`), and among live queries it stays `final`. A state says of its queries which of
-them were `final` from the beginning.
+(`AnswerChanged`). A live query stays `final` then, also at a restart, and says so (`kept`): a
+record that anybody may write ends no stage. A state says of its queries which of them were `final`
+from the beginning.
 
 Results are taken in the order of their instants. Queries that choose share the processor: what the
 operators of all of them take is not there for any.
@@ -52,11 +53,21 @@ def query_of(key: str) -> str | None:
     return whose.partition("@")[2] if key.startswith(begin) else None
 
 
+def stays_final(before: QueryConfig, now: QueryConfig, name: str) -> str:
+    """Why a live query is not replaced by that one of its name; nothing, if it may be."""
+    if before.answer != WAITS or now.answer == WAITS:
+        return ""
+    return _refusal(now) if known_by(name, before) == known_by(name, now) else ""
+
+
 class Answers:
-    """All queries of a stage with these operators."""
+    """All queries of a stage with these operators; `queries` are those of the file."""
 
     def __init__(self, queries: Mapping[str, QueryConfig], operators: Collection[str]) -> None:
         self._operators = frozenset(operators) - {DETECTOR}
+        self._of_file = frozenset(queries)
+        self.kept: dict[str, str] = {}
+        """Live queries that stay `final`, by name, with the reason."""
         self._configs: dict[str, QueryConfig] = {}
         self._queries: dict[str, Answering] = {}
         self._finals: dict[str, str] = {}
@@ -83,6 +94,9 @@ class Answers:
             elif known is not None or query.answer in {AUTO, WAITS} or name in finals.values():
                 self._set_anew(name, query, known, finals, configs)
         self._final_names = frozenset(self._finals.values())
+        self.kept = {}
+        for name in self._final_names:
+            self._keep(name)
         for whose in finals:
             if whose not in self._finals:
                 self._gone[CHOSEN + whose] = None
@@ -116,6 +130,17 @@ class Answers:
                 self._finals[whose] = name
             else:
                 self._queries[name] = Answering(name, query)
+
+    def _keep(self, name: str) -> None:
+        """As it is `final`, its operator is to tell what is."""
+        query = self._configs[name]
+        if query.answer != WAITS:
+            self.kept[name] = _refusal(query)
+            self._configs[name] = query.model_copy(update={"answer": WAITS})
+
+    def answered(self, queries: Mapping[str, QueryConfig]) -> dict[str, QueryConfig]:
+        """With the `answer` that each has here."""
+        return {name: self._configs.get(name, query) for name, query in queries.items()}
 
     def __bool__(self) -> bool:
         return bool(self._queries)
@@ -192,7 +217,7 @@ class Answers:
         """Take what is its own, and give back the rest. What is of a query that is no more goes
         with the next changes. Raises AnswerChanged."""
         names = self._names_of(state)
-        for name, query in self._configs.items() if state else ():
+        for name, query in [*self._configs.items()] if state else ():
             self._restore_query(name, query, names.get(name), state)
         self._final_names = frozenset(self._finals.values())
         known = {each.known_by: each for each in self._queries.values()}
@@ -230,12 +255,21 @@ class Answers:
             self._queries.setdefault(name, Answering(name, query))
         elif query.answer == WAITS:
             self._said[whose] = None
+        elif name in self._of_file:
+            raise AnswerChanged(f"query {name}: {_refusal(query)}")
         else:
-            raise AnswerChanged(
-                f"query {name}: its `answer` was `final`, so nothing is kept of what it found and"
-                f" did not tell, and `answer: {query.answer}` would tell changes of it;"
-                " set `answer: final` again, or give the query another name to begin anew"
-            )
+            self._queries.pop(name, None)
+            self._finals[whose] = name
+            self._said[whose] = None
+            self._keep(name)
+
+
+def _refusal(query: QueryConfig) -> str:
+    return (
+        "its `answer` was `final`, so nothing is kept of what it found and did not tell, and"
+        f" `answer: {query.answer}` would tell changes of it; set `answer: final` again, or give"
+        " the query another name to begin anew"
+    )
 
 
 def _stands(name: str, state: Mapping[str, Plain]) -> bool:

@@ -75,6 +75,7 @@ class Stage(StepByStep):
         )
         self._moved: list[Event] = []
         self._keeps_moved = False
+        self._queries: Mapping[str, QueryConfig] = topology.queries
         self._answers = Answers(topology.queries, operators)
         self.alignment: Alignment | None = None
         if is_aligned:
@@ -185,15 +186,19 @@ class Stage(StepByStep):
         """From now on these patterns are looked for (`topology.live_queries`). One that is new
         counts what starts from now on; one that is no more retracts nothing. What is `compiled`
         already, by name, is not compiled here; several stages may share it."""
+        self._queries = {**self._topology.queries, **queries}
+        self._answers.set_queries(self._queries)
+        self._look_for(compiled or {})
+
+    def _look_for(self, compiled: Mapping[str, Compiled]) -> None:
         environment = Environment(functions=self._topology.user_functions.functions)
-        all_queries = {**self._topology.queries, **queries}
-        self._answers.set_queries(all_queries)
+        queries = self._answers.answered(self._queries)
         for stream, chain in self.chains.items():
             for node in chain.nodes:
                 pattern = node.operator
                 if isinstance(pattern, Pattern):
                     mine = self._topology.queries_of(stream, queries)
-                    known = {**pattern.compiled, **(compiled or {})}
+                    known = {**pattern.compiled, **compiled}
                     engine = engine_of(stream, mine, environment, known)
                     qualities = qualities_of(mine, self._topology.streams[stream])
                     pattern.take_over(engine, qualities)
@@ -203,6 +208,11 @@ class Stage(StepByStep):
         nodes = [node for chain in self.chains.values() for node in chain.nodes]
         ahead = [node.operator for node in nodes if isinstance(node.operator, Ahead)]
         return [*ahead, self._answers] if self._answers else [*ahead]
+
+    @property
+    def kept_final(self) -> Mapping[str, str]:
+        """Live queries whose other `answer` is not taken, by name, with the reason."""
+        return self._answers.kept
 
     def chosen(self) -> list[Chosen]:
         """How those queries answer that choose it."""
@@ -301,6 +311,8 @@ class Stage(StepByStep):
             self.alignment.restore(state.get(ALIGN, {}), aligned)
             events = [event for event in events if event.held_by != ALIGN_PLACE]
         nodes = self._answers.restore(state)
+        if self._answers.kept:
+            self._look_for({})
         nodes.pop(ALIGN, None)
         yield from self._graph.restoring(nodes, events)
 

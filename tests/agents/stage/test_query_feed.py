@@ -78,6 +78,21 @@ def test_what_is_no_query_changes_nothing(feed: QueryFeed) -> None:
     assert set(feed.queries) == {"own", "good"}
 
 
+def test_one_that_is_final_is_not_told_otherwise_under_its_name(feed: QueryFeed) -> None:
+    """It was taken, and stopped its stage at the next start."""
+    assert add(feed, "q", pattern=PATTERN, stream="a", answer="final") == ""
+    for other in ("early", "auto"):
+        wrong = add(feed, "q", pattern=PATTERN, stream="a", answer=other)
+        assert "set `answer: final` again, or give the query another name" in wrong
+        assert feed.set_aside == {"q": wrong}
+        assert feed.queries["q"].answer == "final"
+    assert add(feed, "q", pattern=PATTERN, stream="a", answer="final") == ""
+    assert not feed.set_aside
+    assert feed.version == 1
+    another = PATTERN.replace("1 s", "2 s")
+    assert add(feed, "q", pattern=another, stream="a", answer="early") == "", "it begins anew"
+
+
 def test_there_is_a_bound(feed: QueryFeed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query_feed, "MAX_QUERIES", 2)
     assert add(feed, "one", pattern=PATTERN, stream="b") == ""

@@ -14,7 +14,7 @@ import pytest
 from inorder.engine import RawEvent, Reader, parse
 from tests.topology.flow.test_held import WAIT, Set
 from tests.topology.speculate.test_answers import DETECTORS, TOPOLOGY, events
-from topology.config import Topology
+from topology.config import Topology, query_of
 from topology.flow.answers import AnswerChanged
 from topology.flow.batches import batches
 from topology.flow.replay import Replay
@@ -225,6 +225,49 @@ def test_what_waited_is_told_with_the_next_step_where_it_is_to_correct_now() -> 
 def test_what_was_final_cannot_be_told_otherwise(to: str) -> None:
     with pytest.raises(AnswerChanged, match=r"its `answer` was `final`.*another name"):
         _told_by_two(_alone("final"), _alone(to), events(0, 70), 0)
+
+
+@pytest.mark.parametrize("to", ["early", "auto"])
+def test_a_live_query_stays_final_whatever_is_written_there_and_at_a_restart(to: str) -> None:
+    final, other = _live("final"), _live(to)
+    sent = events(0, 70)
+    whole = _told_live(sent, final, final, change_at=0, restart_at=-1)
+    assert len(whole) > 10
+    for change_at in (3, 5):
+        told = _told_live(sent, final, other, change_at=change_at, restart_at=5)
+        assert told == whole, change_at
+
+
+def _told_live(
+    sent: list[RawEvent], before: Any, after: Any, *, change_at: int, restart_at: int
+) -> list[Any]:
+    topology = _topology_of_live()
+    run = Replay(topology)
+    found: list[Finding] = []
+    for at, (contents, until_ns) in enumerate(_cut(topology, sent, each_alone=False)):
+        if at == restart_at:
+            saved = run.saved()
+            assert saved is not None
+            run = Replay(topology)
+            run._stage.set_queries(after)
+            run.restore(saved._replace(state=_plain(saved.state)))
+            assert "set `answer: final` again" in run._stage.kept_final["follows"]
+        run._stage.set_queries(before if at < change_at else after)
+        step = run.on_inputs(contents, until_ns)
+        found += step.results if step is not None else ()
+    step = run.on_end()
+    found += step.results if step is not None else ()
+    assert all(each.final for each in found if isinstance(each, Result))
+    return [repr(each) for each in found]
+
+
+def _topology_of_live() -> Topology:
+    return parse("streams: {default: {merge: {newcomers: 200ms}}}\nlive_queries: true\n")
+
+
+def _live(answer: str) -> dict[str, Any]:
+    asked = {"pattern": "PATTERN SEQ(A a, B b) WITHIN 100 ms", "answer": answer}
+    return {"follows": query_of(asked, _topology_of_live())}
 
 
 def _alone(answer: str) -> Topology:

@@ -113,6 +113,28 @@ def test_all_answers_stand_alike(late: str, newcomers: str) -> None:
         assert "retract" in {each.op for each in runs["speculate"]}
 
 
+def test_how_sure_is_that_of_the_telling_and_with_finals_that_of_final() -> None:
+    """Windows and sessions say `uncertain` until nothing can come any more."""
+    sent = events(0, 70)
+
+    def sure(answer: str, finals: str = "") -> dict[str, tuple[str, bool]]:
+        text = TOPOLOGY.format(answer=answer + finals, late="pass", newcomers="200ms")
+        said: dict[str, tuple[str, bool]] = {}
+        for each in results(text, sent):
+            said[each.id] = (each.confidence, each.final)
+            if each.op == "retract":
+                del said[each.id]
+        return said
+
+    final, early = sure("final"), sure("early")
+    differ = [id_ for id_ in final if early[id_][0] != final[id_][0]]
+    assert {(final[id_][0], *early[id_]) for id_ in differ} == {("confirmed", "uncertain", False)}
+    sure_of = {id_: said for id_, (said, _) in final.items()}
+    for answer, finals in (("early", ", finals: true"), ("auto", "")):
+        last = sure(answer, finals)
+        assert {id_: said for id_, (said, _) in last.items()} == sure_of, answer
+
+
 def test_what_runs_ahead_is_told_earlier() -> None:
     sent = events(1, 500)
     text = TOPOLOGY.partition("  odd:")[0]
