@@ -16,7 +16,14 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "emitted": Figure("Results told for the first time, or again after a retract", is_total=True),
     "updated": Figure("Results told again, changed", is_total=True),
     "retracted": Figure("Results taken back", is_total=True),
-    "wait_ns": Figure("How far behind the newest event is read, where that is before the merge"),
+    "wait_ns": Figure(
+        "How far behind the newest event is read, where that is before the merge; of the query that"
+        " waits longest"
+    ),
+    "alpha_ppm": Figure("Which share of what the merge waits that is; of the query with most"),
+    "won_ns": Figure(
+        "How much sooner than behind the merge it is read; of the query that wins most"
+    ),
     "first": Figure("Events and timers read for the first time", is_total=True),
     "replayed": Figure("Events and timers read again", is_total=True),
     "rollbacks": Figure("How often a state was gone back to", is_total=True),

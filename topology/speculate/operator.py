@@ -58,7 +58,6 @@ from topology.speculate.item import (
 )
 from topology.speculate.lane import COPY, STORED
 from topology.speculate.outlook import Outlook
-from topology.speculate.policy import WHOLE
 from topology.speculate.result_event import ResultEvent, Telling, dump, load, of_result
 from topology.speculate.result_log import ResultLog
 from topology.speculate.results import DetectorEmitter
@@ -360,13 +359,13 @@ class Detecting(Query):
             "unreadable": self._unreadable,
             "revised": self._revised,
             "forgotten": unit.forgotten,
-            "wait_ns": self._waits_ns,
+            **self.outlook.figures(self._frontier.watermark_ns, is_ahead=self._is_ahead),
             **self._emitter.figures(),
         }
 
     @property
-    def _ahead_ns(self) -> int:
-        return self.outlook.ahead_ns(self._frontier.watermark_ns)
+    def _is_ahead(self) -> bool:
+        return self._answer in AHEAD and not self._unit.counts.unlike
 
     @property
     def _waits_ns(self) -> int:
@@ -378,7 +377,7 @@ class Detecting(Query):
 
     def explain(self) -> dict[str, Any]:
         """What is speculative now, and why so far is read."""
-        outlook, reached, ahead_ns = self.outlook, self._unit.reached, self._ahead_ns
+        outlook, reached = self.outlook, self._unit.reached
         why = "the final frontier" if self._answer == FINAL else "the watermark"
         if self._unit.counts.unlike:
             why = f"the final frontier, as the detector is no function: {self._unit.counts.why}"
@@ -394,8 +393,7 @@ class Detecting(Query):
             "read": None if reached == FIRST else reached[0],
             "final": None if self._frontier.final_ns <= NOT_YET else self._frontier.final_ns,
             "newest": None if outlook.newest_ns == NOT_YET else outlook.newest_ns,
-            "ahead_of_merge_ns": ahead_ns,
-            "alpha_ppm": self._waits_ns * WHOLE // ahead_ns if ahead_ns else 0,
+            "ahead_of_merge_ns": outlook.ahead_ns(self._frontier.watermark_ns),
             "late_events": self._way(),
             "checkpoint_every": self._unit.spacing,
             **outlook.explain(self._waits_ns, self._frontier.watermark_ns),

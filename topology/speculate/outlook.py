@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from topology.model.operator import NEVER, Plain
+from topology.model.operator import NEVER, Figures, Plain
 from topology.query.frontier import NOT_YET
 from topology.query.numbers import packed, unpacked
 from topology.speculate.auto import AutoAnswer, counted
@@ -84,6 +84,14 @@ class Outlook:
     def wait_ns(self, watermark_ns: int) -> int:
         """How far behind the newest is read."""
         return self.budget.wait_ns(self.ahead_ns(watermark_ns))
+
+    def figures(self, watermark_ns: int, *, is_ahead: bool) -> Figures:
+        """How far is waited, which share of what the merge waits that is (alpha), and how much
+        sooner than behind the merge it is read: all 0 where it is not read ahead."""
+        ahead_ns = self.ahead_ns(watermark_ns) if is_ahead else 0
+        wait_ns = self.budget.wait_ns(ahead_ns)
+        alpha_ppm = wait_ns * WHOLE // ahead_ns if ahead_ns else 0
+        return {"wait_ns": wait_ns, "alpha_ppm": alpha_ppm, "won_ns": ahead_ns - wait_ns}
 
     def settle(self, now_ns: int, counts: Counts, watermark_ns: int, final_ns: int) -> None:
         """An instant is over."""

@@ -116,6 +116,26 @@ def test_what_holds_is_told_with_the_figures() -> None:
     assert 0 < auto["since"] < 2 * SECOND
 
 
+def test_figures_say_what_reading_ahead_wins() -> None:
+    """`early` wins nothing; of several queries no times are added up."""
+    own = {"after": Detector(_after, "")}
+    asked = "  {}: {{detector: after, answer: {}, speculate: {{share: 0.01%}}}}"
+    early = asked.format("late", "early").replace(", speculate: {share: 0.01%}", "")
+    more = [early, asked.format("also", "speculate"), asked.format("again", "speculate")]
+    topology = parse("\n".join([TOPOLOGY.rstrip(), *more, ""]), detectors=own)
+    run = Replay(topology)
+    run.on_inputs(list(Reader(topology).contents(_stream({}, 4))))
+    asked_of = run._stage.explain()["streams"]["default"]["detector"]
+    for name, said in asked_of.items():
+        ahead_ns = said["ahead_of_merge_ns"] if name != "late" else 0
+        assert said["won_ns"] == ahead_ns - said["wait_ns"], name
+        assert said["alpha_ppm"] == said["wait_ns"] * 1_000_000 // max(ahead_ns, 1), name
+    assert asked_of["after"]["won_ns"] > 0
+    told = run._stage.figures_of("default")
+    for name in ("wait_ns", "alpha_ppm", "won_ns"):
+        assert told[f"detector_{name}"] == max(said[name] for said in asked_of.values()), name
+
+
 @pytest.mark.parametrize("corrects", [True, False])
 def test_a_late_event_costs_no_more_than_its_correction(*, corrects: bool) -> None:
     budget = Budget(500_000)
