@@ -80,10 +80,10 @@ def settings(*formats: Format) -> dict[str, str]:
 
 def parts_of(place: str) -> tuple[str, str]:
     """A place as the folder above it and its own name."""
-    above, _, name = place.rstrip("/").rpartition("/")
+    above, slash, name = place.rstrip("/").rpartition("/")
     if not name:
         raise TablesRefused(f"{place}: name a folder for the tables")
-    return above or ".", name
+    return above or slash or ".", name
 
 
 def require_extension(spark: SparkSession, kind: Format) -> None:

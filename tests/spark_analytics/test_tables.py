@@ -21,6 +21,7 @@ from spark_analytics.tables.catalog import (
     TablesRefused,
     catalog_of,
     declare_catalog,
+    parts_of,
     require_extension,
 )
 from spark_analytics.tables.lake import IcebergLake, Mark, open_lake, write
@@ -50,6 +51,20 @@ def results(spark: SparkSession, *rows: tuple[str, int, int]) -> DataFrame:
 
 def files(folder: Path) -> set[Path]:
     return {path for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("place", "parts"),
+    [
+        ("/lake", ("/", "lake")),
+        ("lake", (".", "lake")),
+        ("a/lake/", ("a", "lake")),
+        ("s3a://b/lake", ("s3a://b", "lake")),
+    ],
+    ids=["root", "here", "below", "bucket"],
+)
+def test_a_place_is_a_folder_and_a_name(place: str, parts: tuple[str, str]) -> None:
+    assert parts_of(place) == parts
 
 
 @pytest.mark.parametrize("kind", FORMATS)
