@@ -61,14 +61,18 @@ def test_the_kernel_stamps_what_the_program_reads_late() -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as opened:
             opened.connect((LOOPBACK, server.address[1]))
             opened.settimeout(TIMEOUT_S)
-            opened.send(request(1))
-            # A busy kernel may take its time to deliver.
-            assert select.select([server._socket], [], [], TIMEOUT_S)[0]
-            there_ns = time.time_ns()
-            while time.time_ns() - there_ns < 50_000_000:
-                pass
-            server.turn()
-            response = parse(opened.recv(SIZE))
+            # The kernel begins to stamp some time after the first socket has asked for it.
+            for number in range(1, 20):
+                opened.send(request(number))
+                # A busy kernel may take its time to deliver.
+                assert select.select([server._socket], [], [], TIMEOUT_S)[0]
+                there_ns = time.time_ns()
+                while time.time_ns() - there_ns < 50_000_000:
+                    pass
+                server.turn()
+                response = parse(opened.recv(SIZE))
+                if isinstance(response, Packet) and response.t2_ns <= there_ns:
+                    break
         assert isinstance(response, Packet)
         assert response.t2_ns <= there_ns
         assert response.t3_ns - response.t2_ns >= 50_000_000
