@@ -186,8 +186,8 @@ class Stage(StepByStep):
         """From now on these patterns are looked for (`topology.live_queries`). One that is new
         counts what starts from now on; one that is no more retracts nothing. What is `compiled`
         already, by name, is not compiled here; several stages may share it."""
-        self._queries = {**self._topology.queries, **queries}
-        self._answers.set_queries(self._queries)
+        self._queries = queries
+        self._answers.set_queries({**self._topology.queries, **queries})
         self._look_for(compiled or {})
 
     def _look_for(self, compiled: Mapping[str, Compiled]) -> None:
