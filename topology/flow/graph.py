@@ -87,9 +87,9 @@ class Graph:
         self.chains = chains
         self.junctions = junctions
         self._own_clocks = own_clocks
-        self._nodes = [node for chain in chains.values() for node in chain.nodes]
-        self._nodes += [junction.node for junction in junctions]
-        assert len({node.prefix for node in self._nodes}) == len(self._nodes), "keys of one node"
+        self.nodes = [node for chain in chains.values() for node in chain.nodes]
+        self.nodes += [junction.node for junction in junctions]
+        assert len({node.prefix for node in self.nodes}) == len(self.nodes), "keys of one node"
         self._gone: Changes = {}
 
     # -- batches and time --------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class Graph:
         return self.in_order(step)
 
     def next_deadline_ns(self) -> int | None:
-        due = [node.operator.next_deadline_ns() for node in self._nodes]
+        due = [node.operator.next_deadline_ns() for node in self.nodes]
         return min((ns for ns in due if ns is not None), default=None)
 
     def in_order(self, step: Step) -> Step:
@@ -179,33 +179,33 @@ class Graph:
 
     def let_go(self) -> list[Event]:
         gone: list[Event] = []
-        for node in self._nodes:
+        for node in self.nodes:
             gone += node.operator.let_go()
         return gone
 
     def close(self) -> None:
-        for node in self._nodes:
+        for node in self.nodes:
             node.operator.close()
 
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        return snapshot_of(self._nodes)
+        return snapshot_of(self.nodes)
 
     def changes(self) -> Changes:
-        changes = self._gone | changes_of(self._nodes)
+        changes = self._gone | changes_of(self.nodes)
         self._gone = {}
         return changes
 
     def held(self) -> Iterable[Event]:
-        for node in self._nodes:
+        for node in self.nodes:
             yield from node.operator.held()
 
     def held_apart(self) -> list[Event]:
         """As `held`, but a copy for each node that holds the event, marked with its place: what
         two nodes hold goes back to both."""
         found = []
-        for node in self._nodes:
+        for node in self.nodes:
             for event in node.operator.held():
                 copy = twin(event)
                 copy.held_by = node.place
@@ -213,7 +213,7 @@ class Graph:
         return found
 
     def waiting(self) -> Iterable[Event]:
-        for node in self._nodes:
+        for node in self.nodes:
             yield from node.operator.waiting()
 
     def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
@@ -228,7 +228,7 @@ class Graph:
             at = bisect_left(way, event.held_by, key=_place)
             return way[min(at, len(way) - 1)]
 
-        yield from restoring_nodes(self._nodes, state, held, node_of, self._gone)
+        yield from restoring_nodes(self.nodes, state, held, node_of, self._gone)
 
     def _way_of(self, stream: str) -> list[Node]:
         """All nodes that events of the stream come by, in the order of their places."""

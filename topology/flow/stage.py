@@ -205,8 +205,7 @@ class Stage(StepByStep):
 
     def reading_ahead(self) -> list[Ahead | Answers]:
         """Those whose work a driver may put a price to (`items_cost`), as they tell early by it."""
-        nodes = [node for chain in self.chains.values() for node in chain.nodes]
-        ahead = [node.operator for node in nodes if isinstance(node.operator, Ahead)]
+        ahead = [node.operator for node in self._graph.nodes if isinstance(node.operator, Ahead)]
         return [*ahead, self._answers] if self._answers else [*ahead]
 
     @property
@@ -217,10 +216,9 @@ class Stage(StepByStep):
     def chosen(self) -> list[Chosen]:
         """How those queries answer that choose it."""
         found = self._answers.chosen()
-        for chain in self.chains.values():
-            for node in chain.nodes:
-                if isinstance(node.operator, Ahead | DetectorQueries):
-                    found += node.operator.chosen()
+        for node in self._graph.nodes:
+            if isinstance(node.operator, Ahead | DetectorQueries):
+                found += node.operator.chosen()
         return found
 
     def figures_of(self, stream: str) -> Figures:
