@@ -106,6 +106,7 @@ class Budget(Policy):
             return
         number = class_of(late_ns)
         self._late[number] += UNIT
+        self._hits.clear()  # a chance follows from what is known, not from when it was asked
         self._most = max(self._most, number + 1)
 
     def observe(self, load: Load, ahead_ns: int) -> None:
@@ -194,11 +195,13 @@ class Budget(Policy):
 
     def snapshot(self) -> Plain:
         known = [self._spans, self._wait_ns, self._expected, self._came, self.price_ppm]
-        return [known, self._late[: self._most]]
+        return [[*known, self._span_ns], self._late[: self._most]]
 
     def restore(self, plain: Plain) -> None:
         known, late = plain
-        self._spans, self._wait_ns, self._expected, self._came, self.price_ppm = known
+        self._spans, self._wait_ns, self._expected, self._came, self.price_ppm, *span_ns = known
+        if span_ns:
+            (self._span_ns,) = span_ns
         self._most = len(late)
         self._late = [*late, *([0] * (CLASSES - len(late)))]
 

@@ -1,12 +1,14 @@
 """OUTLOOK: the newest event, what lies between it and W, and how much of that is read.
 
 What late events and the work cost is weighed a span at a time (`budget`); where a query says which
-share of its early results may be withdrawn, so is that (`stands`).
+share of its early results may be withdrawn, so is that (`stands`). A span is over with the first
+instant of a later one in which an event comes: in which instants time alone passes follows from how
+the input was cut.
 
 The core has no clock: work is counted, and an item costs `STEP_NS`, or what the driver has measured
 on this machine.
 
-Proved by: tests/topology/speculate/test_operator.py, tests/topology/speculate/test_stands.py
+Proved by: tests/topology/speculate/test_outlook.py, tests/topology/speculate/test_stands.py
 """
 
 from __future__ import annotations
@@ -26,6 +28,13 @@ from topology.speculate.stands import Standing
 SPAN_NS: Final = 100_000_000
 STEP_NS: Final = 4_000
 SNAPSHOT_NS: Final = 400
+BUDGET: Final = "budget"
+COUNTED: Final = "counted"
+STANDING: Final = "standing"
+CHOSEN: Final = "chosen"
+COUNTS: Final = 5
+QUIET: Final = -1
+"""No event has come in the instant that is open."""
 
 
 class Outlook:
@@ -52,9 +61,9 @@ class Outlook:
         self.newest_ns: int = NOT_YET
         self._max_ahead_ns = max_ahead_ns
         self._rests = rests
-        self._late_ns = 0
+        self._late_ns = QUIET
         self._span = 0
-        self._seen_counts = [0] * 5
+        self._seen_counts = [0] * COUNTS
         self._step_ns = STEP_NS
         self.is_governed = False
         self.has_weighed = False
@@ -68,9 +77,8 @@ class Outlook:
 
     def hear(self, ref_ns: int, at_ns: int) -> None:
         """An event of that time has come at that instant."""
-        if ref_ns < self.newest_ns:
-            self._late_ns = max(self._late_ns, self.newest_ns - ref_ns)
-        elif ref_ns <= at_ns + self._max_ahead_ns:
+        self._late_ns = max(self._late_ns, self.newest_ns - ref_ns, 0)
+        if self.newest_ns < ref_ns <= at_ns + self._max_ahead_ns:
             self.newest_ns = ref_ns
 
     def hear_of(self, time_ns: int) -> None:
@@ -95,11 +103,13 @@ class Outlook:
 
     def settle(self, now_ns: int, counts: Counts, watermark_ns: int, final_ns: int) -> None:
         """An instant is over."""
+        late_ns, self._late_ns = self._late_ns, QUIET
+        if late_ns == QUIET:
+            return
         if self.auto is not None:
             self.auto.settle()
-        if self._late_ns:
-            self.budget.hear(self._late_ns)
-            self._late_ns = 0
+        if late_ns:
+            self.budget.hear(late_ns)
         if now_ns // SPAN_NS > self._span:
             self._weigh(now_ns, counts, watermark_ns, final_ns)
 
@@ -154,25 +164,41 @@ class Outlook:
         return [packed(self.newest_ns), self._late_ns, self._span]
 
     def known(self, counts: Counts) -> Plain:
-        known = self.budget.snapshot()
+        """By name, for what a query's file asks may change between two runs."""
+        known: dict[str, Plain] = {
+            BUDGET: self.budget.snapshot(),
+            COUNTED: self._since(counts),
+        }
         if self.standing is not None:
-            known.append(self.standing.snapshot())
+            known[STANDING] = self.standing.snapshot()
         if self.auto is not None:
-            known.append([self.auto.snapshot(), self._since(counts)])
+            known[CHOSEN] = self.auto.snapshot()
         return known
 
     def restore(self, place: list[Plain], known: Plain) -> None:
         self.newest_ns, self._late_ns, self._span = unpacked(place[0]), place[1], place[2]
-        budget, late, *more = known
-        self.budget.restore([budget, late])
-        if more and self.standing is not None:
-            self.standing.restore(more.pop(0))
-        if more and self.auto is not None:
-            auto, self._seen_counts = more[0]
-            self.auto.restore(auto)
+        if isinstance(known, list):
+            known = _by_name(known)
+        self.budget.restore(known[BUDGET])
+        self._seen_counts = known[COUNTED]
+        if self.standing is not None and STANDING in known:
+            self.standing.restore(known[STANDING])
+        if self.auto is not None and CHOSEN in known:
+            self.auto.restore(known[CHOSEN])
 
     def resume(self, counts: Counts) -> None:
         """What was read before the restart has been read again, which is no work of the span."""
-        if self.auto is not None:
-            pairs = zip(counted(counts), self._seen_counts, strict=True)
-            self._seen_counts = [now - since for now, since in pairs]
+        pairs = zip(counted(counts), self._seen_counts, strict=True)
+        self._seen_counts = [now - since for now, since in pairs]
+
+
+def _by_name(parts: list[Plain]) -> dict[str, Plain]:
+    """As earlier versions wrote it down: two parts of the budget; four numbers of what stands; what
+    was chosen, with what was counted."""
+    known: dict[str, Plain] = {BUDGET: parts[:2], COUNTED: [0] * COUNTS}
+    for each in parts[2:]:
+        if len(each) == 2:
+            known[CHOSEN], known[COUNTED] = each
+        else:
+            known[STANDING] = each
+    return known

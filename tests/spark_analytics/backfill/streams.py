@@ -58,16 +58,25 @@ def step(state, event):
 detectors = {"third": Detector(step, 0)}
 """
 ANSWERS = ("final", "early", "auto")
+DETECTORS_ANSWER = (
+    *ANSWERS,
+    "auto, speculate: {withdrawn: 10%}",
+    "speculate",
+    "speculate, speculate: {share: 1%, withdrawn: 5%}",
+)
 
 
 def answering(text: str, rng: Random) -> str:
-    """That topology with a detector on each stream, a pattern and a window more, which answer in
-    each way; with FUNCTIONS."""
+    """That topology with a detector on each stream, one that reads what another finds, a pattern
+    and a window more, which answer in each way; with FUNCTIONS."""
     queries = {
         f"found_{name}": f"{{stream: {name}, detector: third, key: payload.k,"
-        f" answer: {rng.choice([*ANSWERS, 'speculate'])}}}"
+        f" answer: {rng.choice(DETECTORS_ANSWER)}}}"
         for name in "abcd"
     }
+    queries["above"] = (
+        f"{{stream: d, detector: third, reads: [found_d], answer: {rng.choice(DETECTORS_ANSWER)}}}"
+    )
     queries["told"] = (
         '{stream: b, pattern: "PATTERN SEQ(A x, B y) WITHIN 300 ms",'
         f" answer: {rng.choice(ANSWERS)}}}"

@@ -1,0 +1,115 @@
+"""Law: when is told, what stands and how it is answered follows from the events and their instants,
+whatever stretches the time between them was cut into, and however often it was begun again."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from inorder.engine import Detector, RawEvent, Reader, parse
+from topology.flow.replay import Replay
+from topology.speculate.budget import Budget
+from topology.speculate.cursor import Counts
+from topology.speculate.outlook import Outlook
+from topology.speculate.policy import WHOLE
+
+MS = 1_000_000
+START = 1_700_000_000_000 * MS
+TOPOLOGY = """\
+streams:
+  default:
+    reorder: {max_wait: 400ms}
+    clock: {unsynced: trust}
+    merge: {max_wait: 300ms, idle_after: 2s, newcomers: 1s}
+correct_for: 2s
+queries:
+"""
+ASKED = (
+    "answer: early",
+    "answer: speculate",
+    "answer: speculate, speculate: {share: 1%, withdrawn: 5%}",
+    "answer: auto",
+    "answer: auto, speculate: {withdrawn: 10%}",
+)
+
+
+def third(state: int, event: Any) -> tuple[int, list[dict[str, Any]]]:
+    count = state + 1
+    return count, ([{"n": count, "by": event.source}] if count % 3 == 0 else [])
+
+
+def recorded(dice: Random) -> list[RawEvent]:
+    """Three sources, some of what they say late, and silences of all of them."""
+    sent = []
+    now_ms = 0
+    for seq in range(60):
+        now_ms += dice.choice((5, 20, 20, 90, 400, 2_500))
+        for source in range(3):
+            lag_ms = dice.randrange(600) if dice.random() < 0.1 else dice.randrange(5)
+            ts_ns = START + (now_ms + dice.randrange(20)) * MS
+            key = {"k": dice.choice("xy")}
+            arrival_ns = ts_ns + lag_ms * MS
+            sent.append(
+                RawEvent(
+                    source=f"s{source}", seq=seq, ts_ns=ts_ns, arrival_ns=arrival_ns, payload=key
+                )
+            )
+    return sorted(sent, key=lambda each: each.arrival_ns or 0)
+
+
+def said(seed: int, *, cut: bool) -> list[Any]:
+    dice = Random(seed)
+    asked = dice.sample(ASKED, 3)
+    queries = [f"  q{n}: {{detector: third, key: payload.k, {how}}}" for n, how in enumerate(asked)]
+    topology = parse("\n".join([TOPOLOGY, *queries, ""]), detectors={"third": Detector(third, 0)})
+    contents: list[Any] = list(Reader(topology).contents(recorded(dice)))
+    run, found = Replay(topology), []
+    for before, content in zip([None, *contents], contents, strict=False):
+        if cut and before is not None and dice.random() < 0.3:
+            rest_ns = content.at_ns - before.at_ns
+            if rest_ns:  # time goes on only when an instant is whole
+                found += run.on_time(before.at_ns + dice.randrange(rest_ns)).results
+            if dice.random() < 0.3:
+                saved = run.saved()
+                assert saved is not None
+                run = Replay(topology)
+                run.restore(saved)
+        step = run.on_inputs([content])
+        found += step.results if step is not None else ()
+    last = run.on_end()
+    assert last is not None
+    return [*found, *last.results]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_cuts_and_restarts_change_nothing(seed: int) -> None:
+    assert said(seed, cut=True) == said(seed, cut=False)
+
+
+def test_in_time_alone_nothing_is_weighed() -> None:
+    outlook = Outlook(WHOLE, 0, None, rests=False)
+    counts = Counts()
+    for second in range(1, 4):
+        outlook.settle(second * 1_000 * MS, counts, 0, 0)
+    assert not outlook.has_weighed
+    for second in range(4, 6):
+        outlook.hear(second, second)
+        outlook.settle(second * 1_000 * MS, counts, 0, 0)
+    assert outlook.has_weighed
+
+
+def test_what_earlier_versions_wrote_is_read() -> None:
+    """A list, the last parts of which stood there or not."""
+    counts = Counts()
+    new = Outlook(WHOLE, 0, 50_000, rests=False, is_auto=True)
+    new.restore([0, 0, 7], [*Budget(WHOLE).snapshot(), [1, 2, 3, 4]])
+    known = new.known(counts)
+    assert known["standing"] == [1, 2, 3, 4]
+    other = Outlook(WHOLE, 0, None, rests=False, is_auto=True)
+    other.restore([0, 0, 7], [*known["budget"], [known["chosen"], [5, 4, 3, 2, 1]]])
+    other.resume(counts)
+    assert other.known(counts) == {k: v for k, v in known.items() if k != "standing"} | {
+        "counted": [5, 4, 3, 2, 1]
+    }
