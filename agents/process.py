@@ -250,8 +250,6 @@ class StageProcess:
             self._handler.pulse()
             if self._queries is not None:
                 self._queries.examine()
-                set_aside = self._metrics.queries_set_aside.labels(self._arrangement.stage.name)
-                set_aside.set(len(self._queries.set_aside))
             if time.monotonic() - observed_s >= OBSERVE_S:
                 observed_s = time.monotonic()
                 self._handler.observe()

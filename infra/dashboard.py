@@ -224,6 +224,17 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             "With `answer: auto`: in how many partitions each way is on.",
         ),
         Panel(
+            "What reading ahead of the merge wins",
+            "s",
+            (
+                ("{{stream}} waits", most("detector_wait_seconds", "stream")),
+                ("{{stream}} sooner by", most("detector_won_seconds", "stream")),
+            ),
+            "Detectors with `answer: speculate` or `auto`: how far behind the newest event they"
+            " read, of the one that waits longest; and how much sooner than behind the merge, of"
+            " the one that wins most.",
+        ),
+        Panel(
             "Results held, and told for want of room",
             "short",
             (

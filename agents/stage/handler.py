@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -180,6 +180,18 @@ class StageHandler:
                 partition.observe()
         spoken = {(p.topic, p.partition): each.spoken for p, each in self._partitions.items()}
         self._apart.look(spoken)
+        if self._surroundings.query_feed is not None:
+            self._metrics.queries_set_aside.labels(self._arrangement.stage.name).set(
+                len(self._set_aside())
+            )
+
+    def _set_aside(self) -> Collection[str]:
+        """Live queries that do not run as they stand on their topic."""
+        kept: dict[str, str] = {}
+        for partition in self._partitions.values():
+            if partition.is_open:
+                kept |= partition.stage.kept_final
+        return self._surroundings.set_aside(kept)
 
     def verdict(self) -> Verdict:
         return self._watchdog.verdict(time.monotonic_ns())

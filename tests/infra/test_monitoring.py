@@ -31,7 +31,7 @@ from producers.sync_server.publishing import LinePublishing
 from producers.sync_server.server import SyncServer
 from tests.agents.watch.page import serves
 from tests.end_to_end.records import Sender
-from tests.end_to_end.setting import FUSED, settle
+from tests.end_to_end.setting import settle
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka, require
 
@@ -44,8 +44,14 @@ EXPRESSIONS = [
 ]
 ENDS = ("", "_total", "_bucket", "_sum", "_count")
 NAME = re.compile(r"\binorder_\w+")
+FUNCTIONS = """\
+from inorder.engine import Detector
+
+detectors = {"counted": Detector(lambda state, event: (state + 1, {"n": state}), 0)}
+"""
 QUERIES = """\
 queries:
+  early: {detector: counted, answer: speculate}
   counts: {window: tumbling 1s, aggregate: {n: count()}, quality: {accuracy: 99%, max_wait: 1s}}
   chosen: {window: tumbling 1s, aggregate: {n: count()}, answer: auto}
 """
@@ -254,7 +260,12 @@ def test_the_charts_monitor_is_let_in_where_the_port_wants_a_token(tmp_path: Pat
 def test_prometheus_can_answer_each(kafka: SharedKafka, tmp_path: Path) -> None:
     require(missing())
     setting = settle(
-        kafka.bootstrap, tmp_path, stages=f"{FUSED}, window", partitions=1, more=QUERIES
+        kafka.bootstrap,
+        tmp_path,
+        stages="reorder, merge, window, detector",
+        partitions=1,
+        more=QUERIES,
+        functions=FUNCTIONS,
     )
     worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
     with running(worker):

@@ -41,7 +41,7 @@ def handler(stages: str, rests: Sequence[bool] = (), of: int = 2) -> StageHandle
     topology = parse(f"streams: {{default: {{}}}}\nstages: [{stages}]\n")
     stage = topology.stages[0]
     partitions = dict.fromkeys(topics_of(topology, stage), of)
-    around: Any = SimpleNamespace()
+    around: Any = SimpleNamespace(query_feed=None)
     log: Any = None
     found = StageHandler(arrange(topology, stage, partitions), around, Watchdog(), log)
     for number, each in enumerate(rests):
@@ -66,7 +66,7 @@ def test_only_a_first_stage_wants_ticks() -> None:
     topology = parse("streams: {default: {}}\nstages: [reorder, merge]\n")
     stage = topology.stages[1]
     arranged = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))
-    around: Any = SimpleNamespace()
+    around: Any = SimpleNamespace(query_feed=None)
     log: Any = None
     assert not StageHandler(arranged, around, Watchdog(), log).wants_ticks
 
@@ -97,7 +97,7 @@ def test_a_stream_that_lies_in_two_partitions_is_told(
     topology = parse(f"streams: {{default: {{keyed_by: {keyed_by}}}}}\n{stages}")
     stage = topology.stages[0]
     partitions = dict.fromkeys(topics_of(topology, stage), 2)
-    around: Any = SimpleNamespace()
+    around: Any = SimpleNamespace(query_feed=None)
     log: Any = None
     found = StageHandler(arrange(topology, stage, partitions), around, Watchdog(), log)
     for number in range(2):
