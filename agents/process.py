@@ -32,6 +32,7 @@ from agents import garbage
 from agents.kafka.application import Application, build_app, run
 from agents.kafka.brokers import Brokers, BrokersUnavailable, await_brokers
 from agents.kafka.fetching import SESSION_TIMEOUT_S
+from agents.kafka.log_reader import LogReader
 from agents.kafka.membership import InstanceFenced
 from agents.kafka.security import PLAINTEXT, Security
 from agents.stage.arrangement import Arrangement, ArrangementError, arrange, topics_of
@@ -139,8 +140,18 @@ class StageProcess:
         live = topology.live_queries and PATTERN in arrangement.operator_names
         self._queries = QueryFeed(brokers, topology) if live else None
         self._tracing = self._new_tracing(settings)
+        changelogs = {arrangement.changelog(TopicPartition(t, 0))[0] for t in arrangement.inputs}
+        self._logs = LogReader(brokers, arrangement.group, {*arrangement.inputs, *changelogs})
         surroundings = Surroundings(
-            *(brokers, metrics, self._delivery, self._store, self._feed, self._queries, topic_ids),
+            *(
+                self._logs,
+                metrics,
+                self._delivery,
+                self._store,
+                self._feed,
+                self._queries,
+                topic_ids,
+            ),
             self._tracing,
             settings.histories,
         )
@@ -207,6 +218,7 @@ class StageProcess:
                 await self._queries.start(
                     arrangement.partitions[arrangement.topology.topics.queries]
                 )
+            await self._logs.start()
             await run(app, self._stop)
         except Exception as failed:
             if self._stuck is None:
@@ -225,6 +237,7 @@ class StageProcess:
             await self._feed.stop()
         if self._queries is not None:
             await self._queries.stop()
+        await self._logs.stop()
         await self._http.stop()
         if self._tracing is not None:
             await self._tracing.close()

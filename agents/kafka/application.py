@@ -60,12 +60,13 @@ TELLS_WHY = "aiokafka.producer.sender"
 too few replicas are in sync, say."""
 
 TELLS_OF_THE_GROUP = "aiokafka.consumer.group_coordinator"
+TELLS_OF_FETCHES = "aiokafka.consumer.fetcher"
 
 CHATTY = (
     "aiokafka",
     "aiokafka.cluster",
     "aiokafka.conn",
-    "aiokafka.consumer.fetcher",
+    TELLS_OF_FETCHES,
     TELLS_OF_THE_GROUP,
     "aiokafka.producer.sender",
 )
@@ -195,7 +196,8 @@ def build_app(
     logging.getLogger(TELLS_WHY).setLevel(logging.WARNING)
     for name in CHATTY:
         logging.getLogger(name).addFilter(_SELDOM)  # adding it again changes nothing
-    logging.getLogger(TELLS_OF_THE_GROUP).addFilter(is_news)
+    for name in (TELLS_OF_THE_GROUP, TELLS_OF_FETCHES):
+        logging.getLogger(name).addFilter(is_news)
     urls = [URL(f"kafka://{broker.strip()}") for broker in brokers.split(",")]
     app = Application(
         group,

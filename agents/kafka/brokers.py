@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
@@ -77,16 +77,6 @@ class Brokers:
         await consumer.start()
         try:
             yield consumer
-        finally:
-            await consumer.stop()
-
-    async def committed(self, group: str, partition: TopicPartition) -> int | None:
-        """The offset that the consumer group has committed; None if it has none."""
-        consumer = AIOKafkaConsumer(**self.client, group_id=group, enable_auto_commit=False)
-        await consumer.start()
-        try:
-            offset: int | None = await consumer.committed(partition)
-            return offset
         finally:
             await consumer.stop()
 

@@ -7,6 +7,10 @@ answers with the records and, seen in the same instant, how each partition stood
 from the main loop wakes the thread's loop by itself, so Faust's two timers that keep it awake,
 one in each loop and each every second, are left out.
 
+At a quiet pace a poll, and a fetch at the broker, last for seconds. While a poll lasts nothing is
+sought, and while a fetch does the broker reads nothing else from that connection: a partition that
+came then would wait for both. So a rebalance ends them, and the pace is brisk from there on.
+
 Proved by: tests/agents/kafka/test_transport.py, tests/agents/kafka/test_transport_kafka.py
 """
 
@@ -20,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 import aiokafka
+from aiokafka.client import ConnectionGroup
 from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.errors import (
@@ -30,8 +35,9 @@ from aiokafka.errors import (
 from aiokafka.structs import TopicPartition
 from faust import Service
 from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
 
-from agents.kafka.membership import InstanceFenced, Membership
+from agents.kafka.membership import InstanceFenced, Meant, Membership
 from agents.kafka.pace import BRISK, Pace, Pacing
 from agents.kafka.partition_queue import Record
 from agents.kafka.whole_batches import WholeBatches
@@ -103,6 +109,7 @@ class FetchTimes:
 
     def __init__(self, fetcher: Fetcher, heard: Callable[[], None] = lambda: None) -> None:
         self.asked_at_ns: dict[TopicPartition, int] = {}
+        self.waits_ms: dict[Any, int] = {}  # of the fetch under way, by the broker's number
         self._heard = heard
         self._fetch = fetcher._proc_fetch_request
         fetcher._proc_fetch_request = self._timed_fetch
@@ -119,7 +126,11 @@ class FetchTimes:
         }
         for state in states.values():
             state.timestamp = None
-        has_records = bool(await self._fetch(assignment, node_id, request))
+        self.waits_ms[node_id] = request._max_wait_ms
+        try:
+            has_records = bool(await self._fetch(assignment, node_id, request))
+        finally:
+            self.waits_ms.pop(node_id, None)
         for partition, state in states.items():
             if state.timestamp is not None:
                 self.asked_at_ns[partition] = asked_at_ns
@@ -128,11 +139,16 @@ class FetchTimes:
         return has_records
 
 
+class _Hurried(Meant):
+    """Partitions are about to come and go."""
+
+
 class ConsumerThread(driver.AIOKafkaConsumerThread):
     """See the module's docstring. Methods may be awaited from the main loop."""
 
     logger = FAUST_LOG
     _membership: Membership | None = None
+    _long_poll: asyncio.Timeout | None = None
 
     async def on_start(self) -> None:
         await super().on_start()
@@ -151,6 +167,23 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
                 await self._membership.leave()
         finally:  # else the thread would not end, nor the group be left
             await super().on_thread_stop()
+
+    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        """A rebalance begins."""
+        self.hurry()
+        await super().on_partitions_revoked(revoked)
+
+    def hurry(self) -> None:
+        """End what lasts long; see the module's docstring. In the consumer's thread."""
+        self._pacing.heard()
+        poll, self._long_poll = self._long_poll, None
+        if poll is not None:
+            poll.reschedule(0.0)
+        connections = self._ensure_consumer()._client._conns
+        for node_id, wait_ms in self._times.waits_ms.items():
+            connection = connections.get((node_id, ConnectionGroup.DEFAULT))
+            if wait_ms > BRISK.fetch_wait_ms and connection is not None:
+                connection.close(exc=_Hurried())
 
     async def _keepalive2(self) -> None:
         """Nothing to do; see the module's docstring."""
@@ -200,13 +233,18 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
                 await asyncio.sleep(BRISK.poll_s)
                 return poll
             try:
-                poll.records = await fetcher.fetched_records(
-                    partitions, timeout=pace.poll_s, max_records=MAX_POLL_RECORDS
-                )
+                async with asyncio.timeout(None) as self._long_poll:
+                    poll.records = await fetcher.fetched_records(
+                        partitions, timeout=pace.poll_s, max_records=MAX_POLL_RECORDS
+                    )
+            except TimeoutError:
+                pass  # it was told to hurry
             except OffsetOutOfRangeError as exc:
                 poll.out_of_range = dict(exc.args[0])
             except NoOffsetForPartitionError:
                 pass  # new partitions, met before the seek that follows each assignment
+            finally:
+                self._long_poll = None
         self._note_ends(partitions, poll)
         return poll
 

@@ -55,7 +55,11 @@ class InstanceFenced(Exception):
     """Another process lives under the same name; the message says what to do."""
 
 
-class _JoinsNoMore(KafkaError):  # type: ignore[misc]
+class Meant(KafkaError):  # type: ignore[misc]
+    """Why a request or a connection of the client's was ended by us, which is no news."""
+
+
+class _JoinsNoMore(Meant):
     """To the client: do not join again."""
 
 
@@ -69,11 +73,11 @@ class _Leaving(_JoinsNoMore):
 
 def is_news(record: logging.LogRecord) -> bool:
     """The client's log says it will try again, when `InstanceFenced` has said why not, or it
-    leaves."""
+    leaves, or a request was ended that was in the way."""
     told = record.args if isinstance(record.args, tuple) else ()
     errors = [each for each in told if isinstance(each, BaseException)]
     causes = [*errors, *(error.__cause__ for error in errors)]
-    return not any(isinstance(cause, _JoinsNoMore) for cause in causes)
+    return not any(isinstance(cause, Meant) for cause in causes)
 
 
 class Membership:

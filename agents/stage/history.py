@@ -38,7 +38,7 @@ import orjson
 from aiokafka.structs import TopicPartition
 from msgspec.msgpack import decode as decoded
 
-from agents.kafka.brokers import Brokers
+from agents.kafka.log_reader import LogReader
 from agents.kafka.stage_topics import ORDERED, RAW, SEQUENCED
 from agents.stage.arrangement import Arrangement
 from agents.stage.arrival import LOG_APPEND_TIME, NS_PER_MS
@@ -120,13 +120,13 @@ async def begun(
     histories: Histories,
     arrangement: Arrangement,
     source: TopicPartition,
-    brokers: Brokers,
+    logs: LogReader,
 ) -> Origin:
     """As `origin`. StateRefused where a topic between holds what is older than the history."""
     found = await asyncio.to_thread(origin, histories, arrangement, source)
     if arrangement.is_first:
         return found
-    first = await first_of(brokers, source)
+    first = await first_of(logs, source)
     if first is not None:
         (event,) = arrangement.inlet(source).read_again([first]) or (None,)
         now_ns = found.progress.arrival[0]

@@ -93,7 +93,7 @@ class Partition:
         self._traces = None if tracing is None else tracing.of_partition()
         if self._traces is not None:
             self.stage.show(self._traces.budget)
-        self.clock = ArrivalClock(topology.tick_lag_ns, embedded=surroundings.brokers.is_embedded)
+        self.clock = ArrivalClock(topology.tick_lag_ns, embedded=surroundings.logs.is_embedded)
         self.next_offset: int | None = None
         self.high_watermark = 0
         self.is_open = False
@@ -123,7 +123,7 @@ class Partition:
         self._outbox = Outbox(self._delivery.new_batch)
         self._held = HeldPages(topology.spill_after_ns, STAMPED_FROM, arrangement.retains_from)
         topic_ids = surroundings.topic_ids
-        self._restoring = Restoring(surroundings.brokers, arrangement, source, topic_ids)
+        self._restoring = Restoring(surroundings.logs, arrangement, source, topic_ids)
         self._copy = LocalCopy(
             f"{source.topic}/{source.partition}",
             lambda: surroundings.new_store(source),
@@ -149,7 +149,6 @@ class Partition:
     async def open(self) -> int | None:
         """Fence, restore; the offset to read from, None to begin with the first record."""
         started = time.monotonic()
-        await self._delivery.start()
         found = await self._find()
         self._look_for_queries()
         histories = self._surroundings.histories
@@ -160,7 +159,7 @@ class Partition:
             await self._begin_with(histories)
         self._metrics.restored(time.monotonic() - started)
         self._metrics.begins(self._standings(), self._totals())
-        self.is_open = True
+        self.is_open = self.heard_of = True
         log.info(
             "%s/%d: begins at %s with %d events held",
             self.source.topic,
@@ -196,7 +195,7 @@ class Partition:
 
     async def _find(self) -> FoundState:
         """The state, from the local copy as far as it goes, then from the changelog."""
-        found = await self._restoring.find(self._copy, self._tell)
+        found = await self._restoring.find(self._copy, self._delivery.start(), self._tell)
         self._copying.note(found.changes, found.position)
         self._tally, self._log_end = found.tally, found.position
         return found
@@ -210,7 +209,7 @@ class Partition:
         self.clock.restore(progress.arrival)
         self._history = progress.history
         rebuilding = Rebuilding(
-            self._surroundings.brokers,
+            self._surroundings.logs,
             self.source,
             self._inlet,
             self._tell,
@@ -221,7 +220,7 @@ class Partition:
 
     async def _begin_with(self, histories: Histories) -> None:
         """The state of a history, and what follows from its last instant, in one transaction."""
-        origin = await begun(histories, self._arrangement, self.source, self._surroundings.brokers)
+        origin = await begun(histories, self._arrangement, self.source, self._surroundings.logs)
         now_ns = origin.progress.arrival[0]
         self._tally.change(origin.entries)
         await self._restore(origin.entries, origin.progress)
@@ -345,7 +344,7 @@ class Partition:
                 "%s bears no append time (message.timestamp.type=LogAppendTime): arrival is the"
                 " time of %s, and two runs over one log may differ",
                 self.source.topic,
-                "sending" if self._surroundings.brokers.is_embedded else "reading",
+                "sending" if self._surroundings.logs.is_embedded else "reading",
             )
 
     def _tick(self, caught_up_at_ns: int) -> None:

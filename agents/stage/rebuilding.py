@@ -17,13 +17,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 from aiokafka.structs import TopicPartition
 
-from agents.kafka.brokers import Brokers
+from agents.kafka.log_reader import LogReader
 from agents.stage.inlet import Inlet
 from agents.state import changelog
 from agents.state.changelog import StateRefused, Tell
@@ -69,14 +70,14 @@ class Rebuilding:
 
     def __init__(
         self,
-        brokers: Brokers,
+        logs: LogReader,
         source: TopicPartition,
         inlet: Inlet,
         tell: Tell,
         gone: Callable[[int], None],
         begins_at: int,
     ) -> None:
-        self._brokers = brokers
+        self._logs = logs
         self._source = source
         self._inlet = inlet
         self._tell = tell
@@ -118,11 +119,12 @@ class Rebuilding:
         if wanted:
             position = min(wanted)
             self._end += max(wanted) + 1 - position
-            async for records, reached in read_again(self._brokers, self._source, wanted):
-                self._make(records, parts, found)
-                if self._is_turn_over(reached - position):
-                    await self._pass_turn("held events")
-                position = reached
+            async with aclosing(read_again(self._logs, self._source, wanted)) as pieces:
+                async for records, reached in pieces:
+                    self._make(records, parts, found)
+                    if self._is_turn_over(reached - position):
+                        await self._pass_turn("held events")
+                    position = reached
         self._look_for_gone(parts.notes, found)
         return [found[offset] for offset in sorted(found)]
 

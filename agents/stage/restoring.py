@@ -19,13 +19,13 @@ Proved by: tests/agents/stage/test_restoring.py, tests/end_to_end/test_lost_chan
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from aiokafka.structs import TopicPartition
 
-from agents.kafka.brokers import Brokers
+from agents.kafka.log_reader import LogReader
 from agents.stage.arrangement import Arrangement
 from agents.state import changelog
 from agents.state.changelog import (
@@ -39,8 +39,6 @@ from agents.state.changelog import (
 )
 from agents.state.local_copy import LocalCopy, same_log
 from agents.state.stores.seal import StateTally
-
-COMMITTED_TIMEOUT_S: Final = 60.0
 
 WAYS_OUT: Final = (
     "restore the topic, or begin anew with the first record of the input, which puts everything"
@@ -67,29 +65,32 @@ class Restoring:
 
     def __init__(
         self,
-        brokers: Brokers,
+        logs: LogReader,
         arrangement: Arrangement,
         source: TopicPartition,
         topic_ids: Mapping[str, str],
     ) -> None:
-        self._brokers = brokers
+        self._logs = logs
         self._arrangement = arrangement
         self._source = source
         self._where = TopicPartition(*arrangement.changelog(source))
         self._input_id = topic_ids.get(source.topic, "")
 
-    async def find(self, copy: LocalCopy, tell: Tell) -> FoundState:
-        """StateRefused where the changelog is not what it was. The caller has fenced the former
-        owner."""
-        copied, committed = await asyncio.gather(asyncio.to_thread(copy.load), self._committed())
+    async def find(self, copy: LocalCopy, fence: Awaitable[None], tell: Tell) -> FoundState:
+        """StateRefused where the changelog is not what it was. When `fence` has come to its end the
+        former owner writes no more; not before is the changelog's end looked for. The group's
+        offset and the local copy may be older than that: they are never ahead of the changelog."""
+        copied, committed, _ = await asyncio.gather(
+            asyncio.to_thread(copy.load), self._committed(), fence
+        )
         known = self._known_to(copied.state)
-        read = await read_changelog(self._brokers, self._where, copied.position, tell)
+        read = await read_changelog(self._logs, self._where, copied.position, tell)
         unfit = await asyncio.to_thread(copy.why_unfit, read.end)
         state, tally = await asyncio.to_thread(_joined, copied.state, read.changes)
         if unfit is None and copied.position is not None and not _is_whole(state, tally):
             unfit = "and the changelog behind it make no whole state"
         if unfit is not None:
-            read = await read_changelog(self._brokers, self._where, None, tell)
+            read = await read_changelog(self._logs, self._where, None, tell)
             state, tally = await asyncio.to_thread(_joined, {}, read.changes)
         progress = self._accepted(state, tally)
         self._look_for_later(progress, committed, known)
@@ -99,16 +100,13 @@ class Restoring:
 
     async def _committed(self) -> int | None:
         """The group's offset; the embedded broker forgets records and offsets as it likes."""
-        if self._brokers.is_embedded:
-            return None
-        async with asyncio.timeout(COMMITTED_TIMEOUT_S):
-            return await self._brokers.committed(self._arrangement.group, self._source)
+        return None if self._logs.is_embedded else await self._logs.committed(self._source)
 
     def _known_to(self, copied: Mapping[bytes, bytes]) -> Claim | None:
         """What the local copy knows of work on this very input; a copy may outlive the
         embedded broker."""
         claim = claim_of(copied)
-        if claim is None or self._brokers.is_embedded:
+        if claim is None or self._logs.is_embedded:
             return None
         return claim if same_log(claim.topic_id, self._input_id) else None
 

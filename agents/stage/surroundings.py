@@ -1,4 +1,5 @@
-"""What a partition needs of its process: the brokers, where figures go, what its parts are made by.
+"""What a partition needs of its process: who reads logs for it, where figures go, what its parts
+are made by.
 
 Proved by: tests/agents/stage/test_partition.py
 """
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 
 from aiokafka.structs import TopicPartition
 
-from agents.kafka.brokers import Brokers
+from agents.kafka.log_reader import LogReader
 from agents.stage.clock_feed import ClockFeed
 from agents.stage.delivery import Delivery
 from agents.stage.history import Histories
@@ -24,7 +25,7 @@ from agents.watch.traces.tracing import Tracing
 class Surroundings:
     """`histories`: what partitions begin with that have no state; None: with nothing."""
 
-    brokers: Brokers
+    logs: LogReader
     metrics: Metrics
     new_delivery: Callable[[TopicPartition], Delivery]
     new_store: Callable[[TopicPartition], Store | None]

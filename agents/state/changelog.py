@@ -25,16 +25,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.structs import TopicPartition
 
-from agents.kafka.brokers import Brokers
-from agents.kafka.whole_batches import WholeBatches
+from agents.kafka.log_reader import LogReader
 
 PROGRESS: Final = b"progress"
 STATE: Final = "state/"
 PAGE: Final = "page/"
 RECORD: Final = "record/"
-READ_TIMEOUT_MS: Final = 500
 STATE_FORMAT: Final = 3
 """Raise it when the layout of any snapshot changes (what an operator's `snapshot` and
 `changes` say, pages, records, `Progress`): a state of another number is refused, never guessed
@@ -43,9 +41,6 @@ at."""
 READABLE_FORMATS: Final = frozenset({2, STATE_FORMAT})
 """In format 2 pages note other places of held events, which `topology.flow.graph` understands; a
 version that writes format 2 would not understand those of 3."""
-
-MAX_STALLED_READS: Final = 60
-"""Reads in a row that bring nothing before the end is given up as unreachable."""
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder().decode
@@ -137,7 +132,7 @@ class LogRead:
 
 
 async def read_changelog(
-    brokers: Brokers, partition: TopicPartition, position: int | None, tell: Tell
+    logs: LogReader, partition: TopicPartition, position: int | None, tell: Tell
 ) -> LogRead:
     """The changes from `position` (None: the beginning) to the end.
 
@@ -146,32 +141,11 @@ async def read_changelog(
     Reads committed records only. The caller has fenced the former owner, so no
     transaction is open and the end stands still.
     """
-    async with brokers.reader() as consumer:
-        return await _read_to_end(consumer, partition, position, tell)
-
-
-async def _read_to_end(
-    consumer: AIOKafkaConsumer, partition: TopicPartition, position: int | None, tell: Tell
-) -> LogRead:
-    WholeBatches(consumer._fetcher)
-    consumer.assign([partition])
-    first = (await consumer.beginning_offsets([partition]))[partition]
-    end = (await consumer.end_offsets([partition]))[partition]
+    first, end = await logs.bounds(partition)
+    begin = first if position is None else max(position, first)
     changes: dict[bytes, bytes | None] = {}
-    if position is not None and position > end:
-        return LogRead(changes, end)
-    consumer.seek(partition, first if position is None else max(position, first))
-    stalled = 0
-    while await consumer.position(partition) < end:
-        before = await consumer.position(partition)
-        records = await consumer.getmany(partition, timeout_ms=READ_TIMEOUT_MS)
-        for record in records.get(partition, ()):
+    async for records, reached in logs.stretch(partition, begin, end):
+        for record in records:
             changes[record.key] = record.value
-        tell(await consumer.position(partition), end)
-        stalled = stalled + 1 if await consumer.position(partition) == before else 0
-        if stalled > MAX_STALLED_READS:
-            raise TimeoutError(
-                f"{partition.topic}/{partition.partition} cannot be read beyond offset {before}"
-                f" of {end}: an open transaction, or a broker that does not answer"
-            )
+        tell(reached, end)
     return LogRead(changes, end)

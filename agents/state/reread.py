@@ -9,53 +9,35 @@ Proved by: tests/end_to_end/test_exactly_once.py, tests/end_to_end/test_chaos.py
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncGenerator, Collection
+from contextlib import aclosing
 from typing import Any, Final
 
-from aiokafka import TopicPartition
+from aiokafka.structs import TopicPartition
 
-from agents.kafka.brokers import Brokers
-from agents.kafka.whole_batches import WholeBatches
-
-READ_TIMEOUT_MS: Final = 500
-MAX_EMPTY_READS: Final = 20
-"""In a row; then what is still wanted counts as gone from the log."""
+from agents.kafka.log_reader import LogReader
 
 MAX_READ: Final = 1_000
 """Records in a piece."""
 
 
 async def read_again(
-    brokers: Brokers, source: TopicPartition, offsets: Collection[int]
-) -> AsyncIterator[tuple[list[Any], int]]:
+    logs: LogReader, source: TopicPartition, offsets: Collection[int]
+) -> AsyncGenerator[tuple[list[Any], int]]:
     """The records at these offsets (not empty), as far as they still exist: piece by piece,
-    in order, each with the position that the reading has come to."""
-    first, last = min(offsets), max(offsets)
-    async with brokers.reader() as consumer:
-        WholeBatches(consumer._fetcher)
-        consumer.assign([source])
-        consumer.seek(source, first)
-        empty = 0
-        position = first
-        while empty < MAX_EMPTY_READS and position <= last:
-            taken = await consumer.getmany(source, timeout_ms=READ_TIMEOUT_MS, max_records=MAX_READ)
-            records = taken.get(source, ())
-            empty = 0 if records else empty + 1
-            position = await consumer.position(source)
+    in order, each with the position that the reading has come to. Close it where it is left
+    before."""
+    begin, end = await logs.bounds(source)
+    begin, end = max(begin, min(offsets)), min(end, max(offsets) + 1)
+    async with aclosing(logs.stretch(source, begin, end, MAX_READ)) as pieces:
+        async for records, position in pieces:
             yield [record for record in records if record.offset in offsets], position
 
 
-async def first_of(brokers: Brokers, source: TopicPartition) -> Any | None:
+async def first_of(logs: LogReader, source: TopicPartition) -> Any | None:
     """The oldest record that the partition holds; None if it holds none."""
-    async with brokers.reader() as consumer:
-        consumer.assign([source])
-        first = (await consumer.beginning_offsets([source]))[source]
-        end = (await consumer.end_offsets([source]))[source]
-        consumer.seek(source, first)
-        empty = 0
-        while empty < MAX_EMPTY_READS and await consumer.position(source) < end:
-            taken = await consumer.getmany(source, timeout_ms=READ_TIMEOUT_MS, max_records=1)
-            if taken.get(source):
-                return taken[source][0]
-            empty += 1
+    async with aclosing(logs.stretch(source, *await logs.bounds(source), 1)) as pieces:
+        async for records, _ in pieces:
+            if records:
+                return records[0]
     return None

@@ -21,6 +21,7 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.fetching import SESSION_TIMEOUT_S
+from agents.kafka.pace import SILENT
 from agents.kafka.transport import InputLost
 from tests import ROOT
 from tests.agents.recorder import (
@@ -33,6 +34,7 @@ from tests.agents.recorder import (
 )
 from tests.services import SharedKafka, UniqueName
 
+TRIES = 4
 WORKER = Path(__file__).with_name("transport_worker.py")
 
 
@@ -259,3 +261,45 @@ def wait_for(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not come to pass"
         time.sleep(0.05)
+
+
+class Resting(Recorder):
+    """Nothing waits, and time comes with the records: an answer stays for `SILENT_WAIT_MS`."""
+
+    wants_ticks = False
+    rests = True
+
+
+@pytest.mark.kafka
+def test_partitions_that_come_and_go_do_not_wait_for_a_quiet_poll(
+    kafka: SharedKafka, unique_name: UniqueName
+) -> None:
+    """A poll and a fetch have just begun to last for two seconds when partitions move: what is
+    sought then, and asked of the same connection, does not wait for them."""
+    name = unique_name("raw")
+    kafka.create_topic(name)
+    took_s = []
+
+    async def scenario() -> None:
+        handler = Resting()
+        async with application(kafka.bootstrap, [name], handler, name) as app:
+            await handler.until(lambda: handler.has("assigned"))
+            thread = app.batches._thread
+            for count in range(1, TRIES + 1):
+                produce(kafka.bootstrap, name, 1, partitions=1)
+                await handler.until(lambda count=count: handler.read() >= count)  # type: ignore[misc]
+                await until(lambda: SILENT.fetch_wait_ms in thread._times.waits_ms.values())
+                began_s = time.monotonic()
+                thread.thread_loop.call_soon_threadsafe(thread.hurry)
+                async with app.batches._polling:
+                    await thread.first_offset(TopicPartition(name, 0))
+                took_s.append(time.monotonic() - began_s)
+
+    asyncio.run(scenario())
+    assert min(took_s) < SILENT.poll_s / 2, took_s
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(0.01)

@@ -4,7 +4,7 @@ Topics are lists, and so is what is committed; partitions are lost now and then.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -13,6 +13,7 @@ from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
 from agents.kafka.brokers import Brokers
+from agents.kafka.log_reader import LogReader
 from agents.kafka.partition_queue import Batch
 from agents.kafka.stage_topics import ORDERED, SEQUENCED, works
 from agents.stage import history, rebuilding
@@ -23,6 +24,8 @@ from agents.stage.partition import Partition
 from agents.stage.restoring import FoundState
 from agents.stage.surroundings import Surroundings
 from agents.state import changelog
+from agents.state.changelog import Tell
+from agents.state.local_copy import LocalCopy
 from agents.state.stores.seal import StateTally
 from agents.watch.metrics import Metrics
 from tests.agents.records import FakeBatch, FakeRecord, Put, put_into
@@ -114,7 +117,7 @@ class Place:
             self.source,
             self.arrangement,
             Surroundings(
-                Brokers("nowhere:1", is_embedded=False),
+                LogReader(Brokers("nowhere:1", is_embedded=False), "group", ()),
                 Metrics(CollectorRegistry()),
                 lambda _: self,
                 lambda _: None,
@@ -128,7 +131,8 @@ class Place:
         await partition.open()
         return partition
 
-    async def _found(self, *_: Any) -> FoundState:
+    async def _found(self, _: LocalCopy, fence: Awaitable[None], __: Tell) -> FoundState:
+        await fence
         state = dict(self.state)
         tally = StateTally()
         tally.change({key: value for key, value in state.items() if key != changelog.PROGRESS})

@@ -83,8 +83,8 @@ class Offsets:
     def __init__(self, committed: int | None) -> None:
         self._committed = committed
 
-    async def committed(self, group: str, partition: TopicPartition) -> int | None:
-        assert (group, partition) == ("app.reorder+merge", SOURCE)
+    async def committed(self, partition: TopicPartition) -> int | None:
+        assert partition == SOURCE
         return self._committed
 
 
@@ -105,7 +105,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int | None]:
         ids = {"events.raw": "raw-id", LOG: NOW}
         restoring = Restoring(brokers, arrangement(), SOURCE, ids)
         copy = LocalCopy("events.raw/0", lambda: store, lambda _: None, NOW)
-        found = asyncio.run(restoring.find(copy, lambda *_: None))
+        found = asyncio.run(restoring.find(copy, asyncio.sleep(0), lambda *_: None))
         if found.progress is None:
             assert not found.state
             return None

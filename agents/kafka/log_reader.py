@@ -1,0 +1,154 @@
+"""Stretches of many partitions' logs, and offsets of a group, by one client of a stage.
+
+A partition that comes is found again by three questions: what the group has committed, how the
+changelog goes on behind the local copy, and what of the input it holds. A client of its own for
+each question connects, looks at the cluster, looks for the coordinator, and says good-bye: that
+was the longest part of a pause. This one is opened before the stage joins its group, is kept, and
+is shared by all partitions; each reads by a fetcher of its own, so that none waits until another
+has taken what was fetched.
+
+All read what is committed. An end is the last stable offset: nothing below it is undecided, so a
+stretch up to it can always be read. What stands at the end and is nobody's to read, a commit's
+marker, is passed without a record, and the client does not say that it has been; so it is asked
+every `LOOK_S`.
+
+Bounds: an answer is waited for `ANSWER_S`, and `STALLED_S` while nothing comes of a stretch; then
+TimeoutError, which names the place. In memory are a fetch of each partition that is read at the
+moment, of a mebibyte or one record, and what its reader has taken.
+
+Proved by: tests/agents/kafka/test_log_reader.py, tests/end_to_end/test_exactly_once.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Iterable
+from typing import Any, Final
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.consumer.fetcher import Fetcher
+from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.consumer.subscription_state import SubscriptionState
+from aiokafka.errors import KafkaTimeoutError
+from aiokafka.structs import TopicPartition
+
+from agents.kafka.brokers import Brokers
+from agents.kafka.whole_batches import WholeBatches
+
+ANSWER_S: Final = 60.0
+STALLED_S: Final = 30.0
+LOOK_S: Final = 0.01
+FETCH_WAIT_MS: Final = 1
+"""Below the end there is something, so no answer waits at the broker but the one that the client
+asks for in advance when a stretch is over; the connection's other answers wait behind it."""
+
+
+class LogReader:
+    """`start` first, `stop` at the end. `group` is whose offsets `committed` tells, `topics` are
+    those that it will be asked for."""
+
+    def __init__(self, brokers: Brokers, group: str, topics: Iterable[str]) -> None:
+        self._brokers = brokers
+        self._group = group
+        self._topics = frozenset(topics)
+        self._client: AIOKafkaClient | None = None
+        self._coordinator: GroupCoordinator | None = None
+        self._offsets: Fetcher | None = None
+
+    @property
+    def is_embedded(self) -> bool:
+        """It reads the broker in the process, which forgets records and offsets as it likes."""
+        return self._brokers.is_embedded
+
+    async def start(self) -> None:
+        """Connect, and learn where the topics are. KafkaConnectionError where no broker answers."""
+        client = self._client = AIOKafkaClient(**self._brokers.client)
+        await client.bootstrap()
+        await client.set_topics(self._topics)
+        # these two have no subscription, so they join no group and fetch nothing
+        self._offsets = self._fetcher(SubscriptionState())
+        self._coordinator = GroupCoordinator(
+            client, SubscriptionState(), group_id=self._group, enable_auto_commit=False
+        )
+
+    async def stop(self) -> None:
+        """Also one that has not been started, or not to the end."""
+        for part in (self._coordinator, self._offsets, self._client):
+            if part is not None:
+                await part.close()
+
+    async def committed(self, partition: TopicPartition) -> int | None:
+        """The offset that the group has committed; None if it has none."""
+        assert self._coordinator is not None, "start it first"
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                found = await self._coordinator.fetch_committed_offsets([partition])
+        except TimeoutError:
+            raise TimeoutError(
+                f"the brokers do not say within {ANSWER_S:.0f} s what the group {self._group} has"
+                f" committed of {_named(partition)}: its coordinator is away, or does not answer"
+            ) from None
+        return int(found[partition].offset) if partition in found else None
+
+    async def bounds(self, partition: TopicPartition) -> tuple[int, int]:
+        """The first offset of the log, and the one behind all that is decided."""
+        assert self._offsets is not None, "start it first"
+        try:
+            first, end = await asyncio.gather(
+                self._offsets.beginning_offsets([partition], ANSWER_S * 1e3),
+                self._offsets.end_offsets([partition], ANSWER_S * 1e3),
+            )
+        except KafkaTimeoutError:
+            raise TimeoutError(
+                f"the brokers do not say within {ANSWER_S:.0f} s where {_named(partition)} begins"
+                " and ends: it has no leader, or its leader does not answer"
+            ) from None
+        return int(first[partition]), int(end[partition])
+
+    async def stretch(
+        self, partition: TopicPartition, begin: int, end: int, max_records: int | None = None
+    ) -> AsyncGenerator[tuple[list[Any], int]]:
+        """The records from `begin` until `end`, which is no later than that of the log: piece by
+        piece, each with the position behind it. The last piece may go beyond `end`. Close it
+        where it is left before."""
+        if begin >= end:
+            return
+        subscription = SubscriptionState()
+        subscription.assign_from_user([partition])
+        fetcher = self._fetcher(subscription)
+        WholeBatches(fetcher)
+        try:
+            fetcher.seek_to(partition, begin)
+            assigned = subscription.subscription.assignment.state_value(partition)
+            position, moved_s = begin, time.monotonic()
+            while position < end:
+                found = await fetcher.fetched_records([partition], LOOK_S, max_records)
+                before = position
+                if assigned.has_valid_position:  # else it has been overtaken by retention
+                    position = assigned.position
+                if position != before:
+                    moved_s = time.monotonic()
+                    yield found.get(partition, []), position
+                elif time.monotonic() - moved_s > STALLED_S:
+                    raise TimeoutError(
+                        f"{_named(partition)} cannot be read beyond offset {position} of {end}:"
+                        f" nothing has come for {STALLED_S:.0f} s"
+                    )
+        finally:
+            await fetcher.close()
+            fetcher._records.clear()  # what was fetched in advance, in a circle with its fetcher
+
+    def _fetcher(self, subscription: SubscriptionState) -> Fetcher:
+        return Fetcher(
+            self._client,
+            subscription,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            check_crcs=self._brokers.check_crcs,
+            fetch_max_wait_ms=FETCH_WAIT_MS,
+        )
+
+
+def _named(partition: TopicPartition) -> str:
+    return f"{partition.topic}/{partition.partition}"

@@ -1,0 +1,245 @@
+"""Examples, on a real broker: stretches of many partitions by one client, and what is said where
+one cannot be read."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from random import Random
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.structs import TopicPartition
+
+from agents.kafka import log_reader
+from agents.kafka.brokers import Brokers
+from agents.kafka.log_reader import LogReader
+from tests.services import SharedKafka, UniqueName
+
+pytestmark = pytest.mark.kafka
+
+PARTITIONS = 6
+TRIES = 20
+AT_ONCE_S = 0.3
+"""Far below what a fetch that waits at a broker takes, and the best of some tries on a busy
+machine."""
+
+
+@asynccontextmanager
+async def reader(kafka: SharedKafka, name: str) -> AsyncIterator[LogReader]:
+    """Of this topic, and a group of its name."""
+    logs = LogReader(Brokers(kafka.bootstrap, is_embedded=False), name, [name])
+    try:
+        await logs.start()
+        yield logs
+    finally:
+        await logs.stop()
+
+
+@asynccontextmanager
+async def transactional(kafka: SharedKafka, name: str) -> AsyncIterator[AIOKafkaProducer]:
+    async with AIOKafkaProducer(
+        bootstrap_servers=kafka.bootstrap, transactional_id=name
+    ) as producer:
+        yield producer
+
+
+async def written(producer: AIOKafkaProducer, place: TopicPartition, *values: bytes) -> None:
+    """In one transaction, which has a marker behind it."""
+    async with producer.transaction():
+        for value in values:
+            await producer.send_and_wait(place.topic, value, partition=place.partition)
+
+
+async def read(
+    logs: LogReader, place: TopicPartition, begin: int, end: int, most: int | None = None
+) -> tuple[list[bytes], int]:
+    """The values, and the position behind them."""
+    values, position = [], begin
+    async for records, reached in logs.stretch(place, begin, end, most):
+        assert most is None or len(records) <= most
+        values += [record.value for record in records]
+        position = reached
+    return values, position
+
+
+@pytest.fixture
+def place(kafka: SharedKafka, unique_name: UniqueName) -> TopicPartition:
+    name = unique_name("log")
+    kafka.create_topic(name, PARTITIONS)
+    return TopicPartition(name, 0)
+
+
+def test_what_is_committed_is_read_to_the_end_of_what_is_decided(
+    kafka: SharedKafka, place: TopicPartition
+) -> None:
+    async def scenario() -> None:
+        async with (
+            transactional(kafka, place.topic) as producer,
+            reader(kafka, place.topic) as logs,
+        ):
+            assert await logs.bounds(place) == (0, 0)
+            assert await read(logs, place, 0, 0) == ([], 0)
+            await written(producer, place, b"0", b"1")
+            await producer.begin_transaction()
+            await producer.send_and_wait(place.topic, b"3", partition=0)
+            await producer.abort_transaction()
+            await written(producer, place, b"5")
+            await producer.begin_transaction()
+            await producer.send_and_wait(place.topic, b"7", partition=0)
+            assert await logs.bounds(place) == (0, 7)  # what is open is not decided
+            assert await read(logs, place, 0, 7) == ([b"0", b"1", b"5"], 7)
+            assert await read(logs, place, 1, 7, most=1) == ([b"1", b"5"], 7)
+            assert await read(logs, place, 6, 7) == ([], 7)
+            await producer.abort_transaction()
+            assert await logs.bounds(place) == (0, 9)
+            assert await read(logs, place, 6, 9) == ([], 9)
+
+    asyncio.run(scenario())
+
+
+def test_a_marker_alone_is_passed_at_once(kafka: SharedKafka, place: TopicPartition) -> None:
+    """It stands behind what the local copy has, so each partition that comes back meets one."""
+
+    async def scenario() -> None:
+        async with (
+            transactional(kafka, place.topic) as producer,
+            reader(kafka, place.topic) as logs,
+        ):
+            await written(producer, place, b"0")
+            took_s = []
+            for _ in range(TRIES):
+                began_s = time.monotonic()
+                assert await read(logs, place, 1, 2) == ([], 2)
+                took_s.append(time.monotonic() - began_s)
+            assert min(took_s) < AT_ONCE_S, took_s
+
+    asyncio.run(scenario())
+
+
+def test_many_are_read_at_once_and_none_meets_anothers_records(
+    kafka: SharedKafka, place: TopicPartition
+) -> None:
+    rng = Random(7)
+    places = [place._replace(partition=number) for number in range(PARTITIONS)]
+    lengths = {each: rng.randrange(0, 60) for each in places}
+
+    async def scenario() -> None:
+        async with (
+            transactional(kafka, place.topic) as producer,
+            reader(kafka, place.topic) as logs,
+        ):
+            for each, length in lengths.items():
+                for number in range(length):
+                    if number % 9 == 0:
+                        await producer.begin_transaction()
+                    value = b"%d/%d" % (each.partition, number)
+                    await producer.send(place.topic, value, partition=each.partition)
+                    if number % 9 == 8 or number == length - 1:
+                        await producer.commit_transaction()
+
+            async def whole(each: TopicPartition, most: int | None) -> list[bytes]:
+                first, end = await logs.bounds(each)
+                values, position = await read(logs, each, first, end, most)
+                assert position == end
+                return values
+
+            for most in (None, 1, 7):
+                found = await asyncio.gather(*(whole(each, most) for each in places))
+                assert dict(zip(places, found, strict=True)) == {
+                    each: [b"%d/%d" % (each.partition, number) for number in range(length)]
+                    for each, length in lengths.items()
+                }
+
+    asyncio.run(scenario())
+
+
+def test_one_that_is_left_before_its_end_leaves_nothing_behind(
+    kafka: SharedKafka, place: TopicPartition
+) -> None:
+    async def scenario() -> None:
+        async with (
+            transactional(kafka, place.topic) as producer,
+            reader(kafka, place.topic) as logs,
+        ):
+            await written(producer, place, b"0", b"1", b"2")
+            before = asyncio.all_tasks()
+            async with aclosing(logs.stretch(place, 0, 4, 1)) as pieces:
+                async for records, position in pieces:
+                    assert ([record.value for record in records], position) == ([b"0"], 1)
+                    break
+            assert asyncio.all_tasks() == before
+            assert await read(logs, place, 0, 4) == ([b"0", b"1", b"2"], 4)
+
+    asyncio.run(scenario())
+
+
+def test_what_retention_took_is_passed_over(kafka: SharedKafka, place: TopicPartition) -> None:
+    async def scenario() -> None:
+        async with (
+            transactional(kafka, place.topic) as producer,
+            reader(kafka, place.topic) as logs,
+        ):
+            await written(producer, place, *(b"%d" % number for number in range(10)))
+            admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
+            await admin.start()
+            await admin.delete_records({place: RecordsToDelete(before_offset=8)})
+            await admin.close()
+            assert await logs.bounds(place) == (8, 11)
+            assert await read(logs, place, 3, 11) == ([b"8", b"9"], 11)
+
+    asyncio.run(scenario())
+
+
+def test_the_groups_offset_is_told(kafka: SharedKafka, place: TopicPartition) -> None:
+    async def scenario() -> None:
+        async with (
+            transactional(kafka, place.topic) as producer,
+            reader(kafka, place.topic) as logs,
+        ):
+            assert await logs.committed(place) is None
+            async with producer.transaction():
+                await producer.send_offsets_to_transaction({place: 17}, place.topic)
+            assert await logs.committed(place) == 17
+            assert await logs.committed(place._replace(partition=1)) is None
+
+    asyncio.run(scenario())
+
+
+@contextmanager
+def short(monkeypatch: pytest.MonkeyPatch, bound: str) -> Iterator[None]:
+    with monkeypatch.context() as patch:
+        patch.setattr(log_reader, bound, 0.5)
+        yield
+
+
+@pytest.mark.parametrize(
+    ("bound", "ask", "told"),
+    [
+        ("STALLED_S", lambda logs, place: read(logs, place, 1, 5),
+         r"/0 cannot be read beyond offset 2 of 5: nothing has come for"),
+        ("ANSWER_S", lambda logs, place: logs.bounds(place._replace(partition=PARTITIONS)),
+         rf"where .*/{PARTITIONS} begins and ends: it has no leader"),
+    ],
+)  # fmt: skip
+def test_where_nothing_comes_it_ends_and_names_the_place(
+    kafka: SharedKafka,
+    place: TopicPartition,
+    monkeypatch: pytest.MonkeyPatch,
+    bound: str,
+    ask: Callable[..., asyncio.Future[object]],
+    told: str,
+) -> None:
+    async def scenario() -> None:
+        async with (
+            transactional(kafka, place.topic) as producer,
+            reader(kafka, place.topic) as logs,
+        ):
+            await written(producer, place, b"0")
+            with short(monkeypatch, bound), pytest.raises(TimeoutError, match=told):
+                await ask(logs, place)
+
+    asyncio.run(scenario())
