@@ -11,10 +11,8 @@ asks for nothing but Describe: what it may not see is a finding, too.
 | bytes kept of what stages read | a stage that stood for long has lost what was let go of unread |
 | the clock topic's compaction lag | a replay needs the samples of its own time |
 | copies, those in sync, unclean elections | what a broker takes with it when it goes |
-| what the principal may do to topics and groups | a stage without a right does not begin |
+| what the principal may do to topics, groups, transactional ids | a stage does not begin without |
 | the brokers themselves | `agents.kafka.broker_fitness` |
-
-Rights to transactional ids are not looked at: no question tells them, and a trial would write.
 
 Proved by: tests/agents/kafka/test_fitness.py
 """
@@ -36,7 +34,7 @@ from agents.kafka.broker_fitness import (
 )
 from agents.kafka.declared import TopicSpec, declared
 from agents.kafka.finding import Finding, Weight
-from agents.kafka.rights import Kind, Right, rights
+from agents.kafka.rights import DESCRIBE, WRITE, Kind, Right, rights
 from agents.kafka.security import PLAINTEXT, Security
 from agents.kafka.stage_topics import (
     changelog_topic,
@@ -45,6 +43,7 @@ from agents.kafka.stage_topics import (
     upstream_inputs,
     works,
 )
+from agents.kafka.transactional_rights import may_write
 from topology.config import Topology
 
 NS_PER_MS: Final = 1_000_000
@@ -77,12 +76,13 @@ class SeenTopic:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """`topics` has those that are there. `groups`: what the principal may do to each, None where
-    the brokers do not say."""
+    """`topics` has those that are there. `groups`, `ids`: what the principal may do to each group
+    and to the transactional ids that begin so, None where the brokers do not say."""
 
     brokers: SeenBrokers
     topics: Mapping[str, SeenTopic]
     groups: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
+    ids: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
 
 
 def looked(
@@ -99,6 +99,7 @@ def looked(
     configs: Mapping[str, Any] = {}
     broker_configs: Mapping[str, Any] = {}
     groups: Mapping[str, Any] = {}
+    ids: Mapping[str, frozenset[str] | None] = {}
     if tells:  # all are asked before the first answer is waited for
         if names:
             told = admin.describe_topics(
@@ -113,6 +114,7 @@ def looked(
             include_authorized_operations=True,
             request_timeout=TIMEOUT_S,
         )
+        ids = _may_ids(topology, servers, security)
     found = {}
     gives_ids = True
     for name in names:
@@ -130,7 +132,7 @@ def looked(
     inputs = {name: found[name].partitions for name in upstream_inputs(topology) if name in found}
     ahead_ms = newest_after_now_ms(admin, inputs)
     brokers = SeenBrokers(len(known.brokers), gives_ids, config, ahead_ms, tells)
-    return Cluster(brokers, found, {name: _may_group(each) for name, each in groups.items()})
+    return Cluster(brokers, found, {name: _may_group(each) for name, each in groups.items()}, ids)
 
 
 def _configs(admin: AdminClient, kind: ResourceType, names: Sequence[str]) -> dict[str, Any]:
@@ -176,6 +178,25 @@ def _may_group(asked: Any) -> frozenset[str] | None:
         return frozenset() if is_forbidden else None
     except TimeoutError:
         return None
+
+
+def _may_ids(
+    topology: Topology, servers: str, security: Security
+) -> dict[str, frozenset[str] | None]:
+    """By what the ids of a stage begin with: asked of one that does."""
+    told = may_write(
+        servers,
+        security,
+        [
+            right.name
+            for stage in topology.stages
+            for right in rights(topology, stage)
+            if right.kind == Kind.TRANSACTIONAL_ID
+        ],
+        TIMEOUT_S,
+    )
+    may = {True: frozenset({DESCRIBE, WRITE}), False: frozenset({DESCRIBE}), None: None}
+    return {name: may[each] for name, each in told.items()}
 
 
 def findings(topology: Topology, cluster: Cluster) -> list[Finding]:
@@ -370,7 +391,7 @@ def _may_to(right: Right, cluster: Cluster) -> frozenset[str] | None:
         case Kind.GROUP:
             return cluster.groups.get(right.name)
         case Kind.TRANSACTIONAL_ID:
-            return None
+            return cluster.ids.get(right.name)
 
 
 def _altered(name: str, key: str, value: str) -> str:

@@ -216,6 +216,21 @@ def test_doctor_misses_the_right_to_a_group(guarded: Guarded) -> None:
     assert not [each for each in told if each["where"].startswith("group ")]
 
 
+def test_doctor_misses_the_right_to_transactional_ids(guarded: Guarded) -> None:
+    """Each stage's user has its own alone."""
+    ids = [f"transactional-id inorder.{stage}." for stage in STAGES]
+
+    def lacking(user: str) -> list[str]:
+        ask = ("doctor", "--topology", str(guarded.path), "--json")
+        told = json.loads(inorder(*ask, *guarded.options(user)).out)
+        return [each["where"] for each in told if each["where"].startswith("transactional-id ")]
+
+    assert lacking("reader") == ids
+    assert lacking("worker") == []
+    for stage, own in zip(STAGES, ids, strict=True):
+        assert lacking(stage) == [each for each in ids if each != own]
+
+
 def read(guarded: Guarded, user: str, topic: str, count: int) -> list[str]:
     """The numbers of the first events."""
     settings = {"group.id": f"apps.{count}", "auto.offset.reset": "earliest"}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -19,10 +21,13 @@ from agents.kafka.broker_fitness import TIMEOUT_S, SeenBrokers
 from agents.kafka.declared import declared
 from agents.kafka.finding import Finding
 from agents.kafka.fitness import Cluster, SeenTopic, findings, looked
+from agents.kafka.security import PLAINTEXT
+from agents.kafka.transactional_rights import may_write
 from cli.local.embedded import PARTITIONS, EmbeddedBroker
+from cli.local.ports import free_ports
 from tests.cli.invoking import inorder
 from tests.end_to_end.setting import settle
-from tests.services import SharedKafka
+from tests.services import SharedKafka, UniqueName
 from topology.config import parse, parse_with
 from topology.model.user_functions import UserFunctions
 from topology.speculate.detector import Detector
@@ -263,3 +268,45 @@ def test_where_no_topic_is_there_each_is_named(kafka: SharedKafka, tmp_path: Pat
     answer = inorder("doctor", "--topology", setting.path, "--brokers", kafka.bootstrap)
     assert answer.code == 1
     assert answer.out.count("is not there") == len(declared(setting.topology))
+
+
+@pytest.mark.kafka
+def test_whether_a_transaction_may_be_written_is_asked_without_touching_one(
+    kafka: SharedKafka, unique_name: UniqueName
+) -> None:
+    """Also where the id is at work: its transaction goes on, and is committed."""
+    name = unique_name("asked")
+    kafka.create_topic(name)
+
+    async def scenario() -> int:
+        async with (
+            AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=name) as producer,
+            producer.transaction(),
+        ):
+            await producer.send_and_wait(name, b"x")
+            ids = [name, f"{name}.that.nobody.has"]
+            told = await asyncio.to_thread(may_write, kafka.bootstrap, PLAINTEXT, ids, TIMEOUT_S)
+            assert told == dict.fromkeys(ids, True)
+        async with AIOKafkaConsumer(
+            name,
+            bootstrap_servers=kafka.bootstrap,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+        ) as consumer:
+            async with asyncio.timeout(TIMEOUT_S):
+                return int((await consumer.getone()).offset)
+
+    assert asyncio.run(scenario()) == 0
+
+
+def test_where_no_broker_answers_nothing_is_known_of_transactional_ids() -> None:
+    nobody = f"127.0.0.1:{free_ports(1)[0]}"
+    assert may_write(nobody, PLAINTEXT, ["one"], TIMEOUT_S) == {"one": None}
+
+
+def test_a_right_to_transactional_ids_that_is_lacking_is_told_with_its_stage() -> None:
+    ids = {"inorder.reorder.": frozenset({"Describe"}), "inorder.merge.": None}
+    (told,) = findings(TOPOLOGY, replace(SOUND, ids=ids))
+    assert (told.where, told.weight) == ("transactional-id inorder.reorder.", "error")
+    assert told.what == "stage reorder may not Write it as this principal"
+    assert told.remedy == "inorder topics acls --stage reorder says the rights"
