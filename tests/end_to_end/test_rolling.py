@@ -2,12 +2,14 @@
 
 Events flow at a steady rate while workers come and go; the oracle looks at every record at the
 end, and the longest silence of the ordered topic, as a read-committed reader sees it, is told
-and held against a bound. A machine with two cores and other work makes every start longer, so
-the bounds here are those that a busy one keeps; docs/cluster.md has what was seen.
+and held against a bound: 2 s where the machine has nothing else to do, longer where it has. A
+pause is for the most part processor time, of starts and restores, so it grows with the load;
+docs/cluster.md has what was seen.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,10 +33,21 @@ FLOWS_S = 4.0
 """So long events flow before anything happens, and between what happens."""
 
 TIMEOUT_S = 120.0
-BUSY_S = 6.0
-"""A move of partitions, start and restore on a machine that does other work too."""
+PAUSE_S = 2.0
+"""A move of partitions, start and restore included."""
+
+OWN_LOAD = 2.0
+"""For each core: so much four workers, a broker and the events make of themselves."""
 
 OVER_SESSION_S = 3.0
+
+
+def pause_bound_s() -> float:
+    """As many times longer as there is more to do than this test's own."""
+    load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    bound_s = PAUSE_S * max(1.0, load / OWN_LOAD)
+    print(f"a load of {load:.1f} for each core, so at most {bound_s:.1f} s")
+    return bound_s
 
 
 class Flow:
@@ -129,7 +142,7 @@ def test_four_workers_are_upgraded_one_after_the_other(
             flow.for_seconds(1.0)
             pauses.append(flow.silence_s)
         print(f"upgrade: {', '.join(f'{pause:.1f}' for pause in pauses)} s of silence")
-        assert max(pauses) < BUSY_S
+        assert max(pauses) < pause_bound_s()
 
 
 @pytest.mark.parametrize("stages", [FUSED, SPLIT], ids=["fused", "split"])
@@ -144,7 +157,7 @@ def test_one_worker_becomes_four_and_then_two(
         flow.for_seconds(FLOWS_S)
         fewer_s = flow.silence_s
         print(f"\n1 to 4: {more_s:.1f} s of silence, 4 to 2: {fewer_s:.1f} s")
-        assert max(more_s, fewer_s) < BUSY_S
+        assert max(more_s, fewer_s) < pause_bound_s()
 
 
 @pytest.mark.parametrize("back", [True, False], ids=["back", "gone"])
