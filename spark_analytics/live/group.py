@@ -19,7 +19,7 @@ from spark_analytics.backfill import parcels
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.kinds import TABLE_OF
 from spark_analytics.backfill.parcels import DECLARED, content_of
-from spark_analytics.live.lanes import Lane, LaneName, Lanes, Stretch, Waiting
+from spark_analytics.live.lanes import HIDDEN, Lane, LaneName, Lanes, Stretch, Waiting
 from spark_analytics.live.state import Common, Held, Stood, entry, snapshot
 from spark_analytics.live.told import OVERTAKEN
 from topology.clock.sample import Declared, Sample
@@ -39,7 +39,8 @@ class TooManyWait(Exception):
 
 
 class LaneParcel(NamedTuple):
-    """As tasks that read give it. `number` 0: the content is a stretch; else lines of it."""
+    """As tasks that read give it. `number` 0: the content is a stretch; else lines of it. Of the
+    lane HIDDEN there is no content."""
 
     name: LaneName
     first: int
@@ -88,12 +89,15 @@ class LiveGroup:
             self._common.lanes.lanes.setdefault(name, Lane())
 
     def take(self, taken: Sequence[LaneParcel], quiet_ns: int) -> list[ToldLine]:
-        """What follows from a batch. Lanes that it has not read were at their ends at `quiet_ns`.
-        TooManyWait if lines beyond the bound wait."""
+        """What follows from a batch. Lanes of which it took nothing were at their ends at
+        `quiet_ns`. TooManyWait if lines beyond the bound wait."""
         lanes, waiting = self._common.lanes, self._common.waiting
         told: list[ToldLine] = []
         for parcel in sorted(taken, key=attrgetter("name", "first", "number")):
             name = parcel.name
+            if name == HIDDEN:
+                lanes.hide()
+                continue
             if not parcel.number:
                 stretch = Stretch(name, parcel.first, *marshal.loads(parcel.content))
                 begin_ns, come = lanes.begin_of(name), lanes.come(name)

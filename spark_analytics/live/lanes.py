@@ -6,9 +6,12 @@ by topic, partition and offset) does not depend on that. So a line is let go onl
 come before it any more: when its arrival lies below what every lane has promised.
 
 * A lane promises the arrival of its last line: its clock never goes back.
-* A lane that brought nothing in a batch was at its end when the batch was planned: it promises the
-  batch's time less the tick lag, which covers what the broker's clock may be behind Spark's, and
-  the time between the look at the ends and the batch's.
+* A lane of which a batch took nothing was at its end when the batch was planned, as each that is
+  not gets a share of at least one offset: it promises the batch's time less the tick lag, which
+  covers what the broker's clock may be behind Spark's, and the time between the look at the ends
+  and the batch's.
+* A share may be marks of transactions alone, and then it has no lines (`HIDDEN`). Whose it was
+  nobody is told, so in such a batch lanes without lines promise no more than before.
 
 Lines beyond the least promise wait. A record that breaks a promise arrives when time has already
 been told: it counts as arriving then, and is *overtaken*.
@@ -40,6 +43,10 @@ class LaneName(NamedTuple):
     rank: int
     topic: str
     partition: int
+
+
+HIDDEN: Final = LaneName(-1, "", -1)
+"""Some lane, of which a task of a batch took offsets and saw no record."""
 
 
 class Stretch(NamedTuple):
@@ -138,6 +145,7 @@ class Lanes:
         self.clocks_gone = clocks_gone
         self.told_ns = told_ns
         self._read: set[LaneName] = set()
+        self._hides = False
 
     def begin_of(self, name: LaneName) -> int:
         """No line of the lane arrives before."""
@@ -155,14 +163,18 @@ class Lanes:
         self._lane(stretch.name).add(stretch, self.begin_of(stretch.name))
         self._read.add(stretch.name)
 
+    def hide(self) -> None:
+        """The batch took of some lane what bears no line."""
+        self._hides = True
+
     def time_ns(self, quiet_ns: int) -> int:
-        """Up to when the log is known after this batch; lanes that it has not read were at their
-        ends at `quiet_ns`. Called once for each batch."""
+        """Up to when the log is known after this batch; lanes of which it took nothing were at
+        their ends at `quiet_ns`. Called once for each batch."""
         promised = [
-            lane.clock_ns if name in self._read else max(lane.clock_ns, quiet_ns)
+            lane.clock_ns if self._hides or name in self._read else max(lane.clock_ns, quiet_ns)
             for name, lane in self.lanes.items()
         ]
-        self._read = set()
+        self._read, self._hides = set(), False
         return max(self.told_ns, min(promised, default=self.told_ns))
 
     def numbered(self, lines: Sequence[Waiting]) -> Iterable[tuple[Waiting, int]]:

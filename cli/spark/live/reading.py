@@ -5,6 +5,10 @@ A task has a stretch of one partition, or of several one behind the other. Lines
 number 0 tells all groups what the stretch was (`spark_analytics.live.lanes.Stretch`). An arrival is
 what it is within the stretch: what stands before it, the groups know.
 
+Spark starts a task for each partition of which a batch takes offsets, and for no other. One that
+sees no record (its share were marks of transactions, or what an aborted one wrote) cannot tell
+which partition it was; it tells all groups that there was one (`lanes.HIDDEN`).
+
 Proved by: tests/spark_analytics/live/test_live_law.py
 """
 
@@ -27,7 +31,7 @@ from cli.spark.backfill.work import PARCELS_AT_ONCE
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.parcels import Packer
 from spark_analytics.live.group import LaneParcel
-from spark_analytics.live.lanes import BEFORE_EVERYTHING_NS, CLOCK, RAW, LaneName
+from spark_analytics.live.lanes import BEFORE_EVERYTHING_NS, CLOCK, HIDDEN, RAW, LaneName
 from topology.config import Topology
 from topology.wire.line_reader import Row, reading_of
 
@@ -49,12 +53,16 @@ class ReadRecords(NamedTuple):
         topology = topology_of(self.setting)
         rows = chain.from_iterable(batch.to_pylist() for batch in taken)
         held: list[tuple[int, LaneParcel]] = []
+        is_hidden = True
         for _, records in groupby(_in_stretches(rows), key=itemgetter(0)):
+            is_hidden = False
             for each in parcels_of(topology, (record for _, record in records)):
                 held.append(each)
                 if len(held) >= PARCELS_AT_ONCE:
                     yield _arrow(held)
                     held = []
+        if is_hidden:
+            held = hidden(topology)
         if held:
             yield _arrow(held)
 
@@ -70,6 +78,11 @@ def _in_stretches(rows: Iterable[Record]) -> Iterator[tuple[int, Record]]:
             last = log
         offset = row["offset"]
         yield number, row
+
+
+def hidden(topology: Topology) -> list[tuple[int, LaneParcel]]:
+    """Of a share without a record, to every group."""
+    return [(group, LaneParcel(HIDDEN, 0, 0, b"")) for group in range(len(Groups(topology)))]
 
 
 def parcels_of(topology: Topology, records: Iterator[Record]) -> Iterator[tuple[int, LaneParcel]]:

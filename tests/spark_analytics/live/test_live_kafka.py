@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from benchmarks.workloads import crowd
 from cli.spark.live.run import NAME, ROCKSDB, STORE
 from spark_analytics.outputs import read
-from tests.end_to_end.records import contract, send
+from tests.end_to_end.records import FLUSH_TIMEOUT_S, contract, new_producer, send
 from tests.end_to_end.replaying import dump
 from tests.end_to_end.setting import FUSED, Setting, settle
 from tests.services import SharedKafka
@@ -22,6 +22,7 @@ from tests.spark_analytics.conftest import SETTINGS
 from tests.spark_analytics.live.logs import Told
 from tests.spark_analytics.live.test_live import told_in
 from tests.spark_analytics.marks import SPARK
+from tests.spark_analytics.records import MS
 from tests.spark_analytics.topics import done, killed, run
 
 pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.timeout(300)]
@@ -62,9 +63,9 @@ def burst(setting: Setting, number: int) -> None:
     send(setting, [(r.source, b"{}", contract(r.source, r.seq, r.ts_ns)) for r in rows])
 
 
-def agree(spark: SparkSession, setting: Setting, folder: Path) -> None:
+def agree(spark: SparkSession, setting: Setting, folder: Path, least: int = PART) -> None:
     wanted, last_ns = told_by_replay(setting, folder)
-    assert sum(len(lines) for lines in wanted.values()) > PART
+    assert sum(len(lines) for lines in wanted.values()) > least
     assert told_before(told_in(spark, folder / "live"), last_ns) == wanted
     assert read(spark, str(folder / "live"), "overtaken").count() == 0
 
@@ -81,6 +82,35 @@ def test_run_after_run_it_says_what_a_replay_says(
     other = run(setting, tmp_path, "live", *TO_END, "--checkpoint", str(tmp_path / "another"))
     assert other.code == 2
     assert "there is no checkpoint" in other.err
+
+
+@pytest.mark.timeout(600)  # six batches, and those at rest
+def test_marks_of_transactions_are_no_silence(
+    kafka: SharedKafka, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Of one partition each batch takes a single offset: a record, or its transaction's mark. What
+    comes behind the mark arrived before most of what that batch has of the other partition."""
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, others=("other",))
+    plain = new_producer(kafka.bootstrap)
+    own = {"transactional.id": setting.raw, "enable.idempotence": True}
+    committed = new_producer(kafka.bootstrap, **own)
+    committed.init_transactions(FLUSH_TIMEOUT_S)
+
+    def say(seqs: range) -> None:
+        for seq in seqs:
+            headers = contract("p", seq, seq * MS, stream="default")
+            plain.produce(setting.raw, b"{}", headers=list(headers), partition=1)
+        assert plain.flush(FLUSH_TIMEOUT_S) == 0
+
+    for number in range(3):
+        committed.begin_transaction()
+        headers = contract("c", number, number * MS, stream="other")
+        committed.produce(setting.raw, b"{}", headers=list(headers), partition=0)
+        committed.commit_transaction(FLUSH_TIMEOUT_S)
+        say(range(2 * number, 2 * number + 2))
+    say(range(6, 40))
+    done(run(setting, tmp_path, "live", *TO_END, "--max-per-batch", "9"))
+    agree(spark, setting, tmp_path, least=8)
 
 
 def last_of(commits: Path) -> int:

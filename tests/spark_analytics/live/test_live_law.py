@@ -1,5 +1,6 @@
-"""Law: read in whatever batches, stopped, tried again and restored, a live job says what a replay
-of the same log says, byte for byte; of the groups themselves, without Spark."""
+"""Law: read in whatever batches, some of which bring marks of transactions alone, stopped, tried
+again and restored, a live job says what a replay of the same log says, byte for byte; of the groups
+themselves, without Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from random import Random
 
 import pytest
 
-from cli.spark.live.reading import parcels_of
+from cli.spark.live.reading import hidden, parcels_of
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.live import state
 from spark_analytics.live.group import LaneParcel, LiveGroup
@@ -65,6 +66,10 @@ class Job:
     def batch(self, now_ms: int) -> None:
         taken: dict[int, list[LaneParcel]] = defaultdict(list)
         for lane, records in self._log.items():
+            if self._is_new(lane, records, now_ms) and self._rng.random() < 0.1:
+                for group, parcel in hidden(self._topology):  # its share were marks alone
+                    taken[group].append(parcel)
+                continue
             for stretch in self._stretches(lane, records, now_ms):
                 for group, parcel in parcels_of(self._topology, map(logs.values_of, stretch)):
                     taken[group].append(parcel)
@@ -88,14 +93,18 @@ class Job:
                 assert each.position == len(of_kind)
                 of_kind.append(line_json(each.line).decode())
 
+    def _is_new(self, lane: tuple[str, int], records: Sequence[Record], now_ms: int) -> bool:
+        read = self._read[lane]
+        return read < len(records) and records[read].stamp_ms <= now_ms
+
     def _stretches(
         self, lane: tuple[str, int], records: Sequence[Record], now_ms: int
     ) -> list[list[Record]]:
+        if not self._is_new(lane, records, now_ms):
+            return []
         begin = end = self._read[lane]
         while end < len(records) and records[end].stamp_ms <= now_ms:
             end += 1
-        if begin == end:
-            return []
         self._read[lane] = end = self._rng.randint(begin + 1, end)
         cut = self._rng.randint(begin, end)
         return [list(part) for part in (records[begin:cut], records[cut:end]) if part]
