@@ -93,7 +93,7 @@ def _with_rows(table: Table, kept: DataFrame, batch: int) -> Sequence[Part]:
     if table.named_by is None or batch == 0:
         return table.parts
     there = {row[0] for row in kept.select(table.named_by).distinct().collect()}
-    return [part for part in table.parts if part.name in there]
+    return [part for part in table.parts if not there.isdisjoint(part.named)]
 
 
 def claim(

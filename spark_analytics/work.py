@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from spark_analytics.aggregates import Measures, Windows
-from spark_analytics.tables.shapes import Newer, Settled
+from spark_analytics.tables.shapes import Newer, Settled, Shape
 from topology.config import HeaderConfig, Topology
 
 
@@ -24,13 +24,21 @@ class Part:
     """One of several tables that a query writes: `pick` makes its rows from the batch's. With
     `newer` a row replaces the one of its keys where it is higher in that column; outputs that
     cannot do so add it. `settled`: what the keys say besides themselves, so that less has to be
-    read for it."""
+    read for it. `kinds`: where rows tell of which part they are (`Table.named_by`), what they say
+    there of this one; none: its name. `shape`: how a table of Iceberg or Delta keeps it, where its
+    keys alone do not say."""
 
     name: str
     keys: Sequence[str]
     pick: Callable[[DataFrame], DataFrame]
     newer: Newer | None = None
     settled: Settled | None = None
+    kinds: Sequence[str] = ()
+    shape: Shape | None = None
+
+    @property
+    def named(self) -> Sequence[str]:
+        return self.kinds or (self.name,)
 
 
 @dataclass(frozen=True)

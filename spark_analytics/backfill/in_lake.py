@@ -1,4 +1,5 @@
-"""The tables of a backfill in Iceberg or Delta, under the names that the job `events` has.
+"""The tables of a backfill, and of a live job, in Iceberg or Delta, under the names that the job
+`events` has.
 
 | table                                   | rows                                                 |
 |-----------------------------------------|------------------------------------------------------|
@@ -27,7 +28,7 @@ tests/spark_analytics/backfill/test_lake_rows.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -67,6 +68,21 @@ RESULTS: Final[Mapping[str, Mapping[str, str]]] = {
 OVERFLOWS: Final = ("matches", "joins")
 
 
+Read = Callable[[str], DataFrame]
+"""The rows of a kind, with the columns of `kinds.TABLES`."""
+
+
+class LakeTable(NamedTuple):
+    """A table, `made` of the rows of `kinds`; `merged`: a row takes the place of the one of its
+    id."""
+
+    name: str
+    kinds: Sequence[str]
+    made: Callable[[Read], DataFrame]
+    shape: Shape
+    merged: bool = False
+
+
 class Rows(NamedTuple):
     """What comes into a table, from the files of `kinds`; `merged`: a row takes the place of the
     one of its id."""
@@ -78,17 +94,32 @@ class Rows(NamedTuple):
     merged: bool = False
 
 
+def lake_tables(topology: Topology, schema: StructType | None = None) -> list[LakeTable]:
+    """All of them; `schema` of payloads, None: they are text."""
+    found = _of_events(schema)
+    by_time = Shape(PLACED, ("stream",), "at", ("stream", "at", POSITION))
+    found += [_plain(table, by_time) for table in ("late", "duplicates", "dead")]
+    found.append(_plain("gaps", SHAPES["gaps"]))
+    settled = settled_by_id(topology)
+    for table, kinds in RESULTS.items():
+        found.append(LakeTable(table, [*kinds], _results(kinds), EVERY_WORD))
+        name = f"{table}{STANDING}"
+        shape = replace(SHAPES[name], settled=settled)
+        found.append(LakeTable(name, [*kinds], _results(kinds), shape, merged=True))
+    for table in OVERFLOWS:
+        queries = [
+            name for name, query in topology.queries.items() if RESULT_TABLES[query.kind] == table
+        ]
+        found.append(LakeTable(f"overflows_{table}", ["overflows"], _overflows(queries), by_time))
+    return found
+
+
 class LakeTables:
     """`schema`: of payloads; None: they are text."""
 
     def __init__(self, lake: Lake, topology: Topology, schema: StructType | None = None) -> None:
         self._lake = lake
-        self._schema = schema
-        self._settled = settled_by_id(topology)
-        kinds = {name: RESULT_TABLES[query.kind] for name, query in topology.queries.items()}
-        self._queries_of = {
-            table: [name for name, of in kinds.items() if of == table] for table in OVERFLOWS
-        }
+        self._tables = lake_tables(topology, schema)
 
     def require(self, *, made: bool | None) -> None:
         """TablesRefused if one is another's or has other columns. `made`: whether they are there;
@@ -147,47 +178,57 @@ class LakeTables:
                 return self._lake.spark.createDataFrame([], schema)
             return self._lake.spark.read.schema(schema).parquet(*files[kind])
 
-        yield from self._of_events(read("events"))
-        by_time = Shape(PLACED, ("stream",), "at", ("stream", "at", POSITION))
-        for table in ("late", "duplicates", "dead"):
-            yield Rows(table, [table], read(table), by_time)
-        yield Rows("gaps", ["gaps"], read("gaps"), SHAPES["gaps"])
-        for table, kinds in RESULTS.items():
-            rows = _results({kind: read(name) for name, kind in kinds.items()})
-            yield Rows(table, [*kinds], rows, EVERY_WORD)
-            name = f"{table}{STANDING}"
-            shape = replace(SHAPES[name], settled=self._settled)
-            yield Rows(name, [*kinds], rows, shape, merged=True)
-        overflows = read("overflows")
-        for table, queries in self._queries_of.items():
-            own = overflows.where(F.col("query").isin(queries))
-            yield Rows(f"overflows_{table}", ["overflows"], own, by_time)
+        for each in self._tables:
+            yield Rows(each.name, each.kinds, each.made(read), each.shape, each.merged)
 
-    def _of_events(self, events: DataFrame) -> Iterator[Rows]:
-        if self._schema is None:
-            yield Rows("events", ["events"], events, SHAPES["events"])
-            return
+
+def _plain(table: str, shape: Shape) -> LakeTable:
+    return LakeTable(table, [table], lambda read: read(table), shape)
+
+
+def _of_events(schema: StructType | None) -> list[LakeTable]:
+    if schema is None:
+        return [_plain("events", SHAPES["events"])]
+
+    def typed(read: Read) -> DataFrame:
+        events = read("events")
         nothing = F.lit(None).cast("string")
         given = {"value": F.col("payload"), "kind": F.lit("")}
-        typed = payload.with_payload(
-            events.withColumns({**given, "fault": nothing, "detail": nothing}), self._schema
+        return payload.with_payload(
+            events.withColumns({**given, "fault": nothing, "detail": nothing}), schema
         )
-        sound = typed.where(F.col("fault").isNull())
-        yield Rows("events", ["events"], sound.select(*events.columns), SHAPES["events"])
-        bad = typed.where(F.col("fault").isNotNull()).withColumnRenamed("reason", "late_reason")
-        bad = bad.withColumnRenamed("fault", "reason")
+
+    def sound(read: Read) -> DataFrame:
+        return typed(read).where(F.col("fault").isNull()).select(*read("events").columns)
+
+    def bad(read: Read) -> DataFrame:
+        found = typed(read).where(F.col("fault").isNotNull())
+        found = found.withColumnRenamed("reason", "late_reason")
         columns = ("stream", "source", "epoch", "seq", "reason", "detail", "at_ns", "at")
-        shape = Shape(PLACED, ("stream",), order=PLACED)
-        yield Rows(BAD, ["events"], bad.select(*columns, POSITION, LINE), shape)
+        return found.withColumnRenamed("fault", "reason").select(*columns, POSITION, LINE)
+
+    shape = Shape(PLACED, ("stream",), order=PLACED)
+    return [
+        LakeTable("events", ["events"], sound, SHAPES["events"]),
+        LakeTable(BAD, ["events"], bad, shape),
+    ]
 
 
-def _results(by_kind: Mapping[str, DataFrame]) -> DataFrame:
-    """Lines of these kinds as rows of one table."""
-    kinds = [rows.withColumn("kind", F.lit(kind)) for kind, rows in by_kind.items()]
-    found = kinds[0]
-    for rows in kinds[1:]:
-        found = found.unionByName(rows, allowMissingColumns=True)
-    if "match" in by_kind:
-        stands = F.get_json_object(LINE, "$.stands").cast("double")
-        found = found.withColumn("stands", stands)
-    return found.withColumn("standing", F.col("op") != "retract")
+def _results(kinds: Mapping[str, str]) -> Callable[[Read], DataFrame]:
+    """Lines of these kinds as rows of one table; kinds of lines by what they are read as."""
+
+    def made(read: Read) -> DataFrame:
+        rows = [read(name).withColumn("kind", F.lit(kind)) for name, kind in kinds.items()]
+        found = rows[0]
+        for more in rows[1:]:
+            found = found.unionByName(more, allowMissingColumns=True)
+        if "matches" in kinds:
+            stands = F.get_json_object(LINE, "$.stands").cast("double")
+            found = found.withColumn("stands", stands)
+        return found.withColumn("standing", F.col("op") != "retract")
+
+    return made
+
+
+def _overflows(queries: Sequence[str]) -> Callable[[Read], DataFrame]:
+    return lambda read: read("overflows").where(F.col("query").isin([*queries]))

@@ -6,4 +6,5 @@
 | `lanes`    | partitions as they are read: how far time may go, and each line's number   |
 | `state`    | where a group stands, as bytes: a snapshot, and what has changed since     |
 | `told`     | the tables of a batch, with the columns of a backfill's                    |
+| `in_lake`  | the same in Iceberg and Delta, where results are merged                    |
 """

@@ -1,4 +1,5 @@
-"""What a batch has told, as the tables of a backfill.
+"""What a batch has told, as the tables of a backfill: one for each kind of line.
+Those of Iceberg and Delta are made of these (`in_lake`).
 
 A row of the query is a line: `table`, `stream`, `position`, the JSON `line`, and `nested`, what is
 nested in it as JSON texts by name, in one JSON object. The columns of a table are those of a
@@ -68,10 +69,12 @@ def nested_of(table: str, line: JsonObject) -> str | None:
 
 def parts() -> list[Part]:
     """The tables, for a query whose rows are lines."""
-    return [Part(table, KEYS, _picked(table)) for table in _COLUMNS]
+    return [Part(table, KEYS, picked(table)) for table in _COLUMNS]
 
 
-def _picked(table: str) -> Callable[[DataFrame], DataFrame]:
+def picked(table: str) -> Callable[[DataFrame], DataFrame]:
+    """The rows of a kind, of lines."""
+
     def pick(rows: DataFrame) -> DataFrame:
         columns = _COLUMNS[table]
         plain = {c.key: _TYPES[c.type] for c in columns if not c.is_nested}

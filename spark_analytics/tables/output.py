@@ -70,6 +70,8 @@ class LakeOutput:
 
 
 def _shape(name: str, schema: StructType, keys: Sequence[str], part: Part) -> Shape:
+    if part.shape is not None:
+        return part.shape
     if name in SHAPES and set(SHAPES[name].keys) <= set(schema.fieldNames()):
         return replace(SHAPES[name], settled=part.settled or SHAPES[name].settled)
     if part.settled is not None:

@@ -96,6 +96,7 @@ def _live(asked: Asked, setting: Setting, tick_lag_ms: int, max_waiting: int) ->
     from cli.spark.job import guard, ids_of, output, session, topics_of
     from cli.spark.live.run import lanes_of, require, table
     from cli.spark.shipping import shipped
+    from spark_analytics.live.in_lake import COLUMNS
     from spark_analytics.topics import KafkaTopics
 
     brokers = asked.brokers_now()
@@ -106,7 +107,10 @@ def _live(asked: Asked, setting: Setting, tick_lag_ms: int, max_waiting: int) ->
         require(spark)
         topics = topics_of(asked, spark)
         assert isinstance(topics, KafkaTopics)
-        found = table(topics.together(names), setting, lanes, tick_lag_ms, max_waiting)
+        records, in_lake = topics.together(names), bool(asked.formats)
+        found = table(records, setting, lanes, tick_lag_ms, max_waiting, in_lake=in_lake)
         there = output(asked, [found], spark)
         about = {**asked.about(ids), "topology": digest(setting)}
+        if in_lake:
+            about["columns"] = COLUMNS
         go_on(asked, spark, [found], there, about, guard(asked, brokers, ids))

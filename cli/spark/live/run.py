@@ -13,10 +13,11 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from cli.spark.backfill.archived import topics_read
-from cli.spark.backfill.setting import Setting
+from cli.spark.backfill.setting import Setting, topology_of
 from cli.spark.live.ordering import OrderLive
 from cli.spark.live.reading import PARCELS, ReadRecords
 from spark_analytics.backfill import log_order
+from spark_analytics.live.in_lake import lake_parts
 from spark_analytics.live.lanes import CLOCK, RAW, LaneName
 from spark_analytics.live.told import KEYS, TABLE, TOLD, parts
 from spark_analytics.work import JobRefused, Table
@@ -54,8 +55,11 @@ def table(
     lanes: list[LaneName],
     tick_lag_ms: int,
     max_waiting: int,
+    *,
+    in_lake: bool = False,
 ) -> Table:
-    """The query; `records` as Spark's source of Kafka gives them, with headers."""
+    """The query; `records` as Spark's source of Kafka gives them, with headers. `in_lake`: its
+    tables are those that a backfill has in Iceberg and Delta."""
     taken = records.select(*log_order.COLUMNS, functions.unix_millis("timestamp").alias("stamp_ms"))
     parcels = taken.mapInArrow(ReadRecords(setting).__call__, PARCELS)
     order = OrderLive(setting, lanes, tick_lag_ms, max_waiting)
@@ -63,4 +67,5 @@ def table(
         order, TOLD, "Append", "ProcessingTime"
     )
     rest_s = tick_lag_ms / 1_000 + REST_S
-    return Table(NAME, told, KEYS, parts=parts(), named_by=TABLE, rest_s=rest_s)
+    made = lake_parts(topology_of(setting)) if in_lake else parts()
+    return Table(NAME, told, KEYS, parts=made, named_by=TABLE, rest_s=rest_s)

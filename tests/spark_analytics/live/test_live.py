@@ -16,14 +16,22 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructField
 
 from cli.spark.backfill.setting import Setting
 from cli.spark.live import run
+from spark_analytics.backfill.in_lake import RESULTS, LakeTables
 from spark_analytics.backfill.kinds import TABLE_OF, rows_of
+from spark_analytics.live.in_lake import lake_parts
 from spark_analytics.live.lanes import CLOCK, RAW, LaneName
+from spark_analytics.live.told import TOLD, nested_of
 from spark_analytics.outputs import Folder, Output, read
 from spark_analytics.running import JobFailed, Running
+from spark_analytics.tables.catalog import Format
+from spark_analytics.tables.lake import open_lake
+from spark_analytics.tables.output import LakeOutput
 from spark_analytics.work import JobRefused, Table
+from tests.spark_analytics.backfill.told import laked, standing
 from tests.spark_analytics.live import logs
 from tests.spark_analytics.live.logs import Log, Told
 from tests.spark_analytics.marks import SPARK
@@ -74,12 +82,14 @@ def write(folder: Path, parts: Sequence[Sequence[Record]]) -> None:
         os.utime(path, (BEGIN_S + number, BEGIN_S + number))
 
 
-def query(spark: SparkSession, folder: Path, text: str, log: Log, files: int) -> Table:
+def query(
+    spark: SparkSession, folder: Path, text: str, log: Log, files: int, *, in_lake: bool = False
+) -> Table:
     lanes = [LaneName(CLOCK if topic == logs.CLOCKS else RAW, topic, at) for topic, at in log]
     source = spark.readStream.schema(SCHEMA.replace("timestamp TIMESTAMP", "stamp_ms LONG"))
     found = source.option("maxFilesPerTrigger", files).parquet(str(folder))
     records = found.withColumn("timestamp", F.timestamp_millis("stamp_ms"))
-    table = run.table(records, Setting(text), lanes, NEVER_QUIET_MS, MAX_WAITING)
+    table = run.table(records, Setting(text), lanes, NEVER_QUIET_MS, MAX_WAITING, in_lake=in_lake)
     return replace(table, rest_s=0.5)
 
 
@@ -99,19 +109,20 @@ def run_to_end(table: Table, output: Output, folder: Path) -> None:
 
 
 class Failing:
-    """An output that fails, before it writes or after, from that batch on."""
+    """An output that fails, before it writes or after, from that batch on; at that table, if so."""
 
-    def __init__(self, output: Folder, batch: int, *, late: bool) -> None:
+    def __init__(self, output: Output, batch: int, *, late: bool, table: str = "") -> None:
         self._output = output
         self._batch = batch
         self._late = late
+        self._table = table
 
     def write(self, rows: DataFrame, table: str, keys: Sequence[str], batch: int) -> None:
-        if self._late:
+        fails = batch >= self._batch and self._table in ("", table)
+        if self._late or not fails:
             self._output.write(rows, table, keys, batch)
-        if batch >= self._batch:
+        if fails:
             raise OSError("the disk is full")
-        self._output.write(rows, table, keys, batch)
 
 
 def until_ns(log: Log) -> int:
@@ -139,6 +150,92 @@ def test_its_tables_say_what_a_replay_says(spark: SparkSession, tmp_path: Path) 
     assert told_in(spark, out) == wanted
     assert read(spark, str(out), "overtaken").count() == 0
     columns_are_those_of_a_backfill(spark, out)
+
+
+CORRECTED = "quality: {accuracy: 50%, max_wait: 1ms}"
+QUERIES = f"""\
+queries:
+  fixed: {{stream: a, window: tumbling 1s, key: payload.k, aggregate: {{n: count()}}, {CORRECTED}}}
+  near: {{join: interval 50ms, sides: {{x: {{stream: a}}, y: {{stream: b}}}}, outer: full}}
+  pairs: {{stream: c, pattern: "PATTERN SEQ(A x, B y) WITHIN 2 s"}}
+  sets: {{stream: a, pattern: "PATTERN SEQ(A x, C y) WITHIN 200 ms\
+ USING skip_till_any MATCHES ALL AS SETS"}}
+"""
+
+
+def corrected(folder: Path) -> tuple[str, Log]:
+    """A topology and a log of it that have something to say in every table."""
+    rng = Random(8)
+    text = logs.topology(rng).partition("queries:")[0] + QUERIES
+    return f"{text}topics: {{clock: {logs.CLOCKS}, partitions: 2}}\n", logs.log(rng, folder, 120)
+
+
+PER_BATCH = 6
+"""Files, of twelve."""
+
+
+def test_parts_of_a_lake_are_tables_of_a_backfill(spark: SparkSession, tmp_path: Path) -> None:
+    """Of the same columns; each line comes into the table of its kind, results into two."""
+    text, log = corrected(tmp_path)
+    topology = parse(text)
+    said = logs.replayed(topology, logs.dumped(topology, log, until_ns(log)), until_ns(log))
+    rows = []
+    for (stream, kind), lines in said.items():
+        for position, line in enumerate(lines):
+            nested = nested_of(TABLE_OF[kind], json.loads(line))
+            rows.append((TABLE_OF[kind], stream, position, line, nested))
+    told = spark.createDataFrame(rows, TOLD)
+    lake = open_lake(spark, "iceberg", str(tmp_path / "out"), "live")
+    tables = {each.table: each for each in LakeTables(lake, topology).rows({})}
+    parts = {part.name: part for part in lake_parts(topology)}
+    assert set(parts) == {*tables, "overtaken"}
+    for name, each in tables.items():
+        found = parts[name].pick(told)
+        assert [*map(column, found.schema)] == [*map(column, each.rows.schema)], name
+        wanted = sorted(line for table, *_, line, _ in rows if table in each.kinds)
+        if not name.startswith("overflows"):
+            assert sorted(row.line for row in found.select("line").collect()) == wanted, name
+            assert wanted or name == "dead", name
+        assert parts[name].newer == ("revision" if name.endswith("_standing") else None)
+
+
+def column(field: StructField) -> tuple[str, DataType]:
+    return field.name, field.dataType
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["iceberg", "delta"])
+@pytest.mark.timeout(900)  # a dozen tables, each of many commits, are minutes on a busy machine
+def test_in_a_lake_its_tables_are_those_of_a_backfill(
+    kind: Format, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Each line once, and of each result its last word. The first run ends amid its last batch,
+    behind appends and a merge, which are done again."""
+    text, log = corrected(tmp_path)
+    topology = parse(text)
+    wanted = logs.replayed(topology, logs.dumped(topology, log, until_ns(log)), until_ns(log))
+    assert {"event", "gap", "window", "match", "match_set", "join"} <= {at[1] for at in wanted}
+    records, out = tmp_path / "records", tmp_path / "out"
+    write(records, stretches(Random(0), log))
+
+    def opened(table: Table) -> LakeOutput:
+        return LakeOutput(open_lake(spark, kind, str(out), "live"), [table])
+
+    table = query(spark, records, text, log, PER_BATCH, in_lake=True)
+    failing = Failing(opened(table), 1, late=True, table="windows_standing")
+    with pytest.raises(JobFailed, match="the disk is full"):
+        run_to_end(table, failing, out)
+    table = query(spark, records, text, log, PER_BATCH, in_lake=True)
+    run_to_end(table, opened(table), out)
+    lake = open_lake(spark, kind, str(out), "live")
+    assert laked(lake) == wanted
+    stands = [row for name in RESULTS for row in lake.read(f"{name}_standing").collect()]
+    assert sorted(row.line for row in stands) == sorted(standing(wanted))
+    assert {"emit", "update"} <= {row.op for row in stands}
+    assert all(row.standing == (row.op != "retract") for row in stands)
+    assert lake.read("overtaken").count() == 0
+    for each in LakeTables(lake, topology).rows({}):
+        lake.require(each.table, each.rows.schema)
 
 
 def padded(log: Log) -> Log:

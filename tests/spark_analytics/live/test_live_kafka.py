@@ -84,6 +84,7 @@ def test_run_after_run_it_says_what_a_replay_says(
     assert "there is no checkpoint" in other.err
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)  # six batches, and those at rest
 def test_marks_of_transactions_are_no_silence(
     kafka: SharedKafka, spark: SparkSession, tmp_path: Path
