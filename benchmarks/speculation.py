@@ -9,11 +9,13 @@ back, are events of level 6.
 * `K`: each level waits by a K of its own, fitted to what was late; ALPHA of it (1 is pure
   buffering). `tcp` sets ALPHA by the published control.
 * `frontier`: each source tells how far it is; level 6 goes by what level 5 can still say.
-  `budget` reads ahead of that for the processor that is granted.
+  `budget` reads ahead of that for the processor that is granted; the levels share it, as queries
+  of a stage do.
 
 *Settled*: from the pass until it is told and stays. The processor is modelled, as the published
-load is: an item takes what makes 60 % of one, in bursts 22 % more; what is read again takes as
-much. `busy`: the mean, and the largest of any two seconds.
+load is: the items, read once, take 60 % of one and slowly more, in bursts 22 % more; an item that
+is read again takes its part of the 60 %. `busy`: the mean, the largest of any two seconds, and
+how many two seconds are beyond the published zone (90 %).
 
 *In full*: results behind an event that came late, which the published full retraction takes back,
 of both levels; *differences*: those that were told otherwise. *State*: what a checkpoint of both
@@ -41,13 +43,16 @@ from benchmarks.plots import Axes, Curve, NoPlots, draw
 from topology.model.result import EMIT, RETRACT
 from topology.speculate.budget import Budget
 from topology.speculate.detector import Detector, Found, behaviour_of
+from topology.speculate.governor import share
 from topology.speculate.item import LogEntry, Seen, before, behind
 from topology.speculate.policy import WHOLE, Fixed, Load, Policy, Tcp
+from topology.speculate.spending import Processor
 from topology.speculate.unit import LATE, Unit
 
 MS = 1_000_000
 SECOND = 1_000 * MS
 POLL = 10 * MS
+ZONE = 0.9
 TRANSIT = 2 * MS
 SPAN = 500 * MS
 PLAYERS = 36
@@ -172,14 +177,17 @@ class Level:
         if isinstance(self.policy, Budget):
             self.policy.hear(clock_ns - seen.time_ns)
 
-    def advance(self, clock_ns: int, frontier_ns: int) -> list[Any]:
+    def advance(self, clock_ns: int, frontier_ns: int, step_ns: int) -> list[Any]:
         final_ns = frontier_ns if self.k_ns is None else clock_ns - self.k_ns
         read_ns = max(final_ns, clock_ns - self.policy.wait_ns(clock_ns - final_ns))
         lane = self.unit.lanes.get("")
         if lane is not None and lane.dirty:
             since = min(lane.dirty)
             self.affected += sum(each.cause >= since for each in lane.outs)
+        begun = self.unit.counts.replayed
         records = self.unit.advance(behind(read_ns), before(final_ns + 1))
+        if isinstance(self.policy, Budget):
+            self.policy.spending.spend((self.unit.counts.replayed - begun) * step_ns)
         self.changed += sum(record.op != EMIT for record in records)
         return records
 
@@ -194,18 +202,13 @@ class Level:
         stamps: list[int] = [stamp_ns - 1 for _, stamp_ns, _ in state[1]]
         return min(confirmed_ns, *stamps) if stamps else confirmed_ns
 
-    def span(self, first_ns: int, step_ns: int, ahead_ns: int) -> int:
-        """What a span took, told to the policy; in ns."""
+    def span(self) -> tuple[int, int]:
+        """A span is over: what was read in it for the first time, and again."""
         counts = self.unit.counts
         items, again = counts.first - self._seen[0], counts.replayed - self._seen[1]
         self._seen = counts.first, counts.replayed
         self.state_bytes.append(len(orjson.dumps(self.unit.snapshot())))
-        load = Load(first_ns, again * step_ns, SPAN)
-        if isinstance(self.policy, Budget):
-            self.policy.weigh(load, ahead_ns, items, again)
-        else:
-            self.policy.observe(load, ahead_ns)
-        return again * step_ns
+        return items, again
 
 
 class Told(NamedTuple):
@@ -221,17 +224,24 @@ class Told(NamedTuple):
 
 
 def run(
-    arrivals: Sequence[Arrival], levels: list[Level], base: Callable[[float], float], alone: bool
+    arrivals: Sequence[Arrival],
+    levels: list[Level],
+    base: Callable[[float], float],
+    step_ns: int,
+    *,
+    alone: bool,
 ) -> Told:
-    """`base`: how busy the processor is without anything read again, at a second. `alone`: each
-    event is a call of its own, as published; else all of a poll are one."""
+    """`step_ns`: what an item takes that is read again. `base`: how busy the processor is without
+    anything read again, at a second. `alone`: each event is a call of its own, as published; else
+    all of a poll are one."""
     five, six = levels
-    rate = sum(each.event is not None for each in arrivals) * SECOND / arrivals[-1].at_ns
-    step_ns = int(0.6 * SECOND / rate)
     heard = dict.fromkeys(SOURCES, 0)
     told = Told({}, {}, {}, 0, 0, [], [], levels, 0.0)
     published = changed = 0
     span_ns = SPAN
+    budgets = [each.policy for each in levels if isinstance(each.policy, Budget)]
+    if budgets:
+        Processor([each.spending for each in budgets])
     begun = time.process_time()
     for now_ns, batch in _polls(arrivals, alone=alone):
         clock_ns = now_ns - TRANSIT
@@ -240,14 +250,14 @@ def run(
             if each.event is not None:
                 (six if each.event.type == "out" else five).put(each.event, clock_ns)
         frontier_ns = min(heard.values()) - 1
-        for record in five.advance(clock_ns, frontier_ns):
+        for record in five.advance(clock_ns, frontier_ns, step_ns):
             output = record.output
             seen = Seen("hit", output.start_ns, output.values["what"], "hit")
             if record.op == RETRACT:
                 six.unit.remove("", seen.key)
             else:
                 six.put(seen, clock_ns)
-        for record in six.advance(clock_ns, min(frontier_ns, five.hold_ns)):
+        for record in six.advance(clock_ns, min(frontier_ns, five.hold_ns), step_ns):
             id_ = record.output.id
             published += record.op == EMIT
             changed += record.op != EMIT
@@ -261,15 +271,32 @@ def run(
             first_ns = int(base(span_ns / SECOND) * SPAN)
             ahead = clock_ns - frontier_ns
             ahead_ns = [ahead if level.k_ns is None else level.k_ns for level in levels]
-            again = sum(
-                level.span(first_ns, step_ns, each)
-                for level, each in zip(levels, ahead_ns, strict=True)
-            )
-            told.busy_ppm.append((first_ns + again) * WHOLE // SPAN)
+            again_ns = _weigh(levels, ahead_ns, first_ns, step_ns)
+            told.busy_ppm.append((first_ns + again_ns) * WHOLE // SPAN)
             told.wait_ns.append(five.policy.wait_ns(ahead_ns[0]))
             span_ns += SPAN
     cpu_s = time.process_time() - begun
     return told._replace(published=published, changed=changed, cpu_s=cpu_s)
+
+
+def _weigh(levels: Sequence[Level], ahead_ns: Sequence[int], first_ns: int, step_ns: int) -> int:
+    """A span is over, which took `first_ns` besides what was read again; that, in ns."""
+    spans = [level.span() for level in levels]
+    again_ns = sum(again for _, again in spans) * step_ns
+    others_ns = first_ns - sum(items for items, _ in spans) * step_ns
+    budgets = []
+    for level, each_ns, (items, again) in zip(levels, ahead_ns, spans, strict=True):
+        if isinstance(level.policy, Budget):
+            level.policy.others_ppm = others_ns * WHOLE // SPAN
+            load = Load(items * step_ns, again * step_ns, SPAN)
+            level.policy.weigh(load, each_ns, items, again)
+            budgets.append(level.policy)
+        else:
+            level.policy.observe(Load(first_ns, again * step_ns, SPAN), each_ns)
+    if budgets:
+        share(budgets, budgets[0].others_ppm)
+        budgets[0].spending.processor.reckon()
+    return again_ns
 
 
 def _polls(arrivals: Sequence[Arrival], *, alone: bool) -> Iterator[tuple[int, list[Arrival]]]:
@@ -298,14 +325,16 @@ def load_of(step: bool) -> Callable[[float], float]:
 # -- the table -------------------------------------------------------------------------------------
 
 
-def fitted(arrivals: Sequence[Arrival]) -> tuple[int, int]:
-    """The K of each level, by which nothing is late."""
+def fitted(arrivals: Sequence[Arrival]) -> tuple[int, int, int]:
+    """The K of each level, by which nothing is late, and what an item takes if all of them, read
+    once, are 60 % of the processor."""
     levels = [Level(HIT, Fixed(WHOLE), 60 * SECOND), Level(PASS, Fixed(WHOLE), 60 * SECOND)]
-    run(arrivals, levels, load_of(step=False), alone=False)
+    run(arrivals, levels, load_of(step=False), 0, alone=False)
     k_ns = levels[0].worst_ns
     levels = [Level(HIT, Fixed(WHOLE), k_ns), Level(PASS, Fixed(WHOLE), 60 * SECOND)]
-    run(arrivals, levels, load_of(step=False), alone=False)
-    return k_ns, levels[1].worst_ns
+    run(arrivals, levels, load_of(step=False), 0, alone=False)
+    items = sum(level.unit.counts.first for level in levels)
+    return k_ns, levels[1].worst_ns, 6 * arrivals[-1].at_ns // (10 * items)
 
 
 def _mean_ms(values: Sequence[int]) -> float:
@@ -314,11 +343,11 @@ def _mean_ms(values: Sequence[int]) -> float:
 
 def table(kind: str, seconds: int, seed: int) -> None:
     arrivals = stream(seconds, kind, seed)
-    k = fitted(arrivals)
-    print(f"{kind}: {seconds} s, K {k[0] // MS} and {k[1] // MS} ms")
-    head = ("run", "first", "settled", "p99", "cut", "withdrawn", "again", "busy", "2 s")
+    *k, step_ns = fitted(arrivals)
+    print(f"{kind}: {seconds} s, K {k[0] // MS} and {k[1] // MS} ms, an item {step_ns / MS:.1f} ms")
+    head = ("run", "first", "settled", "p99", "cut", "withdrawn", "again", "busy", "2 s", "beyond")
     more = ("in full", "diff", "state")
-    line = "{:34} {:>6} {:>8} {:>6} {:>5} {:>12} {:>6} {:>5} {:>5} {:>7} {:>6} {:>6}"
+    line = "{:34} {:>6} {:>8} {:>6} {:>5} {:>12} {:>6} {:>5} {:>5} {:>6} {:>7} {:>6} {:>6}"
     print(line.format(*head, *more))
     runs: list[tuple[str, Callable[[], Policy], bool, bool]] = [
         ("K, alpha 1: pure buffering", lambda: Fixed(WHOLE), True, False),
@@ -326,8 +355,8 @@ def table(kind: str, seconds: int, seed: int) -> None:
         ("K, tcp as published", Tcp, True, False),
         ("K, alpha 0", lambda: Fixed(0), True, False),
         ("frontier, no speculation", lambda: Fixed(WHOLE), False, False),
-        ("frontier, budget of 50 %: ours", lambda: Budget(250_000), False, False),
-        ("frontier, budget of 5 %", lambda: Budget(25_000), False, False),
+        ("frontier, budget of 50 %: ours", lambda: Budget(250_000, span_ns=SPAN), False, False),
+        ("frontier, budget of 5 %", lambda: Budget(25_000, span_ns=SPAN), False, False),
         ("frontier, wait 0, one by one", lambda: Fixed(0), False, True),
         ("frontier, wait 0", lambda: Fixed(0), False, False),
     ]
@@ -338,7 +367,7 @@ def table(kind: str, seconds: int, seed: int) -> None:
             Level(HIT, shared, k[0] if is_k else None),
             Level(PASS, policy() if isinstance(shared, Budget) else shared, k[1] if is_k else None),
         ]
-        told = run(arrivals, levels, load_of(step=False), alone)
+        told = run(arrivals, levels, load_of(step=False), step_ns, alone=alone)
         pure = pure or told
         unlike = _unlike(pure, told, arrivals[-1].at_ns)
         settled = sorted(told.settled_ns[id_] for id_ in told.stands)
@@ -347,14 +376,15 @@ def table(kind: str, seconds: int, seed: int) -> None:
         first = sum(level.unit.counts.first for level in levels)
         busy = told.busy_ppm
         mean = sum(busy) / len(busy) / WHOLE
-        worst = max(sum(busy[at : at + 4]) for at in range(len(busy) - 3)) / 4 / WHOLE
+        moments = [sum(busy[at : at + 4]) / 4 / WHOLE for at in range(len(busy) - 3)]
+        beyond = sum(each > ZONE for each in moments) / len(moments)
         late = levels[0].late + levels[1].late
         notes = (f"  {unlike} UNLIKE" if unlike else "") + (f"  late {late}" if late else "")
         print(
             f"{name:34} {_mean_ms(list(told.first_ns.values())):6.0f} {_mean_ms(settled):8.0f}"
             f" {settled[len(settled) * 99 // 100] / MS:6.0f} {cut:5.0%}"
             f" {told.changed:5} of {told.published:4} {again / first:6.3f}"
-            f" {mean:5.0%} {worst:5.0%}"
+            f" {mean:5.0%} {max(moments):5.0%} {beyond:6.1%}"
             f" {sum(level.affected for level in levels):7}"
             f" {sum(level.changed for level in levels):6}"
             f" {sum(sum(each.state_bytes) // len(each.state_bytes) for each in levels):6}{notes}"
@@ -383,12 +413,13 @@ def step_response(plots: Path | None) -> None:
     """The processor is half taken, for 15 s nine tenths, and half again."""
     curves: list[Curve] = []
     arrivals = stream(70, "stalls", 3)
+    step_ns = fitted(arrivals)[2]
     print("a load step at 30 s, back at 45 s; busy at most (%) and wait (ms), second by second:")
-    for name, policy in (("tcp", Tcp()), ("budget", Budget(200_000))):
+    for name, policy in (("tcp", Tcp()), ("budget", Budget(200_000, span_ns=SPAN))):
         k_ns = 800 * MS if name == "tcp" else None
-        other = Budget(200_000) if isinstance(policy, Budget) else policy
+        other = Budget(200_000, span_ns=SPAN) if isinstance(policy, Budget) else policy
         levels = [Level(HIT, policy, k_ns), Level(PASS, other, k_ns)]
-        told = run(arrivals, levels, load_of(step=True), alone=False)
+        told = run(arrivals, levels, load_of(step=True), step_ns, alone=False)
         busy = [max(told.busy_ppm[at : at + 2]) // 10_000 for at in range(52, 100, 2)]
         wait = [told.wait_ns[at + 1] // MS for at in range(52, 100, 2)]
         print(f"{name:7} from 26 s  busy {' '.join(f'{each:4}' for each in busy)}")

@@ -34,12 +34,12 @@ from topology.model.result import EMIT, RETRACT, Finding, Result
 from topology.query.numbers import packed as packed_number
 from topology.query.numbers import unpacked as unpacked_number
 from topology.query.queries import KNOWN_BY_BYTES
-from topology.speculate.budget import FADES, FULL_PPM, UNIT
+from topology.speculate.budget import FADES, SPAN_NS, UNIT
 from topology.speculate.choice import Choice, Chosen, Way
 from topology.speculate.config import AUTO, EARLY
 from topology.speculate.config import FINAL as WAITS
-from topology.speculate.outlook import SPAN_NS
 from topology.speculate.policy import WHOLE
+from topology.speculate.spending import FULL_PPM
 
 TELL_NS: Final = 20_000
 """What a telling costs: to be written down, sent, and kept by the broker."""

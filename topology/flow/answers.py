@@ -32,10 +32,10 @@ from topology.flow.finals import only_final
 from topology.model.operator import NEVER, Changes, Plain, State
 from topology.model.result import Finding, Overflow
 from topology.query.queries import SEPARATOR
+from topology.speculate.budget import SPAN_NS
 from topology.speculate.choice import Chosen
 from topology.speculate.config import AUTO
 from topology.speculate.config import FINAL as WAITS
-from topology.speculate.outlook import SPAN_NS
 
 CHOSEN: Final = "\n\nauto/"
 HELD: Final = "\n\nheld/"

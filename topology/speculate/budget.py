@@ -19,6 +19,9 @@ processor does, as far as the driver says it, and `allowed` what is left where s
 most, and rises at once. Where even the whole wait is too dear, the wait is whole: nothing is read
 again.
 
+That holds in the mean. How far beyond W is read at most, so that it holds in each two seconds, is
+said by `spending`.
+
 What is known of late ones fades by a thirty-second in a span. Lateness is counted in classes that
 grow by an eighth each, so a wait is right to as much.
 
@@ -33,9 +36,10 @@ from typing import Final
 
 from topology.model.operator import NEVER, Plain
 from topology.speculate.policy import WHOLE, Load, Policy
+from topology.speculate.spending import FULL_PPM, Spending
 from topology.speculate.stands import Standing
 
-FULL_PPM: Final = 850_000
+SPAN_NS: Final = 100_000_000
 FADES: Final = 32
 UNIT: Final = 1 << 10
 """What one late event counts for."""
@@ -48,7 +52,7 @@ SMALL_NS: Final = 1_000_000
 class Budget(Policy):
     """`granted_ppm`: of a processor."""
 
-    def __init__(self, granted_ppm: int, floor_ns: int = 0) -> None:
+    def __init__(self, granted_ppm: int, floor_ns: int = 0, span_ns: int = SPAN_NS) -> None:
         self.granted_ppm = granted_ppm
         self.allowed_ppm = NEVER
         self.first_ppm = 0
@@ -63,7 +67,8 @@ class Budget(Policy):
         self._expected = 0
         self._came = 0
         self._wait_ns = -1
-        self._span_ns = 100_000_000
+        self._span_ns = span_ns
+        self.spending = Spending(granted_ppm, span_ns)
         self._least_stands_ppm = 0
         self._standing: Standing | None = None
         self._hits: dict[tuple[int, int], int] = {}
@@ -98,6 +103,10 @@ class Budget(Policy):
         return known
 
     def wait_ns(self, ahead_ns: int) -> int:
+        return max(self.chosen_ns(ahead_ns), ahead_ns - self.spending.reach_ns)
+
+    def chosen_ns(self, ahead_ns: int) -> int:
+        """The wait whose price fits, were it the mean alone."""
         return ahead_ns if self._wait_ns < 0 else min(self._wait_ns, ahead_ns)
 
     def hear(self, late_ns: int) -> None:
@@ -133,10 +142,11 @@ class Budget(Policy):
             self.first_ppm = load.first_ns * WHOLE // load.span_ns
             self.wanted_ppm = 0
             self._hits.clear()
+            self.spending.end(load.span_ns, load.first_ns, self.others_ppm)
         if load.span_ns > 0 and (items > 0 or rests):
             step_ns = load.first_ns // max(items, 1)
             if is_kept:
-                kept_ns = self.wait_ns(ahead_ns)
+                kept_ns = self.chosen_ns(ahead_ns)
                 expected = self._again(kept_ns, items, load.span_ns)
                 self._expected += expected - self._expected // FADES
                 self._came += UNIT * again - self._came // FADES
@@ -172,7 +182,7 @@ class Budget(Policy):
             if price_ppm <= room_ppm:
                 best_ns, best_ppm = wait_ns, price_ppm
                 break
-        before_ns = self.wait_ns(ahead_ns)
+        before_ns = self.chosen_ns(ahead_ns)
         self._wait_ns = best_ns if before_ns < 2 * SMALL_NS else max(best_ns, before_ns // 2)
         self.price_ppm = best_ppm
 

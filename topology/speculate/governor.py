@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from topology.speculate.budget import FULL_PPM, Budget
+from topology.speculate.budget import Budget
+from topology.speculate.spending import FULL_PPM
 
 
 def share(budgets: Sequence[Budget], others_ppm: int) -> None:

@@ -44,6 +44,10 @@ def behind(time_ns: int) -> Key:
     return (time_ns, TIMER, "", -1, -1)
 
 
+UNREAD: Final = -2 * NEVER
+"""Earlier than any time."""
+
+
 class Seen:
     """An event as a detector sees it: nothing in it tells when it arrived. The payload is shared
     with whoever reads it next, so nobody may change it. `unsure`: it is a result that is."""
@@ -94,7 +98,7 @@ def seen_of(event: Event, payload: Any) -> Seen:
 class LogEntry:
     """An event of the log. `after`: the state behind it, frozen, if there is a checkpoint, and
     then `high_ns` belongs to it (`cursor`). `name`: of a result that is an event (`result_event`),
-    whose key is its own."""
+    whose key is its own. `high_ns` is UNREAD before it is read."""
 
     __slots__ = ("after", "event", "high_ns", "key", "name", "seen")
 
@@ -106,7 +110,7 @@ class LogEntry:
         self.seen = seen
         self.event = event
         self.after: Any = ABSENT
-        self.high_ns = 0
+        self.high_ns: int = UNREAD
 
 
 class NoState:

@@ -30,7 +30,7 @@ from topology.model.result import ResultIds
 from topology.query.results import CurrentResult
 from topology.speculate.cursor import Counts, Cursor, ToldOutput, by_cause
 from topology.speculate.detector import Behaviour, Stopped
-from topology.speculate.item import ABSENT, FIRST, Key, LogEntry, entry_key
+from topology.speculate.item import ABSENT, FIRST, TIMER, UNREAD, Key, LogEntry, entry_key
 from topology.speculate.result_event import Edit
 from topology.speculate.values import same
 
@@ -147,6 +147,7 @@ class Lane:
             return COPY
         if not replaces:
             return CONFLICT
+        entry.high_ns = self.entries[at].high_ns
         self.entries[at] = entry
         if at < self.read:
             self.dirty.append(entry.key)
@@ -268,7 +269,7 @@ class Lane:
         dirty = sorted(self.dirty)
         self.dirty = []
         self.is_changed = False
-        entries = self.entries
+        entries, read_until = self.entries, self.live.last
         done = 0
         while done < len(dirty):
             begin = bisect_left(entries, dirty[done], key=entry_key)
@@ -277,9 +278,10 @@ class Lane:
             cursor = self._cursor_at(at)
             outs: list[ToldOutput] = []
             converged: Key | None = None
-            since = 0
+            since = new = 0
             for number in range(at + 1, self.read):
                 entry = entries[number]
+                new += entry.high_ns == UNREAD
                 cursor.fire(entry.key, outs)
                 cursor.take(entry, outs)
                 while done < len(dirty) and dirty[done] <= entry.key:
@@ -295,12 +297,15 @@ class Lane:
                     self._keep(entry, cursor)
                     since = 0
                 entry.high_ns = cursor.high_ns
-            self._counts.replayed += cursor.steps
             if converged is None:
+                if read_until[1] == TIMER and read_until[0] < NEVER:
+                    cursor.fire((*read_until[:4], 1), outs)
                 done = len(dirty)
                 self._since = since
                 cursor.become_first()
                 self.live = cursor
+            self._counts.first += new
+            self._counts.replayed += cursor.steps - new
             self.replace(start, converged, outs, touched)
 
     def _is_as_before(self, entry: LogEntry, cursor: Cursor) -> bool:

@@ -24,12 +24,12 @@ from collections.abc import Mapping, Sequence
 from topology.model.event import Event
 from topology.model.instant import InstantOperator
 from topology.model.outcome import Step
-from topology.speculate.budget import FULL_PPM
 from topology.speculate.config import AHEAD
 from topology.speculate.governor import share
 from topology.speculate.item import BEHIND_ALL
 from topology.speculate.operator import Detecting
 from topology.speculate.result_event import Reading, of_telling
+from topology.speculate.spending import FULL_PPM, Processor
 
 
 class Levels(InstantOperator):
@@ -54,6 +54,7 @@ class Levels(InstantOperator):
         for outlook in self._governed:
             outlook.is_governed = True
             outlook.budget.allow(FULL_PPM * outlook.budget.granted_ppm // weight)
+        self._processor = Processor([outlook.budget.spending for outlook in self._governed])
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
@@ -81,6 +82,7 @@ class Levels(InstantOperator):
                 outlook.has_weighed = False
                 budgets.append(outlook.budget)
             share(budgets, budgets[0].others_ppm)
+            self._processor.reckon()
 
     def _pass_on(self, member: Detecting) -> None:
         readers = self._readers.get(member.name)
@@ -99,6 +101,8 @@ class Levels(InstantOperator):
         stood = [member.stood_at for member in self.members]
         self._now_ns = max(now_ns for now_ns, _ in stood)
         self._instant_open = any(is_open for _, is_open in stood)
+        if self._governed:
+            self._processor.reckon()
 
 
 def levels_of(detecting: Sequence[Detecting]) -> list[InstantOperator]:

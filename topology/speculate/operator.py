@@ -383,6 +383,8 @@ class Detecting(Query):
             why = f"the final frontier, as the detector is no function: {self._unit.counts.why}"
         elif self._answer in AHEAD:
             why = "the newest event, less what going back is expected to cost"
+            if outlook.is_spent(self._frontier.watermark_ns):
+                why = "as far beyond the watermark as what is left for going back would pay for"
         reads = [each.query for each in self.config.reads]
         if reads and self._limit < self._own_goal(self._frontier):
             why = f"what it reads, {' and '.join(reads)}, has read no further"

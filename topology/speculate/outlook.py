@@ -19,19 +19,20 @@ from topology.model.operator import NEVER, Figures, Plain
 from topology.query.frontier import NOT_YET
 from topology.query.numbers import packed, unpacked
 from topology.speculate.auto import AutoAnswer, counted
-from topology.speculate.budget import Budget
+from topology.speculate.budget import SPAN_NS, Budget
 from topology.speculate.config import SPECULATE
 from topology.speculate.cursor import Counts
+from topology.speculate.mend import STEPS
 from topology.speculate.policy import WHOLE, Load
 from topology.speculate.stands import Standing
 
-SPAN_NS: Final = 100_000_000
 STEP_NS: Final = 4_000
 SNAPSHOT_NS: Final = 400
 BUDGET: Final = "budget"
 COUNTED: Final = "counted"
 STANDING: Final = "standing"
 CHOSEN: Final = "chosen"
+SPENT: Final = "spent"
 COUNTS: Final = 5
 QUIET: Final = -1
 """No event has come in the instant that is open."""
@@ -64,6 +65,8 @@ class Outlook:
         self._late_ns = QUIET
         self._span = 0
         self._seen_counts = [0] * COUNTS
+        self._paid = 0
+        """Steps of going back, in all, that are counted as spent."""
         self._step_ns = STEP_NS
         self.is_governed = False
         self.has_weighed = False
@@ -93,6 +96,11 @@ class Outlook:
         """How far behind the newest is read."""
         return self.budget.wait_ns(self.ahead_ns(watermark_ns))
 
+    def is_spent(self, watermark_ns: int) -> bool:
+        """Less is read than the wait would allow, as little is left for going back."""
+        budget, ahead_ns = self.budget, self.ahead_ns(watermark_ns)
+        return ahead_ns - budget.spending.reach_ns > budget.chosen_ns(ahead_ns)
+
     def figures(self, watermark_ns: int, *, is_ahead: bool) -> Figures:
         """How far is waited, which share of what the merge waits that is (alpha), and how much
         sooner than behind the merge it is read: all 0 where it is not read ahead."""
@@ -106,6 +114,9 @@ class Outlook:
         late_ns, self._late_ns = self._late_ns, QUIET
         if late_ns == QUIET:
             return
+        gone_back = _gone_back(counts)
+        self.budget.spending.spend((gone_back - self._paid) * self._step_ns)
+        self._paid = gone_back
         if self.auto is not None:
             self.auto.settle()
         if late_ns:
@@ -151,6 +162,8 @@ class Outlook:
             "room_ppm": budget.room_ppm,
             "first_ppm": budget.first_ppm,
             "others_ppm": budget.others_ppm,
+            "reach_ns": budget.spending.reach_ns,
+            "left_ns": budget.spending.left_ns,
         }
         if standing is not None:
             said["stands_ppm"] = standing.of(wait_ns, self.ahead_ns(watermark_ns))
@@ -168,6 +181,7 @@ class Outlook:
         known: dict[str, Plain] = {
             BUDGET: self.budget.snapshot(),
             COUNTED: self._since(counts),
+            SPENT: [self.budget.spending.snapshot(), _gone_back(counts) - self._paid],
         }
         if self.standing is not None:
             known[STANDING] = self.standing.snapshot()
@@ -181,6 +195,9 @@ class Outlook:
             known = _by_name(known)
         self.budget.restore(known[BUDGET])
         self._seen_counts = known[COUNTED]
+        if SPENT in known:
+            spent, self._paid = known[SPENT]
+            self.budget.spending.restore(spent)
         if self.standing is not None and STANDING in known:
             self.standing.restore(known[STANDING])
         if self.auto is not None and CHOSEN in known:
@@ -190,6 +207,12 @@ class Outlook:
         """What was read before the restart has been read again, which is no work of the span."""
         pairs = zip(counted(counts), self._seen_counts, strict=True)
         self._seen_counts = [now - since for now, since in pairs]
+        self._paid = _gone_back(counts) - self._paid
+
+
+def _gone_back(counts: Counts) -> int:
+    """In steps."""
+    return counts.replayed + STEPS * counts.corrected
 
 
 def _by_name(parts: list[Plain]) -> dict[str, Plain]:

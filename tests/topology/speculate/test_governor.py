@@ -10,12 +10,13 @@ from tests.laws.cases_detector import PURE
 from tests.laws.streams_between import accepted, merge_of
 from tests.laws.told import copies
 from topology.speculate.ahead import Ahead
-from topology.speculate.budget import FULL_PPM, Budget
+from topology.speculate.budget import Budget
 from topology.speculate.config import DetectorConfig
 from topology.speculate.detector import behaviour_of
 from topology.speculate.governor import share
 from topology.speculate.operator import Detecting
 from topology.speculate.queries import DetectorQueries, Holding
+from topology.speculate.spending import FULL_PPM
 
 GRANTED = 800_000
 
