@@ -205,13 +205,15 @@ class Budget(Policy):
 
     def snapshot(self) -> Plain:
         known = [self._spans, self._wait_ns, self._expected, self._came, self.price_ppm]
-        return [[*known, self._span_ns], self._late[: self._most]]
+        since = [self._span_ns, self.spending.snapshot()]
+        return [[*known, *since], self._late[: self._most]]
 
     def restore(self, plain: Plain) -> None:
         known, late = plain
-        self._spans, self._wait_ns, self._expected, self._came, self.price_ppm, *span_ns = known
-        if span_ns:
-            (self._span_ns,) = span_ns
+        self._spans, self._wait_ns, self._expected, self._came, self.price_ppm, *since = known
+        if since:
+            self._span_ns, spent = since
+            self.spending.restore(spent)
         self._most = len(late)
         self._late = [*late, *([0] * (CLASSES - len(late)))]
 

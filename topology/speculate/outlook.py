@@ -32,7 +32,7 @@ BUDGET: Final = "budget"
 COUNTED: Final = "counted"
 STANDING: Final = "standing"
 CHOSEN: Final = "chosen"
-SPENT: Final = "spent"
+UNPAID: Final = "unpaid"
 COUNTS: Final = 5
 QUIET: Final = -1
 """No event has come in the instant that is open."""
@@ -181,7 +181,7 @@ class Outlook:
         known: dict[str, Plain] = {
             BUDGET: self.budget.snapshot(),
             COUNTED: self._since(counts),
-            SPENT: [self.budget.spending.snapshot(), _gone_back(counts) - self._paid],
+            UNPAID: _gone_back(counts) - self._paid,
         }
         if self.standing is not None:
             known[STANDING] = self.standing.snapshot()
@@ -195,9 +195,7 @@ class Outlook:
             known = _by_name(known)
         self.budget.restore(known[BUDGET])
         self._seen_counts = known[COUNTED]
-        if SPENT in known:
-            spent, self._paid = known[SPENT]
-            self.budget.spending.restore(spent)
+        self._paid = known.get(UNPAID, 0)
         if self.standing is not None and STANDING in known:
             self.standing.restore(known[STANDING])
         if self.auto is not None and CHOSEN in known:
