@@ -33,14 +33,15 @@ PROGRESS: Final = b"progress"
 STATE: Final = "state/"
 PAGE: Final = "page/"
 RECORD: Final = "record/"
-STATE_FORMAT: Final = 3
+STATE_FORMAT: Final = 4
 """Raise it when the layout of any snapshot changes (what an operator's `snapshot` and
 `changes` say, pages, records, `Progress`): a state of another number is refused, never guessed
 at."""
 
-READABLE_FORMATS: Final = frozenset({2, STATE_FORMAT})
+READABLE_FORMATS: Final = frozenset({2, 3, STATE_FORMAT})
 """In format 2 pages note other places of held events, which `topology.flow.graph` understands; a
-version that writes format 2 would not understand those of 3."""
+version that writes format 2 would not understand those of 3. Up to format 3 MERGE holds no late
+event; a version that writes 3 would not understand one."""
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder().decode

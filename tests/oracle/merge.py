@@ -270,6 +270,7 @@ class _Merge:
     # The end of an instant.
 
     def finish(self, now_ns: int) -> None:
+        before = len(self.answer.leaving)
         for index in self.passing:
             self.answer.leaving.append(Leaving(now_ns, index, stays_late=True))
         self.passing.clear()
@@ -279,9 +280,18 @@ class _Merge:
             if head is None or not (self.is_late(head) or self.may_leave(head, now_ns)):
                 break
             self.leave(head, now_ns)
+        self.late_ones_first(before)
         beat_ns = self.settings.heartbeat_ns
         if beat_ns is not None and now_ns % beat_ns == 0:
             self.publish_watermark(now_ns)
+
+    def late_ones_first(self, begin: int) -> None:
+        """Of what left in this instant, in their order; the others are in theirs."""
+        left = self.answer.leaving[begin:]
+        late = [one for one in left if one.late or one.stays_late]
+        late.sort(key=lambda one: self.items[one.index].key)
+        others = [one for one in left if not one.late and not one.stays_late]
+        self.answer.leaving[begin:] = late + others
 
     def smallest_head(self) -> Item | None:
         heads = [self.items[source.queue[0]] for source in self.sources.values() if source.queue]

@@ -19,13 +19,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import pytest
 
 from tests.laws.told import copy_of, held_again, over_the_wire
 from tests.simulation.world import World
-from topology.config import HeaderConfig, parse
+from topology.config import HeaderConfig, Topology, parse
 from topology.flow.stage import Stage
 from topology.model.event import DATA, PROGRESS, WATERMARK, Event
 from topology.model.outcome import Duplicate, Late, Malformed, Report
@@ -41,6 +41,7 @@ SPLIT_EVERY: Final = 4
 SECONDS: Final = 2
 TOPOLOGY: Final = parse("streams: {default: {}}")
 FUSED_STAMPED_FROM: Final = 4
+NEVER_STAMPED: Final = 99
 BEAT_NS: Final = TOPOLOGY.heartbeat_ns
 
 
@@ -120,15 +121,24 @@ def coordinates(released: Iterable[Event]) -> list[tuple[Any, ...]]:
 # -- the two cuts ----------------------------------------------------------------------------------
 
 
+class Log(Protocol):
+    """What the broker has: in `lanes` partitions, or (None) all of it in one order."""
+
+    lanes: int
+
+    def events(self, lane: int | None = None) -> list[Event]: ...
+
+
 class Fused:
     """One stage, one partition, in batches of any size; a crash restores it from its
     changes and from the input."""
 
-    def __init__(self, world: World, rng: Random) -> None:
+    def __init__(self, world: Log, rng: Random, topology: Topology = TOPOLOGY) -> None:
         self.rng = rng
+        self.topology = topology
         self.raw = world.events()
         self.origins = {event.offset: event.value for event in self.raw}
-        self.stage = new_stage("reorder", "merge")
+        self.stage = new_stage(topology, "reorder", "merge")
         self.released: list[Event] = []
         self.reports: list[Report] = []
 
@@ -140,7 +150,7 @@ class Fused:
                 apply(over_the_wire(self.stage.changes()), table)
                 if self.rng.random() < 0.5:
                     held = held_again(self.stage, self.raw, FUSED_STAMPED_FROM)
-                    self.stage = new_stage("reorder", "merge")
+                    self.stage = new_stage(self.topology, "reorder", "merge")
                     self.stage.restore(table, held)
         self._add(self.stage.on_end(self.raw[-1].at_ns if self.raw else 0))
         return self
@@ -153,8 +163,9 @@ class Fused:
 class Split:
     """REORDER per lane, each by a worker with a pace of its own; then one MERGE."""
 
-    def __init__(self, world: World, rng: Random) -> None:
+    def __init__(self, world: Log, rng: Random, topology: Topology = TOPOLOGY) -> None:
         self.rng = rng
+        self.topology = topology
         self.lanes = [world.events(lane) for lane in range(world.lanes)]
         self.released: list[Event] = []
         self.reports: list[Report] = []
@@ -163,25 +174,33 @@ class Split:
 
     def run(self) -> Split:
         topic = self._interleaved([self._sequenced(lane) for lane in range(len(self.lanes))])
-        merge = new_stage("merge", lanes=len(self.lanes))
+        merge = self._merge()
         for batch in batches(topic, self.rng):
             self._add(merge.on_batch(batch, batch[-1].at_ns))
             if self.rng.random() < 0.1:
                 state = over_the_wire(merge.snapshot())
                 held = held_again(merge, topic, stamped_from=1)
-                merge = new_stage("merge", lanes=len(self.lanes))
+                merge = self._merge()
                 merge.restore(state, held)
         self._add(merge.on_end(self._end_ns))
         return self
 
+    def _merge(self) -> Stage:
+        return new_stage(self.topology, "merge", lanes=len(self.lanes))
+
     def _sequenced(self, lane: int) -> list[Event]:
         """What the lane's worker writes, as the next stage reads it; time as in a
         bounded replay: no tick, the end at the stream's last instant."""
-        stage = new_stage("reorder")
+        stage = new_stage(self.topology, "reorder")
         written: list[Event] = []
         beat_ns = 0
-        for batch in batches(self.lanes[lane], self.rng):
+        raw = self.lanes[lane]
+        for batch in batches([copy_of(event) for event in raw], self.rng):
             step = stage.on_batch(batch, batch[-1].at_ns)
+            if self.rng.random() < 0.1:
+                state, held = over_the_wire(stage.snapshot()), held_again(stage, raw, NEVER_STAMPED)
+                stage = new_stage(self.topology, "reorder")
+                stage.restore(state, held)
             self.reports += step.reports
             written += step.released
             if step.now_ns // BEAT_NS > beat_ns:
@@ -212,8 +231,8 @@ class Split:
         self.reports += step.reports
 
 
-def new_stage(*operators: str, lanes: int = 0) -> Stage:
-    return Stage(TOPOLOGY, operators, lanes)
+def new_stage(topology: Topology, *operators: str, lanes: int = 0) -> Stage:
+    return Stage(topology, operators, lanes)
 
 
 def batches(events: list[Event], rng: Random) -> Iterator[list[Event]]:

@@ -3,7 +3,8 @@
 An event in sequence says how far its source is, how late it comes and that nothing of it waits
 behind a hole; `blocked` and `unblocked` are REORDER's word on that; a heartbeat and a bye speak of
 time alone; a dead letter only fills its number. What is in time waits in the queue of its source;
-what is late is turned away (topology.merge.passage). Cost: O(1), and what a queue costs.
+what is late (topology.merge.passage) waits beside the queues until the instant is over. Cost: O(1),
+and what a queue costs.
 
 Proved by: tests/topology/merge/test_operator.py, tests/laws/test_order.py
 """
@@ -55,7 +56,8 @@ class Hearing:
         progress.wandered = progress.wandered or progress.lane not in (-1, event.lane)
         progress.lane = event.lane
         if event.late:
-            return self._take_late(progress, event, step)
+            self._take_late(progress, event, now_ns)
+            return True
         if progress.has_heard(event):
             progress.duplicate += 1
             step.reports.append(Duplicate(now_ns, event))
@@ -75,11 +77,16 @@ class Hearing:
             progress.newest_ns = max(progress.newest_ns, ref_ns)
             if progress.state != AWAITED:
                 self._bounds.fall_behind(progress, event.arrival_ns - ref_ns)
-            passage.turn_away(progress, event, cause, now_ns, step)
+            self.turn_away(progress, event, cause, now_ns)
             return True
         self._queues.add(progress, event)
         self._bounds.enter(progress, ref_ns)
         return True
+
+    def turn_away(self, progress: SourceProgress, event: Event, cause: str, now_ns: int) -> None:
+        """It is late."""
+        self._passage.count(progress, cause)
+        self._queues.hold_late(event, cause, now_ns)
 
     def _take_word(self, progress: SourceProgress, event: Event) -> None:
         """Something that is no event."""
@@ -107,7 +114,7 @@ class Hearing:
                 self._bounds.leave(progress, OUT)
             self._bounds.say_bye(progress)
 
-    def _take_late(self, progress: SourceProgress, event: Event, step: Step) -> bool:
+    def _take_late(self, progress: SourceProgress, event: Event, now_ns: int) -> None:
         """Late in REORDER: its number had been declared missing. Where its place in both orders is
         still open nothing is late, and it leaves there."""
         fits = progress.fill(event)
@@ -116,14 +123,13 @@ class Hearing:
             progress.last_arrival_ns = max(progress.last_arrival_ns, event.arrival_ns)
         if not fits or self._passage.has_passed(event):
             progress.late += 1
-            step.released.append(event)
-            return False
+            self._queues.hold_late(event, event.late, now_ns)
+            return
         event.late = ""
         progress.error_ns = (
             max(progress.error_ns, event.error_ns) if progress.queue else event.error_ns
         )
         self._queues.insert(progress, event)
-        return True
 
     def _follow(self, progress: SourceProgress, event: Event, ref_time_ns: int) -> None:
         progress.follow(event, ref_time_ns)

@@ -18,14 +18,14 @@ last event was late, and took longer than it is waited for): the last two hold n
 `wait: thesis` waits is in topology.merge.published.thesis.
 
 Late: an event below the last one released unmarked, or below an announced watermark
-(topology.merge.passage, which also says why).
+(topology.merge.passage, which also says why). Those of an instant leave at its end, in order.
 
 Decided here, where the specification is silent:
 
 * A source that catches up holds nobody even behind a hole; a heartbeat that is not
   below the last released ends its catching up as an event does.
 * An event whose number REORDER had declared missing is not late while nothing that left or
-  will leave contradicts its place: it leaves there, unmarked. Else it passes at once. It is no
+  will leave contradicts its place: it leaves there, unmarked. Else it stays late. It is no
   sample of the delay (the hole rule saw to it) and calls no idle source back; it keeps a live one
   from becoming idle.
 * An event ahead of the arrival clock waits for it, whoever else may let it pass: others that
@@ -256,6 +256,7 @@ class Merge(StepByStep):
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
+        self._let_late_go(step)
         self._passage.release(self._queues.take_until(NO_BOUND, now_ns), step)
         self._speak_up(step)
         self._wake_ns = NEVER
@@ -304,6 +305,8 @@ class Merge(StepByStep):
         """End the open instant, then fire what is due before `until_ns`."""
         if self._instant_open:
             self._instant_open = False
+            if self._queues.late:
+                self._let_late_go(step)
             self._evaluate(step)
             if self._coming_beat_ns <= self._beat_ns:
                 self._next_beat()
@@ -387,6 +390,9 @@ class Merge(StepByStep):
 
     def _overflow(self, step: Step) -> None:
         """The bound is reached, and `topology.merge.queues` says who makes room."""
+        self._let_late_go(step)
+        if not self._queues.are_full():
+            return
         if self._bounds.awaited:
             self._bounds.await_no_more()
             self._evaluate(step)
@@ -395,11 +401,15 @@ class Merge(StepByStep):
             self.overflows += len(given_up) + len(smallest)
             for event in given_up:
                 progress = self._sources[event.source]
-                self._passage.turn_away(progress, event, MERGE_FULL, self._now_ns, step)
+                self._hearing.turn_away(progress, event, MERGE_FULL, self._now_ns)
+            self._let_late_go(step)
             if smallest:
                 self._passage.release(smallest, step)
                 self._passage.push()
         self._speak_up(step)
+
+    def _let_late_go(self, step: Step) -> None:
+        self._passage.let_late_go(self._queues.take_late(), step)
 
     def _speak_up(self, step: Step) -> None:
         """If C no longer reaches what leaves, readers are not to believe it until the next beat."""
@@ -452,9 +462,11 @@ class Merge(StepByStep):
             self._pause.snapshot(),
             self.overflows,
             self._pool.snapshot(),
+            *self._queues.late_names(),
         ]
 
     def held(self) -> Iterable[Event]:
+        yield from self._queues.late
         for progress in self._sources.values():
             yield from progress.queue
 
@@ -465,10 +477,7 @@ class Merge(StepByStep):
                 source = key[len(PROGRESS) :]
                 self._known.restore(source, value, self._bounds, self._watermark)
                 yield 0
-        for event in sorted(held, key=in_sequence):
-            event.late = ""  # what waits here is not late, whatever its record says
-            self._queues.add(self._sources[event.source], event)
-            yield 1
+        late: dict[tuple[str, int, int], str] = {}
         if STREAM in state:
             (
                 self._now_ns,
@@ -479,7 +488,12 @@ class Merge(StepByStep):
                 pause,
                 self.overflows,
                 pool,
+                *turned_away,
             ) = state[STREAM]
             self._passage.restore(passage)
             self._pause.restore(pause)
             self._pool.restore(pool)
+            late = {(source, epoch, seq): cause for source, epoch, seq, cause in turned_away}
+        for event in sorted(held, key=in_sequence):
+            self._queues.put_back(event, late.get((event.source, event.epoch, event.seq), ""))
+            yield 1

@@ -17,6 +17,9 @@ still known here. The causes say why others were let pass:
 
 The first that holds counts.
 
+Late events leave when the instant is over, ahead of those in order and in the same order among
+themselves: so it does not show in which order they came, nor from how many upstream partitions.
+
 Proved by: tests/topology/merge/test_passage.py, tests/topology/merge/test_operator.py
 """
 
@@ -77,19 +80,20 @@ class Passage:
             return MERGE_IDLE
         return MERGE_WAIT
 
-    def turn_away(
-        self, progress: SourceProgress, event: Event, cause: str, now_ns: int, step: Step
-    ) -> None:
-        """It is late."""
+    def count(self, progress: SourceProgress, cause: str) -> None:
+        """One of its events is late."""
         progress.late += 1
         self.late_by_cause[cause] = self.late_by_cause.get(cause, 0) + 1
+
+    def let_late_go(self, events: list[Event], step: Step) -> None:
+        """They are marked with their causes."""
         if self._pass_late:
-            event.late = cause
-            event.at_ns = now_ns
-            step.released.append(event)
-        else:
+            step.released += events
+            return
+        for event in events:
+            cause, event.late = event.late, ""
             by_ns = max(0, self.floor_ns - event.ref_time_ns)
-            step.reports.append(Late(now_ns, event, cause, by_ns))
+            step.reports.append(Late(event.at_ns, event, cause, by_ns))
 
     def release(self, events: list[Event], step: Step) -> None:
         """They leave in order."""

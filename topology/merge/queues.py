@@ -1,7 +1,9 @@
-"""What waits in MERGE: one queue per source, each in order, and a heap of their heads.
+"""What waits in MERGE: one queue per source, each in order, and a heap of their heads; and the late
+events of the open instant, until it is over.
 
-At the bound (`max_queued` events, `max_queued_bytes` of payload) a `CLEARED`th of what waits makes
-room. Who fills the queues pays, not those who keep time:
+At the bound (`max_queued` events, `max_queued_bytes` of payload) the late ones leave at once. Where
+that is not enough a `CLEARED`th of what waits makes room. Who fills the queues pays, not those who
+keep time:
 
 * First the sources whose newest is further ahead of the arrival clock than MERGE ever waits, the
   fullest first: they would fill any queue, and nothing of theirs may leave yet.
@@ -33,7 +35,8 @@ class Queues:
     """Over the sources of a `Merge`, whose table and list of changed sources it shares.
 
     `heads` holds (reference time, source) of each queue's head, and of an event that was the head
-    before one was put in front of it; `count` is how many events wait, `bytes` their payload.
+    before one was put in front of it; `late` are the late ones as they came, each marked with its
+    cause; `count` is how many events wait, `bytes` their payload.
     """
 
     __slots__ = (
@@ -44,6 +47,7 @@ class Queues:
         "bytes",
         "count",
         "heads",
+        "late",
         "max_bytes",
         "max_count",
     )
@@ -62,6 +66,7 @@ class Queues:
         self._dirty = dirty
         self._position = position
         self.heads: list[Bound] = []
+        self.late: list[Event] = []
         self.count = 0
         self.bytes = 0
 
@@ -90,6 +95,37 @@ class Queues:
         event.held_by = self._position
         self.count += 1
         self.bytes += size_of(event)
+
+    def hold_late(self, event: Event, cause: str, now_ns: int) -> None:
+        """It leaves with the others that are late at this instant."""
+        event.late = cause
+        event.at_ns = now_ns
+        event.held_by = self._position
+        self.late.append(event)
+        self.count += 1
+        self.bytes += size_of(event)
+
+    def take_late(self) -> list[Event]:
+        """The late ones, in order."""
+        events, self.late = self.late, []
+        events.sort(key=in_stream)
+        for event in events:
+            event.held_by = 0
+            self.bytes -= size_of(event)
+        self.count -= len(events)
+        return events
+
+    def late_names(self) -> list[list[str | int]]:
+        """[source, epoch, number, cause] of each late one, for the state."""
+        return [[event.source, event.epoch, event.seq, event.late] for event in self.late]
+
+    def put_back(self, event: Event, cause: str) -> None:
+        """It waited here; `cause`: as a late one."""
+        if cause:
+            self.hold_late(event, cause, event.at_ns)
+        else:
+            event.late = ""  # it is in time, whatever its record says
+            self.add(self._sources[event.source], event)
 
     def take_until(self, limit: Bound, now_ns: int) -> list[Event]:
         """All at or below `limit`, in order; they leave at `now_ns`."""
@@ -232,4 +268,5 @@ def in_sequence(event: Event) -> tuple[int, int, int]:
     return (event.ref_time_ns, event.epoch, event.seq)
 
 
+in_stream = attrgetter("ref_time_ns", "source", "epoch", "seq")
 ref_time = attrgetter("ref_time_ns")

@@ -54,7 +54,7 @@ def test_what_bears_no_line_is_read_too() -> None:
         (lambda whole: b"", "is damaged .*; give back the checkpoint"),
         (lambda whole: whole[:-3], "is damaged"),
         (lambda whole: whole.partition(b"\n")[0] + b"\n" + marshal.dumps(5), "is damaged"),
-        (lambda whole: unmarked(whole, 9), "is of format 9, this version writes 2; remove"),
+        (lambda whole: unmarked(whole, 9), "is of format 9, this version writes 3; remove"),
         (lambda whole: whole.replace(b"state 2", b"state 3", 1), "another version: it begins with"),
         (lambda whole: whole.replace(b"marshal ", b"marshal 9", 1), "another version.*anew$"),
     ],

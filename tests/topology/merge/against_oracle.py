@@ -102,7 +102,7 @@ def by_oracle(coming: list[Item], settings: Settings, **told: int) -> tuple[Any,
         **told,
     )
     left = [(one.at_ns, one.index, one.late or one.stays_late, one.by_ns) for one in answer.leaving]
-    return _sorted_out(left, answer.held)
+    return left, answer.held
 
 
 def by_operator(coming: list[Item], settings: Settings, **told: int) -> tuple[Any, ...]:
@@ -125,12 +125,7 @@ def by_operator(coming: list[Item], settings: Settings, **told: int) -> tuple[An
         by_ns = last_ns - event.ref_time_ns if event.late in AT_MERGE else 0
         left.append((event.at_ns, event.offset, event.late != "", by_ns))
         last_ns = last_ns if event.late else event.ref_time_ns
-    return _sorted_out(left, sorted(event.offset for event in operator.held()))
-
-
-def _sorted_out(left: list[Left], held: list[int]) -> tuple[Any, ...]:
-    """In order, late ones apart: they leave in the instant, before or after its others."""
-    return [one for one in left if not one[2]], sorted(one for one in left if one[2]), held
+    return left, sorted(event.offset for event in operator.held())
 
 
 def event_of(item: Item, offset: int) -> Event:

@@ -164,10 +164,10 @@ def test_what_is_below_the_last_released_is_late_and_its_source_catches_up() -> 
     table: Table = [
         (10, "a", 0, 9, []),
         (70, "a", 1, 69, ["a0 at 10"]),
-        (71, "b", 0, 5, ["a1 at 70", "b0 at 71 (late merge_new)"]),
-        (72, "a", 2, 71, []),
-        (73, "b", 1, 6, ["a2 at 72", "b1 at 73 (late merge_behind)"]),  # b held nobody back
-        (74, "b", 2, 73, []),
+        (71, "b", 0, 5, ["a1 at 70"]),
+        (72, "a", 2, 71, ["b0 at 71 (late merge_new)"]),
+        (73, "b", 1, 6, ["a2 at 72"]),  # b held nobody back
+        (74, "b", 2, 73, ["b1 at 73 (late merge_behind)"]),
         (75, "a", 3, 74, []),
         (76, None, ["b2 at 75"]),  # in time again: a waits for b from now on
     ]
@@ -175,7 +175,7 @@ def test_what_is_below_the_last_released_is_late_and_its_source_catches_up() -> 
     for policy in ("drop", "side"):
         merge = operator(late=policy)
         play(merge, table[:2])
-        assert told(merge.on_batch([event(71, "b", 0, 5)], 71 * MS)) == ["a1 at 70", "late b0"]
+        assert told(merge.on_batch([event(71, "b", 0, 5)], 72 * MS)) == ["a1 at 70", "late b0"]
 
 
 def test_a_source_that_catches_up_holds_nobody_even_behind_a_hole() -> None:
@@ -183,8 +183,8 @@ def test_a_source_that_catches_up_holds_nobody_even_behind_a_hole() -> None:
         operator(),
         [
             (10, "a", 0, 9, []),
-            (71, "b", 0, 5, ["a0 at 10", "b0 at 71 (late merge_new)"]),
-            (72, "b", 1, 0, BLOCKED, []),
+            (71, "b", 0, 5, ["a0 at 10"]),
+            (72, "b", 1, 0, BLOCKED, ["b0 at 71 (late merge_new)"]),
             (73, "a", 1, 72, []),
             (74, None, ["a1 at 73"]),
         ],
@@ -197,8 +197,8 @@ def test_who_is_late_by_no_more_than_it_is_waited_for_does_not_catch_up() -> Non
         operator(),
         [
             (10, "a", 0, 9, []),
-            (21, "b", 0, 5, ["a0 at 10", "b0 at 21 (late merge_new)"]),
-            (22, "a", 1, 22, []),
+            (21, "b", 0, 5, ["a0 at 10"]),
+            (22, "a", 1, 22, ["b0 at 21 (late merge_new)"]),
             (38, "b", 1, 22, []),
             (39, "b", 2, 23, ["a1 at 38"]),
         ],
@@ -217,10 +217,59 @@ def test_a_source_with_a_longer_way_is_not_late_for_ever() -> None:
     assert len(late) <= 64
 
 
-def test_an_event_that_was_late_before_passes_at_once() -> None:
+def test_an_event_that_was_late_before_passes_at_the_end_of_its_instant() -> None:
     merge = operator()
-    step = merge.on_batch([event(1, "a", 3, 0, late=GAP)], 1 * MS)
-    assert told(step) == ["a3 at 1 (late gap)"]
+    assert told(merge.on_batch([event(1, "a", 3, 0, late=GAP)], 1 * MS)) == []
+    assert told(merge.on_time(1 * MS)) == ["a3 at 1 (late gap)"]
+
+
+LATE_AT_71 = [
+    ("c7", GAP),
+    ("c8", GAP),
+    ("b0", "merge_new"),
+    ("d0", "merge_new"),
+    ("b1", "merge_behind"),
+]
+
+
+@pytest.mark.parametrize("policy", ["pass", "side"])
+@pytest.mark.parametrize("turn", range(3))
+def test_what_is_late_in_one_instant_leaves_in_order_however_it_came(
+    policy: str, turn: int
+) -> None:
+    """By time, source and number, ahead of what is in order; a restart amid it changes nothing."""
+    coming = [
+        event(71, "c", 8, 3, late=GAP),
+        event(71, "d", 0, 5),
+        event(71, "b", 0, 5),
+        event(71, "b", 1, 6),
+        event(71, "a", 2, 71),
+        event(71, "c", 7, 3, late=GAP),
+    ]
+    coming = coming[turn:] + coming[:turn]  # b0 stays before b1
+    merge, again = operator(late=policy), operator(late=policy)
+    play(merge, [(10, "a", 0, 9, []), (70, "a", 1, 69, ["a0 at 10"])])
+    assert told(merge.on_batch(coming[:3], 71 * MS)) == ["a1 at 70"]
+    assert told(merge.on_batch(coming[3:], 71 * MS)) == []
+    again.restore(merge.snapshot(), copies(merge.held()))
+    for one in (merge, again):
+        left = told(one.on_time(71 * MS))
+        if policy == "pass":
+            late = [f"{name} at 71 (late {cause})" for name, cause in LATE_AT_71]
+            assert left == [*late, "a2 at 71"]
+        else:
+            assert left == ["a2 at 71", *(f"late {name}" for name, _ in LATE_AT_71)]
+        assert one.figures()["queued"] == 0
+
+
+def test_at_the_bound_late_ones_leave_amid_their_instant() -> None:
+    merge = operator(max_queued=2)
+    play(merge, [(10, "a", 0, 9, []), (70, "a", 1, 69, ["a0 at 10"])])
+    late = [event(71, "b", seq, 5 - seq) for seq in range(4)]
+    assert len(told(merge.on_batch(late, 71 * MS))) == 4  # with a1
+    assert [each.seq for each in merge.held()] == [3]
+    assert merge.figures()["overflows"] == 0
+    assert len(told(merge.on_time(71 * MS))) == 1
 
 
 def test_a_heartbeat_speaks_for_its_source() -> None:
@@ -305,8 +354,8 @@ def test_without_wait_events_leave_as_they_come() -> None:
         operator(max_wait="0ms"),
         [
             (10, "a", 0, 9, []),
-            (11, "b", 0, 8, ["a0 at 10", "b0 at 11 (late merge_new)"]),
-            (12, "b", 1, 12, []),
+            (11, "b", 0, 8, ["a0 at 10"]),
+            (12, "b", 1, 12, ["b0 at 11 (late merge_new)"]),
             (12, None, ["b1 at 12"]),
         ],
     )
@@ -366,7 +415,7 @@ def test_a_quiet_stream_finishes() -> None:
     merge = operator(heartbeat=10)
     play(merge, [(1, "a", 0, 1, []), (9, None, ["a0 at 1"]), (200, None, ["W 1 C 1 at 10"])])
     assert told(merge.on_time(1_000 * MS))[-1] == "W 800 C 1 at 1000"
-    play(merge, [(1_001, "a", 1, 799, ["a1 at 1001 (late merge_idle)"])])
+    play(merge, [(1_001, "a", 1, 799, []), (1_001, None, ["a1 at 1001 (late merge_idle)"])])
 
 
 def test_a_lost_number_holds_the_complete_frontier_until_it_comes() -> None:
@@ -378,7 +427,7 @@ def test_a_lost_number_holds_the_complete_frontier_until_it_comes() -> None:
     merge = operator(heartbeat=10)
     play(merge, table)
     merge.on_batch([event(11, "a", 1, 2, late=GAP)], 11 * MS)
-    assert told(merge.on_time(20 * MS)) == ["W 3 C 3 at 20"]
+    assert told(merge.on_time(20 * MS)) == ["a1 at 11 (late gap)", "W 3 C 3 at 20"]
     merge = operator(heartbeat=10)
     play(merge, table)
     assert told(merge.on_time(1_200 * MS))[-1] == "W 1000 C 1 at 1200"

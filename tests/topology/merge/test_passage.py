@@ -46,20 +46,20 @@ def test_what_was_declared_missing_leaves_in_its_place_while_that_is_open() -> N
 def test_it_is_late_once_its_place_is_passed() -> None:
     merge = operator()
     play(merge, [(1, "a", 0, 1, []), (2, "a", 2, 2, ["a0 at 1"]), (3, None, ["a2 at 2"])])
-    assert told(merge.on_batch([filled(4, "a", 1, 1)], 4 * MS)) == ["a1 at 4 (late gap)"]
+    assert told(merge.on_batch([filled(4, "a", 1, 1)], 5 * MS)) == ["a1 at 4 (late gap)"]
 
 
 def test_it_is_late_where_its_time_would_put_it_out_of_the_order_of_its_source() -> None:
     merge = operator(max_wait="1s", idle_after="2s")
     play(merge, [(5, "b", 0, 5, []), (10, "a", 0, 6, ["b0 at 5"]), (11, "a", 3, 9, [])])
-    step = merge.on_batch([filled(12, "a", 1, 8), filled(13, "a", 2, 7)], 13 * MS)
+    step = merge.on_batch([filled(12, "a", 1, 8), filled(13, "a", 2, 7)], 14 * MS)
     assert told(step) == ["a2 at 13 (late gap)"]  # a1 has bounded it from below
-    assert told(merge.on_batch([filled(14, "a", 2, 12)], 14 * MS)) == ["a2 at 14 (late gap)"]
+    assert told(merge.on_batch([filled(14, "a", 2, 12)], 15 * MS)) == ["a2 at 14 (late gap)"]
 
 
 def test_one_that_nobody_missed_is_late() -> None:
     merge = operator()
-    assert told(merge.on_batch([filled(1, "a", 3, 0)], 1 * MS)) == ["a3 at 1 (late gap)"]
+    assert told(merge.on_batch([filled(1, "a", 3, 0)], 2 * MS)) == ["a3 at 1 (late gap)"]
 
 
 def test_what_found_its_place_is_still_there_after_a_restart() -> None:
@@ -81,24 +81,29 @@ def test_a_source_that_was_idle() -> None:
     begin = [(0, "b", 0, 0, []), (1, "a", 0, 1, ["b0 at 0"])]
     idle = [(300, None, ["a0 at 51"]), (301, "a", 1, 300, [])]
     for woken in (
-        [(302, "b", 1, 240, ["a1 at 301", "b1 at 302 (late merge_idle)"])],
+        [
+            (302, "b", 1, 240, ["a1 at 301"]),
+            (302, None, ["b1 at 302 (late merge_idle)"]),
+        ],
         [
             (302, "b", 1, 240, HEARTBEAT, ["a1 at 301"]),
-            (303, "b", 2, 241, ["b2 at 303 (late merge_idle)"]),
+            (303, "b", 2, 241, []),
+            (303, None, ["b2 at 303 (late merge_idle)"]),
         ],
         [
             (302, "b", 2, 0, BLOCKED, ["a1 at 301"]),
-            (303, "b", 2, 241, ["b2 at 303 (late merge_idle)"]),
+            (303, "b", 2, 241, []),
+            (303, None, ["b2 at 303 (late merge_idle)"]),
         ],
     ):
-        then = (304, "b", 9, 242, ["b9 at 304 (late merge_behind)"])
-        play(operator(), [*begin, *idle, *woken, then])
+        then = [(304, "b", 9, 242, []), (304, None, ["b9 at 304 (late merge_behind)"])]
+        play(operator(), [*begin, *idle, *woken, *then])
 
 
 def test_a_source_that_had_said_bye() -> None:
     merge = operator()
     play(merge, [(0, "b", 0, 0, []), (1, "b", 1, 1, BYE, ["b0 at 0"]), (3, "a", 0, 3, [])])
-    assert told(merge.on_batch([event(4, "b", 2, 2)], 4 * MS)) == [
+    assert told(merge.on_batch([event(4, "b", 2, 2)], 5 * MS)) == [
         "a0 at 3",
         "b2 at 4 (late merge_idle)",
     ]
@@ -111,9 +116,9 @@ def test_a_source_that_was_waited_for_too_short() -> None:
             (0, "b", 0, 0, []),
             (1, "a", 0, 1, ["b0 at 0"]),
             (51, None, ["a0 at 51"]),
-            (52, "b", 1, 0, ["b1 at 52 (late merge_wait)"]),
-            (53, "b", 2, 0, ["b2 at 53 (late merge_behind)"]),
-            (54, "b", 3, 53, []),
+            (52, "b", 1, 0, []),
+            (53, "b", 2, 0, ["b1 at 52 (late merge_wait)"]),
+            (54, "b", 3, 53, ["b2 at 53 (late merge_behind)"]),
         ],
     )
 
@@ -129,7 +134,8 @@ def test_a_source_that_was_idle_and_came_back_in_time_is_no_excuse_later() -> No
             (301, None, ["b1 at 301"]),
             (310, "a", 1, 310, []),
             (360, None, ["a1 at 360"]),
-            (361, "b", 2, 302, ["b2 at 361 (late merge_wait)"]),
+            (361, "b", 2, 302, []),
+            (361, None, ["b2 at 361 (late merge_wait)"]),
         ],
     )
 
@@ -137,7 +143,11 @@ def test_a_source_that_was_idle_and_came_back_in_time_is_no_excuse_later() -> No
 def test_a_source_never_heard() -> None:
     play(
         operator(),
-        [(1, "a", 0, 1, []), (2, "b", 0, 0, ["a0 at 1", "b0 at 2 (late merge_new)"])],
+        [
+            (1, "a", 0, 1, []),
+            (2, "b", 0, 0, ["a0 at 1"]),
+            (2, None, ["b0 at 2 (late merge_new)"]),
+        ],
     )
 
 
@@ -146,9 +156,9 @@ def test_one_whose_time_falls_within_its_source() -> None:
     table: Table = [
         (5, "b", 0, 5, []),
         (10, "a", 0, 10, ["b0 at 5"]),
-        (11, "a", 1, 8, ["a1 at 11 (late merge_clock)"]),
-        (12, "a", 2, 9, ["a2 at 12 (late merge_clock)"]),
-        (13, "a", 3, 12, []),
+        (11, "a", 1, 8, []),
+        (12, "a", 2, 9, ["a1 at 11 (late merge_clock)"]),
+        (13, "a", 3, 12, ["a2 at 12 (late merge_clock)"]),
         (60, None, ["a0 at 60"]),
         (62, None, ["a3 at 62"]),
     ]

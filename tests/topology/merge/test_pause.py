@@ -52,9 +52,8 @@ def test_without_outage_wait_nobody_is_awaited() -> None:
 
 
 def test_who_does_not_come_back_is_late_as_ever() -> None:
-    table = [*PAUSED, (8_978, None, ["a1 at 8978"]), (8_979, "b", 1, 12, [])]
-    table[-1] = (8_979, "b", 1, 12, ["b1 at 8979 (late merge_idle)"])
-    play(merge(), table)
+    late = [(8_979, "b", 1, 12, []), (8_979, None, ["b1 at 8979 (late merge_idle)"])]
+    play(merge(), [*PAUSED, (8_978, None, ["a1 at 8978"]), *late])
 
 
 def test_what_left_before_makes_the_first_ones_late_and_its_source_is_awaited_on() -> None:
@@ -62,8 +61,8 @@ def test_what_left_before_makes_the_first_ones_late_and_its_source_is_awaited_on
         merge(),
         [
             *PAUSED,
-            (3_001, "b", 1, 9, ["b1 at 3001 (late merge_pause)"]),
-            (3_500, None, []),
+            (3_001, "b", 1, 9, []),
+            (3_500, None, ["b1 at 3001 (late merge_pause)"]),
             (3_501, "b", 2, 3_500, []),
             (3_502, "a", 2, 3_501, ["a1 at 3501"]),
         ],
@@ -103,7 +102,7 @@ def test_one_that_died_among_live_ones_is_idle() -> None:
     for n in range(1, 60):
         operator_.on_batch([event(61 + 50 * n, "a", n, 60 + 50 * n)], (61 + 50 * n) * MS)
     assert operator_.figures()["idle"] == 1
-    step = operator_.on_batch([event(3_100, "b", 1, 20)], 3_100 * MS)
+    step = operator_.on_batch([event(3_100, "b", 1, 20)], 3_101 * MS)
     assert told(step)[-1] == "b1 at 3100 (late merge_idle)"
 
 

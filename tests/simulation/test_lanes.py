@@ -1,0 +1,82 @@
+"""Law: the order on the ordered topic shows neither how the chain is cut nor where sources lie.
+
+Where no rule looks across the sources of a partition (`rule: fixed` with a known start, `rule:
+time`) one stage says what two say over several partitions, event by event, the late ones of one
+instant too. Records are appended as a broker appends them: a batch at a time, each with one stamp
+in whole milliseconds, so that many instants have events of many sources. Either chain is cut into
+batches anywhere and restarted anywhere.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from itertools import pairwise
+from random import Random
+from typing import Final
+
+import pytest
+
+from tests.laws.told import copies
+from tests.simulation.test_simulation import Fused, Split, coordinates, in_order
+from tests.simulation.world import MS, World
+from topology.config import Topology, parse
+from topology.model.event import Event
+
+SECONDS: Final = 2
+WORLDS: Final = 6
+RULES: Final = {
+    "fixed": "{rule: fixed, max_wait: 30ms, start: zero}",
+    "time": "{rule: time, accuracy: 90%}",
+    "time, fixed": "{rule: time, strategy: fixed, wait: 5ms}",
+}
+MERGES: Final = ("{}", "{max_wait: 20ms, miss_target: 10%}", "{wait: thesis}")
+
+
+class Appended:
+    """The log of a world whose producers send a batch now and then."""
+
+    def __init__(self, world: World, rng: Random, topology: Topology) -> None:
+        self.lanes = world.lanes
+        events = world.events()
+        appends_ns = [events[0].arrival_ns // MS * MS] if events else []
+        while events and appends_ns[-1] < events[-1].arrival_ns:
+            appends_ns.append(appends_ns[-1] + rng.choice((1, 1, 2, 5, 10, 30, 100)) * MS)
+        for event in events:
+            appended_ns = appends_ns[bisect_left(appends_ns, event.arrival_ns)]
+            event.arrival_ns = event.at_ns = appended_ns
+        events.sort(key=lambda event: (event.arrival_ns, event.lane))
+        if not topology.streams["default"].reorder.numbered:
+            places = Counter[int]()
+            for event in events:  # the place in the log stands for the number
+                event.epoch, event.seq = -1, places[event.lane]
+                places[event.lane] += 1
+        self._events = events
+
+    def events(self, lane: int | None = None) -> list[Event]:
+        mine = copies(event for event in self._events if lane in (None, event.lane))
+        for offset, event in enumerate(mine):
+            event.offset = offset
+        return mine
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("merge", MERGES)
+def test_one_stage_says_what_two_say_over_lanes(rule: str, merge: str) -> None:
+    topology = parse(
+        "streams: {default: {clock: {unsynced: trust},"
+        f" reorder: {RULES[rule]}, merge: {merge}}}}}"
+    )
+    mixed = 0
+    for seed in range(WORLDS):
+        world = World(seed, seconds=SECONDS, lanes=2 + seed % 2)
+        log = Appended(world, Random(seed), topology)
+        fused = Fused(log, Random(seed), topology).run(crashes=True)
+        split = Split(log, Random(seed), topology).run()
+        in_order(split.released)
+        assert coordinates(split.released) == coordinates(fused.released), f"world {seed}"
+        late = [event for event in fused.released if event.late]
+        mixed += sum(
+            one.at_ns == other.at_ns and one.lane != other.lane for one, other in pairwise(late)
+        )
+    assert mixed, "no instant had late events of several lanes"
