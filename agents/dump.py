@@ -7,8 +7,9 @@ Each partition has its own arrival clock, the running maximum of append time, as
 stage. The lines of several partitions come in the order (arrival, partition, offset), and
 end where each partition ended at the start. A replay of them gives what a worker gives,
 wherever the answer does not depend on how sources lie in partitions: with one partition,
-or with `rule: fixed` and a known start (the pooled fill times of `rule: miss`, the first
-wait for unknown starts, and the bounds on all sources together are per partition).
+with `rule: fixed` and a known start, or with `rule: time` (the pooled fill times of `rule:
+miss`, the first wait for unknown starts, and the bounds on all sources together are per
+partition).
 
 A payload is JSON where the value is; else `{"base64": …}`, which replays as well as the
 bytes do, as payloads are only compared. A record that a stage would refuse becomes a line
@@ -18,7 +19,8 @@ no whole number of it is written as RFC 3339.
 
 Memory: one fetch of each partition.
 
-Proved by: tests/cli/test_units.py, tests/end_to_end/test_same_answer.py
+Proved by: tests/cli/test_units.py, tests/end_to_end/test_same_answer.py,
+tests/end_to_end/test_by_time.py, tests/simulation/test_lanes.py
 """
 
 from __future__ import annotations
