@@ -286,7 +286,7 @@ class _Merge:
             self.publish_watermark(now_ns)
 
     def late_ones_first(self, begin: int) -> None:
-        """Of what left in this instant, in their order; the others are in theirs."""
+        """They leave in order among themselves, as the others of the instant do."""
         left = self.answer.leaving[begin:]
         late = [one for one in left if one.late or one.stays_late]
         late.sort(key=lambda one: self.items[one.index].key)

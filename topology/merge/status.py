@@ -84,8 +84,8 @@ class MergeStatus:
             "newest_epoch": progress.epoch,
             "newest": progress.seq,
         }
-        for event in progress.queue:
-            if event.seq == seq and event.epoch == wanted:
+        for event in (*progress.queue, *self._queues.late):
+            if (event.seq, event.epoch, event.source) == (seq, wanted, source):
                 return {
                     **told,
                     "where": HELD,
@@ -93,7 +93,7 @@ class MergeStatus:
                     "since": event.at_ns,
                     "ref_time": event.ref_time_ns,
                     "error": event.error_ns,
-                    "waits_for": self._bounds.waits_for(event.ref_time_ns),
+                    "waits_for": [] if event.late else self._bounds.waits_for(event.ref_time_ns),
                 }
         floor_ns = self._passage.floor_ns
         told["watermark"] = None if floor_ns == NO_REF else floor_ns

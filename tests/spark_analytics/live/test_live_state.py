@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from spark_analytics.backfill.marked import StateUnreadable
+from spark_analytics.live import state
 from spark_analytics.live.lanes import Lanes
 from spark_analytics.live.state import Common, entry, folded, snapshot
 from topology.clock.sample import Declared
@@ -48,6 +49,17 @@ def test_what_bears_no_line_is_read_too() -> None:
         assert found.common.plain() == whole.common.plain()
 
 
+def test_the_format_before_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, behind = kept()
+    with monkeypatch.context() as before:
+        before.setattr(state, "FORM", state.FORM._replace(number=2))
+        older, older_behind = kept()
+    assert older.startswith(b"inorder live state 2 ")
+    whole = folded(first, [behind])
+    for entries in ([older_behind], [behind]):
+        assert replace(folded(older, entries), common=whole.common) == whole
+
+
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
@@ -55,7 +67,7 @@ def test_what_bears_no_line_is_read_too() -> None:
         (lambda whole: whole[:-3], "is damaged"),
         (lambda whole: whole.partition(b"\n")[0] + b"\n" + marshal.dumps(5), "is damaged"),
         (lambda whole: unmarked(whole, 9), "is of format 9, this version writes 3; remove"),
-        (lambda whole: whole.replace(b"state 2", b"state 3", 1), "another version: it begins with"),
+        (lambda whole: whole.replace(b"state 3", b"state 4", 1), "another version: it begins with"),
         (lambda whole: whole.replace(b"marshal ", b"marshal 9", 1), "another version.*anew$"),
     ],
 )
