@@ -79,6 +79,8 @@ def test_a_hole_is_waited_for_until_its_time_is_over() -> None:
     driver.advance(seconds(3))
     assert [each.seq for each in driver.read(OrderedEvent)] == [0, 2]
     driver.send(RawEvent(source="s", seq=1, ts_ns=driver.now_ns - seconds(4)))
+    assert driver.balance() == Balance(sent=3, event=2, late=0, duplicate=0, dead=0, held=1)
+    driver.advance(1)  # its instant is over
     assert driver.balance() == Balance(sent=3, event=2, late=1, duplicate=0, dead=0, held=0)
 
 
