@@ -11,7 +11,7 @@ An event that waits behind REORDER's stamp (in the merge of a fused stage) is no
 what was found out about it, so it is never stamped twice. An event held longer than
 `spill_after` is written whole, once, so that the input may forget it.
 
-Proved by: tests/agents/state/test_held.py
+Proved by: tests/agents/state/test_held.py, tests/agents/stage/test_restarts.py
 """
 
 from __future__ import annotations

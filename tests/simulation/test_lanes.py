@@ -24,7 +24,8 @@ from topology.config import Topology, parse
 from topology.model.event import Event
 
 SECONDS: Final = 2
-WORLDS: Final = 6
+WORLDS: Final = (1, 5, 9, 11, 14, 20)
+"""Where late events of several lanes meet in an instant, of the first 24."""
 RULES: Final = {
     "fixed": "{rule: fixed, max_wait: 30ms, start: zero}",
     "time": "{rule: time, accuracy: 90%}",
@@ -41,7 +42,7 @@ class Appended:
         events = world.events()
         appends_ns = [events[0].arrival_ns // MS * MS] if events else []
         while events and appends_ns[-1] < events[-1].arrival_ns:
-            appends_ns.append(appends_ns[-1] + rng.choice((1, 1, 2, 5, 10, 30, 100)) * MS)
+            appends_ns.append(appends_ns[-1] + rng.choice((1, 1, 2, 5, 10, 30, 30, 100, 400)) * MS)
         for event in events:
             appended_ns = appends_ns[bisect_left(appends_ns, event.arrival_ns)]
             event.arrival_ns = event.at_ns = appended_ns
@@ -68,7 +69,7 @@ def test_one_stage_says_what_two_say_over_lanes(rule: str, merge: str) -> None:
         f" reorder: {RULES[rule]}, merge: {merge}}}}}"
     )
     mixed = 0
-    for seed in range(WORLDS):
+    for seed in WORLDS:
         world = World(seed, seconds=SECONDS, lanes=2 + seed % 2)
         log = Appended(world, Random(seed), topology)
         fused = Fused(log, Random(seed), topology).run(crashes=True)

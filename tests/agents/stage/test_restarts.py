@@ -1,0 +1,171 @@
+"""Law: a stage that is restarted from what a worker keeps of it says what one says that never was.
+
+Kept are the changes of the operators' state and the pages of held events, as of a checkpoint; a
+restart makes a new stage of both and reads the records from there on again. So each event that an
+operator holds has to be noted, wherever it came to be held: a copy of it would be lost.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+import pytest
+
+from agents.stage.rebuilding import Parts
+from agents.state import changelog
+from agents.state.held import STAMPED_FROM, HeldPages, apply_note
+from tests.laws.told import Told, copies, copy_of
+from tests.simulation.test_simulation import READER, WRITER, batches, progress
+from tests.simulation.world import World
+from topology.config import Topology, parse
+from topology.config.stages import JOIN, MERGE
+from topology.flow.registry import places_of
+from topology.flow.stage import Stage
+from topology.model.event import Event
+from topology.model.outcome import Step
+
+LANES: Final = 3
+SEEDS: Final = (2, 3, 4, 5, 8, 12)
+"""Worlds of a second with events that are late, some hundreds to two thousand."""
+
+KEYS: Final = 20
+STREAMS: Final = """
+streams:
+  default: {reorder: {rule: fixed, max_wait: 20ms}, merge: {max_wait: 20ms}}
+  other: {reorder: {rule: fixed, max_wait: 20ms}, merge: {max_wait: 20ms}}
+stages: [reorder, merge, join]
+queries:
+  near: {join: interval 20ms, key: payload.k, outer: left,
+         sides: {a: {stream: default}, b: {stream: other}}, quality: {accuracy: 90%, max_wait: 1s}}
+  alone: {join: tumbling 50ms, key: payload.k, outer: full,
+          sides: {a: {stream: default}, b: {stream: other}}, quality: {accuracy: 90%, max_wait: 1s}}
+"""
+STAGES: Final = {
+    "merge": ((MERGE,), ""),
+    "join before the merge": ((JOIN,), "joins_read: sequenced\n"),
+    "join in the merge": ((MERGE, JOIN), ""),
+}
+
+
+class Kept:
+    """A stage and what a worker keeps of it; `reads` is its input."""
+
+    def __init__(self, topology: Topology, operators: tuple[str, ...], reads: list[Event]) -> None:
+        self._topology = topology
+        self._operators = operators
+        self._reads = reads
+        behind = [at for name, at in places_of(topology, operators).items() if name != MERGE]
+        self._retained_from = min(behind, default=None)
+        self._state: dict[bytes, bytes] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        self._stage = Stage(self._topology, self._operators, LANES)
+        self._stage.keep_moved()
+        self._held = HeldPages(self._topology.spill_after_ns, STAMPED_FROM, self._retained_from)
+
+    def take(self, batch: list[Event]) -> Step:
+        step = self._stage.on_batch(batch, batch[-1].at_ns)
+        self._held.took(batch)
+        before = batch[0].offset
+        self._held.let_go(step.released, step.reports, before=before)
+        self._held.let_go(self._stage.take_moved(), before=before)
+        return step
+
+    def cut(self, now_ns: int) -> None:
+        changes = {changelog.STATE + key: value for key, value in self._stage.changes().items()}
+        changes.update(self._held.changes(now_ns))
+        for key, value in changelog.encoded(changes).items():
+            if value is None:
+                self._state.pop(key, None)
+            else:
+                self._state[key] = value
+
+    def restart(self) -> None:
+        parts = Parts()
+        for key, value in self._state.items():
+            parts.add(key.decode(), value)
+        events = [copy_of(self._reads[offset]) for offset in sorted(parts.notes)]
+        for event in events:
+            apply_note(event, parts.notes[event.offset])
+        self._begin()
+        if self._state:
+            self._stage.restore(parts.operators, events)
+            self._held.restore(events, parts.spilled)
+
+
+def said(kept: Kept, cuts: list[list[Event]], rng: Random, restarts: float) -> tuple[Told, int]:
+    """All that was committed, and how often the stage was restarted."""
+    committed, count = Told(), 0
+    steps: list[Step] = []
+    done = at = 0
+    while at < len(cuts):
+        batch = copies(cuts[at])
+        steps.append(kept.take(batch))
+        at += 1
+        if at == len(cuts) or rng.random() < 0.3:
+            kept.cut(batch[-1].at_ns)
+            for step in steps:
+                committed.add(step)
+            steps, done = [], at
+        elif rng.random() < restarts:
+            kept.restart()
+            steps, at, count = [], done, count + 1
+    return committed, count
+
+
+def sequenced(topology: Topology, seed: int, rng: Random) -> list[Event]:
+    """The records of a topic that a stage of REORDER has written, of several lanes."""
+    world = World(seed, seconds=1, lanes=LANES)
+    end_ns = max((event.at_ns for event in world.events()), default=0) + 2_000_000_000
+    topic: list[tuple[float, Event]] = []
+    for lane in range(LANES):
+        stage = Stage(topology, ("reorder",))
+        events = world.events(lane)
+        for event in events:
+            event.stream = "default" if event.source in ("m0", "m2") else "other"
+        written: list[Event] = []
+        for batch in batches(events, rng):
+            step = stage.on_batch(batch, batch[-1].at_ns)
+            written += [*step.released, progress(step.now_ns)]
+        written += [*stage.on_end(end_ns).released, progress(end_ns)]
+        pace = rng.uniform(0.5, 2)
+        topic += [(place * pace, read_from(each, lane)) for place, each in enumerate(written)]
+    topic.sort(key=lambda placed: placed[0])
+    for offset, (_, event) in enumerate(topic):
+        event.offset = offset
+    return [event for _, event in topic]
+
+
+def read_from(event: Event, lane: int) -> Event:
+    """Written to the topic and read from it."""
+    fields = {"sourceId": event.source, "seqNum": event.seq, "ts": event.ts_ns}
+    original = [(name, str(value).encode()) for name, value in fields.items()]
+    original.append(("streamId", event.stream.encode()))
+    is_event = event.kind == ""
+    headers = WRITER.stamp(event, original, lane) if is_event else WRITER.control(event, lane)
+    read = READER.read_sequenced(headers, 0, 0, None, b'{"k": %d}' % (event.seq % KEYS))
+    assert isinstance(read, Event), read
+    return read
+
+
+@pytest.mark.parametrize("case", STAGES)
+def test_a_restart_from_what_is_kept_changes_nothing(case: str) -> None:
+    operators, reads = STAGES[case]
+    topology = parse(STREAMS + reads)
+    restarted = found = late = 0
+    for seed in SEEDS:
+        topic = sequenced(topology, seed, Random(seed))
+        cuts = list(batches(topic, Random(seed)))
+        steady, _ = said(Kept(topology, operators, topic), cuts, Random(seed), 0)
+        hurt, count = said(Kept(topology, operators, topic), cuts, Random(seed), 0.3)
+        assert hurt.released == steady.released, f"seed {seed}"
+        assert hurt.reports == steady.reports
+        assert [repr(each) for each in hurt.results] == [repr(each) for each in steady.results]
+        restarted += count
+        found += len(steady.results)
+        late += sum(each.late != "" for each in steady.released)
+    assert restarted > len(SEEDS)
+    assert found or JOIN not in operators
+    assert late
