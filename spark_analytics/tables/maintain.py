@@ -17,7 +17,7 @@ which starts again still knows it. Readers of a state that expired fail, and so 
 (`--silver`) that lags further behind than `keep_since`.
 
 Iceberg takes no time for orphans that is less than a day ago: a write which goes on has files that
-no snapshot names yet.
+no snapshot names yet. `VACUUM` takes such too, so Delta keeps a week at least.
 """
 
 from __future__ import annotations
@@ -42,6 +42,10 @@ OWN: Final = "maintain"
 """Maintenance owns no table."""
 
 OVERTAKEN: Final = "overtaken"
+CHECK: Final = "spark.databricks.delta.retentionDurationCheck.enabled"
+LEAST_HOURS: Final = 168
+"""Delta's own bound (`delta.deletedFileRetentionDuration`)."""
+
 ABSENT: Final = ("NoSuchNamespace", "SCHEMA_NOT_FOUND")
 CONFLICTS: Final = ("ValidationException", "CommitFailedException", "Concurrent")
 
@@ -55,6 +59,8 @@ def maintain(
     orphans_since: datetime,
 ) -> dict[str, dict[str, int]]:
     """What was done, by table (`rates/windows`); TablesRefused if there is no table of ours."""
+    if kind == "delta":
+        _require_long(spark, keep_since)
     done: dict[str, dict[str, int]] = {}
     for lake, table in ours(spark, kind, out, catalog):
         name = f"{lake.place.rpartition('/')[2]}/{table}"
@@ -168,13 +174,28 @@ def _keep_marks(lake: IcebergLake, table: str) -> None:
 def _delta(lake: Lake, table: str, keep_since: datetime) -> dict[str, int]:
     spark = lake.spark
     metrics = spark.sql(f"OPTIMIZE {lake.name(table)}").select("metrics").collect()[0].metrics
-    hours = max(0, round((datetime.now(UTC) - keep_since).total_seconds() / 3_600))
+    hours = _hours(keep_since)
     before = _files(spark, lake, table)
     spark.sql(f"VACUUM {lake.name(table)} RETAIN {hours} HOURS").collect()
     return {
         "files made fewer": metrics.numFilesRemoved - metrics.numFilesAdded,
         "files expired": before - _files(spark, lake, table),
     }
+
+
+def _hours(since: datetime) -> int:
+    return max(0, round((datetime.now(UTC) - since).total_seconds() / 3_600))
+
+
+def _require_long(spark: SparkSession, keep_since: datetime) -> None:
+    """TablesRefused where `VACUUM` would be, amid the work."""
+    is_checked = spark.conf.get(CHECK, "true") == "true"
+    if is_checked and _hours(keep_since) < LEAST_HOURS:
+        raise TablesRefused(
+            f"--keep: Delta keeps {LEAST_HOURS // 24} days, as VACUUM also takes files of writes"
+            " that are not done; write --keep 7d, or, where nobody writes meanwhile, --conf"
+            f" {CHECK}=false"
+        )
 
 
 def _files(spark: SparkSession, lake: Lake, table: str) -> int:
