@@ -212,8 +212,9 @@ class Budget(Policy):
         known, late = plain
         self._spans, self._wait_ns, self._expected, self._came, self.price_ppm, *since = known
         if since:
-            self._span_ns, spent = since
-            self.spending.restore(spent)
+            self._span_ns, *spent = since
+            for each in spent:
+                self.spending.restore(each)
         self._most = len(late)
         self._late = [*late, *([0] * (CLASSES - len(late)))]
 
