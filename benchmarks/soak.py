@@ -6,6 +6,9 @@ share of what they share, Pss) and its metrics become a row of `soak.csv`. Besid
 follows the ordered, late and dead topics and marks each event, so the end says of every event that
 was sent whether it came out once.
 
+Half through its warm-up the broker stands still for `STILL_S`: what a worker takes for its first
+backlog, and keeps, belongs to the warm-up.
+
 The run is good where every event came out once, the balance of each stage is exact at the end, no
 partition of a stage stood for `STANDS_S` while events came, and memory grew by less than `GROWTH`
 an hour, `WARM_UP` of the run left out. Run it on a machine that does little else.
@@ -48,6 +51,7 @@ SAMPLE_S: Final = 5.0
 STANDS_S: Final = 30.0
 GROWTH: Final = 0.05
 WARM_UP: Final = 0.25
+STILL_S: Final = 8.0
 END_TIMEOUT_S: Final = 120.0
 PAUSE_S: Final = 0.005
 PARTITIONS: Final = 4
@@ -265,9 +269,12 @@ def growth(samples: Sequence[Sample]) -> float:
     return line.slope * 3600 / mean(memory)
 
 
-def run(folder: Path, rows: Iterable[Row], page: Page) -> tuple[list[Sample], list[str]]:
-    """Samples as they were, and faults."""
+def run(
+    folder: Path, rows: Iterable[Row], seconds: float, page: Page
+) -> tuple[list[Sample], list[str]]:
+    """Samples as they were, and faults. `seconds`: how long the rows last."""
     samples: list[Sample] = []
+    stood_still = False
     with new_broker(folder / "kafka") as broker:
         raw = f"raw-{uuid.uuid4().hex[:8]}"
         create_topic(broker.bootstrap, raw, PARTITIONS, config=APPEND_TIME)
@@ -298,6 +305,11 @@ def run(folder: Path, rows: Iterable[Row], page: Page) -> tuple[list[Sample], li
                         table.writeheader()
                     table.writerow(row)
                     file.flush()
+                    if not stood_still and at_s >= WARM_UP / 2 * seconds:
+                        broker.pause()
+                        time.sleep(STILL_S)
+                        broker.resume()
+                        stood_still = True
             if feed.failure is not None:
                 raise feed.failure
             with suppress(TimeoutError):  # then `faults_of` names what did not come
@@ -369,7 +381,8 @@ def command(
     with tempfile.TemporaryDirectory() as temporary:
         place = folder or Path(temporary)
         place.mkdir(parents=True, exist_ok=True)
-        samples, faults = run(place, churn(rate, 60 * minutes, life_s=life, seed=seed), page)
+        rows = churn(rate, 60 * minutes, life_s=life, seed=seed)
+        samples, faults = run(place, rows, 60 * minutes, page)
         page.table(table_of(samples))
         page.say(f"memory grows by {growth(samples):+.2%} an hour")
         with suppress(NoPlots):

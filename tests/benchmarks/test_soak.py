@@ -67,7 +67,7 @@ def test_sources_come_and_go_and_rows_come_as_they_arrive() -> None:
 @pytest.mark.long
 def test_a_short_soak_is_good(tmp_path: Path) -> None:
     require(missing())
-    samples, faults = run(tmp_path, churn(300, 15, life_s=5.0), Page())
+    samples, faults = run(tmp_path, churn(300, 15, life_s=5.0), 15, Page())
     assert [fault for fault in faults if not fault.startswith("memory")] == []
     assert {"merge_mib", "pattern_mib"} <= samples[-1].row().keys()
     assert table_of(samples).rows
