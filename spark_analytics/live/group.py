@@ -39,8 +39,8 @@ class TooManyWait(Exception):
 
 
 class LaneParcel(NamedTuple):
-    """As tasks that read give it. `number` 0: the content is a stretch; else lines of it. Of the
-    lane HIDDEN there is no content."""
+    """As tasks that read give it. `number` 0: the content is a stretch; else lines of it. The
+    lane HIDDEN has no content."""
 
     name: LaneName
     first: int

@@ -35,8 +35,9 @@ from topology.speculate.policy import WHOLE
 
 WINDOW_NS: Final = 2_000_000_000
 FULL_PPM: Final = 850_000
-"""Of a processor, for all that it does."""
+"""What a processor may be taken, for all that it does."""
 HEAPS: Final = 2
+"""So often in two seconds may all be read again that was read ahead."""
 
 
 class Span(NamedTuple):
@@ -49,7 +50,7 @@ class Span(NamedTuple):
 
 
 class Spending:
-    """Of one query. `span_ns`: how long the span that is open takes, if nothing keeps it."""
+    """What one query spends. `span_ns`: how long the open span takes, if nothing keeps it."""
 
     def __init__(self, granted_ppm: int, span_ns: int) -> None:
         self._granted_ppm = granted_ppm

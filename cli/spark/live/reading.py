@@ -81,7 +81,7 @@ def _in_stretches(rows: Iterable[Record]) -> Iterator[tuple[int, Record]]:
 
 
 def hidden(topology: Topology) -> list[tuple[int, LaneParcel]]:
-    """Of a share without a record, to every group."""
+    """What every group hears of a share without a record."""
     return [(group, LaneParcel(HIDDEN, 0, 0, b"")) for group in range(len(Groups(topology)))]
 
 

@@ -30,7 +30,7 @@ machine."""
 
 @asynccontextmanager
 async def reader(kafka: SharedKafka, name: str) -> AsyncIterator[LogReader]:
-    """Of this topic, and a group of its name."""
+    """It reads this topic, and the offsets of a group of its name."""
     logs = LogReader(Brokers(kafka.bootstrap, is_embedded=False), name, [name])
     try:
         await logs.start()

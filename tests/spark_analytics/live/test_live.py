@@ -175,7 +175,7 @@ PER_BATCH = 6
 
 
 def test_parts_of_a_lake_are_tables_of_a_backfill(spark: SparkSession, tmp_path: Path) -> None:
-    """Of the same columns; each line comes into the table of its kind, results into two."""
+    """They have the same columns; each line comes into the table of its kind, results into two."""
     text, log = corrected(tmp_path)
     topology = parse(text)
     said = logs.replayed(topology, logs.dumped(topology, log, until_ns(log)), until_ns(log))

@@ -89,7 +89,7 @@ def test_run_after_run_it_says_what_a_replay_says(
 def test_marks_of_transactions_are_no_silence(
     kafka: SharedKafka, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Of one partition each batch takes a single offset: a record, or its transaction's mark. What
+    """Each batch takes one offset of a partition: a record, or its transaction's mark. What
     comes behind the mark arrived before most of what that batch has of the other partition."""
     setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, others=("other",))
     plain = new_producer(kafka.bootstrap)
