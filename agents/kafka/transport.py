@@ -10,13 +10,14 @@ This transport is a subclass of Faust's aiokafka driver that gives instead:
   One whose broker answers, without a record and not at its end (an open transaction is),
   gives such a one every `LIFE_INTERVAL_NS`, as a sign of life.
 * **Ownership.** `on_assigned` is awaited before any record of a partition flows and says
-  where to begin; `on_revoked` is awaited before the partition may go elsewhere.
+  where to begin, `on_reading` that it has been gone to; `on_revoked` is awaited before the
+  partition may go elsewhere.
 * **Back-pressure** for each partition by itself (agents.kafka.partition_queue).
 
 What a `Handler` can rely on
 
-1. For each partition: `on_assigned`, then `on_batch` for one batch after the other in log
-   order, then `on_revoked`; these never overlap. Batches fetched and not begun when the
+1. For each partition: `on_assigned`, `on_reading`, then `on_batch` for one batch after the other
+   in log order, then `on_revoked`; these never overlap. Batches fetched and not begun when the
    partition is revoked are dropped.
 2. Rebalances are eager: each takes all partitions away and gives the new set. `on_revoked`
    comes as well where the group has already given the partition to another worker (this
@@ -103,6 +104,9 @@ class Handler(Protocol):
     ) -> Mapping[TopicPartition, int]:
         """Fence the old owner and restore. The answer is the offset to begin at; a partition
         that is not in it begins with the first record there is. Told also of none."""
+
+    def on_reading(self, partitions: frozenset[TopicPartition]) -> None:
+        """They are read from here on, from where `on_assigned` said."""
 
     async def on_batch(self, batch: Batch) -> None:
         """Take the batch; the partition's next one comes when this returns."""
@@ -228,6 +232,7 @@ class BatchConsumer(driver.Consumer):
             self._queues[partition] = PartitionQueue(
                 partition, self.handler.on_batch, self._room.set, self._on_queue_error
             )
+        self.handler.on_reading(partitions)
         self._room.set()
 
     def _note_progress(self, partition: TopicPartition, offset: int) -> None:

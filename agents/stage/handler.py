@@ -56,6 +56,7 @@ class StageHandler:
         self._emptied = emptied
         self._partitions: dict[TopicPartition, Partition] = {}
         self._apart = StreamsApart(arrangement.in_one_partition)
+        self._unread: set[TopicPartition] = set()  # nothing of them can come yet
         self._in_doubt: set[TopicPartition] = set()  # a checkpoint failed, and none came since
         self._stirred = asyncio.Event()  # records have come, or partitions
         watchdog.leaving(time.monotonic_ns())
@@ -88,10 +89,14 @@ class StageHandler:
         self._metrics.rebalances.labels(stage).inc()
         self._watchdog.joined(time.monotonic_ns())
         self._stirred.set()
+        self._unread |= partitions
         for source in sorted(partitions):
-            self._partitions[source] = Partition(source, self._arrangement, self._surroundings)
+            partition = Partition(source, self._arrangement, self._surroundings)
+            self._partitions[source] = partition
             if source not in self._in_doubt:
-                self._watchdog.assigned(time.monotonic_ns(), (source.topic, source.partition))
+                now_ns, place = time.monotonic_ns(), (source.topic, source.partition)
+                self._watchdog.assigned(now_ns, place)
+                self._watchdog.told(now_ns, place, *partition.restored, restoring=True)
         if not partitions <= self._in_doubt:
             self._log.owns(self._partitions)
         opened = await asyncio.gather(
@@ -100,6 +105,14 @@ class StageHandler:
         self._metrics.partitions.labels(stage).set(len(self._partitions))
         offsets = zip(sorted(partitions), opened, strict=True)
         return {source: offset for source, offset in offsets if offset is not None}
+
+    def on_reading(self, partitions: frozenset[TopicPartition]) -> None:
+        """The watchdog is told at once: where no record is, and no tick, it takes two seconds until
+        a batch comes."""
+        now_ns = time.monotonic_ns()
+        self._unread -= partitions
+        for source in partitions & self._partitions.keys():
+            self._tell_watchdog(now_ns, source)
 
     async def on_batch(self, batch: Batch) -> None:
         partition = self._partitions[batch.partition]
@@ -114,6 +127,7 @@ class StageHandler:
     async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
         """A partition that is reset, and that is one in doubt alone, does not leave the watchdog:
         to it the standstill goes on."""
+        self._unread -= partitions
         mine = [self._partitions.pop(source) for source in partitions & self._partitions.keys()]
         is_reset = len(partitions) == 1 and partitions <= self._in_doubt
         if not is_reset:
@@ -151,6 +165,7 @@ class StageHandler:
     def pulse(self) -> None:
         """Begin the checkpoints that are due, and tell the watchdog how things stand."""
         now_ns = time.monotonic_ns()
+        others_open = any(not self._partitions[source].is_open for source in self._unread)
         for source, partition in self._partitions.items():
             if partition.is_open:
                 partition.pulse()
@@ -162,17 +177,24 @@ class StageHandler:
             self._log.restored(source)
             if partition.through.commits:
                 self._in_doubt.discard(source)
-            owes = partition.owes or source in self._in_doubt
-            if partition.heard_of or owes:
+            if source in self._unread:
+                if others_open:  # else the transport has to begin, and time counts
+                    self._watchdog.waits(now_ns, place)
+            elif partition.heard_of or partition.owes or source in self._in_doubt:
                 # Where the broker is silent no batch comes, nor a tick: nothing is told then.
                 partition.heard_of = False
-                self._watchdog.told(
-                    now_ns,
-                    place,
-                    *partition.stands_at,
-                    owes=owes,
-                    commits=partition.through.commits,
-                )
+                self._tell_watchdog(now_ns, source)
+
+    def _tell_watchdog(self, now_ns: int, source: TopicPartition) -> None:
+        """How far an open partition is."""
+        partition = self._partitions[source]
+        self._watchdog.told(
+            now_ns,
+            (source.topic, source.partition),
+            *partition.stands_at,
+            owes=partition.owes or source in self._in_doubt,
+            commits=partition.through.commits,
+        )
 
     def observe(self) -> None:
         for partition in self._partitions.values():

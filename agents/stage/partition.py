@@ -159,7 +159,7 @@ class Partition:
             await self._begin_with(histories)
         self._metrics.restored(time.monotonic() - started)
         self._metrics.begins(self._standings(), self._totals())
-        self.is_open = self.heard_of = True
+        self.is_open = True
         log.info(
             "%s/%d: begins at %s with %d events held",
             self.source.topic,

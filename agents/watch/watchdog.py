@@ -15,7 +15,8 @@ something is owed and no checkpoint comes through, be it that they hang or that 
 nothing is heard of a partition, which its broker answers for many times a second, and then
 nobody looks after it. While it restores it is not ready from the start; its position is
 then that in the changelog, whose highest is kept apart, and the time is not held against
-its checkpoints.
+its checkpoints. One that is restored is not ready before it is read, and until those that
+were assigned with it are restored no time counts against it: nobody reads it so long.
 
 Between `leaving` and `joined` the worker has no place in its group: it is not ready, and
 says so, and this counts as standing too. A broker that falls silent ends there, as the
@@ -99,6 +100,7 @@ class _Watched:
         "position",
         "restoring",
         "told_ns",
+        "waits",
     )
 
     def __init__(self, now_ns: int) -> None:
@@ -111,6 +113,7 @@ class _Watched:
         self.commits = 0
         self.owes = False
         self.told_ns = now_ns
+        self.waits = False
 
     def lag(self) -> int:
         return 0 if self.position is None else max(0, self.end_offset - self.position)
@@ -181,7 +184,21 @@ class Watchdog:
         watched.position = position
         watched.end_offset = end_offset
         watched.restoring = restoring
+        watched.waits = False
         watched.told_ns = self._elapsed_ns
+
+    def waits(self, now_ns: int, place: Place) -> None:
+        """It is restored, and is not read before others are restored: not ready, and the time
+        since it was told last does not count. A partition that is not assigned is passed over."""
+        self._pass_time(now_ns)
+        watched = self._watched.get(place)
+        if watched is None:
+            return
+        uncounted_ns = self._elapsed_ns - watched.told_ns
+        watched.moved_ns += uncounted_ns
+        watched.paid_ns += uncounted_ns
+        watched.told_ns = self._elapsed_ns
+        watched.waits = True
 
     def verdict(self, now_ns: int) -> Verdict:
         """How the worker stands; with a place and no partitions it is ready to get some."""
@@ -218,6 +235,8 @@ class Watchdog:
             work = "restore" if watched.restoring else "progress"
             lag = f"lag {watched.lag()}, position {watched.position}"
             return standing_ns, f"no {work} while there is lag for {_shown(standing_ns)} ({lag})"
+        if watched.waits:
+            return standing_ns, "restored, and not read yet"
         if watched.restoring:
             return standing_ns, f"restoring, {watched.lag()} records to read"
         return standing_ns, ""

@@ -28,6 +28,7 @@ class Recorder:
         self.calls: list[tuple[str, Any]] = []
         self.batches: list[Batch] = []
         self.owned: set[TopicPartition] = set()
+        self.reading: set[TopicPartition] = set()
         self.running: set[TopicPartition] = set()
         self.changed = asyncio.Condition()
         self.before_assigned: Callable[[], Any] | None = None
@@ -44,8 +45,13 @@ class Recorder:
         await self.note("assigned", partitions)
         return {p: self.start_at[p.partition] for p in partitions if p.partition in self.start_at}
 
+    def on_reading(self, partitions: frozenset[TopicPartition]) -> None:
+        assert partitions <= self.owned, "read, and not ours"
+        self.reading |= partitions
+
     async def on_batch(self, batch: Batch) -> None:
         assert batch.partition in self.owned, "a batch of a partition that is not ours"
+        assert batch.partition in self.reading, "a batch before it is read"
         assert batch.partition not in self.running, "two batches of one partition at once"
         self.running.add(batch.partition)
         try:
@@ -61,6 +67,7 @@ class Recorder:
         if self.before_revoked is not None:
             await self.before_revoked()
         self.owned -= partitions
+        self.reading -= partitions
         await self.note("revoked", partitions)
 
     async def note(self, what: str, detail: Any) -> None:

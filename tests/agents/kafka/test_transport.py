@@ -387,6 +387,7 @@ def test_a_fetch_counts_from_when_it_was_asked_for() -> None:
 
     class Request:
         topics = (("raw", ((0, 0, 0),)),)
+        _max_wait_ms = 1
 
     class Fetcher:
         answers_fit = True

@@ -32,6 +32,9 @@ class Holder:
         self.write(self.held | {p.partition for p in partitions})
         return {}
 
+    def on_reading(self, partitions: frozenset[TopicPartition]) -> None:
+        assert {p.partition for p in partitions} <= self.held
+
     async def on_batch(self, batch: Batch) -> None:
         assert batch.partition.partition in self.held
 

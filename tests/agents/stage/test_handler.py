@@ -1,4 +1,4 @@
-"""Examples: when a process may look seldom, and what wakes it."""
+"""Examples: when a process may look seldom, what wakes it, and when its partitions are ready."""
 
 from __future__ import annotations
 
@@ -16,9 +16,19 @@ from prometheus_client import CollectorRegistry
 from agents.kafka.partition_queue import Batch
 from agents.stage.arrangement import arrange, topics_of
 from agents.stage.handler import StageHandler
+from agents.stage.partition import Partition
+from agents.stage.restoring import FoundState
+from agents.stage.surroundings import Surroundings
+from agents.state.stores.seal import StateTally
 from agents.watch.metrics import Metrics
-from agents.watch.watchdog import Watchdog
+from agents.watch.stage_log import StageLog
+from agents.watch.watchdog import S_NS, Patience, State, Watchdog
 from topology.config import parse
+
+LARGE = 1_000_000
+"""Changes to read."""
+
+STUCK_AFTER_S = Patience().stuck_after_ns // S_NS
 
 
 class FakePartition:
@@ -123,3 +133,87 @@ def test_when_the_last_partition_has_gone_nothing_refers_to_it() -> None:
     finally:
         gc.enable()
     assert there == [0]
+
+
+class Opening:
+    """Two partitions of a stage are opened: the state of 0 is large and comes by and by, that of 1
+    is empty. The parts are the real ones, but for the brokers and the clock."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.now_s = 0
+        self.read = 0
+        clock = SimpleNamespace(monotonic_ns=lambda: self.now_s * S_NS)
+        patch.setattr("agents.stage.handler.time", clock)
+
+        async def find(partition: Partition) -> FoundState:
+            while partition.source.partition == 0 and self.read < LARGE:
+                partition._tell(self.read, LARGE)
+                await asyncio.sleep(0)
+            return FoundState({}, None, StateTally(), {}, 0)
+
+        patch.setattr(Partition, "_find", find)
+        topology = parse("streams: {default: {}}\nstages: [reorder, merge]\nstate: memory\n")
+        stage = topology.stages[0]
+        arranged = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 2))
+        delivery: Any = SimpleNamespace(new_batch=None, stop=lambda: asyncio.sleep(0))
+        logs: Any = SimpleNamespace(is_embedded=False)
+        metrics = Metrics(CollectorRegistry())
+        around = Surroundings(logs, metrics, lambda _: delivery, lambda _: None)
+        self.handler = StageHandler(arranged, around, Watchdog(), StageLog(metrics))
+        self.places = frozenset(TopicPartition("events.raw", number) for number in range(2))
+        self.task = asyncio.create_task(self.handler.on_assigned(self.places))
+
+    async def passes(self, seconds: int, read_a_second: int = 0) -> State:
+        for _ in range(seconds):
+            self.now_s += 1
+            self.read += read_a_second
+            for _ in range(4):  # each task has its turns
+                await asyncio.sleep(0)
+            self.handler.pulse()
+            verdict = self.handler.verdict()
+        return verdict.state
+
+
+def test_one_large_state_does_not_stop_a_stage_that_gets_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was open first waits with nothing to be heard of it."""
+
+    async def scenario() -> None:
+        opening = Opening(monkeypatch)
+        assert await opening.passes(3 * STUCK_AFTER_S, read_a_second=1) is State.NOT_READY
+        said = "; ".join(opening.handler.verdict().reasons)
+        assert "events.raw/0: restoring" in said
+        assert "events.raw/1: restored, and not read yet" in said
+        opening.read = LARGE
+        assert await opening.passes(1) is State.NOT_READY  # open, and not read before it is sought
+        await opening.task
+        opening.handler.on_reading(opening.places)
+        assert opening.handler.verdict().state is State.READY  # before a batch or a tick comes
+        await opening.handler.on_revoked(opening.places)
+
+    asyncio.run(scenario())
+
+
+def test_a_large_state_that_stands_stops_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        opening = Opening(monkeypatch)
+        assert await opening.passes(10, read_a_second=1) is State.NOT_READY
+        assert await opening.passes(STUCK_AFTER_S + 1) is State.STOP
+        opening.task.cancel()
+        await asyncio.wait([opening.task])
+
+    asyncio.run(scenario())
+
+
+def test_where_all_are_open_and_nobody_reads_them_the_stage_is_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        opening = Opening(monkeypatch)
+        opening.read = LARGE
+        assert await opening.passes(5) is State.NOT_READY
+        assert await opening.passes(STUCK_AFTER_S) is State.STOP
+        assert opening.task.done()
+
+    asyncio.run(scenario())

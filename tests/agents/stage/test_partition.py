@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-import time
 import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -20,16 +19,11 @@ from agents.kafka.log_reader import LogReader
 from agents.kafka.partition_queue import Batch
 from agents.stage.arrangement import arrange, topics_of
 from agents.stage.delivery import Checkpoint
-from agents.stage.handler import StageHandler
 from agents.stage.partition import Partition
-from agents.stage.restoring import FoundState
 from agents.stage.surroundings import Surroundings
 from agents.state import changelog
 from agents.state.changelog import StateRefused
-from agents.state.stores.seal import StateTally
 from agents.watch.metrics import Metrics
-from agents.watch.stage_log import StageLog
-from agents.watch.watchdog import Watchdog
 from tests.agents.records import FakeBatch, FakeRecord
 from topology.config import parse, query_of
 
@@ -217,30 +211,5 @@ def test_live_queries_that_choose_have_a_price() -> None:
         await partition.take(batch(1))
         assert not partition._price
         await partition.close()
-
-    asyncio.run(scenario())
-
-
-def test_without_records_it_is_ready_as_soon_as_it_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for a batch or a tick, which a stage behind a derived topic gets seldom."""
-
-    async def scenario() -> None:
-        partition, watchdog = partition_of(Delivery()), Watchdog()
-        partition.is_open = False
-        around, log = partition._surroundings, StageLog(partition._surroundings.metrics)
-        handler = StageHandler(partition._arrangement, around, watchdog, log)
-        handler._partitions[SOURCE] = partition
-        watchdog.joined(time.monotonic_ns())
-        watchdog.assigned(time.monotonic_ns(), (SOURCE.topic, SOURCE.partition))
-        handler.pulse()
-        assert handler.verdict().reasons == ("events.raw/0: restoring, 1 records to read",)
-
-        async def nothing() -> FoundState:
-            return FoundState({}, None, StateTally(), {}, 0)
-
-        monkeypatch.setattr(partition, "_find", nothing)
-        await partition.open()
-        handler.pulse()
-        assert handler.verdict().reasons == ()
 
     asyncio.run(scenario())

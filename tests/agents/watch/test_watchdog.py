@@ -153,6 +153,33 @@ def test_restoring_again_and_again_is_no_progress() -> None:
     assert dog.verdict(90 * S_NS).state is State.STOP
 
 
+def test_one_that_is_restored_waits_for_the_others_and_then_not_for_ever() -> None:
+    dog = Watchdog(PATIENCE)
+    dog.assigned(0, A)
+    dog.told(0, A, 7, 7, restoring=True)
+    for second in range(200):
+        dog.waits(second * S_NS, A)
+    waiting = dog.verdict(199 * S_NS)
+    assert waiting == Verdict(State.NOT_READY, ("raw/0: restored, and not read yet",))
+    assert asked_until(dog, 199, 258).state is State.NOT_READY
+    assert asked_until(dog, 258, 259).state is State.STOP
+    dog.told(259 * S_NS, A, 7, 7)
+    assert dog.verdict(259 * S_NS) == Verdict(State.READY)
+
+
+def test_what_it_owed_before_it_waited_is_not_forgotten() -> None:
+    dog = Watchdog(PATIENCE)
+    dog.assigned(0, A)
+    dog.told(0, A, 7, 100, owes=True)
+    dog.told(4 * S_NS, A, 7, 100, owes=True)
+    dog.waits(4 * S_NS, A)
+    dog.waits(9 * S_NS, A)
+    dog.told(9 * S_NS, A, 7, 100, owes=True)
+    assert dog.verdict(10 * S_NS).state is State.READY
+    dog.told(11 * S_NS, A, 7, 100, owes=True)
+    assert "no checkpoint has come through for 6 s" in dog.verdict(11 * S_NS).reasons[0]
+
+
 def test_the_worst_partition_decides_and_stands_first() -> None:
     dog = Watchdog(PATIENCE)
     for place in (A, B):
