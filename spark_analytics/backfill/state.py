@@ -2,9 +2,10 @@
 
 It holds what `Replay.saved` gives, the lines of the last instant, which are taken by the next run
 (who knows what else arrives in that instant), and the next position of each stream and table.
-A first line says what wrote it (`spark_analytics.backfill.marked`). Format 4 may hold what was
-folded of words about clocks, where 3 holds the words. States of format 2 have no such line; they
-are read all the same.
+A first line says what wrote it (`spark_analytics.backfill.marked`). Format 5 may hold late
+events that wait in MERGE, and what budgets of queries have spent, where 4 holds none; 4 may hold
+what was folded of words about clocks, where 3 holds the words. States of format 2 have no such
+line; they are read all the same.
 
 Proved by: tests/spark_analytics/backfill/test_resumed.py
 """
@@ -23,10 +24,10 @@ from topology.wire.line_reader import Content
 
 FORM: Final = Form(
     "inorder state",
-    4,
+    5,
     anew="run the backfill anew",
     mended="give back the file as it was written, or run the backfill anew into a new folder",
-    before=(3,),
+    before=(3, 4),
 )
 UNMARKED: Final = 2
 """The format of states without a first line."""

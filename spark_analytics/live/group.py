@@ -19,7 +19,15 @@ from spark_analytics.backfill import parcels
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.kinds import TABLE_OF
 from spark_analytics.backfill.parcels import DECLARED, content_of
-from spark_analytics.live.lanes import HIDDEN, Lane, LaneName, Lanes, Stretch, Waiting
+from spark_analytics.live.lanes import (
+    HIDDEN,
+    MOST_HIDDEN,
+    Lane,
+    LaneName,
+    Lanes,
+    Stretch,
+    Waiting,
+)
 from spark_analytics.live.state import Common, Held, Stood, entry, snapshot
 from spark_analytics.live.told import OVERTAKEN
 from topology.clock.sample import Declared, Sample
@@ -176,10 +184,18 @@ class LiveGroup:
 
     def _too_many(self) -> str:
         lanes = self._common.lanes.lanes
-        name = min(lanes, key=lambda each: lanes[each].clock_ns)
+        name = min(lanes, key=lambda each: lanes[each].promised_ns)
+        waits = f"{len(self._common.waiting):,} lines wait for {name.topic}/{name.partition}, which"
+        batches = len(lanes[name].hidden)
+        if not batches:
+            return (
+                f"{waits} is read more slowly than the other partitions; raise --max-waiting, and"
+                " memory with it"
+            )
         return (
-            f"{len(self._common.waiting):,} lines wait for {name.topic}/{name.partition}, which is"
-            " read more slowly than the other partitions; raise --max-waiting, and memory with it"
+            f"{waits} had no record in the last {batches} batches, where some partition had marks"
+            f" of transactions alone; after {MOST_HIDDEN} such they wait no longer: raise"
+            f" --max-waiting to {MOST_HIDDEN} times --max-per-batch, or lower the latter"
         )
 
 

@@ -11,7 +11,10 @@ come before it any more: when its arrival lies below what every lane has promise
   covers what the broker's clock may be behind Spark's, and the time between the look at the ends
   and the batch's.
 * A share may be marks of transactions alone, and then it has no lines (`HIDDEN`). Whose it was
-  nobody is told, so in such a batch lanes without lines promise no more than before.
+  nobody is told, so in such a batch lanes without lines promise no more than before. A lane without
+  lines in `MOST_HIDDEN` such batches, one behind the other, promises what it would have at the
+  first of them: else one on which transactions are only ever aborted would hold time for ever. What
+  lies behind so many shares of marks, and arrived before, is overtaken.
 
 Lines beyond the least promise wait. A record that breaks a promise arrives when time has already
 been told: it counts as arriving then, and is *overtaken*.
@@ -48,6 +51,10 @@ class LaneName(NamedTuple):
 HIDDEN: Final = LaneName(-1, "", -1)
 """Some lane, of which a task of a batch took offsets and saw no record."""
 
+MOST_HIDDEN: Final = 8
+"""Batches in a row of which each has such a share, until a lane without lines is taken for one that
+was at its end at the first."""
+
 
 class Stretch(NamedTuple):
     """What one batch, or one task of it, has read of a lane. `first`: its first offset; `lines`:
@@ -72,13 +79,21 @@ class Waiting(NamedTuple):
 
 class Lane:
     """`come` and `gone` count its lines; those between wait, told by `arrivals`, and `counts`: how
-    many of them have come by each."""
+    many of them have come by each. `hidden`: the times of the batches with a share of marks, the
+    last ones that lie one behind the other and brought none of its lines. `promised_ns` is what it
+    promised last; what is restored has promised nothing yet."""
 
     def __init__(
-        self, clock_ns: int = BEFORE_EVERYTHING_NS, come: int = 0, runs: Sequence[int] = ()
+        self,
+        clock_ns: int = BEFORE_EVERYTHING_NS,
+        come: int = 0,
+        runs: Sequence[int] = (),
+        hidden: Sequence[int] = (),
     ) -> None:
         self.clock_ns = clock_ns
         self.come = come
+        self.hidden = list(hidden)
+        self.promised_ns = BEFORE_EVERYTHING_NS
         self.arrivals: list[int] = []
         self.counts: list[int] = []
         for at in range(0, len(runs), 2):
@@ -116,6 +131,16 @@ class Lane:
 
     def _up_to(self, at: int) -> int:
         return self.gone + (self.counts[at - 1] if at else 0)
+
+    def promise(self, quiet_ns: int, *, is_read: bool, hides: bool) -> None:
+        """After a batch; `is_read`: it brought lines of this lane, `hides`: a share of marks."""
+        if hides and not is_read:
+            self.hidden = [*self.hidden, quiet_ns][-MOST_HIDDEN:]
+            is_over = len(self.hidden) == MOST_HIDDEN
+            quiet_ns = self.hidden[0] if is_over else self.clock_ns
+        else:
+            self.hidden = []
+        self.promised_ns = self.clock_ns if is_read else max(self.clock_ns, quiet_ns)
 
     def let_go(self, until_ns: int) -> None:
         """Lines that arrived before wait no longer."""
@@ -170,11 +195,10 @@ class Lanes:
     def time_ns(self, quiet_ns: int) -> int:
         """Up to when the log is known after this batch; lanes of which it took nothing were at
         their ends at `quiet_ns`. Called once for each batch."""
-        promised = [
-            lane.clock_ns if self._hides or name in self._read else max(lane.clock_ns, quiet_ns)
-            for name, lane in self.lanes.items()
-        ]
+        for name, lane in self.lanes.items():
+            lane.promise(quiet_ns, is_read=name in self._read, hides=self._hides)
         self._read, self._hides = set(), False
+        promised = (lane.promised_ns for lane in self.lanes.values())
         return max(self.told_ns, min(promised, default=self.told_ns))
 
     def numbered(self, lines: Sequence[Waiting]) -> Iterable[tuple[Waiting, int]]:
@@ -211,7 +235,8 @@ class Lanes:
     def saved(self) -> tuple[Any, ...]:
         """As plain values."""
         lanes = [
-            (*name, lane.clock_ns, lane.come, lane.runs()) for name, lane in self.lanes.items()
+            (*name, lane.clock_ns, lane.come, lane.runs(), lane.hidden)
+            for name, lane in self.lanes.items()
         ]
         return lanes, self.clocks_gone, self.told_ns
 

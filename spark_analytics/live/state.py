@@ -11,8 +11,9 @@ snapshot and than `SMALL_BYTES`: so what is read after a start is at most twice 
 is written for each batch goes with what it changed.
 
 A first line of each says what wrote it (`spark_analytics.backfill.marked`). Those of format 1 have
-no such line, and those of format 2 no late event that waits in MERGE; they are read all the same,
-also with entries of today behind them.
+no such line, those of format 2 no late event that waits in MERGE, and those of format 3 neither
+what budgets of queries have spent nor batches of marks alone (`Lane.hidden`); they are read all the
+same, also with entries of today behind them.
 
 Proved by: tests/spark_analytics/live/test_live_law.py,
 tests/spark_analytics/live/test_live_state.py
@@ -35,10 +36,10 @@ from topology.model.operator import Changes, State
 
 FORM: Final = Form(
     "inorder live state",
-    3,
+    4,
     anew="remove checkpoint and tables to begin anew",
     mended="give back the checkpoint as it was written, or remove it and the tables to begin anew",
-    before=(2,),
+    before=(2, 3),
 )
 UNMARKED: Final = 1
 """The format of states without a first line."""

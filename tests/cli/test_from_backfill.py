@@ -148,6 +148,7 @@ def test_a_state_of_a_format_before_is_read() -> None:
     rest = marshal.dumps(told)
     for before in (marshal.dumps((2, *told)), third + rest, fourth + rest):
         assert unpacked(before) == state == unpacked(packed(state))
+    assert packed(state).startswith(b"inorder state 5 "), "who raises it reads the one before"
 
 
 def test_states_are_named_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,15 +3,18 @@ what becomes of a record that comes after its time."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 import pytest
 
 from cli.spark.live.reading import parcels_of
-from spark_analytics.live.group import LiveGroup, ToldLine, TooManyWait
+from spark_analytics.live.group import LaneParcel, LiveGroup, ToldLine, TooManyWait
 from spark_analytics.live.lanes import (
     BEFORE_EVERYTHING_NS,
     CLOCK,
+    HIDDEN,
+    MOST_HIDDEN,
     RAW,
     Lane,
     LaneName,
@@ -89,14 +92,59 @@ def test_nothing_is_known_of_a_partition_that_was_never_read() -> None:
     assert known.time_ns(BEFORE_EVERYTHING_NS) == BEFORE_EVERYTHING_NS
 
 
+def test_marks_of_transactions_alone_hold_time_for_so_many_batches_and_no_longer() -> None:
+    """B has only aborted transactions, one in each batch; a restart in between changes nothing."""
+    known = lanes(A, B)
+    told = []
+    for batch in range(1, 2 * MOST_HIDDEN):
+        known.add(stretch(A, 10 * batch))
+        known.hide()
+        told.append(known.time_ns(10 * batch - 2))
+        known = restored(known.saved())
+    assert told[: MOST_HIDDEN - 1] == [BEFORE_EVERYTHING_NS] * (MOST_HIDDEN - 1)
+    assert told[MOST_HIDDEN - 1 :] == [10 * batch - 2 for batch in range(1, MOST_HIDDEN + 1)]
+
+
+@pytest.mark.parametrize(("line", "held_ns"), [(True, 3), (False, 10 * (MOST_HIDDEN - 1) - 2)])
+def test_what_is_known_of_a_partition_ends_the_count(line: bool, held_ns: int) -> None:
+    """A line of it, or a batch without such a share, amid those that have one."""
+    known = lanes(A, B)
+    told = []
+    for batch in range(1, 2 * MOST_HIDDEN):
+        known.add(stretch(A, 10 * batch))
+        if batch == MOST_HIDDEN - 1 and line:
+            known.add(stretch(B, 3))
+        elif batch != MOST_HIDDEN - 1:
+            known.hide()
+        told.append(known.time_ns(10 * batch - 2))
+        known.let_go(told[-1], 0)
+    assert told[MOST_HIDDEN - 2 :] == [held_ns] * MOST_HIDDEN + [10 * MOST_HIDDEN - 2]
+
+
+def test_states_of_before_count_from_the_restart_on() -> None:
+    saved, clocks_gone, told_ns = lanes(A, B).saved()
+    again = restored(([each[:-1] for each in saved], clocks_gone, told_ns))
+    assert [lane.hidden for lane in again.lanes.values()] == [[], []]
+
+
 TOPOLOGY = f"streams: {{a: {{input: {logs.RAW}, clock: {{unsynced: trust}}}}}}\n"
 
 
-def taken(live: LiveGroup, ms: int, quiet_ms: int, partition: int = 0) -> list[ToldLine]:
+MARKS = (LaneParcel(HIDDEN, 0, 0, b""),)
+
+
+def taken(
+    live: LiveGroup,
+    ms: int,
+    quiet_ms: int,
+    partition: int = 0,
+    marks: Sequence[LaneParcel] = (),
+) -> list[ToldLine]:
     """One event that arrives at `ms`."""
     line = {"source": "s", "seq": ms, "ts": ms * MS, "stream": "a", "type": "A", "payload": {}}
     record = logs.values_of(logs.record(line, ms, ms, partition, logs.RAW))
     parcels = [parcel for group, parcel in parcels_of(parse(TOPOLOGY), iter([record])) if not group]
+    parcels += marks
     Random(0).shuffle(parcels)
     return live.take(parcels, quiet_ms * MS)
 
@@ -117,3 +165,12 @@ def test_what_waits_for_a_slow_partition_is_bounded() -> None:
         assert taken(live, ms, 0) == []
     with pytest.raises(TooManyWait, match=r"3 lines wait for raw/1, .* raise --max-waiting"):
         taken(live, 3, 0)
+
+
+def test_where_marks_alone_hold_time_the_sentence_says_so() -> None:
+    live = LiveGroup(parse(TOPOLOGY), 0, [A, B], max_waiting=2)
+    for ms in (1, 2):
+        assert taken(live, ms, 0, marks=MARKS) == []
+    says = r"3 lines wait for raw/1, .* in the last 3 batches, .* had marks .* to 8 times"
+    with pytest.raises(TooManyWait, match=says):
+        taken(live, 3, 0, marks=MARKS)

@@ -49,12 +49,13 @@ def test_what_bears_no_line_is_read_too() -> None:
         assert found.common.plain() == whole.common.plain()
 
 
-def test_the_format_before_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [2, 3])
+def test_the_formats_before_are_read(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     first, behind = kept()
     with monkeypatch.context() as before:
-        before.setattr(state, "FORM", state.FORM._replace(number=2))
+        before.setattr(state, "FORM", state.FORM._replace(number=number))
         older, older_behind = kept()
-    assert older.startswith(b"inorder live state 2 ")
+    assert older.startswith(b"inorder live state %d " % number)
     whole = folded(first, [behind])
     for entries in ([older_behind], [behind]):
         assert replace(folded(older, entries), common=whole.common) == whole
@@ -66,8 +67,8 @@ def test_the_format_before_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda whole: b"", "is damaged .*; give back the checkpoint"),
         (lambda whole: whole[:-3], "is damaged"),
         (lambda whole: whole.partition(b"\n")[0] + b"\n" + marshal.dumps(5), "is damaged"),
-        (lambda whole: unmarked(whole, 9), "is of format 9, this version writes 3; remove"),
-        (lambda whole: whole.replace(b"state 3", b"state 4", 1), "another version: it begins with"),
+        (lambda whole: unmarked(whole, 9), "is of format 9, this version writes 4; remove"),
+        (lambda whole: whole.replace(b"state 4", b"state 5", 1), "another version: it begins with"),
         (lambda whole: whole.replace(b"marshal ", b"marshal 9", 1), "another version.*anew$"),
     ],
 )
