@@ -10,14 +10,15 @@ yet be spent is known at each instant, of the window of the last `WINDOW_NS`:
 `busy` is all else that it does, reading for the first time included: in the window or in its last
 span, whichever is more, since what was saved before a load came is not there under it.
 
-One going back reads no more again than was read beyond W, where all sources have been heard. So no
-more is read beyond W than what is left pays for, `HEAPS` times on end:
+What comes where W has not been has no more read again than was read beyond W. So no more is read
+beyond W than what is left pays for, `HEAPS` times on end:
 
     reach = left / (HEAPS * what reading for the first time takes of the processor)
 
 It falls to nothing amid a span where all is spent, and grows again as the window moves on. What has
 been read stays read; what comes behind it is read in at once, and the next two seconds pay for
-what it takes beyond.
+what it takes beyond. So they do for what comes behind W, as from a source that was silent for
+longer than MERGE waits: that has read again what is read with any wait.
 
 Cost: O(1) for an instant in which something was read again, O(spans of all queries) for a span.
 Memory: four numbers for each span of the window.

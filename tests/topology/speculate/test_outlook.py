@@ -1,5 +1,7 @@
 """Law: when is told, what stands and how it is answered follows from the events and their instants,
-whatever stretches the time between them was cut into, and however often it was begun again."""
+whatever stretches the time between them was cut into, and however often it was begun again, where
+an item is said to cost the same. A worker that was restarted reckons with 4 us until it has
+measured (agents.stage.item_price)."""
 
 from __future__ import annotations
 
