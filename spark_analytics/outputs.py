@@ -128,6 +128,21 @@ class Several:
         return any(output.holds(spark, table) for output in self.outputs)
 
 
+@dataclass(frozen=True)
+class Without:
+    """`output` takes all tables but these."""
+
+    output: Lasting
+    tables: frozenset[str]
+
+    def write(self, rows: DataFrame, table: str, keys: Sequence[str], batch: int) -> None:
+        if table not in self.tables:
+            self.output.write(rows, table, keys, batch)
+
+    def holds(self, spark: SparkSession, table: str) -> bool:
+        return table not in self.tables and self.output.holds(spark, table)
+
+
 def read(spark: SparkSession, path: str, table: str) -> DataFrame:
     """All rows of a table in a `Folder`, with the number of their `batch`."""
     return spark.read.parquet(f"{path}/{table}")

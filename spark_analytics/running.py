@@ -57,6 +57,10 @@ INTERRUPTIONS: Final = (
 """What Spark looks for, behind `CALL_FAILED`, in an error of Python's."""
 
 
+COLUMNS: Final = "columns"
+"""What a checkpoint says of the columns of its tables: a number that no reader knows."""
+
+
 class JobFailed(RuntimeError):
     """A query ended by itself, or must not go on; the message says which and why."""
 
@@ -121,7 +125,12 @@ def claim(
     theirs = json.loads(line[0])
     other = [key for key in {**theirs, **mine} if theirs.get(key) != mine.get(key)]
     if other:
-        told = "; ".join(f"{key}: {theirs.get(key)} there, {mine.get(key)} now" for key in other)
+        told = "; ".join(
+            f"{key}: {theirs.get(key)} there, {mine.get(key)} now"
+            for key in other
+            if key != COLUMNS
+        )
+        told = told or "another version made its tables, with other columns"
         raise CheckpointRefused(
             f"{checkpoint} belongs to something else ({told}); name another --checkpoint and"
             " --out, or remove it and its tables to start from the beginning of the topics"

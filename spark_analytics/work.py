@@ -26,7 +26,8 @@ class Part:
     cannot do so add it. `settled`: what the keys say besides themselves, so that less has to be
     read for it. `kinds`: where rows tell of which part they are (`Table.named_by`), what they say
     there of this one; none: its name. `shape`: how a table of Iceberg or Delta keeps it, where its
-    keys alone do not say."""
+    keys alone do not say. `folds`: it is another part with only the newest row of each key, so an
+    output that cannot replace rows leaves it out."""
 
     name: str
     keys: Sequence[str]
@@ -35,6 +36,7 @@ class Part:
     settled: Settled | None = None
     kinds: Sequence[str] = ()
     shape: Shape | None = None
+    folds: bool = False
 
     @property
     def named(self) -> Sequence[str]:

@@ -24,7 +24,7 @@ from cli.topology_file import Refused
 from spark_analytics.aggregates import Measures, Windows
 from spark_analytics.jdbc import Jdbc, NameRefused, table_name
 from spark_analytics.jobs import JOBS
-from spark_analytics.outputs import Console, Folder, Lasting, Several, Topic
+from spark_analytics.outputs import Console, Folder, Lasting, Several, Topic, Without
 from spark_analytics.payload import schema_of
 from spark_analytics.running import JobFailed
 from spark_analytics.session import new_session
@@ -213,7 +213,11 @@ def tables(asked: Asked, topics: Topics, spark: SparkSession) -> list[Table]:
 
 
 def output(asked: Asked, tables: Sequence[Table], spark: SparkSession) -> Lasting:
-    outputs = [_output(asked, kind, tables, spark) for kind in dict.fromkeys(asked.to)]
+    folds = frozenset(part.name for table in tables for part in table.written() if part.folds)
+    outputs: list[Lasting] = []
+    for kind in dict.fromkeys(asked.to):
+        found = _output(asked, kind, tables, spark)
+        outputs.append(Without(found, folds) if folds and kind not in FORMATS else found)
     return outputs[0] if len(outputs) == 1 else Several(outputs)
 
 

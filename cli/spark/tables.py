@@ -48,7 +48,7 @@ def maintained(
     """What was done to each table below `out`."""
     from spark_analytics.session import new_session
     from spark_analytics.tables.catalog import catalog_of, settings
-    from spark_analytics.tables.maintain import maintain
+    from spark_analytics.tables.maintain import maintain, require_long
 
     (wanted,) = formats([kind])
     now = datetime.now(UTC)
@@ -56,6 +56,8 @@ def maintained(
     found = {**settings(wanted), **settings_of(conf)}
     if master is not None:
         found["spark.master"] = master
+    if wanted == "delta":
+        require_long(keep_since, found)
     needed = [*jars(), *lake_jars(kind), *catalog_jars(catalog)]
     where = catalog_of(catalog, secrets_of(catalog))
     with opened(lambda: new_session("inorder maintain", needed, found)) as spark:

@@ -35,4 +35,5 @@ def _part(table: LakeTable) -> Part:
         return table.made(lambda kind: picked(kind)(rows))
 
     newer = shape.newer if table.merged else None
-    return Part(table.name, shape.keys, pick, newer, shape.settled, table.kinds, shape)
+    kept = shape.settled, table.kinds, shape
+    return Part(table.name, shape.keys, pick, newer, *kept, folds=table.merged)

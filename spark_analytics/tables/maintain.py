@@ -22,7 +22,7 @@ no snapshot names yet. `VACUUM` takes such too, so Delta keeps a week at least.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -59,8 +59,6 @@ def maintain(
     orphans_since: datetime,
 ) -> dict[str, dict[str, int]]:
     """What was done, by table (`rates/windows`); TablesRefused if there is no table of ours."""
-    if kind == "delta":
-        _require_long(spark, keep_since)
     done: dict[str, dict[str, int]] = {}
     for lake, table in ours(spark, kind, out, catalog):
         name = f"{lake.place.rpartition('/')[2]}/{table}"
@@ -187,9 +185,9 @@ def _hours(since: datetime) -> int:
     return max(0, round((datetime.now(UTC) - since).total_seconds() / 3_600))
 
 
-def _require_long(spark: SparkSession, keep_since: datetime) -> None:
-    """TablesRefused where `VACUUM` would be, amid the work."""
-    is_checked = spark.conf.get(CHECK, "true") == "true"
+def require_long(keep_since: datetime, settings: Mapping[str, str]) -> None:
+    """TablesRefused where `VACUUM` would be, amid the work; `settings`: those of the session."""
+    is_checked = settings.get(CHECK, "true") != "false"
     if is_checked and _hours(keep_since) < LEAST_HOURS:
         raise TablesRefused(
             f"--keep: Delta keeps {LEAST_HOURS // 24} days, as VACUUM also takes files of writes"

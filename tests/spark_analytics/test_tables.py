@@ -192,16 +192,6 @@ def test_maintenance_takes_the_folder_of_the_tables_itself(
         maintain(spark, "iceberg", str(tmp_path / "none"), Catalog(), long_ago, long_ago)
 
 
-def test_delta_that_would_keep_too_little_is_refused_before_any_work(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    week_ago = datetime.now(UTC) - timedelta(days=7)
-    with pytest.raises(TablesRefused, match="Delta keeps 7 days, .* write --keep 7d"):
-        maintain(spark, "delta", str(tmp_path), Catalog(), week_ago + timedelta(days=1), week_ago)
-    with pytest.raises(TablesRefused, match="has no table of delta"):
-        maintain(spark, "delta", str(tmp_path), Catalog(), week_ago, week_ago)
-
-
 @pytest.mark.postgres
 def test_a_catalog_in_a_database(
     spark: SparkSession, postgres_server: PostgresServer, tmp_path: Path

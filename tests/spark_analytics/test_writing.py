@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from cli.spark.job import output
 from spark_analytics import archive
 from spark_analytics.outputs import Folder, newest, read
 from spark_analytics.running import CheckpointRefused, claim
 from spark_analytics.topics import ArchivedTopics
+from spark_analytics.work import Part, Table
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import Record, frame
 from topology.config import HeaderConfig
@@ -18,6 +22,8 @@ from topology.config import HeaderConfig
 pytestmark = SPARK
 
 HOUR_MS = 3_600_000
+
+NAMES = ("words", "folded")
 
 
 def test_an_archive_gives_back_every_record(spark: SparkSession, tmp_path: Path) -> None:
@@ -129,6 +135,34 @@ def test_a_batch_replaces_itself_and_nothing_else(spark: SparkSession, tmp_path:
     assert {(row.id, row.n) for row in newest(found, ["id"]).collect()} == {("a", 11), ("b", 2)}
     assert output.holds(spark, "t")
     assert not output.holds(spark, "u")
+
+
+def test_a_table_that_folds_another_is_left_out_where_rows_are_only_added(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """`live --to parquet --to iceberg`: `windows_standing` would have every word in Parquet."""
+    rows = spark.createDataFrame([("a", 1)], "id STRING, n INT")
+    parts = [Part(name, ["id"], lambda rows: rows, folds=name == "folded") for name in NAMES]
+    asked: Any = SimpleNamespace(to=("parquet",), folder=str(tmp_path))
+    there = output(asked, [Table("t", rows, ["id"], parts=parts)], spark)
+    for part in parts:
+        there.write(rows, part.name, part.keys, 0)
+    assert [each.name for each in tmp_path.iterdir()] == ["words"]
+    assert [there.holds(spark, name) for name in NAMES] == [True, False]
+
+
+def test_a_checkpoint_of_tables_with_other_columns_is_another_versions(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """As the first live jobs in a lake left theirs, which said nothing of columns."""
+    path = str(tmp_path / "checkpoint")
+    about = {"job": "live", "to": ["iceberg"]}
+    claim(spark, path, about)
+    says = r"\(another version made its tables, with other columns\); name another --checkpoint"
+    with pytest.raises(CheckpointRefused, match=says):
+        claim(spark, path, {**about, "columns": 2})
+    with pytest.raises(CheckpointRefused, match=r"else \(to: .*'parquet'\] now\); name"):
+        claim(spark, path, {**about, "to": ["iceberg", "parquet"], "columns": 2})
 
 
 def test_a_checkpoint_belongs_to_its_job(spark: SparkSession, tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ def test_bad_arguments_are_refused(tmp_path: Path, words: list[str], told: str) 
         (["live", "--tick-lag", "2x"], "--tick-lag: `2x` has an unknown unit `x`"),
         (["live", "--every", "1s s"], "--every: `1s s` is not a number with a unit"),
         (["maintain", "--keep", "1x"], "--keep: `1x` has an unknown unit `x`"),
+        (["maintain", "--to", "delta", "--keep", "6d"], "--keep: Delta keeps 7 days"),
         (["maintain", "--orphans", "3"], "--orphans: `3` has no unit; write 3ms"),
     ],
 )

@@ -151,8 +151,9 @@ functions = {{"meets": meets}}
 @pytest.mark.long
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("tasks", TASKS)
-def test_whole_traces_side_by_side_in_tasks_that_are_killed(tasks: int, tmp_path: Path) -> None:
-    """kill -9 of the Python processes amid their groups; Spark tries the tasks again."""
+def test_traces_side_by_side_in_tasks_that_are_killed(tasks: int, tmp_path: Path) -> None:
+    """The first lines of each. kill -9 of the Python processes amid their groups; Spark tries the
+    tasks again."""
     names = [name for name in TRACES if name != "lorawan"]  # a third of all lines, of one station
     lines = list(side_by_side(names, KILLED))
     marks = tmp_path / "marks"

@@ -197,6 +197,7 @@ def test_parts_of_a_lake_are_tables_of_a_backfill(spark: SparkSession, tmp_path:
             assert sorted(row.line for row in found.select("line").collect()) == wanted, name
             assert wanted or name == "dead", name
         assert parts[name].newer == ("revision" if name.endswith("_standing") else None)
+        assert parts[name].folds == name.endswith("_standing")
 
 
 def column(field: StructField) -> tuple[str, DataType]:
