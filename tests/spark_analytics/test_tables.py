@@ -25,7 +25,7 @@ from spark_analytics.tables.catalog import (
     require_extension,
 )
 from spark_analytics.tables.lake import IcebergLake, Mark, open_lake, write
-from spark_analytics.tables.maintain import maintain, ours
+from spark_analytics.tables.maintain import CHECK, maintain, ours
 from spark_analytics.tables.shapes import shape_of
 from tests.spark_analytics.marks import SPARK
 
@@ -190,6 +190,33 @@ def test_maintenance_takes_the_folder_of_the_tables_itself(
     assert found == ["events"]
     with pytest.raises(TablesRefused, match="has no table of iceberg"):
         maintain(spark, "iceberg", str(tmp_path / "none"), Catalog(), long_ago, long_ago)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_table_of_delta_is_compacted_and_its_old_files_go(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """As a job writes it, below `<out>/live`: rows are as before, and batches still known."""
+    place = str(tmp_path / "live")
+    lake = open_lake(spark, "delta", place, "live")
+    for batch in range(2):
+        rows = events(spark, range(2 * batch, 2 * batch + 2)).coalesce(1)
+        lake.append("events", rows, EVENT_SHAPE, Mark("q", batch))
+    now = datetime.now(UTC)
+    spark.conf.set(CHECK, "false")
+    try:
+        done = maintain(spark, "delta", str(tmp_path), Catalog(), now, now)
+    finally:
+        spark.conf.unset(CHECK)
+    assert set(done) == {"live/events"}
+    assert done["live/events"]["files made fewer"] > 0
+    assert done["live/events"]["files expired"] > 0
+    again = open_lake(spark, "delta", place, "live")
+    again.append("events", events(spark, range(2, 4)), EVENT_SHAPE, Mark("q", 1))
+    assert sorted(row.seq for row in again.read("events").collect()) == list(range(4))
+    named = {name.rpartition("/")[2] for name in again.read("events").inputFiles()}
+    assert named == {each.name for each in (tmp_path / "live" / "events").rglob("*.parquet")}
 
 
 @pytest.mark.postgres
