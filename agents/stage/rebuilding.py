@@ -47,11 +47,12 @@ MADE_AT_ONCE: Final = 500
 @dataclass(slots=True)
 class Parts:
     """A state, decoded: what operators keep, what is noted of held events, and those that stand
-    in it whole, by offset."""
+    in it whole, by offset. `says_late`: as `agents.state.held.apply_note` has it."""
 
     operators: dict[str, Any] = field(default_factory=dict)
     notes: dict[int, Note] = field(default_factory=dict)
     spilled: dict[int, Spilled] = field(default_factory=dict)
+    says_late: bool = True
 
     def add(self, name: str, value: bytes) -> None:
         if name.startswith(changelog.STATE):
@@ -62,6 +63,9 @@ class Parts:
         elif name.startswith(changelog.RECORD):
             spilled = msgspec.msgpack.decode(value, type=Spilled)
             self.spilled[spilled.offset] = spilled
+        elif name == changelog.PROGRESS.decode():
+            progress = msgspec.msgpack.decode(value, type=changelog.Claim)
+            self.says_late = progress.format >= changelog.SAYS_LATE
 
 
 class Rebuilding:
@@ -132,7 +136,7 @@ class Rebuilding:
         notes = parts.notes
         noted = [record for record in records if record.offset in notes]
         for event in self._inlet.read_again(noted):
-            apply_note(event, notes[event.offset])
+            apply_note(event, notes[event.offset], says_late=parts.says_late)
             found[event.offset] = event
 
     def _look_for_gone(self, notes: Collection[int], found: Collection[int]) -> None:

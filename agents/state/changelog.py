@@ -38,6 +38,9 @@ STATE_FORMAT: Final = 4
 `changes` say, pages, records, `Progress`): a state of another number is refused, never guessed
 at."""
 
+SAYS_LATE: Final = 4
+"""From this format on pages say which held events are late; before it their records do."""
+
 READABLE_FORMATS: Final = frozenset({2, 3, STATE_FORMAT})
 """In format 2 pages note other places of held events, which `topology.flow.graph` understands; a
 version that writes format 2 would not understand those of 3. Up to format 3 MERGE holds no late

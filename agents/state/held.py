@@ -8,7 +8,9 @@ so is not looked at. A restore reads the input again from the oldest noted offse
 the records noted; no deadline fires, nothing is sampled or counted.
 
 An event that waits behind REORDER's stamp (in the merge of a fused stage) is noted with
-what was found out about it, so it is never stamped twice. An event held longer than
+what was found out about it, so it is never stamped twice. Whether an event is late is noted
+wherever it waits: MERGE holds late events beside those in order, and copies of these may be among
+them. An event held longer than
 `spill_after` is written whole, once, so that the input may forget it.
 
 Proved by: tests/agents/state/test_held.py, tests/agents/stage/test_restarts.py
@@ -35,6 +37,9 @@ STAMPED_FROM: Final = FIRST_PLACE + 1
 NOWHERE: Final = 1 << 30
 """A place beyond all."""
 
+UNSTAMPED: Final = (False, -1, 0, 0, 0, 0)
+"""The fields of a `Note` from `stamped` to `segment`, where nothing was found out."""
+
 ANY_OFFSET: Final = 1 << 63
 """Above all offsets."""
 
@@ -42,7 +47,8 @@ ANY_OFFSET: Final = 1 << 63
 class Note(msgspec.Struct, array_like=True, omit_defaults=True):
     """Where an event is and what is known of it beyond its record.
 
-    Times are 0 where they follow from the record; `epoch` is -1 until it is settled.
+    Times are 0 where they follow from the record; `epoch` is -1 until it is settled. `late` is the
+    reason why it is late, "" if it is not, whatever its record says.
     """
 
     offset: int
@@ -55,6 +61,7 @@ class Note(msgspec.Struct, array_like=True, omit_defaults=True):
     ref_time_ns: int = 0
     error_ns: int = 0
     segment: int = 0
+    late: str = ""
 
 
 class Spilled(msgspec.Struct, array_like=True):
@@ -84,18 +91,24 @@ def notes_of(events: Sequence[Event], stamped_from: int) -> list[tuple[Any, ...]
             event.ref_time_ns,
             event.error_ns,
             event.segment,
+            event.late,
         )
         if event.held_by >= stamped_from or event.offset < 0
+        else (event.offset, event.held_by, event.arrival_ns, event.at_ns, *UNSTAMPED, event.late)
+        if event.late
         else (event.offset, event.held_by, event.arrival_ns, event.at_ns)
         for event in events
     ]
 
 
-def apply_note(event: Event, note: Note) -> None:
-    """Put a freshly read event back where and as it was."""
+def apply_note(event: Event, note: Note, *, says_late: bool = True) -> None:
+    """Put a freshly read event back where and as it was. `says_late`: notes say whether it is late;
+    else its record says so."""
     event.held_by = note.place
     event.arrival_ns = note.arrival_ns
     event.at_ns = note.at_ns
+    if says_late:
+        event.late = note.late
     if note.stamped:
         event.epoch = note.epoch
         event.seq = note.seq

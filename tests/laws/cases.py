@@ -20,6 +20,7 @@ from tests.laws.streams_between import (
     reorder_of,
     sequenced,
     two_streams,
+    written_again,
 )
 from tests.laws.told import copies
 from topology.clock import Clock
@@ -249,6 +250,9 @@ CASES = [
     _merge_case("two queued", max_queued=2),
     _merge_case("expected sources", expected_sources=["s1", "zz"]),
     _merge_case("two sources known", max_sources=2, expected_sources=["yy", "zz"]),
+    _merge_case("written again", written_again),
+    _merge_case("written again, few sources", written_again, max_sources=2),
+    _merge_case("written again, few queued", written_again, max_queued=4),
     _merge_case("after a pause", paused),
     _merge_case("after a pause, impatient", paused, outage_wait="15ms"),
     _merge_case("after a pause, few queued", paused, max_queued=4),

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.laws.cases import Case
 from tests.laws.streams import MS
-from tests.laws.streams_between import accepted, merge_of, merged
+from tests.laws.streams_between import accepted, merge_of, merged, written_again
 from tests.laws.told import copies
 from tests.topology.speculate.oracle import Counter
 from topology.flow.chain import Chain
@@ -129,12 +129,17 @@ def behind_windows(answer: Answer) -> Any:
 
 
 def _case(
-    answer: Answer, *, is_ahead: bool, make: Callable[..., Any] = operator_of, what: str = ""
+    answer: Answer,
+    *,
+    is_ahead: bool,
+    make: Callable[..., Any] = operator_of,
+    what: str = "",
+    before: Callable[[int], list[Event]] = accepted,
 ) -> Case:
     where = "ahead" if is_ahead else "ordered"
 
     def stream(seed: int) -> list[Event]:
-        return copies(accepted(seed)) if is_ahead else merged(seed)
+        return copies(before(seed)) if is_ahead else merged(seed)
 
     return Case(
         f"detector{what}, {where}, {answer}",
@@ -154,6 +159,7 @@ DETECTING = [
     _case("early", is_ahead=True),
     _case("speculate", is_ahead=True),
     _case("auto", is_ahead=True),
+    _case("early", is_ahead=True, what=" of what is written again", before=written_again),
     _case("early", is_ahead=False, make=chain_of, what="s in a chain"),
     _case("speculate", is_ahead=True, make=chain_of, what="s in a chain"),
     _case("early", is_ahead=False, make=lambda a, is_ahead: behind_windows(a), what=" of windows"),

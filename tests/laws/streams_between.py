@@ -52,6 +52,22 @@ def sequenced(seed: int) -> list[Event]:
     return copies(released)
 
 
+def written_again(seed: int) -> list[Event]:
+    """The same behind a REORDER that has crashed now and then: what it wrote last stands in the
+    topic twice, under `at_least_once`."""
+    rng = Random(seed)
+    topic: list[Event] = []
+    for event in sequenced(seed):
+        topic.append(event)
+        if rng.random() < 0.1:
+            topic += copies(topic[-rng.choice((2, 5, 20)) :])
+    reached_ns = 0
+    for offset, event in enumerate(topic):
+        event.offset = offset
+        event.at_ns = reached_ns = max(reached_ns, event.at_ns)
+    return topic
+
+
 def paused(seed: int) -> list[Event]:
     """The same with a pause of the whole log: what comes after it was kept, then all is as ever."""
     events = sequenced(seed)

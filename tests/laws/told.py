@@ -100,12 +100,13 @@ def over_the_wire(state: Any) -> Any:
 
 def held_again(operator: Operator, raw: Sequence[Event], stamped_from: int) -> list[Event]:
     """What the operator holds, as a restart has it: read from the input again, in log
-    order; from place `stamped_from` on, with what had been found out about it."""
+    order, marked late or not as it was; from place `stamped_from` on, with what had been found out
+    about it."""
     by_offset = {event.offset: event for event in raw}
     events = []
     for held in sorted(operator.held(), key=lambda event: event.offset):
         event = copy_of(held if held.held_by >= stamped_from else by_offset[held.offset])
-        event.held_by, event.at_ns = held.held_by, held.at_ns
+        event.held_by, event.at_ns, event.late = held.held_by, held.at_ns, held.late
         events.append(event)
     return events
 

@@ -86,7 +86,7 @@ class Hearing:
     def turn_away(self, progress: SourceProgress, event: Event, cause: str, now_ns: int) -> None:
         """It is late."""
         self._passage.count(progress, cause)
-        self._queues.hold_late(event, cause, now_ns)
+        self._queues.hold_late(progress, event, cause, now_ns)
 
     def _take_word(self, progress: SourceProgress, event: Event) -> None:
         """Something that is no event."""
@@ -123,7 +123,7 @@ class Hearing:
             progress.last_arrival_ns = max(progress.last_arrival_ns, event.arrival_ns)
         if not fits or self._passage.has_passed(event):
             progress.late += 1
-            self._queues.hold_late(event, event.late, now_ns)
+            self._queues.hold_late(progress, event, event.late, now_ns)
             return
         event.late = ""
         progress.error_ns = (

@@ -58,7 +58,7 @@ from topology.merge.passage import Passage
 from topology.merge.pause import Pause
 from topology.merge.plain import PlainRuns
 from topology.merge.published.thesis import PacedBounds
-from topology.merge.queues import Queues, in_sequence
+from topology.merge.queues import Queues
 from topology.merge.settings import MergeSettings, Wait
 from topology.merge.source import AWAITED, KEYED, POOL_EVERY, SourceProgress
 from topology.merge.sources import PROGRESS, KnownSources
@@ -462,7 +462,7 @@ class Merge(StepByStep):
             self._pause.snapshot(),
             self.overflows,
             self._pool.snapshot(),
-            *self._queues.late_names(),
+            len(self._queues.late),
         ]
 
     def held(self) -> Iterable[Event]:
@@ -477,7 +477,7 @@ class Merge(StepByStep):
                 source = key[len(PROGRESS) :]
                 self._known.restore(source, value, self._bounds, self._watermark)
                 yield 0
-        late: dict[tuple[str, int, int], str] = {}
+        held_late: list[int] = []  # a state up to format 3 says nothing of them, and has none
         if STREAM in state:
             (
                 self._now_ns,
@@ -488,12 +488,9 @@ class Merge(StepByStep):
                 pause,
                 self.overflows,
                 pool,
-                *turned_away,
+                *held_late,
             ) = state[STREAM]
             self._passage.restore(passage)
             self._pause.restore(pause)
             self._pool.restore(pool)
-            late = {(source, epoch, seq): cause for source, epoch, seq, cause in turned_away}
-        for event in sorted(held, key=in_sequence):
-            self._queues.put_back(event, late.get((event.source, event.epoch, event.seq), ""))
-            yield 1
+        yield from self._queues.restoring(held, any(held_late))

@@ -18,6 +18,7 @@ Proved by: tests/topology/merge/test_queues.py, tests/topology/merge/test_operat
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 from operator import attrgetter
 from typing import Final
@@ -96,8 +97,9 @@ class Queues:
         self.count += 1
         self.bytes += size_of(event)
 
-    def hold_late(self, event: Event, cause: str, now_ns: int) -> None:
+    def hold_late(self, progress: SourceProgress, event: Event, cause: str, now_ns: int) -> None:
         """It leaves with the others that are late at this instant."""
+        progress.held_late += 1
         event.late = cause
         event.at_ns = now_ns
         event.held_by = self._position
@@ -111,21 +113,21 @@ class Queues:
         events.sort(key=in_stream)
         for event in events:
             event.held_by = 0
+            self._sources[event.source].held_late -= 1
             self.bytes -= size_of(event)
         self.count -= len(events)
         return events
 
-    def late_names(self) -> list[list[str | int]]:
-        """[source, epoch, number, cause] of each late one, for the state."""
-        return [[event.source, event.epoch, event.seq, event.late] for event in self.late]
-
-    def put_back(self, event: Event, cause: str) -> None:
-        """It waited here; `cause`: as a late one."""
-        if cause:
-            self.hold_late(event, cause, event.at_ns)
-        else:
-            event.late = ""  # it is in time, whatever its record says
-            self.add(self._sources[event.source], event)
+    def restoring(self, held: Iterable[Event], has_late: bool) -> Iterator[int]:
+        """They waited here: those that are marked as late ones, unless there were none."""
+        for event in sorted(held, key=in_sequence):
+            progress = self._sources[event.source]
+            if has_late and event.late:
+                self.hold_late(progress, event, event.late, event.at_ns)
+            else:
+                event.late = ""
+                self.add(progress, event)
+            yield 1
 
     def take_until(self, limit: Bound, now_ns: int) -> list[Event]:
         """All at or below `limit`, in order; they leave at `now_ns`."""

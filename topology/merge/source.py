@@ -88,6 +88,7 @@ class SourceProgress:
         "duplicate",
         "epoch",
         "error_ns",
+        "held_late",
         "in_keyed",
         "lane",
         "last_arrival_ns",
@@ -124,6 +125,7 @@ class SourceProgress:
         self.wandered = False  # it came by several, where each source ought to have one
         self.released = 0
         self.late = 0
+        self.held_late = 0  # of them, those that wait for the end of the open instant
         self.duplicate = 0
         self.epoch = -1
         self.seq = -1
@@ -135,7 +137,7 @@ class SourceProgress:
 
     def busy(self) -> bool:
         """It holds events, so it must not be forgotten."""
-        return bool(self.queue) or self.blocked
+        return bool(self.queue) or self.blocked or self.held_late > 0
 
     def mark(self, dirty: list[SourceProgress]) -> None:
         """Its state has changed since the last checkpoint."""

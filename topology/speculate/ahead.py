@@ -30,6 +30,7 @@ from topology.speculate.queries import DetectorQueries, Holding
 MERGED: Final = "merge/"
 ASKED: Final = "asked/"
 WAITING: Final = "waiting"
+LATE: Final = "late"
 
 
 class Ahead(Operator):
@@ -139,17 +140,30 @@ class Ahead(Operator):
         state = {MERGED + key: value for key, value in merged.items()}
         state |= {ASKED + key: value for key, value in asked.items()}
         state[WAITING] = ranges([event.offset for _, event in self._waiting.values()])
+        state[LATE] = self._held_late()
         return state
+
+    def _held_late(self) -> dict[str, list[int]]:
+        """Which twins are late in MERGE, by cause: the events bear the marks of their records."""
+        offsets: dict[str, list[int]] = {}
+        for other, _ in self._waiting.values():
+            if other.late:
+                offsets.setdefault(other.late, []).append(other.offset)
+        return {cause: ranges(offsets[cause]) for cause in sorted(offsets)}
 
     def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
         events = list(held)
         for event in events:
             event.held_by = 0
         offsets = in_ranges(state.get(WAITING, []))
+        late: dict[int, str] = {}
+        for cause, said in state.get(LATE, {}).items():
+            late |= dict.fromkeys(in_ranges(said), cause)
         twins = []
         for event in events:
             if event.offset in offsets:
                 other = twin(event)
+                other.late = late.get(event.offset, "")
                 twins.append(other)
                 self._waiting[id(other)] = (other, event)
                 self._holding.hold(event)

@@ -115,8 +115,20 @@ def said(kept: Kept, cuts: list[list[Event]], rng: Random, restarts: float) -> t
     return committed, count
 
 
-def sequenced(topology: Topology, seed: int, rng: Random) -> list[Event]:
-    """The records of a topic that a stage of REORDER has written, of several lanes."""
+def with_tails_again(written: list[Event], rng: Random) -> list[Event]:
+    """What was written last is written again now and then, as after a crash under
+    `at_least_once`."""
+    topic: list[Event] = []
+    for event in written:
+        topic.append(event)
+        if rng.random() < 0.01:
+            topic += topic[-rng.choice((3, 10, 40)) :]
+    return topic
+
+
+def sequenced(topology: Topology, seed: int, rng: Random, *, again: bool = False) -> list[Event]:
+    """The records of a topic that a stage of REORDER has written, of several lanes; of which a part
+    was written `again`."""
     world = World(seed, seconds=1, lanes=LANES)
     end_ns = max((event.at_ns for event in world.events()), default=0) + 2_000_000_000
     topic: list[tuple[float, Event]] = []
@@ -130,6 +142,8 @@ def sequenced(topology: Topology, seed: int, rng: Random) -> list[Event]:
             step = stage.on_batch(batch, batch[-1].at_ns)
             written += [*step.released, progress(step.now_ns)]
         written += [*stage.on_end(end_ns).released, progress(end_ns)]
+        if again:
+            written = with_tails_again(written, rng)
         pace = rng.uniform(0.5, 2)
         topic += [(place * pace, read_from(each, lane)) for place, each in enumerate(written)]
     topic.sort(key=lambda placed: placed[0])
@@ -150,13 +164,14 @@ def read_from(event: Event, lane: int) -> Event:
     return read
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["once", "written again"])
 @pytest.mark.parametrize("case", STAGES)
-def test_a_restart_from_what_is_kept_changes_nothing(case: str) -> None:
+def test_a_restart_from_what_is_kept_changes_nothing(case: str, again: bool) -> None:
     operators, reads = STAGES[case]
     topology = parse(STREAMS + reads)
     restarted = found = late = 0
     for seed in SEEDS:
-        topic = sequenced(topology, seed, Random(seed))
+        topic = sequenced(topology, seed, Random(seed), again=again)
         cuts = list(batches(topic, Random(seed)))
         steady, _ = said(Kept(topology, operators, topic), cuts, Random(seed), 0)
         hurt, count = said(Kept(topology, operators, topic), cuts, Random(seed), 0.3)

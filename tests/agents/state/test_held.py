@@ -160,6 +160,7 @@ def test_a_note_puts_a_freshly_read_event_back_as_it_was() -> None:
             event.arrival_ns,
             event.at_ns,
         )
+        assert again.late == event.late
         if event.held_by >= STAMPED_FROM:
             stamped = (event.epoch, event.seq, event.ref_time_ns, event.error_ns)
             assert (again.epoch, again.seq, again.ref_time_ns, again.error_ns) == stamped

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
+from agents.state.changelog import encode
 from tests.laws.told import copies
 from tests.topology.merge.against_oracle import MS
 from tests.topology.merge.test_operator import event, operator, play, told
+from topology.model.event import Event
 from topology.model.outcome import GAP
 
 LATE_AT_71 = [
@@ -56,3 +60,80 @@ def test_at_the_bound_late_ones_leave_amid_their_instant() -> None:
     assert [each.seq for each in merge.held()] == [3]
     assert merge.figures()["overflows"] == 0
     assert len(told(merge.on_time(71 * MS))) == 1
+
+
+def with_copies(rng: Random) -> list[Event]:
+    """Of three sources; some numbers come after REORDER has declared them missing, and some of
+    these several times, as where its stage wrote them again after a crash."""
+    made: list[Event] = []
+    at = 0
+    seqs = dict.fromkeys("abc", 0)
+    missing: dict[str, list[tuple[int, int]]] = {source: [] for source in seqs}
+    for _ in range(60):
+        at += rng.choice((0, 0, 1, 3, 20))
+        source = rng.choice("abc")
+        if missing[source] and rng.random() < 0.5:
+            seq, ref = rng.choice(missing[source])
+            if rng.random() < 0.5:
+                missing[source].remove((seq, ref))
+            made.append(event(at, source, seq, ref, late=GAP))
+        else:
+            if rng.random() < 0.25:
+                missing[source].append((seqs[source], at))
+                seqs[source] += 1
+            made.append(event(at, source, seqs[source], at))
+            seqs[source] += 1
+    for offset, each in enumerate(made):
+        each.offset = offset
+    return made
+
+
+def said(events: list[Event], *, restarts: bool) -> tuple[list[str], list[tuple[int, ...]]]:
+    """What left, and what had been received of each source after each event."""
+    merge = operator()
+    left: list[str] = []
+    received: list[tuple[int, ...]] = []
+    for each in copies(events):
+        left += told(merge.on_batch([each], each.at_ns))
+        if restarts:
+            again = operator()
+            again.restore(merge.snapshot(), copies(merge.held()))
+            merge = again
+        received.append(tuple(merge.counts_of(source).get("received", 0) for source in "abc"))
+    return left + told(merge.on_end(100_000 * MS)), received
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_late_copy_of_what_waits_in_order_is_not_taken_for_it(seed: int) -> None:
+    """Law: a restart at any place changes nothing, though both bear one number."""
+    events = with_copies(Random(seed))
+    assert said(events, restarts=True) == said(events, restarts=False)
+
+
+def test_what_the_state_says_of_an_instant_does_not_grow_with_its_late_ones() -> None:
+    """Which ones are late stands where each held event is noted."""
+    sizes = []
+    for count in (100, 10_000):
+        merge = operator()
+        play(merge, [(10, "a", 0, 9, []), (70, "a", 1, 69, ["a0 at 10"])])
+        merge.on_batch([event(71, "b", seq, 5) for seq in range(count)], 71 * MS)
+        assert merge.figures()["queued"] == count
+        sizes.append(len(encode(merge.changes()["stream"])))
+    assert sizes[1] < sizes[0] + 16
+
+
+def test_a_source_is_not_forgotten_while_a_late_event_of_it_waits() -> None:
+    merge = operator(max_sources=2)
+    play(merge, [(10, "a", 0, 9, []), (70, "a", 1, 69, ["a0 at 10"])])
+    merge.on_batch([event(71, "b", 0, 5), event(71, "c", 0, 70), event(71, "d", 0, 71)], 71 * MS)
+    where = merge.locate("b", 0, 0)
+    assert where is not None
+    assert where["where"] == "held"
+    again = operator(max_sources=2)
+    again.restore(merge.snapshot(), copies(merge.held()))
+    for one in (merge, again):
+        one.on_batch([event(71, "e", 0, 72)], 71 * MS)
+        assert one.locate("b", 0, 0) == where
+        one.on_time(72 * MS)
+        one.on_batch([event(73, "f", 0, 73)], 73 * MS)
+        assert one.locate("b", 0, 0) is None  # its turn came with the next newcomer
