@@ -18,7 +18,7 @@ fails, in whatever way, leaves the producer unusable and the state of the partit
 the owner drops both and restores.
 
 Proved by: tests/end_to_end/test_fencing.py, tests/end_to_end/test_exactly_once.py,
-tests/agents/stage/test_partition.py
+tests/agents/stage/test_partition.py, tests/agents/stage/test_delivery.py
 """
 
 from __future__ import annotations
@@ -98,18 +98,20 @@ class Delivery(Protocol):
 
 class _Producing:
     """What both have in common: the producer of the outputs, and the one of the changelog,
-    which has a `transactional_id` (and may be the same). `group` is the consumer group that the
+    which has that `transactional_id` (and may be the same). `group` is the consumer group that the
     offsets belong to."""
 
     def __init__(
         self,
         outputs: AIOKafkaProducer,
         changes: AIOKafkaProducer,
+        transactional_id: str,
         group: str,
         changelog: Target,
     ) -> None:
         self._outputs = outputs
         self._changes = changes
+        self._transactional_id = transactional_id
         self._group = group
         self._changelog = changelog
 
@@ -118,9 +120,17 @@ class _Producing:
         return {self._outputs, self._changes}
 
     async def start(self) -> None:
-        async with asyncio.timeout(START_TIMEOUT_S):
-            for producer in self._producers:
-                await producer.start()
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                for producer in self._producers:
+                    await producer.start()
+        except TimeoutError:
+            raise TimeoutError(
+                f"the producer of the transactional id {self._transactional_id} is not ready after"
+                f" {START_TIMEOUT_S:.0f} s, so a former owner is not fenced: its coordinator is"
+                " away, or does not answer; see that the brokers run, and that each partition of"
+                " __transaction_state has a leader"
+            ) from None
 
     def new_batch(self) -> Any:
         is_transactional = self._outputs is self._changes
@@ -214,7 +224,7 @@ class ExactlyOnce(_Producing):
             transactional_id=transactional_id,
             transaction_timeout_ms=transaction_timeout_ms,
         )
-        super().__init__(producer, producer, group, changelog)
+        super().__init__(producer, producer, transactional_id, group, changelog)
 
     async def commit(self, checkpoint: Checkpoint) -> int:
         try:
@@ -252,7 +262,7 @@ class AtLeastOnce(_Producing):
             transaction_timeout_ms=transaction_timeout_ms,
         )
         outputs = _producer(client, enable_idempotence=True)
-        super().__init__(outputs, changes, group, changelog)
+        super().__init__(outputs, changes, transactional_id, group, changelog)
 
     async def commit(self, checkpoint: Checkpoint) -> int:
         try:

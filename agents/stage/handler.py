@@ -20,6 +20,7 @@ from agents.stage.arrangement import Arrangement
 from agents.stage.delivery import CommitFailed
 from agents.stage.partition import Partition
 from agents.stage.surroundings import Surroundings
+from agents.stage.together import together
 from agents.watch.metrics import Metrics
 from agents.watch.question import Question
 from agents.watch.stage_log import StageLog
@@ -32,6 +33,10 @@ log = logging.getLogger(__name__)
 
 PULSE_S: Final = 0.02
 """How often due checkpoints are looked for; batches look themselves."""
+
+OPENED_AT_ONCE: Final = 16
+"""Partitions; the others that have come wait their turn. So many fetches and connecting producers
+there are at most."""
 
 REST_S: Final = 2.0
 """The same while all partitions rest, until a record comes."""
@@ -56,6 +61,8 @@ class StageHandler:
         self._emptied = emptied
         self._partitions: dict[TopicPartition, Partition] = {}
         self._apart = StreamsApart(arrangement.in_one_partition)
+        self._turns = asyncio.Semaphore(OPENED_AT_ONCE)
+        self._queued: set[TopicPartition] = set()  # for a turn
         self._unread: set[TopicPartition] = set()  # nothing of them can come yet
         self._in_doubt: set[TopicPartition] = set()  # a checkpoint failed, and none came since
         self._stirred = asyncio.Event()  # records have come, or partitions
@@ -90,6 +97,7 @@ class StageHandler:
         self._watchdog.joined(time.monotonic_ns())
         self._stirred.set()
         self._unread |= partitions
+        self._queued |= partitions
         for source in sorted(partitions):
             partition = Partition(source, self._arrangement, self._surroundings)
             self._partitions[source] = partition
@@ -99,12 +107,16 @@ class StageHandler:
                 self._watchdog.told(now_ns, place, *partition.restored, restoring=True)
         if not partitions <= self._in_doubt:
             self._log.owns(self._partitions)
-        opened = await asyncio.gather(
-            *(self._partitions[source].open() for source in sorted(partitions))
-        )
+        opened = await together(*(self._open(source) for source in sorted(partitions)))
         self._metrics.partitions.labels(stage).set(len(self._partitions))
         offsets = zip(sorted(partitions), opened, strict=True)
         return {source: offset for source, offset in offsets if offset is not None}
+
+    async def _open(self, source: TopicPartition) -> int | None:
+        partition = self._partitions[source]
+        async with self._turns:
+            self._queued.discard(source)
+            return await partition.open()
 
     def on_reading(self, partitions: frozenset[TopicPartition]) -> None:
         """The watchdog is told at once: where no record is, and no tick, it takes two seconds until
@@ -128,6 +140,7 @@ class StageHandler:
         """A partition that is reset, and that is one in doubt alone, does not leave the watchdog:
         to it the standstill goes on."""
         self._unread -= partitions
+        self._queued -= partitions
         mine = [self._partitions.pop(source) for source in partitions & self._partitions.keys()]
         is_reset = len(partitions) == 1 and partitions <= self._in_doubt
         if not is_reset:
@@ -170,6 +183,9 @@ class StageHandler:
             if partition.is_open:
                 partition.pulse()
             place = (source.topic, source.partition)
+            if source in self._queued:
+                self._watchdog.waits(now_ns, place)
+                continue
             if not partition.is_open:
                 self._watchdog.told(now_ns, place, *partition.restored, restoring=True)
                 self._log.restoring(source, *partition.restored)

@@ -27,6 +27,7 @@ from aiokafka.structs import TopicPartition
 
 from agents.kafka.log_reader import LogReader
 from agents.stage.arrangement import Arrangement
+from agents.stage.together import together
 from agents.state import changelog
 from agents.state.changelog import (
     Claim,
@@ -80,7 +81,7 @@ class Restoring:
         """StateRefused where the changelog is not what it was. When `fence` has come to its end the
         former owner writes no more; not before is the changelog's end looked for. The group's
         offset and the local copy may be older than that: they are never ahead of the changelog."""
-        copied, committed, _ = await asyncio.gather(
+        copied, committed, _ = await together(
             asyncio.to_thread(copy.load), self._committed(), fence
         )
         known = self._known_to(copied.state)

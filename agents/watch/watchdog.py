@@ -15,8 +15,8 @@ something is owed and no checkpoint comes through, be it that they hang or that 
 nothing is heard of a partition, which its broker answers for many times a second, and then
 nobody looks after it. While it restores it is not ready from the start; its position is
 then that in the changelog, whose highest is kept apart, and the time is not held against
-its checkpoints. One that is restored is not ready before it is read, and until those that
-were assigned with it are restored no time counts against it: nobody reads it so long.
+its checkpoints. One that waits while others are restored is not ready, and no time counts
+against it: its own turn has not come, or it is not read before all that came with it can be.
 
 Between `leaving` and `joined` the worker has no place in its group: it is not ready, and
 says so, and this counts as standing too. A broker that falls silent ends there, as the
@@ -188,8 +188,8 @@ class Watchdog:
         watched.told_ns = self._elapsed_ns
 
     def waits(self, now_ns: int, place: Place) -> None:
-        """It is restored, and is not read before others are restored: not ready, and the time
-        since it was told last does not count. A partition that is not assigned is passed over."""
+        """It waits while others are restored: not ready, and the time since it was told last does
+        not count. A partition that is not assigned is passed over."""
         self._pass_time(now_ns)
         watched = self._watched.get(place)
         if watched is None:
@@ -236,7 +236,7 @@ class Watchdog:
             lag = f"lag {watched.lag()}, position {watched.position}"
             return standing_ns, f"no {work} while there is lag for {_shown(standing_ns)} ({lag})"
         if watched.waits:
-            return standing_ns, "restored, and not read yet"
+            return standing_ns, "waits while others are restored"
         if watched.restoring:
             return standing_ns, f"restoring, {watched.lag()} records to read"
         return standing_ns, ""

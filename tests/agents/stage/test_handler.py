@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from agents.kafka.partition_queue import Batch
 from agents.stage.arrangement import arrange, topics_of
-from agents.stage.handler import StageHandler
+from agents.stage.handler import OPENED_AT_ONCE, StageHandler
 from agents.stage.partition import Partition
 from agents.stage.restoring import FoundState
 from agents.stage.surroundings import Surroundings
@@ -29,6 +29,9 @@ LARGE = 1_000_000
 """Changes to read."""
 
 STUCK_AFTER_S = Patience().stuck_after_ns // S_NS
+
+
+MANY = OPENED_AT_ONCE + 4
 
 
 class FakePartition:
@@ -136,31 +139,44 @@ def test_when_the_last_partition_has_gone_nothing_refers_to_it() -> None:
 
 
 class Opening:
-    """Two partitions of a stage are opened: the state of 0 is large and comes by and by, that of 1
-    is empty. The parts are the real ones, but for the brokers and the clock."""
+    """Partitions of a stage are opened: the state of the last is empty, those of the others are
+    large and come by and by; `fails`, that of the last cannot be had. The parts are the real ones,
+    but for the brokers and the clock."""
 
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, patch: pytest.MonkeyPatch, partitions: int = 2, *, fails: bool = False
+    ) -> None:
         self.now_s = 0
         self.read = 0
+        self.at_once = self.most_at_once = 0
         clock = SimpleNamespace(monotonic_ns=lambda: self.now_s * S_NS)
         patch.setattr("agents.stage.handler.time", clock)
 
         async def find(partition: Partition) -> FoundState:
-            while partition.source.partition == 0 and self.read < LARGE:
-                partition._tell(self.read, LARGE)
-                await asyncio.sleep(0)
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+            is_last = partition.source.partition == partitions - 1
+            try:
+                while self.read < LARGE and not is_last:
+                    partition._tell(self.read, LARGE)
+                    await asyncio.sleep(0)
+            finally:
+                self.at_once -= 1
+            if is_last and fails:
+                raise OSError("cannot be had")
             return FoundState({}, None, StateTally(), {}, 0)
 
         patch.setattr(Partition, "_find", find)
         topology = parse("streams: {default: {}}\nstages: [reorder, merge]\nstate: memory\n")
         stage = topology.stages[0]
-        arranged = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 2))
+        arranged = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), partitions))
         delivery: Any = SimpleNamespace(new_batch=None, stop=lambda: asyncio.sleep(0))
         logs: Any = SimpleNamespace(is_embedded=False)
         metrics = Metrics(CollectorRegistry())
         around = Surroundings(logs, metrics, lambda _: delivery, lambda _: None)
         self.handler = StageHandler(arranged, around, Watchdog(), StageLog(metrics))
-        self.places = frozenset(TopicPartition("events.raw", number) for number in range(2))
+        numbers = range(partitions)
+        self.places = frozenset(TopicPartition("events.raw", number) for number in numbers)
         self.task = asyncio.create_task(self.handler.on_assigned(self.places))
 
     async def passes(self, seconds: int, read_a_second: int = 0) -> State:
@@ -184,7 +200,7 @@ def test_one_large_state_does_not_stop_a_stage_that_gets_on(
         assert await opening.passes(3 * STUCK_AFTER_S, read_a_second=1) is State.NOT_READY
         said = "; ".join(opening.handler.verdict().reasons)
         assert "events.raw/0: restoring" in said
-        assert "events.raw/1: restored, and not read yet" in said
+        assert "events.raw/1: waits while others are restored" in said
         opening.read = LARGE
         assert await opening.passes(1) is State.NOT_READY  # open, and not read before it is sought
         await opening.task
@@ -215,5 +231,37 @@ def test_where_all_are_open_and_nobody_reads_them_the_stage_is_stopped(
         assert await opening.passes(5) is State.NOT_READY
         assert await opening.passes(STUCK_AFTER_S) is State.STOP
         assert opening.task.done()
+
+    asyncio.run(scenario())
+
+
+def test_many_partitions_are_opened_by_and_by_and_who_waits_is_not_stuck(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        opening = Opening(monkeypatch, MANY)
+        assert await opening.passes(3 * STUCK_AFTER_S, read_a_second=1) is State.NOT_READY
+        said = opening.handler.verdict().reasons
+        assert sum("restoring, " in reason for reason in said) == OPENED_AT_ONCE
+        assert sum("waits while others" in reason for reason in said) == MANY - OPENED_AT_ONCE
+        opening.read = LARGE
+        await opening.task
+        assert opening.most_at_once == OPENED_AT_ONCE
+        opening.handler.on_reading(opening.places)
+        assert opening.handler.verdict().state is State.READY
+        await opening.handler.on_revoked(opening.places)
+
+    asyncio.run(scenario())
+
+
+def test_where_one_cannot_be_opened_none_is_opened_any_further(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario() -> None:
+        opening = Opening(monkeypatch, 3, fails=True)
+        with pytest.raises(OSError, match="cannot be had"):
+            await opening.task
+        assert opening.at_once == 0
+        assert not any(partition.is_open for partition in opening.handler._partitions.values())
 
     asyncio.run(scenario())

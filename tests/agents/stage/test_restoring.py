@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,9 +82,12 @@ class Offsets:
 
     def __init__(self, committed: int | None) -> None:
         self._committed = committed
+        self.refuses = False
 
     async def committed(self, partition: TopicPartition) -> int | None:
         assert partition == SOURCE
+        if self.refuses:
+            raise OSError("not said")
         return self._committed
 
 
@@ -93,7 +96,12 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int | None]:
     """The input offset that reading would go on from; None for the first record."""
 
     def find(
-        log: Log, committed: int | None, store: MemoryStore | None = None, *, embedded: bool = False
+        log: Log,
+        committed: int | None,
+        store: MemoryStore | None = None,
+        *,
+        embedded: bool = False,
+        fence: Callable[[], Coroutine[Any, Any, None]] = lambda: asyncio.sleep(0),
     ) -> int | None:
         async def read(_: Any, where: TopicPartition, position: int | None, __: Any) -> LogRead:
             assert where == (LOG, 0)
@@ -105,7 +113,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int | None]:
         ids = {"events.raw": "raw-id", LOG: NOW}
         restoring = Restoring(brokers, arrangement(), SOURCE, ids)
         copy = LocalCopy("events.raw/0", lambda: store, lambda _: None, NOW)
-        found = asyncio.run(restoring.find(copy, asyncio.sleep(0), lambda *_: None))
+        found = asyncio.run(restoring.find(copy, fence(), lambda *_: None))
         if found.progress is None:
             assert not found.state
             return None
@@ -141,6 +149,42 @@ def test_what_is_sound_is_built_on(
     begins_at: int | None,
 ) -> None:
     assert found(log, committed, None if copy is None else copied(*copy)) == begins_at
+
+
+def test_what_the_former_owner_wrote_until_it_was_fenced_is_seen(
+    found: Callable[..., int | None],
+) -> None:
+    """Its last change is decided as the fence ends, long after all else was asked."""
+    log = Log(40, end=8)
+
+    async def fence() -> None:
+        await asyncio.sleep(0.1)
+        log.reached, log.end = 50, 10
+
+    assert found(log, 40, copied(4, NOW, 30), fence=fence) == 50
+    log.reached, log.end = 40, 8
+    assert found(log, 40, fence=fence) == 50
+
+
+def test_no_fence_goes_on_after_the_partition_was_given_up() -> None:
+    ended: list[str] = []
+
+    async def fence() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("fence")
+
+    async def scenario() -> None:
+        brokers: Any = Offsets(None)
+        brokers.refuses = True
+        restoring = Restoring(brokers, arrangement(), SOURCE, {})
+        copy = LocalCopy("events.raw/0", lambda: None, lambda _: None, NOW)
+        with pytest.raises(OSError, match="not said"):
+            await restoring.find(copy, fence(), lambda *_: None)
+        assert ended == ["fence"]
+
+    asyncio.run(scenario())
 
 
 def test_a_copy_that_does_not_fit_is_made_anew(

@@ -160,7 +160,7 @@ def test_one_that_is_restored_waits_for_the_others_and_then_not_for_ever() -> No
     for second in range(200):
         dog.waits(second * S_NS, A)
     waiting = dog.verdict(199 * S_NS)
-    assert waiting == Verdict(State.NOT_READY, ("raw/0: restored, and not read yet",))
+    assert waiting == Verdict(State.NOT_READY, ("raw/0: waits while others are restored",))
     assert asked_until(dog, 199, 258).state is State.NOT_READY
     assert asked_until(dog, 258, 259).state is State.STOP
     dog.told(259 * S_NS, A, 7, 7)
