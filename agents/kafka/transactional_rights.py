@@ -3,9 +3,11 @@
 Brokers tell what one may do to topics and groups, and not this. So a transaction is to be ended
 which there cannot be: that of a producer with an id that no broker gives out. A broker looks at the
 right first (`Write` to the id), and refuses then for another reason: it does not coordinate that
-id, or knows no such producer. No transaction, no id and no topic comes of it. Any broker will do.
+id, still loads what it coordinates, or knows no such producer. Any other answer says nothing. No
+transaction, no id and no topic comes of it. Any broker will do.
 
-`Describe` is not asked for: brokers take it for given where `Write` is allowed.
+`Describe` is not asked for: brokers take it for given where `Write` is allowed. Where what the ids
+begin with is asked for in their place, a right to each single id is not seen.
 
 Proved by: tests/agents/kafka/test_fitness.py, tests/end_to_end/test_acls.py
 """
@@ -17,7 +19,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from aiokafka.client import AIOKafkaClient
-from aiokafka.errors import KafkaError, TransactionalIdAuthorizationFailed
+from aiokafka.errors import (
+    GroupLoadInProgressError,
+    InvalidProducerIdMapping,
+    KafkaError,
+    NotCoordinatorForGroupError,
+    TransactionalIdAuthorizationFailed,
+)
 from aiokafka.protocol.transaction import EndTxnRequest
 
 from agents.kafka.security import Security
@@ -26,6 +34,13 @@ NOBODY: Final = (1 << 63) - 1
 """A producer's id that is not given out: brokers count them up from 0."""
 
 ABORT: Final = False
+
+ALLOWED: Final = (
+    InvalidProducerIdMapping.errno,
+    NotCoordinatorForGroupError.errno,
+    GroupLoadInProgressError.errno,
+)
+"""What a broker answers who may: it looks at this after the right."""
 
 
 def may_write(
@@ -51,7 +66,9 @@ async def _asked(
             await client.close()
 
 
-async def _may_write(client: AIOKafkaClient, transactional_id: str) -> bool:
+async def _may_write(client: AIOKafkaClient, transactional_id: str) -> bool | None:
     request = EndTxnRequest(transactional_id, NOBODY, 0, ABORT)
     answer = await client.send(client.get_random_node(), request)
-    return bool(answer.error_code != TransactionalIdAuthorizationFailed.errno)
+    if answer.error_code == TransactionalIdAuthorizationFailed.errno:
+        return False
+    return True if answer.error_code in ALLOWED else None

@@ -7,9 +7,11 @@ import time
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.client import AIOKafkaClient
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -302,6 +304,34 @@ def test_whether_a_transaction_may_be_written_is_asked_without_touching_one(
 def test_where_no_broker_answers_nothing_is_known_of_transactional_ids() -> None:
     nobody = f"127.0.0.1:{free_ports(1)[0]}"
     assert may_write(nobody, PLAINTEXT, ["one"], TIMEOUT_S) == {"one": None}
+
+
+@pytest.mark.parametrize(
+    ("code", "may"),
+    [
+        (49, True),
+        (16, True),
+        (14, True),
+        (53, False),
+        (15, None),
+        (41, None),
+        (-1, None),
+        (0, None),
+    ],
+)
+def test_only_what_is_said_behind_the_right_tells_that_it_is_there(
+    monkeypatch: pytest.MonkeyPatch, code: int, may: bool | None
+) -> None:
+    async def bootstrap(_: AIOKafkaClient) -> None:
+        return
+
+    async def send(*_: object) -> SimpleNamespace:
+        return SimpleNamespace(error_code=code)
+
+    monkeypatch.setattr(AIOKafkaClient, "bootstrap", bootstrap)
+    monkeypatch.setattr(AIOKafkaClient, "send", send)
+    monkeypatch.setattr(AIOKafkaClient, "get_random_node", lambda _: 0)
+    assert may_write("nowhere:1", PLAINTEXT, ["one"], TIMEOUT_S) == {"one": may}
 
 
 def test_a_right_to_transactional_ids_that_is_lacking_is_told_with_its_stage() -> None:
