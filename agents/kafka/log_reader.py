@@ -10,11 +10,16 @@ has taken what was fetched.
 All read what is committed. An end is the last stable offset: nothing below it is undecided, so a
 stretch up to it can always be read. What stands at the end and is nobody's to read, a commit's
 marker, is passed without a record, and the client does not say that it has been; so it is asked
-every `LOOK_S`.
+after `LOOK_S`, and while nothing moves ever more seldom, up to `SLOWEST_LOOK_S`.
 
-Bounds: an answer is waited for `ANSWER_S`, and `STALLED_S` while nothing comes of a stretch; then
-TimeoutError, which names the place. In memory are a fetch of each partition that is read at the
-moment, of a mebibyte or one record, and what its reader has taken.
+What the group has committed tells a lost changelog from a first start, so a refusal must not be
+taken for "nothing". Brokers refuse at the top of their answer, where the client does not look
+(`_Committed`).
+
+Bounds: an answer is waited for `ANSWER_S`, refusals that pass included, and `STALLED_S` while
+nothing comes of a stretch; then TimeoutError, which names the place. In memory are a fetch of each
+partition that is read at the moment (how many, agents.stage.handler says), of a mebibyte or one
+record, and what its reader has taken.
 
 Proved by: tests/agents/kafka/test_log_reader.py, tests/end_to_end/test_exactly_once.py
 """
@@ -30,7 +35,14 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState
-from aiokafka.errors import KafkaTimeoutError
+from aiokafka.errors import (
+    GroupCoordinatorNotAvailableError,
+    KafkaError,
+    KafkaTimeoutError,
+    NoError,
+    NotCoordinatorForGroupError,
+    for_code,
+)
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.brokers import Brokers
@@ -39,9 +51,11 @@ from agents.kafka.whole_batches import WholeBatches
 ANSWER_S: Final = 60.0
 STALLED_S: Final = 30.0
 LOOK_S: Final = 0.01
+SLOWEST_LOOK_S: Final = 0.1
 FETCH_WAIT_MS: Final = 1
 """Below the end there is something, so no answer waits at the broker but the one that the client
-asks for in advance when a stretch is over; the connection's other answers wait behind it."""
+asks for in advance when a stretch is over; the connection's other answers wait behind it. In a
+stretch that does not go on each does, so there they wait for as long as is between two looks."""
 
 
 class LogReader:
@@ -53,7 +67,7 @@ class LogReader:
         self._group = group
         self._topics = frozenset(topics)
         self._client: AIOKafkaClient | None = None
-        self._coordinator: GroupCoordinator | None = None
+        self._coordinator: _Committed | None = None
         self._offsets: Fetcher | None = None
 
     @property
@@ -68,7 +82,7 @@ class LogReader:
         await client.set_topics(self._topics)
         # these two have no subscription, so they join no group and fetch nothing
         self._offsets = self._fetcher(SubscriptionState())
-        self._coordinator = GroupCoordinator(
+        self._coordinator = _Committed(
             client, SubscriptionState(), group_id=self._group, enable_auto_commit=False
         )
 
@@ -79,7 +93,8 @@ class LogReader:
                 await part.close()
 
     async def committed(self, partition: TopicPartition) -> int | None:
-        """The offset that the group has committed; None if it has none."""
+        """The offset that the group has committed; None if it has none. KafkaError where the
+        brokers refuse to say."""
         assert self._coordinator is not None, "start it first"
         try:
             async with asyncio.timeout(ANSWER_S):
@@ -87,8 +102,15 @@ class LogReader:
         except TimeoutError:
             raise TimeoutError(
                 f"the brokers do not say within {ANSWER_S:.0f} s what the group {self._group} has"
-                f" committed of {_named(partition)}: its coordinator is away, or does not answer"
+                f" committed of {_named(partition)}: its coordinator is away, or does not answer;"
+                " see that each partition of __consumer_offsets has a leader"
             ) from None
+        except KafkaError as refused:
+            raise KafkaError(
+                f"the brokers refuse to say what the group {self._group} has committed of"
+                f" {_named(partition)}: {refused!r}; `inorder doctor` tells the rights that are"
+                " missing"
+            ) from refused
         return int(found[partition].offset) if partition in found else None
 
     async def bounds(self, partition: TopicPartition) -> tuple[int, int]:
@@ -121,20 +143,24 @@ class LogReader:
         try:
             fetcher.seek_to(partition, begin)
             assigned = subscription.subscription.assignment.state_value(partition)
-            position, moved_s = begin, time.monotonic()
+            position, moved_s, look_s = begin, time.monotonic(), LOOK_S
             while position < end:
-                found = await fetcher.fetched_records([partition], LOOK_S, max_records)
+                found = await fetcher.fetched_records([partition], look_s, max_records)
                 before = position
                 if assigned.has_valid_position:  # else it has been overtaken by retention
                     position = assigned.position
                 if position != before:
-                    moved_s = time.monotonic()
+                    moved_s, look_s = time.monotonic(), LOOK_S
+                    fetcher._fetch_max_wait_ms = FETCH_WAIT_MS
                     yield found.get(partition, []), position
                 elif time.monotonic() - moved_s > STALLED_S:
                     raise TimeoutError(
                         f"{_named(partition)} cannot be read beyond offset {position} of {end}:"
                         f" nothing has come for {STALLED_S:.0f} s"
                     )
+                else:
+                    look_s = min(2 * look_s, SLOWEST_LOOK_S)
+                    fetcher._fetch_max_wait_ms = int(look_s * 1e3)
         finally:
             await fetcher.close()
             fetcher._records.clear()  # what was fetched in advance, in a circle with its fetcher
@@ -148,6 +174,22 @@ class LogReader:
             check_crcs=self._brokers.check_crcs,
             fetch_max_wait_ms=FETCH_WAIT_MS,
         )
+
+
+class _Committed(GroupCoordinator):  # type: ignore[misc] # aiokafka has no types here
+    """It asks what a group has committed, and joins none. From version 3 of that question on a
+    broker refuses with an error at the top and no topics, which the client takes for an answer
+    without offsets; here it is raised. Where it will pass the client asks again, of whoever
+    coordinates the group then."""
+
+    async def _send_req(self, request: Any) -> Any:
+        answer = await super()._send_req(request)
+        refusal = for_code(getattr(answer, "error_code", 0))
+        if refusal is NoError:
+            return answer
+        if refusal in (GroupCoordinatorNotAvailableError, NotCoordinatorForGroupError):
+            self.coordinator_dead()
+        raise refusal(self.group_id)
 
 
 def _named(partition: TopicPartition) -> str:

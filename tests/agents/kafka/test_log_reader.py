@@ -8,21 +8,28 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from random import Random
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.errors import KafkaError
+from aiokafka.protocol.commit import OffsetFetchRequest, OffsetFetchResponse_v3
+from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.structs import TopicPartition
 
 from agents.kafka import log_reader
 from agents.kafka.brokers import Brokers
-from agents.kafka.log_reader import LogReader
+from agents.kafka.log_reader import LOOK_S, LogReader
+from cli.local.kafka import KafkaBroker
+from infra.kafka import ContainerBroker
 from tests.services import SharedKafka, UniqueName
 
 pytestmark = pytest.mark.kafka
 
 PARTITIONS = 6
 TRIES = 20
+PATIENCE_S = 30.0
 AT_ONCE_S = 0.3
 """Far below what a fetch that waits at a broker takes, and the best of some tries on a busy
 machine."""
@@ -95,7 +102,9 @@ def test_what_is_committed_is_read_to_the_end_of_what_is_decided(
             assert await read(logs, place, 1, 7, most=1) == ([b"1", b"5"], 7)
             assert await read(logs, place, 6, 7) == ([], 7)
             await producer.abort_transaction()
-            assert await logs.bounds(place) == (0, 9)
+            async with asyncio.timeout(PATIENCE_S):  # the marker follows the answer
+                while await logs.bounds(place) != (0, 9):
+                    await asyncio.sleep(LOOK_S)
             assert await read(logs, place, 6, 9) == ([], 9)
 
     asyncio.run(scenario())
@@ -205,6 +214,119 @@ def test_the_groups_offset_is_told(kafka: SharedKafka, place: TopicPartition) ->
                 await producer.send_offsets_to_transaction({place: 17}, place.topic)
             assert await logs.committed(place) == 17
             assert await logs.committed(place._replace(partition=1)) is None
+
+    asyncio.run(scenario())
+
+
+async def commits(producer: AIOKafkaProducer, place: TopicPartition, offset: int) -> None:
+    """For the group that bears the topic's name."""
+    async with producer.transaction():
+        await producer.send_offsets_to_transaction({place: offset}, place.topic)
+
+
+class Sent:
+    """What the client sends, and that an answer to the question for offsets is this refusal, so
+    often."""
+
+    def __init__(self, logs: LogReader, code: int = 0, refusals: int = 0) -> None:
+        self.requests: list[object] = []
+        self.refusals = refusals
+        self._code = code
+        client = logs._client
+        assert client is not None
+        self._send = client.send
+        client.send = self._answer
+
+    async def _answer(self, node: int, request: object, **how: Any) -> Any:
+        self.requests.append(request)
+        if isinstance(request, OffsetFetchRequest) and self.refusals:
+            self.refusals -= 1
+            return OffsetFetchResponse_v3(0, [], self._code)
+        return await self._send(node, request, **how)
+
+
+@pytest.mark.parametrize("code", [14, 15, 16])
+def test_a_refusal_that_passes_is_not_taken_for_nothing(
+    kafka: SharedKafka, place: TopicPartition, code: int
+) -> None:
+    """The coordinator loads its offsets, is not there yet, or is another one now."""
+
+    async def scenario() -> None:
+        async with (
+            transactional(kafka, place.topic) as producer,
+            reader(kafka, place.topic) as logs,
+        ):
+            await commits(producer, place, 17)
+            sent = Sent(logs, code, refusals=3)
+            assert await logs.committed(place) == 17
+            assert sent.refusals == 0
+
+    asyncio.run(scenario())
+
+
+def test_another_refusal_is_an_error_with_its_place(
+    kafka: SharedKafka, place: TopicPartition
+) -> None:
+    async def scenario() -> None:
+        async with reader(kafka, place.topic) as logs:
+            Sent(logs, 30, refusals=1)
+            told = rf"{place.topic} has committed of {place.topic}/0: GroupAuthorizationFailed"
+            with pytest.raises(KafkaError, match=told):
+                await logs.committed(place)
+
+    asyncio.run(scenario())
+
+
+def test_refusals_without_end_are_an_error(
+    kafka: SharedKafka, place: TopicPartition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with reader(kafka, place.topic) as logs:
+            Sent(logs, 16, refusals=1_000)
+            with short(monkeypatch, "ANSWER_S"), pytest.raises(TimeoutError, match="coordinator"):
+                await logs.committed(place)
+
+    asyncio.run(scenario())
+
+
+def test_a_broker_that_has_just_started_never_says_nothing(
+    own_kafka: KafkaBroker | ContainerBroker,
+) -> None:
+    """It loads the offsets of its groups while it answers already. This client is kept over the
+    restart, and a second one comes after it."""
+    place = TopicPartition("log", 0)
+
+    async def scenario() -> None:
+        kafka = SharedKafka(own_kafka.bootstrap)
+        kafka.create_topic(place.topic)
+        async with reader(kafka, place.topic) as kept:
+            async with transactional(kafka, place.topic) as producer:
+                await commits(producer, place, 17)
+            await asyncio.to_thread(own_kafka.kill)
+            await asyncio.to_thread(own_kafka.restart)
+            for _ in range(TRIES):
+                assert await kept.committed(place) == 17
+                async with reader(kafka, place.topic) as another:
+                    assert await another.committed(place) == 17
+
+    asyncio.run(scenario())
+
+
+def test_a_stretch_that_stands_is_asked_for_seldom(
+    kafka: SharedKafka, place: TopicPartition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with (
+            transactional(kafka, place.topic) as producer,
+            reader(kafka, place.topic) as logs,
+        ):
+            await written(producer, place, b"0")
+            sent = Sent(logs)
+            monkeypatch.setattr(log_reader, "STALLED_S", 2.0)
+            with pytest.raises(TimeoutError):
+                await read(logs, place, 1, 5)
+            fetches = [each for each in sent.requests if isinstance(each, FetchRequest)]
+            assert 10 <= len(fetches) < 100  # ten a second, and more until it is seen to stand
 
     asyncio.run(scenario())
 
