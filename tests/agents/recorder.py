@@ -48,6 +48,7 @@ class Recorder:
     def on_reading(self, partitions: frozenset[TopicPartition]) -> None:
         assert partitions <= self.owned, "read, and not ours"
         self.reading |= partitions
+        self.calls.append(("reading", partitions))
 
     async def on_batch(self, batch: Batch) -> None:
         assert batch.partition in self.owned, "a batch of a partition that is not ours"

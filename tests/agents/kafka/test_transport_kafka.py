@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.fetching import SESSION_TIMEOUT_S
@@ -297,6 +298,49 @@ def test_partitions_that_come_and_go_do_not_wait_for_a_quiet_poll(
 
     asyncio.run(scenario())
     assert min(took_s) < SILENT.poll_s / 2, took_s
+
+
+@pytest.mark.kafka
+def test_a_resting_member_reads_soon_after_another_has_joined(
+    kafka: SharedKafka, unique_name: UniqueName
+) -> None:
+    """Each time, its poll and its fetch have just begun to last for two seconds. It hears of the
+    other by its next heartbeat."""
+    name = unique_name("raw")
+    kafka.create_topic(name, partitions=2)
+    took_s = []
+
+    async def scenario() -> None:
+        handler = Resting()
+
+        def begun() -> int:
+            return [what for what, _ in handler.calls].count("reading")
+
+        async with application(kafka.bootstrap, [name], handler, name) as app:
+            await handler.until(lambda: handler.has("assigned"))
+            waits_ms = app.batches._thread._times.waits_ms
+            for _ in range(TRIES):
+                await until(lambda: len(handler.reading) == 2)
+                other = AIOKafkaConsumer(
+                    name,
+                    bootstrap_servers=kafka.bootstrap,
+                    group_id=name,
+                    partition_assignment_strategy=[RoundRobinPartitionAssignor],
+                )
+                read = handler.read()
+                produce(kafka.bootstrap, name, 1, partitions=1)
+                await handler.until(lambda read=read: handler.read() > read)  # type: ignore[misc]
+                await until(lambda: SILENT.fetch_wait_ms in waits_ms.values())
+                began_s, before = time.monotonic(), begun()
+                joining = asyncio.create_task(other.start())
+                await until(lambda before=before: begun() > before)  # type: ignore[misc]
+                took_s.append(time.monotonic() - began_s)
+                assert len(handler.reading) == 1
+                await joining
+                await other.stop()
+
+    asyncio.run(scenario())
+    assert max(took_s) < 0.8 * SILENT.poll_s, took_s
 
 
 async def until(condition: Callable[[], bool]) -> None:
