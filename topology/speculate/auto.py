@@ -26,7 +26,7 @@ from topology.speculate.budget import FADES, UNIT, Budget
 from topology.speculate.choice import Choice, Way
 from topology.speculate.config import EARLY, FINAL, SPECULATE
 from topology.speculate.cursor import Counts
-from topology.speculate.mend import STEPS
+from topology.speculate.mend import STEPS, gone_back
 from topology.speculate.policy import WHOLE, Load
 from topology.speculate.stands import Standing
 
@@ -145,7 +145,6 @@ class AutoAnswer:
 
 
 def counted(counts: Counts) -> list[int]:
-    """A span takes the difference of each: items read for the first time, and again; states kept;
-    late events that `correct` took, and did not."""
-    again = counts.replayed + counts.corrected
-    return [counts.first, again, counts.snapshots, counts.corrected, counts.uncorrected]
+    """A span takes the difference of each: items read for the first time, and again (`gone_back`);
+    states kept; late events that `correct` took, and did not."""
+    return [counts.first, gone_back(counts), counts.snapshots, counts.corrected, counts.uncorrected]

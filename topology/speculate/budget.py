@@ -205,16 +205,19 @@ class Budget(Policy):
 
     def snapshot(self) -> Plain:
         known = [self._spans, self._wait_ns, self._expected, self._came, self.price_ppm]
-        since = [self._span_ns, self.spending.snapshot()]
+        since = [self._span_ns, self.spending.snapshot(), self.first_ppm, self.wanted_ppm]
         return [[*known, *since], self._late[: self._most]]
 
     def restore(self, plain: Plain) -> None:
         known, late = plain
         self._spans, self._wait_ns, self._expected, self._came, self.price_ppm, *since = known
         if since:
-            self._span_ns, *spent = since
-            for each in spent:
-                self.spending.restore(each)
+            self._span_ns, *since = since
+        if since:
+            spent, *since = since
+            self.spending.restore(spent)
+        if since:
+            self.first_ppm, self.wanted_ppm = since
         self._most = len(late)
         self._late = [*late, *([0] * (CLASSES - len(late)))]
 

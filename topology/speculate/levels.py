@@ -76,7 +76,7 @@ class Levels(InstantOperator):
             hold = min([each.holds for each in below], default=BEHIND_ALL)
             member.decide(self._now_ns, limit, hold, step)
             self._pass_on(member)
-        if self._governed and self._governed[0].has_weighed:
+        if any(outlook.has_weighed for outlook in self._governed):
             budgets = []
             for outlook in self._governed:
                 outlook.has_weighed = False

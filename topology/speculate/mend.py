@@ -33,6 +33,11 @@ STEPS: Final = 4
 """What a correction is reckoned to cost, in steps."""
 
 
+def gone_back(counts: Counts) -> int:
+    """What going back has taken, in steps."""
+    return counts.replayed + STEPS * counts.corrected
+
+
 def mend(lane: Lane, behaviour: Behaviour, counts: Counts) -> dict[str, None]:
     """Take in what is dirty, if that can be done; ids of which something may have changed. What
     stays dirty is to be read again."""

@@ -22,7 +22,7 @@ from topology.speculate.auto import AutoAnswer, counted
 from topology.speculate.budget import SPAN_NS, Budget
 from topology.speculate.config import SPECULATE
 from topology.speculate.cursor import Counts
-from topology.speculate.mend import STEPS
+from topology.speculate.mend import gone_back
 from topology.speculate.policy import WHOLE, Load
 from topology.speculate.stands import Standing
 
@@ -114,9 +114,9 @@ class Outlook:
         late_ns, self._late_ns = self._late_ns, QUIET
         if late_ns == QUIET:
             return
-        gone_back = _gone_back(counts)
-        self.budget.spending.spend((gone_back - self._paid) * self._step_ns)
-        self._paid = gone_back
+        steps = gone_back(counts)
+        self.budget.spending.spend((steps - self._paid) * self._step_ns)
+        self._paid = steps
         if self.auto is not None:
             self.auto.settle()
         if late_ns:
@@ -181,7 +181,7 @@ class Outlook:
         known: dict[str, Plain] = {
             BUDGET: self.budget.snapshot(),
             COUNTED: self._since(counts),
-            UNPAID: _gone_back(counts) - self._paid,
+            UNPAID: gone_back(counts) - self._paid,
         }
         if self.standing is not None:
             known[STANDING] = self.standing.snapshot()
@@ -205,12 +205,7 @@ class Outlook:
         """What was read before the restart has been read again, which is no work of the span."""
         pairs = zip(counted(counts), self._seen_counts, strict=True)
         self._seen_counts = [now - since for now, since in pairs]
-        self._paid = _gone_back(counts) - self._paid
-
-
-def _gone_back(counts: Counts) -> int:
-    """In steps."""
-    return counts.replayed + STEPS * counts.corrected
+        self._paid = gone_back(counts) - self._paid
 
 
 def _by_name(parts: list[Plain]) -> dict[str, Plain]:

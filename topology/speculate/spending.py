@@ -15,13 +15,16 @@ beyond W than what is left pays for, `HEAPS` times on end:
 
     reach = left / (HEAPS * what reading for the first time takes of the processor)
 
+For the span that follows a silence that is what it took before: in a silence nothing is read, which
+does not say that what comes is cheap.
+
 It falls to nothing amid a span where all is spent, and grows again as the window moves on. What has
 been read stays read; what comes behind it is read in at once, and the next two seconds pay for
 what it takes beyond. So they do for what comes behind W, as from a source that was silent for
 longer than MERGE waits: that has read again what is read with any wait.
 
 Cost: O(1) for an instant in which something was read again, O(spans of all queries) for a span.
-Memory: four numbers for each span of the window.
+Memory: four numbers for each span of the window, and two.
 
 Proved by: tests/topology/speculate/test_spending.py
 """
@@ -56,6 +59,9 @@ class Spending:
     def __init__(self, granted_ppm: int, span_ns: int) -> None:
         self._granted_ppm = granted_ppm
         self._reach_ns = 0
+        self._first_ppm = WHOLE
+        self.least_first_ppm = 0
+        """Reading for the first time took so much before a silence that is just over."""
         self.span_ns = span_ns
         self.spans: list[Span] = []
         """Those that are over and in the window, oldest first."""
@@ -94,6 +100,7 @@ class Spending:
     def end(self, span_ns: int, first_ns: int, others_ppm: int) -> None:
         """A span is over; where queries share a processor, its own is when it is for all."""
         others_ns = others_ppm * span_ns // WHOLE
+        self.least_first_ppm = self._first_ppm if span_ns > self.span_ns else 0
         self.spans.append(Span(span_ns, first_ns, self.open_ns, others_ns))
         self.open_ns = 0
         kept_ns = self.span_ns + sum(span.span_ns for span in self.spans)
@@ -105,13 +112,15 @@ class Spending:
     def _reckon(self) -> None:
         left_ns = self._granted_ppm * self.window_ns // WHOLE - self.again_ns
         firsts = [[span.first_ns for span in self.spans]]
-        self._reach_ns = _reach(left_ns, _busiest(firsts, self.spans))
+        self._first_ppm = _busiest(firsts, self.spans)
+        self._reach_ns = _reach(left_ns, max(self._first_ppm, self.least_first_ppm))
 
     def snapshot(self) -> Plain:
-        return [self.open_ns, [list(span) for span in self.spans]]
+        return [self.open_ns, [list(span) for span in self.spans], self.least_first_ppm]
 
     def restore(self, plain: Plain) -> None:
-        self.open_ns, spans = plain
+        self.open_ns, spans, *least = plain
+        self.least_first_ppm = sum(least)
         self.spans = [Span(*span) for span in spans]
         self._reckon()
         self.processor.hear_of(self)
@@ -145,7 +154,8 @@ class Processor:
         others = [[span.others_ns for span in longest.spans]]
         busy_ppm = _busiest(firsts + others, longest.spans)
         again_ns = sum(each.again_ns for each in self._queries)
-        self._first_ppm = _busiest(firsts, longest.spans)
+        least_ppm = sum(each.least_first_ppm for each in self._queries)
+        self._first_ppm = max(_busiest(firsts, longest.spans), least_ppm)
         self.left_ns = (FULL_PPM - busy_ppm) * longest.window_ns // WHOLE - again_ns
         self.reach_ns = _reach(self.left_ns, self._first_ppm)
 

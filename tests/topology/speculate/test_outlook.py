@@ -12,8 +12,10 @@ import pytest
 
 from inorder.engine import Detector, RawEvent, Reader, parse
 from topology.flow.replay import Replay
+from topology.speculate.auto import counted
 from topology.speculate.budget import Budget
 from topology.speculate.cursor import Counts
+from topology.speculate.mend import STEPS, gone_back
 from topology.speculate.outlook import Outlook
 from topology.speculate.policy import WHOLE
 
@@ -100,6 +102,12 @@ def test_in_time_alone_nothing_is_weighed() -> None:
         outlook.hear(second, second)
         outlook.settle(second * 1_000 * MS, counts, 0, 0)
     assert outlook.has_weighed
+
+
+def test_a_correction_counts_alike_for_the_mean_and_for_two_seconds() -> None:
+    counts = Counts()
+    counts.replayed, counts.corrected = 3, 10
+    assert counted(counts)[1] == gone_back(counts) == 3 + 10 * STEPS
 
 
 def test_what_earlier_versions_wrote_is_read() -> None:

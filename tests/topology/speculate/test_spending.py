@@ -77,7 +77,13 @@ def test_a_long_silence_saves_no_more_than_two_seconds() -> None:
     spending = _full(100_000, 400_000)
     spending.end(60_000 * MS, 0, 0)
     assert spending.left_ns == 200 * MS
-    assert spending.reach_ns == NEVER, "nothing is read, so nothing is dear"
+    assert spending.reach_ns == 500 * MS // HEAPS, "what comes then may be as dear as before"
+    spending.end(SPAN, 1 * MS, 0)
+    assert spending.reach_ns == 200 * MS * WHOLE // (HEAPS * 10_000), "and it was not"
+
+
+def test_where_nothing_was_ever_read_nothing_is_dear() -> None:
+    assert _full(100_000, 0).reach_ns == NEVER
 
 
 def test_those_that_share_a_processor_have_one_purse() -> None:
@@ -109,6 +115,22 @@ def test_what_is_kept_comes_back() -> None:
         each.end(SPAN, 10 * MS, 200_000)
         each.spend(3 * MS)
     assert (other.snapshot(), other.reach_ns) == (spending.snapshot(), spending.reach_ns)
+    spending.end(5_000 * MS, 0, 0)
+    other.restore(spending.snapshot())
+    assert other.reach_ns == spending.reach_ns < NEVER, "behind a silence, too"
+
+
+def test_what_it_takes_and_would_like_comes_back() -> None:
+    """`governor` shares by these."""
+    budget, other = Budget(100_000), Budget(100_000)
+    for _ in range(40):
+        budget.hear(50 * MS)
+        budget.weigh(Load(40 * MS, 0, SPAN), 900 * MS, 100, 0)
+    other.restore(budget.snapshot())
+    assert budget.first_ppm == 400_000
+    assert budget.wanted_ppm > 0
+    assert (other.first_ppm, other.wanted_ppm) == (budget.first_ppm, budget.wanted_ppm)
+    assert other.room_ppm == budget.room_ppm
 
 
 # -- heaps of late events --------------------------------------------------------------------------
