@@ -70,12 +70,14 @@ class Lane:
         "_of_id",
         "_since",
         "base",
+        "begun_with",
         "converges",
         "dirty",
         "edits",
         "entries",
         "floor",
         "is_changed",
+        "is_thin",
         "let_go",
         "live",
         "outs",
@@ -108,6 +110,10 @@ class Lane:
         self.is_changed = False
         """Something was taken out of what was read, or replaced there."""
         self._since = 0
+        self.is_thin = False
+        """What was read may lack checkpoints."""
+        self.begun_with: list[int] = []
+        """`checkpoints` of before a restart."""
 
     def begin_at(self, state: Any, high_ns: int, last: Key, ticks: int) -> None:
         """A lane that was kept: nothing behind C has been read."""
@@ -319,12 +325,46 @@ class Lane:
 
     def thin_out(self) -> None:
         """Let every second checkpoint go."""
+        self.is_thin = True
         is_kept = False
         for entry in self.entries[: self.read]:
             if entry.after is not ABSENT:
                 if not is_kept:
                     entry.after = ABSENT
                 is_kept = not is_kept
+
+    def checkpoints(self) -> list[int]:
+        """How many entries of those that were read have one, have none, have one, and so on; and
+        how many were read since the last was made. Nothing, where all have one."""
+        if not (self.is_thin or self.spacing > 1):
+            return []
+        runs = [0]
+        is_bare = False
+        for entry in self.entries[: self.read]:
+            if entry.high_ns == UNREAD:
+                continue  # it has just come, and is put when the others have been read
+            if (entry.after is ABSENT) != is_bare:
+                is_bare = not is_bare
+                runs.append(0)
+            runs[-1] += 1
+        self.is_thin = len(runs) > 1
+        return [*runs, self._since] if self.is_thin or self._since else []
+
+    def resume(self, goal: Key, confirmed: Key) -> None:
+        """Read again what had been read, with the checkpoints that there were."""
+        *runs, since = self.begun_with or [0]
+        spacing, at = self.spacing, 0
+        for number, run in enumerate(runs):
+            at += run
+            self.spacing = NEVER if number % 2 else 1
+            if run and at < len(self.entries):
+                self.advance(min(self.entries[at].key, goal), confirmed)
+            elif run:
+                self.advance(goal, confirmed)
+        self.spacing = spacing
+        self.advance(goal, confirmed)
+        if self.begun_with:
+            self.is_thin, self._since, self.begun_with = True, since, []
 
     # -- outputs -----------------------------------------------------------------------------------
 

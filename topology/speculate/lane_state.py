@@ -1,7 +1,8 @@
 """A lane written down and read back: the state at C, and what was told that may change.
 
 Events are not in it; they are held, and put again. What was read of them is read again at a restart
-and gives what it gave before.
+and gives what it gave before. Where some of it has no checkpoint, this is said, so that what comes
+late is read again from where it would have been.
 
 Proved by: tests/topology/speculate/test_laws.py
 """
@@ -44,11 +45,13 @@ def dump(lane: Lane, behaviour: Behaviour) -> Plain:
         for id_, each in lane.shown.items()
     ]
     floor = [_dumped(output) for output in lane.floor.values()]
-    return [kept, packed_number(high_ns), _dumped_key(last), ticks, shown, floor]
+    checkpoints = lane.checkpoints()
+    known = [kept, packed_number(high_ns), _dumped_key(last), ticks, shown, floor]
+    return [*known, checkpoints] if checkpoints else known
 
 
 def load(lane: Lane, plain: Plain, behaviour: Behaviour) -> None:
-    kept, high_ns, last, ticks, shown, floor = plain
+    kept, high_ns, last, ticks, shown, floor, *checkpoints = plain
     state = behaviour.unpack(kept)
     lane.begin_at(state, unpacked_number(high_ns), _loaded_key(last), ticks)
     if isinstance(state, Stopped) and kept[0] != STOPPED:
@@ -56,6 +59,8 @@ def load(lane: Lane, plain: Plain, behaviour: Behaviour) -> None:
     for id_, revision, live, final, is_own, *cause in shown:
         content = _gone(id_, _loaded_key(cause[0]), is_own) if cause else None
         lane.shown[id_] = CurrentResult(content, revision, live=live, final=final)
+    for each in checkpoints:
+        lane.begun_with = list(each)
     for each in floor:
         output = _loaded(each)
         lane.floor[output.id] = output

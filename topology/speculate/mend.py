@@ -104,6 +104,7 @@ def _take_in(lane: Lane, at: int, behaviour: Behaviour, touched: dict[str, None]
     if left is None:
         return False
     lane.replace(entry.key, None, told_now + left, touched)
+    lane.is_thin = True
     entry.after = ABSENT
     entry.high_ns = high_ns
     for other in lane.entries[at + 1 : lane.read]:

@@ -74,6 +74,7 @@ OWN: Final = "unit"
 LANE: Final = "lane/"
 RESULT: Final = "result/"
 HEARD: Final = "heard"
+CHECKPOINTS: Final = "checkpoints"
 UNGOVERNED: Final = 11
 """Parts of its own state, where it reads ahead alone."""
 
@@ -436,7 +437,7 @@ class Detecting(Query):
             self._frontier.snapshot(),
             [packed(part) for part in self._unit.reached],
             [packed(part) for part in self._unit.confirmed],
-            self.outlook.known(self._unit.counts),
+            {**self.outlook.known(self._unit.counts), CHECKPOINTS: self._unit.known()},
             self._unit.counts.unlike,
             [[packed(part) for part in key] for key in self._unit.fresh],
             *([self.outlook.budget.allowed_ppm] if self.outlook.is_governed else []),
@@ -451,6 +452,8 @@ class Detecting(Query):
         self._frontier.restore(own[5])
         self._unit.reached = _key(own[6])
         self._unit.confirmed = _key(own[7])
+        if isinstance(own[8], dict) and CHECKPOINTS in own[8]:
+            self._unit.know(own[8][CHECKPOINTS])
         for name, value in state.items():
             if name.startswith(LANE):
                 self._unit.load(name[len(LANE) :], value)

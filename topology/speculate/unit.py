@@ -326,15 +326,20 @@ class Unit:
             self.thin_out()
         elif self.spacing > 1 and kept * KEEPS_MORE < self.max_kept:
             self.spacing //= 2
-            for lane in self.lanes.values():
-                lane.spacing = self.spacing
+            self._space_out()
 
     def thin_out(self) -> None:
         """Every second checkpoint goes; what is told stays the same."""
         self.spacing = min(2 * self.spacing, MAX_SPACING)
         for lane in self.lanes.values():
-            lane.spacing = self.spacing
             lane.thin_out()
+        self._space_out()
+
+    def _space_out(self) -> None:
+        for key, lane in self.lanes.items():
+            lane.spacing = self.spacing
+            if self._is_asked:
+                self._changed[key] = None
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -360,6 +365,14 @@ class Unit:
     def _dump(self, lane: Lane) -> Plain:
         return lane_state.dump(lane, self._behaviour)
 
+    def known(self) -> Plain:
+        """By what it is decided how many checkpoints are kept."""
+        return [self.spacing, self.counts.size, self.counts.blocks]
+
+    def know(self, known: Plain) -> None:
+        """Before `load`."""
+        self.spacing, self.counts.size, self.counts.blocks = known
+
     def load(self, key: str, plain: Plain) -> None:
         """Before the events are put."""
         lane_state.load(self._new_lane(key), plain, self._behaviour)
@@ -371,7 +384,7 @@ class Unit:
         self._stirred = {}
         self.fresh.clear()
         for key, lane in list(self.lanes.items()):
-            lane.advance(self.reached, self.confirmed)
+            lane.resume(self.reached, self.confirmed)
             for id_, shown in lane.shown.items():
                 if shown.live:
                     shown.content = lane.current(id_)

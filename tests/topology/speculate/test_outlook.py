@@ -92,6 +92,68 @@ def test_cuts_and_restarts_change_nothing(seed: int) -> None:
     assert said(seed, cut=True) == said(seed, cut=False)
 
 
+def count(state: int, event: Any) -> tuple[int, Any]:
+    return state + 1, ({"n": state + 1} if event.source == "s0" else None)
+
+
+def one_more(state: int, event: Any, told: Any) -> Any:
+    if event.source == "s0":
+        return None
+    return state + 1, None, [each.with_values({"n": each.values["n"] + 1}) for each in told]
+
+
+def grow(state: dict[int, str], event: Any) -> tuple[dict[int, str], Any]:
+    state = {**state, event.seq % 20: "x" * 300 + str(len(state))}
+    return state, ({"n": len(state)} if event.seq % 3 == 0 else None)
+
+
+def told(seed: int, *, restarts: bool) -> list[Any]:
+    """A chain over a detector that takes late events in, and one of large states, where an item is
+    said to be dear, again after each restart."""
+    dice = Random(seed)
+    a, b, c = (dice.choice(ASKED) for _ in range(3))
+    queries = [
+        f"  q0: {{detector: count, key: payload.k, {a}}}",
+        f"  q1: {{detector: third, reads: [q0, default], {b}}}",
+        f"  q2: {{detector: grow, {c}}}",
+    ]
+    detectors = {
+        "count": Detector(count, 0, correct=one_more),
+        "third": Detector(third, 0),
+        "grow": Detector(grow, {}),
+    }
+    topology = parse("\n".join([TOPOLOGY, *queries, ""]), detectors=detectors)
+    step_ns = dice.choice((400_000, 2_000_000, 6_000_000))
+
+    def begun() -> Replay:
+        run = Replay(topology)
+        for each in run._stage.reading_ahead():
+            each.items_cost(step_ns, 100_000)
+        return run
+
+    contents: list[Any] = list(Reader(topology).contents(recorded(dice)))
+    run, found = begun(), []
+    for content in contents:
+        if restarts and content is not contents[0] and dice.random() < 0.1:
+            saved = run.saved()
+            assert saved is not None
+            run = begun()
+            run.restore(saved)
+        step = run.on_inputs([content])
+        found += step.results if step is not None else ()
+    last = run.on_end()
+    assert last is not None
+    return [*found, *last.results]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_so_restarts_do_where_checkpoints_are_few(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topology.speculate.unit.MAX_KEPT", 400)
+    assert told(seed, restarts=True) == told(seed, restarts=False)
+
+
 def test_in_time_alone_nothing_is_weighed() -> None:
     outlook = Outlook(WHOLE, 0, None, rests=False)
     counts = Counts()
