@@ -100,7 +100,8 @@ class Spending:
     def end(self, span_ns: int, first_ns: int, others_ppm: int) -> None:
         """A span is over; where queries share a processor, its own is when it is for all."""
         others_ns = others_ppm * span_ns // WHOLE
-        self.least_first_ppm = self._first_ppm if span_ns > self.span_ns else 0
+        is_behind_silence = bool(self.spans) and span_ns > self.span_ns
+        self.least_first_ppm = self._first_ppm if is_behind_silence else 0
         self.spans.append(Span(span_ns, first_ns, self.open_ns, others_ns))
         self.open_ns = 0
         kept_ns = self.span_ns + sum(span.span_ns for span in self.spans)

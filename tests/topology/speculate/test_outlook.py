@@ -132,7 +132,8 @@ def told(seed: int, *, restarts: bool) -> list[Any]:
         return run
 
     contents: list[Any] = list(Reader(topology).contents(recorded(dice)))
-    run, found = begun(), []
+    run = begun()
+    found: list[Any] = []
     for content in contents:
         if restarts and content is not contents[0] and dice.random() < 0.1:
             saved = run.saved()
