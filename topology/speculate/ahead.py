@@ -12,7 +12,8 @@ detectors as marks, in the order of their instants; an event that it rejects (`l
 It costs a second MERGE for streams with such detectors, and holds no event twice: an event is held
 as long as this MERGE or a detector wants it.
 
-Proved by: tests/topology/speculate/test_answers.py, tests/laws/test_laws.py
+Proved by: tests/topology/speculate/test_answers.py, tests/topology/speculate/test_ahead.py,
+tests/laws/test_laws.py
 """
 
 from __future__ import annotations

@@ -1,0 +1,38 @@
+"""Law: detectors ahead of the merge say the same after a restart where a late copy of an event
+waits in their merge beside the event itself, in order."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.laws.cases_detector import operator_of
+from tests.laws.told import Told, copies, copy_of, held_again, over_the_wire
+from tests.topology.merge.test_one_instant import with_copies
+from topology.model.event import Event
+
+
+def said(events: list[Event], *, restarts: bool) -> Told:
+    operator = operator_of("final", is_ahead=True)
+    told = Told()
+    for event in copies(events):
+        told.add(operator.on_batch([event], event.at_ns))
+        if restarts:
+            state, held = over_the_wire(operator.snapshot()), held_again(operator, events, 1)
+            operator = operator_of("final", is_ahead=True)
+            operator.restore(state, [copy_of(each) for each in held])
+            assert over_the_wire(operator.snapshot()) == state
+    told.add(operator.on_end(events[-1].at_ns))
+    return told
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_late_copy_is_not_taken_for_the_event_in_order(seed: int) -> None:
+    events = with_copies(Random(seed))
+    for event in events:
+        event.value = {"key": "ab"[event.seq % 2], "v": event.seq}
+    steady, hurt = (said(events, restarts=restarts) for restarts in (False, True))
+    assert hurt.released == steady.released
+    assert [repr(each) for each in hurt.results] == [repr(each) for each in steady.results]
+    assert steady.results
