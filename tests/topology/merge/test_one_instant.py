@@ -63,7 +63,7 @@ def test_at_the_bound_late_ones_leave_amid_their_instant() -> None:
 
 
 def with_copies(rng: Random) -> list[Event]:
-    """Of three sources; some numbers come after REORDER has declared them missing, and some of
+    """Three sources send; some numbers come after REORDER has declared them missing, and some of
     these several times, as where its stage wrote them again after a crash."""
     made: list[Event] = []
     at = 0
