@@ -184,7 +184,7 @@ class _Committed(GroupCoordinator):  # type: ignore[misc] # aiokafka has no type
 
     async def _send_req(self, request: Any) -> Any:
         answer = await super()._send_req(request)
-        refusal = for_code(getattr(answer, "error_code", 0))
+        refusal = for_code(vars(answer).get("error_code", 0))
         if refusal is NoError:
             return answer
         if refusal in (GroupCoordinatorNotAvailableError, NotCoordinatorForGroupError):

@@ -171,7 +171,7 @@ def test_a_reset_restores_and_reads_again_and_not_for_ever(
         assert handler.values(2) == numbers(3, 10)
         of_two = frozenset({TopicPartition(topic, 2)})
         told = [what for what, detail in handler.calls if detail == of_two]
-        assert told == ["revoked", "assigning", "assigned"] * 2
+        assert told == ["revoked", "assigning", "assigned", "reading"] * 2
 
         endless = Recorder()
         wanted, resets = 1_000_000, 0
@@ -335,7 +335,7 @@ def test_a_rebalance_amid_the_stop_opens_nothing(
             await rebalancing
             await running
         told = [what for what, _ in handler.calls if what not in ("batch", "holding")]
-        assert told == ["assigning", "assigned", "revoked"]
+        assert told == ["assigning", "assigned", "reading", "revoked"]
         assert not handler.owned
 
     asyncio.run(scenario())
