@@ -211,13 +211,9 @@ class Budget(Policy):
     def restore(self, plain: Plain) -> None:
         known, late = plain
         self._spans, self._wait_ns, self._expected, self._came, self.price_ppm, *since = known
-        if since:
-            self._span_ns, *since = since
-        if since:
-            spent, *since = since
+        if since:  # earlier versions did not keep these
+            self._span_ns, spent, self.first_ppm, self.wanted_ppm = since
             self.spending.restore(spent)
-        if since:
-            self.first_ppm, self.wanted_ppm = since
         self._most = len(late)
         self._late = [*late, *([0] * (CLASSES - len(late)))]
 

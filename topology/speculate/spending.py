@@ -77,8 +77,11 @@ class Spending:
     @property
     def left_ns(self) -> int:
         """What it may yet spend; less than nothing where it has spent more."""
-        own_ns = self._granted_ppm * self.window_ns // WHOLE - self.again_ns
-        return min(own_ns, self.processor.left_ns)
+        return min(self._own_left_ns, self.processor.left_ns)
+
+    @property
+    def _own_left_ns(self) -> int:
+        return self._granted_ppm * self.window_ns // WHOLE - self.again_ns
 
     @property
     def window_ns(self) -> int:
@@ -111,17 +114,14 @@ class Spending:
         self.processor.hear_of(self)
 
     def _reckon(self) -> None:
-        left_ns = self._granted_ppm * self.window_ns // WHOLE - self.again_ns
-        firsts = [[span.first_ns for span in self.spans]]
-        self._first_ppm = _busiest(firsts, self.spans)
-        self._reach_ns = _reach(left_ns, max(self._first_ppm, self.least_first_ppm))
+        self._first_ppm = _busiest([[span.first_ns for span in self.spans]], self.spans)
+        self._reach_ns = _reach(self._own_left_ns, max(self._first_ppm, self.least_first_ppm))
 
     def snapshot(self) -> Plain:
         return [self.open_ns, [list(span) for span in self.spans], self.least_first_ppm]
 
     def restore(self, plain: Plain) -> None:
-        self.open_ns, spans, *least = plain
-        self.least_first_ppm = sum(least)
+        self.open_ns, spans, self.least_first_ppm = plain
         self.spans = [Span(*span) for span in spans]
         self._reckon()
         self.processor.hear_of(self)

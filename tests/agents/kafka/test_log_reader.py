@@ -54,6 +54,12 @@ async def transactional(kafka: SharedKafka, name: str) -> AsyncIterator[AIOKafka
         yield producer
 
 
+@asynccontextmanager
+async def both(kafka: SharedKafka, name: str) -> AsyncIterator[tuple[AIOKafkaProducer, LogReader]]:
+    async with transactional(kafka, name) as producer, reader(kafka, name) as logs:
+        yield producer, logs
+
+
 async def written(producer: AIOKafkaProducer, place: TopicPartition, *values: bytes) -> None:
     """In one transaction, which has a marker behind it."""
     async with producer.transaction():
@@ -84,10 +90,7 @@ def test_what_is_committed_is_read_to_the_end_of_what_is_decided(
     kafka: SharedKafka, place: TopicPartition
 ) -> None:
     async def scenario() -> None:
-        async with (
-            transactional(kafka, place.topic) as producer,
-            reader(kafka, place.topic) as logs,
-        ):
+        async with both(kafka, place.topic) as (producer, logs):
             assert await logs.bounds(place) == (0, 0)
             assert await read(logs, place, 0, 0) == ([], 0)
             await written(producer, place, b"0", b"1")
@@ -114,10 +117,7 @@ def test_a_marker_alone_is_passed_at_once(kafka: SharedKafka, place: TopicPartit
     """It stands behind what the local copy has, so each partition that comes back meets one."""
 
     async def scenario() -> None:
-        async with (
-            transactional(kafka, place.topic) as producer,
-            reader(kafka, place.topic) as logs,
-        ):
+        async with both(kafka, place.topic) as (producer, logs):
             await written(producer, place, b"0")
             took_s = []
             for _ in range(TRIES):
@@ -137,10 +137,7 @@ def test_many_are_read_at_once_and_none_meets_anothers_records(
     lengths = {each: rng.randrange(0, 60) for each in places}
 
     async def scenario() -> None:
-        async with (
-            transactional(kafka, place.topic) as producer,
-            reader(kafka, place.topic) as logs,
-        ):
+        async with both(kafka, place.topic) as (producer, logs):
             for each, length in lengths.items():
                 for number in range(length):
                     if number % 9 == 0:
@@ -170,10 +167,7 @@ def test_one_that_is_left_before_its_end_leaves_nothing_behind(
     kafka: SharedKafka, place: TopicPartition
 ) -> None:
     async def scenario() -> None:
-        async with (
-            transactional(kafka, place.topic) as producer,
-            reader(kafka, place.topic) as logs,
-        ):
+        async with both(kafka, place.topic) as (producer, logs):
             await written(producer, place, b"0", b"1", b"2")
             before = asyncio.all_tasks()
             async with aclosing(logs.stretch(place, 0, 4, 1)) as pieces:
@@ -188,10 +182,7 @@ def test_one_that_is_left_before_its_end_leaves_nothing_behind(
 
 def test_what_retention_took_is_passed_over(kafka: SharedKafka, place: TopicPartition) -> None:
     async def scenario() -> None:
-        async with (
-            transactional(kafka, place.topic) as producer,
-            reader(kafka, place.topic) as logs,
-        ):
+        async with both(kafka, place.topic) as (producer, logs):
             await written(producer, place, *(b"%d" % number for number in range(10)))
             admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
             await admin.start()
@@ -205,10 +196,7 @@ def test_what_retention_took_is_passed_over(kafka: SharedKafka, place: TopicPart
 
 def test_the_groups_offset_is_told(kafka: SharedKafka, place: TopicPartition) -> None:
     async def scenario() -> None:
-        async with (
-            transactional(kafka, place.topic) as producer,
-            reader(kafka, place.topic) as logs,
-        ):
+        async with both(kafka, place.topic) as (producer, logs):
             assert await logs.committed(place) is None
             await commits(producer, place, 17)
             assert await logs.committed(place) == 17
@@ -253,10 +241,7 @@ def test_a_refusal_that_passes_is_not_taken_for_nothing(
     """The coordinator loads its offsets, is not there yet, or is another one now."""
 
     async def scenario() -> None:
-        async with (
-            transactional(kafka, place.topic) as producer,
-            reader(kafka, place.topic) as logs,
-        ):
+        async with both(kafka, place.topic) as (producer, logs):
             await commits(producer, place, 17)
             sent = Sent(logs, code, refusals=3)
             assert await logs.committed(place) == 17
@@ -317,10 +302,7 @@ def test_a_stretch_that_stands_is_asked_for_seldom(
     kafka: SharedKafka, place: TopicPartition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario() -> None:
-        async with (
-            transactional(kafka, place.topic) as producer,
-            reader(kafka, place.topic) as logs,
-        ):
+        async with both(kafka, place.topic) as (producer, logs):
             await written(producer, place, b"0")
             sent = Sent(logs)
             monkeypatch.setattr(log_reader, "STALLED_S", 2.0)
@@ -357,10 +339,7 @@ def test_where_nothing_comes_it_ends_and_names_the_place(
     told: str,
 ) -> None:
     async def scenario() -> None:
-        async with (
-            transactional(kafka, place.topic) as producer,
-            reader(kafka, place.topic) as logs,
-        ):
+        async with both(kafka, place.topic) as (producer, logs):
             await written(producer, place, b"0")
             with short(monkeypatch, bound), pytest.raises(TimeoutError, match=told):
                 await ask(logs, place)

@@ -270,6 +270,15 @@ class Resting(Recorder):
     wants_ticks = False
     rests = True
 
+    async def until_read(self, count: int) -> None:
+        await self.until(lambda: self.read() >= count)
+
+    async def until_more_begin(self, before: int) -> None:
+        await until(lambda: self.begun() > before)
+
+    def begun(self) -> int:
+        return [what for what, _ in self.calls].count("reading")
+
 
 @pytest.mark.kafka
 def test_partitions_that_come_and_go_do_not_wait_for_a_quiet_poll(
@@ -288,7 +297,7 @@ def test_partitions_that_come_and_go_do_not_wait_for_a_quiet_poll(
             thread = app.batches._thread
             for count in range(1, TRIES + 1):
                 produce(kafka.bootstrap, name, 1, partitions=1)
-                await handler.until(lambda count=count: handler.read() >= count)  # type: ignore[misc]
+                await handler.until_read(count)
                 await until(lambda: SILENT.fetch_wait_ms in thread._times.waits_ms.values())
                 began_s = time.monotonic()
                 thread.thread_loop.call_soon_threadsafe(thread.hurry)
@@ -312,10 +321,6 @@ def test_a_resting_member_reads_soon_after_another_has_joined(
 
     async def scenario() -> None:
         handler = Resting()
-
-        def begun() -> int:
-            return [what for what, _ in handler.calls].count("reading")
-
         async with application(kafka.bootstrap, [name], handler, name) as app:
             await handler.until(lambda: handler.has("assigned"))
             waits_ms = app.batches._thread._times.waits_ms
@@ -329,11 +334,11 @@ def test_a_resting_member_reads_soon_after_another_has_joined(
                 )
                 read = handler.read()
                 produce(kafka.bootstrap, name, 1, partitions=1)
-                await handler.until(lambda read=read: handler.read() > read)  # type: ignore[misc]
+                await handler.until_read(read + 1)
                 await until(lambda: SILENT.fetch_wait_ms in waits_ms.values())
-                began_s, before = time.monotonic(), begun()
+                began_s, before = time.monotonic(), handler.begun()
                 joining = asyncio.create_task(other.start())
-                await until(lambda before=before: begun() > before)  # type: ignore[misc]
+                await handler.until_more_begin(before)
                 took_s.append(time.monotonic() - began_s)
                 assert len(handler.reading) == 1
                 await joining

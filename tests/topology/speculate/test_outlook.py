@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from inorder.engine import Detector, RawEvent, Reader, parse
+from topology.config import Topology
 from topology.flow.replay import Replay
 from topology.speculate.auto import counted
 from topology.speculate.budget import Budget
@@ -63,28 +64,49 @@ def recorded(dice: Random) -> list[RawEvent]:
     return sorted(sent, key=lambda each: each.arrival_ns or 0)
 
 
-def said(seed: int, *, cut: bool) -> list[Any]:
-    dice = Random(seed)
-    asked = dice.sample(ASKED, 3)
-    queries = [f"  q{n}: {{detector: third, key: payload.k, {how}}}" for n, how in enumerate(asked)]
-    topology = parse("\n".join([TOPOLOGY, *queries, ""]), detectors={"third": Detector(third, 0)})
+def ran(
+    topology: Topology,
+    dice: Random,
+    *,
+    cuts: float = 0.0,
+    restarts: float = 0.0,
+    step_ns: int | None = None,
+) -> list[Any]:
+    """What is told. `cuts`, `restarts`: how often the time before an event is cut, the run begun
+    again from what it saved; `step_ns`: what an item is said to cost."""
     contents: list[Any] = list(Reader(topology).contents(recorded(dice)))
-    run, found = Replay(topology), []
-    for before, content in zip([None, *contents], contents, strict=False):
-        if cut and before is not None and dice.random() < 0.3:
-            rest_ns = content.at_ns - before.at_ns
-            if rest_ns:  # time goes on only when an instant is whole
-                found += run.on_time(before.at_ns + dice.randrange(rest_ns)).results
-            if dice.random() < 0.3:
-                saved = run.saved()
-                assert saved is not None
-                run = Replay(topology)
-                run.restore(saved)
+    run = begun(topology, step_ns)
+    found: list[Any] = []
+    for before, content in zip([contents[0], *contents], contents, strict=False):
+        rest_ns = content.at_ns - before.at_ns
+        if rest_ns and dice.random() < cuts:  # time goes on only when an instant is whole
+            found += run.on_time(before.at_ns + dice.randrange(rest_ns)).results
+        if content is not before and dice.random() < restarts:
+            saved = run.saved()
+            assert saved is not None
+            run = begun(topology, step_ns)
+            run.restore(saved)
         step = run.on_inputs([content])
         found += step.results if step is not None else ()
     last = run.on_end()
     assert last is not None
     return [*found, *last.results]
+
+
+def begun(topology: Topology, step_ns: int | None) -> Replay:
+    run = Replay(topology)
+    if step_ns is not None:
+        for each in run._stage.reading_ahead():
+            each.items_cost(step_ns, 100_000)
+    return run
+
+
+def said(seed: int, *, cut: bool) -> list[Any]:
+    dice = Random(seed)
+    asked = dice.sample(ASKED, 3)
+    queries = [f"  q{n}: {{detector: third, key: payload.k, {how}}}" for n, how in enumerate(asked)]
+    topology = parse("\n".join([TOPOLOGY, *queries, ""]), detectors={"third": Detector(third, 0)})
+    return ran(topology, dice, cuts=0.3 if cut else 0.0, restarts=0.09 if cut else 0.0)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -125,26 +147,7 @@ def told(seed: int, *, restarts: bool) -> list[Any]:
     topology = parse("\n".join([TOPOLOGY, *queries, ""]), detectors=detectors)
     step_ns = dice.choice((400_000, 2_000_000, 6_000_000))
 
-    def begun() -> Replay:
-        run = Replay(topology)
-        for each in run._stage.reading_ahead():
-            each.items_cost(step_ns, 100_000)
-        return run
-
-    contents: list[Any] = list(Reader(topology).contents(recorded(dice)))
-    run = begun()
-    found: list[Any] = []
-    for content in contents:
-        if restarts and content is not contents[0] and dice.random() < 0.1:
-            saved = run.saved()
-            assert saved is not None
-            run = begun()
-            run.restore(saved)
-        step = run.on_inputs([content])
-        found += step.results if step is not None else ()
-    last = run.on_end()
-    assert last is not None
-    return [*found, *last.results]
+    return ran(topology, dice, restarts=0.1 if restarts else 0.0, step_ns=step_ns)
 
 
 @pytest.mark.parametrize("seed", range(40))
