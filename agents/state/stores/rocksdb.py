@@ -75,10 +75,13 @@ _WORLD_FAILURES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RocksdbLimits:
-    """What one open partition may take; the defaults come to about 12 MiB of memory."""
+    """What one open partition may take; the defaults come to about 9 MiB of memory."""
 
-    write_buffer_bytes: int = 4 << 20
+    write_buffer_bytes: int = 1 << 20
     write_buffers: int = 2
+    level0_files: int = 16
+    """So many flushed buffers are compacted at once: four times as many as RocksDB's default, of a
+    quarter of the size, so no more is written anew and less memory is taken."""
     cache_bytes: int = 4 << 20
     max_open_files: int = 64
     max_background_jobs: int = 1
@@ -304,6 +307,9 @@ def _options(limits: RocksdbLimits) -> Options:
     options.set_block_based_table_factory(table)
     options.set_write_buffer_size(limits.write_buffer_bytes)
     options.set_max_write_buffer_number(limits.write_buffers)
+    options.set_level_zero_file_num_compaction_trigger(limits.level0_files)
+    options.set_level_zero_slowdown_writes_trigger(2 * limits.level0_files)
+    options.set_level_zero_stop_writes_trigger(3 * limits.level0_files)
     options.set_max_open_files(limits.max_open_files)
     options.set_max_background_jobs(limits.max_background_jobs)
     options.set_max_total_wal_size(limits.max_wal_bytes)
