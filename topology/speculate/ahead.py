@@ -147,9 +147,9 @@ class Ahead(Operator):
     def _held_late(self) -> dict[str, list[int]]:
         """Which twins are late in MERGE, by cause: the events bear the marks of their records."""
         offsets: dict[str, list[int]] = {}
-        for other, _ in self._waiting.values():
+        for other, event in self._waiting.values():
             if other.late:
-                offsets.setdefault(other.late, []).append(other.offset)
+                offsets.setdefault(other.late, []).append(event.offset)
         return {cause: ranges(offsets[cause]) for cause in sorted(offsets)}
 
     def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
