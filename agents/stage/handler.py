@@ -96,8 +96,6 @@ class StageHandler:
         self._metrics.rebalances.labels(stage).inc()
         self._watchdog.joined(time.monotonic_ns())
         self._stirred.set()
-        self._unread |= partitions
-        self._queued |= partitions
         for source in sorted(partitions):
             partition = Partition(source, self._arrangement, self._surroundings)
             self._partitions[source] = partition
@@ -105,6 +103,8 @@ class StageHandler:
                 now_ns, place = time.monotonic_ns(), (source.topic, source.partition)
                 self._watchdog.assigned(now_ns, place)
                 self._watchdog.told(now_ns, place, *partition.restored, restoring=True)
+        self._unread |= partitions
+        self._queued |= partitions
         if not partitions <= self._in_doubt:
             self._log.owns(self._partitions)
         opened = await together(*(self._open(source) for source in sorted(partitions)))

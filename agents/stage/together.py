@@ -15,7 +15,8 @@ from typing import Any
 
 async def together(*parts: Awaitable[Any]) -> list[Any]:
     """What each answers. The first error is raised, and so is a cancellation, when all others have
-    been cancelled and have ended."""
+    been cancelled and have ended. What a part has begun in a thread goes on, and a second
+    cancellation does not wait for them."""
     tasks = [asyncio.ensure_future(part) for part in parts]
     try:
         return await asyncio.gather(*tasks)

@@ -45,6 +45,8 @@ UNIT: Final = 1 << 10
 """What one late event counts for."""
 SUB_BITS: Final = 3
 CLASSES: Final = 60 << SUB_BITS
+SINCE: Final = ("span_ns", "spent", "first_ppm", "wanted_ppm")
+"""What later versions say of it besides."""
 SMALL_NS: Final = 1_000_000
 """Below twice that a wait is set as it is wanted, and not by halves."""
 
@@ -209,11 +211,15 @@ class Budget(Policy):
         return [[*known, *since], self._late[: self._most]]
 
     def restore(self, plain: Plain) -> None:
+        """Earlier versions said less: the first five, or one or two more."""
         known, late = plain
         self._spans, self._wait_ns, self._expected, self._came, self.price_ppm, *since = known
-        if since:  # earlier versions did not keep these
-            self._span_ns, spent, self.first_ppm, self.wanted_ppm = since
-            self.spending.restore(spent)
+        said = dict(zip(SINCE, since, strict=False))
+        self._span_ns = said.get("span_ns", self._span_ns)
+        if "spent" in said:
+            self.spending.restore(said["spent"])
+        self.first_ppm = said.get("first_ppm", 0)
+        self.wanted_ppm = said.get("wanted_ppm", 0)
         self._most = len(late)
         self._late = [*late, *([0] * (CLASSES - len(late)))]
 

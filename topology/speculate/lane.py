@@ -23,14 +23,16 @@ Proved by: tests/topology/speculate/test_unit.py, tests/topology/speculate/test_
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from itertools import cycle
 from typing import Any, Final
 
 from topology.model.operator import NEVER
 from topology.model.result import ResultIds
 from topology.query.results import CurrentResult
+from topology.speculate.checkpoints import EACH, Base, Checkpoints, runs_of
 from topology.speculate.cursor import Counts, Cursor, ToldOutput, by_cause
 from topology.speculate.detector import Behaviour, Stopped
-from topology.speculate.item import ABSENT, FIRST, TIMER, UNREAD, Key, LogEntry, entry_key
+from topology.speculate.item import ABSENT, TIMER, UNREAD, Key, LogEntry, entry_key
 from topology.speculate.result_event import Edit
 from topology.speculate.values import same
 
@@ -42,19 +44,6 @@ COPY: Final = "copy"
 CONFLICT: Final = "conflict"
 
 MAX_SPACING: Final = 4_096
-
-
-class Base:
-    """The state at C, frozen (ABSENT: `live` stands there), and what a cursor begins with."""
-
-    __slots__ = ("due_ns", "high_ns", "last", "state", "ticks")
-
-    def __init__(self) -> None:
-        self.state: Any = ABSENT
-        self.high_ns = -NEVER
-        self.last: Key = FIRST
-        self.ticks = 0
-        self.due_ns: int = NEVER
 
 
 class Lane:
@@ -112,8 +101,8 @@ class Lane:
         self._since = 0
         self.is_thin = False
         """What was read may lack checkpoints."""
-        self.begun_with: list[int] = []
-        """`checkpoints` of before a restart."""
+        self.begun_with = EACH
+        """Those of before a restart, until they are there again."""
 
     def begin_at(self, state: Any, high_ns: int, last: Key, ticks: int) -> None:
         """A lane that was kept: nothing behind C has been read."""
@@ -198,6 +187,10 @@ class Lane:
         touched: dict[str, None] = {}
         if self.dirty:
             self.replay(touched)
+        self._read_on(goal, confirmed, self.spacing, touched)
+        return touched
+
+    def _read_on(self, goal: Key, confirmed: Key, spacing: int, touched: dict[str, None]) -> None:
         live = self.live
         entries = self.entries
         outs: list[ToldOutput] = []
@@ -214,8 +207,10 @@ class Lane:
             self.read += 1
             if is_open:
                 self._since += 1
-                if self._since >= self.spacing:
+                if self._since >= spacing:
                     self._keep(entry, live)
+                else:
+                    self.is_thin = True
         if live.due_ns < goal[0] or (live.due_ns == goal[0] and live.due_ns < NEVER):
             if self.base.state is ABSENT or live.last < confirmed:
                 live.fire(min(confirmed, goal), outs)
@@ -225,7 +220,6 @@ class Lane:
         self._counts.first += live.steps - begun
         if outs:
             self._add(outs, touched)
-        return touched
 
     def _keep(self, entry: LogEntry, cursor: Cursor) -> None:
         self._since = 0
@@ -302,6 +296,8 @@ class Lane:
                 elif since >= self.spacing:
                     self._keep(entry, cursor)
                     since = 0
+                else:
+                    self.is_thin = True
                 entry.high_ns = cursor.high_ns
             if converged is None:
                 if read_until[1] == TIMER and read_until[0] < NEVER:
@@ -333,38 +329,24 @@ class Lane:
                     entry.after = ABSENT
                 is_kept = not is_kept
 
-    def checkpoints(self) -> list[int]:
-        """How many entries of those that were read have one, have none, have one, and so on; and
-        how many were read since the last was made. Nothing, where all have one."""
-        if not (self.is_thin or self.spacing > 1):
-            return []
-        runs = [0]
-        is_bare = False
-        for entry in self.entries[: self.read]:
-            if entry.high_ns == UNREAD:
-                continue  # it has just come, and is put when the others have been read
-            if (entry.after is ABSENT) != is_bare:
-                is_bare = not is_bare
-                runs.append(0)
-            runs[-1] += 1
-        self.is_thin = len(runs) > 1
-        return [*runs, self._since] if self.is_thin or self._since else []
+    def checkpoints(self) -> Checkpoints:
+        if not self.is_thin:
+            return EACH
+        found = Checkpoints(runs_of(self.entries[: self.read]), self._since)
+        self.is_thin = len(found.runs) > 1 or found.since > 0
+        return found if self.is_thin else EACH
 
     def resume(self, goal: Key, confirmed: Key) -> None:
         """Read again what had been read, with the checkpoints that there were."""
-        *runs, since = self.begun_with or [0]
-        spacing, at = self.spacing, 0
-        for number, run in enumerate(runs):
+        begun, at, touched = self.begun_with, 0, dict[str, None]()
+        for run, spacing in zip(begun.runs, cycle((1, NEVER)), strict=False):
             at += run
-            self.spacing = NEVER if number % 2 else 1
-            if run and at < len(self.entries):
-                self.advance(min(self.entries[at].key, goal), confirmed)
-            elif run:
-                self.advance(goal, confirmed)
-        self.spacing = spacing
-        self.advance(goal, confirmed)
-        if self.begun_with:
-            self.is_thin, self._since, self.begun_with = True, since, []
+            until = min(self.entries[at].key, goal) if at < len(self.entries) else goal
+            if run:
+                self._read_on(until, confirmed, spacing, touched)
+        self._read_on(goal, confirmed, 1, touched)
+        if begun.runs:
+            self.is_thin, self._since, self.begun_with = True, begun.since, EACH
 
     # -- outputs -----------------------------------------------------------------------------------
 

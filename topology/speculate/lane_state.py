@@ -16,6 +16,7 @@ from topology.model.result import Member
 from topology.query.numbers import packed as packed_number
 from topology.query.numbers import unpacked as unpacked_number
 from topology.query.results import CurrentResult
+from topology.speculate.checkpoints import Checkpoints
 from topology.speculate.cursor import ToldOutput
 from topology.speculate.detector import STOPPED, Behaviour, Stopped
 from topology.speculate.item import ABSENT, Key
@@ -45,9 +46,9 @@ def dump(lane: Lane, behaviour: Behaviour) -> Plain:
         for id_, each in lane.shown.items()
     ]
     floor = [_dumped(output) for output in lane.floor.values()]
-    checkpoints = lane.checkpoints()
+    runs, since = lane.checkpoints()
     known = [kept, packed_number(high_ns), _dumped_key(last), ticks, shown, floor]
-    return [*known, checkpoints] if checkpoints else known
+    return [*known, [*runs, since]] if runs else known
 
 
 def load(lane: Lane, plain: Plain, behaviour: Behaviour) -> None:
@@ -59,8 +60,8 @@ def load(lane: Lane, plain: Plain, behaviour: Behaviour) -> None:
     for id_, revision, live, final, is_own, *cause in shown:
         content = _gone(id_, _loaded_key(cause[0]), is_own) if cause else None
         lane.shown[id_] = CurrentResult(content, revision, live=live, final=final)
-    for each in checkpoints:
-        lane.begun_with = list(each)
+    for *runs, since in checkpoints:
+        lane.begun_with = Checkpoints(runs, since)
     for each in floor:
         output = _loaded(each)
         lane.floor[output.id] = output

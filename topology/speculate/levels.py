@@ -101,7 +101,7 @@ class Levels(InstantOperator):
         stood = [member.stood_at for member in self.members]
         self._now_ns = max(now_ns for now_ns, _ in stood)
         self._instant_open = any(is_open for _, is_open in stood)
-        if self._governed:
+        if any(outlook.budget.spending.spans for outlook in self._governed):
             self._processor.reckon()
 
 

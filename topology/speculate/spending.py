@@ -15,8 +15,10 @@ beyond W than what is left pays for, `HEAPS` times on end:
 
     reach = left / (HEAPS * what reading for the first time takes of the processor)
 
-For the span that follows a silence that is what it took before: in a silence nothing is read, which
-does not say that what comes is cheap.
+For the span that follows a silence that is at least what it took before: in a silence nothing is
+read, which does not say that what comes is cheap. A silence is a span in which nothing of the
+query's came, or one that lasted longer than it should; of several such in a row each says more that
+it truly is cheap, and what it took before counts for half as much.
 
 It falls to nothing amid a span where all is spent, and grows again as the window moves on. What has
 been read stays read; what comes behind it is read in at once, and the next two seconds pay for
@@ -103,8 +105,7 @@ class Spending:
     def end(self, span_ns: int, first_ns: int, others_ppm: int) -> None:
         """A span is over; where queries share a processor, its own is when it is for all."""
         others_ns = others_ppm * span_ns // WHOLE
-        is_behind_silence = bool(self.spans) and span_ns > self.span_ns
-        self.least_first_ppm = self._first_ppm if is_behind_silence else 0
+        self.least_first_ppm = self._first_before(span_ns, first_ns)
         self.spans.append(Span(span_ns, first_ns, self.open_ns, others_ns))
         self.open_ns = 0
         kept_ns = self.span_ns + sum(span.span_ns for span in self.spans)
@@ -112,6 +113,16 @@ class Spending:
             kept_ns -= self.spans.pop(0).span_ns
         self._reckon()
         self.processor.hear_of(self)
+
+    def _first_before(self, span_ns: int, first_ns: int) -> int:
+        """What it took before the silence that the span is, or was until its last instant."""
+        if not self.spans:
+            return 0
+        if not first_ns:
+            return max(self._first_ppm, self.least_first_ppm)
+        if span_ns > self.span_ns:
+            return max(self._first_ppm, self.least_first_ppm // 2)
+        return 0
 
     def _reckon(self) -> None:
         self._first_ppm = _busiest([[span.first_ns for span in self.spans]], self.spans)
@@ -121,7 +132,8 @@ class Spending:
         return [self.open_ns, [list(span) for span in self.spans], self.least_first_ppm]
 
     def restore(self, plain: Plain) -> None:
-        self.open_ns, spans, self.least_first_ppm = plain
+        self.open_ns, spans, *least = plain
+        self.least_first_ppm = least[0] if least else 0  # earlier versions did not say it
         self.spans = [Span(*span) for span in spans]
         self._reckon()
         self.processor.hear_of(self)

@@ -75,13 +75,14 @@ _WORLD_FAILURES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RocksdbLimits:
-    """What one open partition may take; the defaults come to about 9 MiB of memory."""
+    """What one open partition may take; the defaults came to 8 to 12 MiB of memory."""
 
     write_buffer_bytes: int = 1 << 20
     write_buffers: int = 2
     level0_files: int = 16
     """So many flushed buffers are compacted at once: four times as many as RocksDB's default, of a
-    quarter of the size, so no more is written anew and less memory is taken."""
+    quarter of the size, so about as much is written anew (a quarter more where few keys are
+    written often) and less memory is taken."""
     cache_bytes: int = 4 << 20
     max_open_files: int = 64
     max_background_jobs: int = 1

@@ -5,7 +5,9 @@ measured (agents.stage.item_price)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
+from string import ascii_lowercase
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from inorder.engine import Detector, RawEvent, Reader, parse
 from topology.config import Topology
 from topology.flow.replay import Replay
 from topology.speculate.auto import counted
-from topology.speculate.budget import Budget
+from topology.speculate.budget import SPAN_NS, Budget
 from topology.speculate.cursor import Counts
 from topology.speculate.mend import STEPS, gone_back
 from topology.speculate.outlook import Outlook
@@ -53,20 +55,35 @@ def recorded(dice: Random) -> list[RawEvent]:
         now_ms += dice.choice((5, 20, 20, 90, 400, 2_500))
         for source in range(3):
             lag_ms = dice.randrange(600) if dice.random() < 0.1 else dice.randrange(5)
-            ts_ns = START + (now_ms + dice.randrange(20)) * MS
-            key = {"k": dice.choice("xy")}
-            arrival_ns = ts_ns + lag_ms * MS
-            sent.append(
-                RawEvent(
-                    source=f"s{source}", seq=seq, ts_ns=ts_ns, arrival_ns=arrival_ns, payload=key
-                )
-            )
+            at_ms = now_ms + dice.randrange(20)
+            sent.append(event(f"s{source}", seq, at_ms, lag_ms, dice.choice("xy")))
     return sorted(sent, key=lambda each: each.arrival_ns or 0)
+
+
+def of_many_keys(dice: Random) -> list[RawEvent]:
+    """As above; keys come and go."""
+    sent = []
+    now_ms = 0
+    for seq in range(80):
+        now_ms += dice.choice((5, 20, 20, 90, 400, 1_500))
+        for source in range(3):
+            lag_ms = dice.randrange(250) if dice.random() < 0.2 else dice.randrange(5)
+            at_ms = now_ms + dice.randrange(20)
+            key = ascii_lowercase[(seq // 4 + dice.randrange(3)) % 26]
+            sent.append(event(f"s{source}", seq, at_ms, lag_ms, key))
+    return sorted(sent, key=lambda each: each.arrival_ns or 0)
+
+
+def event(source: str, seq: int, at_ms: int, lag_ms: int, key: str) -> RawEvent:
+    ts_ns = START + at_ms * MS
+    arrival_ns = ts_ns + lag_ms * MS
+    return RawEvent(source=source, seq=seq, ts_ns=ts_ns, arrival_ns=arrival_ns, payload={"k": key})
 
 
 def ran(
     topology: Topology,
     dice: Random,
+    sent: Callable[[Random], list[RawEvent]] = recorded,
     *,
     cuts: float = 0.0,
     restarts: float = 0.0,
@@ -74,7 +91,7 @@ def ran(
 ) -> list[Any]:
     """What is told. `cuts`, `restarts`: how often the time before an event is cut, the run begun
     again from what it saved; `step_ns`: what an item is said to cost."""
-    contents: list[Any] = list(Reader(topology).contents(recorded(dice)))
+    contents: list[Any] = list(Reader(topology).contents(sent(dice)))
     run = begun(topology, step_ns)
     found: list[Any] = []
     for before, content in zip([contents[0], *contents], contents, strict=False):
@@ -158,6 +175,28 @@ def test_so_restarts_do_where_checkpoints_are_few(
     assert told(seed, restarts=True) == told(seed, restarts=False)
 
 
+def told_by_key(seed: int, *, restarts: bool) -> list[Any]:
+    """Two detectors of large states, of which some are thinned out before others have come."""
+    dice = Random(seed)
+    a, b = (dice.choice(ASKED[1:]) for _ in range(2))
+    queries = [
+        f"  q1: {{detector: third, key: payload.k, {a}}}",
+        f"  q2: {{detector: grow, key: payload.k, {b}}}",
+    ]
+    detectors = {"third": Detector(third, 0), "grow": Detector(grow, {})}
+    topology = parse("\n".join([TOPOLOGY, *queries, ""]), detectors=detectors)
+    step_ns = dice.choice((400_000, 2_000_000, 6_000_000, 15_000_000))
+    return ran(topology, dice, of_many_keys, restarts=0.15 if restarts else 0.0, step_ns=step_ns)
+
+
+@pytest.mark.parametrize("seed", [*range(8), 72, 134, 146, 152, 162, 185])
+def test_so_they_do_of_each_key(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last six differed where a key whose entries all had checkpoints was read again with
+    fewer."""
+    monkeypatch.setattr("topology.speculate.unit.MAX_KEPT", 400)
+    assert told_by_key(seed, restarts=True) == told_by_key(seed, restarts=False)
+
+
 def test_in_time_alone_nothing_is_weighed() -> None:
     outlook = Outlook(WHOLE, 0, None, rests=False)
     counts = Counts()
@@ -174,6 +213,24 @@ def test_a_correction_counts_alike_for_the_mean_and_for_two_seconds() -> None:
     counts = Counts()
     counts.replayed, counts.corrected = 3, 10
     assert counted(counts)[1] == gone_back(counts) == 3 + 10 * STEPS
+
+
+@pytest.mark.parametrize(
+    "since",
+    [[], [SPAN_NS], [SPAN_NS, [3, [[SPAN_NS, 5, 6, 7]]]], [SPAN_NS, [3, [], 9], 400_000, 70]],
+)
+def test_a_budget_that_said_less_is_read(since: list[Any]) -> None:
+    """As written since there are budgets: each version behind the one before."""
+    budget = Budget(WHOLE)
+    budget.restore([[2_048, 7 * MS, 10, 20, 30, *since], [0, 1_024]])
+    (known, late) = budget.snapshot()
+    span_ns, spent, first_ppm, wanted_ppm = known[5:]
+    assert known[:5] == [2_048, 7 * MS, 10, 20, 30]
+    assert late == [0, 1_024]
+    assert span_ns == SPAN_NS
+    assert spent[0] == (3 if len(since) > 1 else 0)
+    assert spent[2] == (9 if len(since) > 2 else 0)
+    assert [first_ppm, wanted_ppm] == (since[2:] or [0, 0])
 
 
 def test_what_earlier_versions_wrote_is_read() -> None:

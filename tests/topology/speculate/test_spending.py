@@ -82,6 +82,23 @@ def test_a_long_silence_saves_no_more_than_two_seconds() -> None:
     assert spending.reach_ns == 200 * MS * WHOLE // (HEAPS * 10_000), "and it was not"
 
 
+def test_silences_one_behind_the_other_save_little_more() -> None:
+    """An instant between two says little of what comes."""
+    spending = _full(100_000, 400_000)
+    for most_ms in (500, 1_000, 2_000, 4_000):
+        spending.end(5_000 * MS, 1 * MS, 0)
+        assert spending.reach_ns <= most_ms * MS // HEAPS
+
+
+def test_spans_in_which_only_others_were_heard_save_nothing() -> None:
+    spending = _full(100_000, 400_000)
+    for _ in range(2 * SPANS):
+        spending.end(SPAN, 0, 0)
+        assert spending.reach_ns <= 500 * MS // HEAPS
+    spending.end(SPAN, 1 * MS, 0)
+    assert spending.reach_ns > 500 * MS, "it is cheap now"
+
+
 def test_where_nothing_was_ever_read_nothing_is_dear() -> None:
     assert _full(100_000, 0).reach_ns == NEVER
 

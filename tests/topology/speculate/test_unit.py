@@ -197,6 +197,28 @@ def test_checkpoints_thinned_out_change_nothing_that_is_told() -> None:
     assert run(thins=True) == run(thins=False)
 
 
+def test_a_key_that_came_while_few_were_kept_is_read_again_with_as_few() -> None:
+    unit = unit_of(Detector(_sum, 0))
+    unit.spacing = 2  # the key comes behind this
+    for time_ns in range(10, 100, 10):
+        put(unit, time_ns)
+        unit.advance(behind(time_ns), before(-1))
+    unit.spacing = unit.lanes[""].spacing = 1
+    put(unit, 100)
+    unit.advance(behind(100), before(-1))
+    again = unit_of(Detector(_sum, 0))
+    again.know(unit.known())
+    again.reached, again.confirmed = unit.reached, unit.confirmed
+    again.load("", unit.snapshot()[""])
+    for time_ns in range(10, 110, 10):
+        put(again, time_ns)
+    again.resume()
+    for each in (unit, again):
+        put(each, 15, source="t")
+        each.advance(behind(100), before(-1))
+    assert again.counts.replayed == unit.counts.replayed == 10
+
+
 class Hoard:
     """Its state is a thousand values; it tells where they come round."""
 
