@@ -38,7 +38,7 @@ EACH: Final = Checkpoints([], 0)
 
 
 def runs_of(entries: Iterable[LogEntry]) -> list[int]:
-    """Of entries that were read; one that has just come is not, and is put when they have been."""
+    """The entries were read, but for one that has just come: it is put when they have been."""
     runs = [0]
     is_bare = False
     for entry in entries:
