@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 from string import ascii_lowercase
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -47,43 +47,50 @@ def third(state: int, event: Any) -> tuple[int, list[dict[str, Any]]]:
     return count, ([{"n": count, "by": event.source}] if count % 3 == 0 else [])
 
 
-def recorded(dice: Random) -> list[RawEvent]:
-    """Three sources, some of what they say late, and silences of all of them."""
-    sent = []
-    now_ms = 0
-    for seq in range(60):
-        now_ms += dice.choice((5, 20, 20, 90, 400, 2_500))
-        for source in range(3):
-            lag_ms = dice.randrange(600) if dice.random() < 0.1 else dice.randrange(5)
-            at_ms = now_ms + dice.randrange(20)
-            sent.append(event(f"s{source}", seq, at_ms, lag_ms, dice.choice("xy")))
-    return sorted(sent, key=lambda each: each.arrival_ns or 0)
-
-
-def of_many_keys(dice: Random) -> list[RawEvent]:
-    """As above; keys come and go."""
-    sent = []
-    now_ms = 0
-    for seq in range(80):
-        now_ms += dice.choice((5, 20, 20, 90, 400, 1_500))
-        for source in range(3):
-            lag_ms = dice.randrange(250) if dice.random() < 0.2 else dice.randrange(5)
-            at_ms = now_ms + dice.randrange(20)
-            key = ascii_lowercase[(seq // 4 + dice.randrange(3)) % 26]
-            sent.append(event(f"s{source}", seq, at_ms, lag_ms, key))
-    return sorted(sent, key=lambda each: each.arrival_ns or 0)
-
-
-def event(source: str, seq: int, at_ms: int, lag_ms: int, key: str) -> RawEvent:
-    ts_ns = START + at_ms * MS
+def event(source: str, seq: int, ts_ns: int, lag_ms: int, key: str) -> RawEvent:
     arrival_ns = ts_ns + lag_ms * MS
     return RawEvent(source=source, seq=seq, ts_ns=ts_ns, arrival_ns=arrival_ns, payload={"k": key})
+
+
+class Log(NamedTuple):
+    """Three sources, some of what they say late, and silences of all of them."""
+
+    length: int
+    longest_ms: int
+    late: float
+    most_late_ms: int
+    key: Callable[[Random, int], str]
+
+    def recorded(self, dice: Random) -> list[RawEvent]:
+        sent = []
+        now_ms = 0
+        for seq in range(self.length):
+            now_ms += dice.choice((5, 20, 20, 90, 400, self.longest_ms))
+            for source in range(3):
+                is_late = dice.random() < self.late
+                lag_ms = dice.randrange(self.most_late_ms if is_late else 5)
+                ts_ns = START + (now_ms + dice.randrange(20)) * MS
+                sent.append(event(f"s{source}", seq, ts_ns, lag_ms, self.key(dice, seq)))
+        return sorted(sent, key=lambda each: each.arrival_ns or 0)
+
+
+def one_of_two(dice: Random, _: int) -> str:
+    return dice.choice("xy")
+
+
+def one_of_many(dice: Random, seq: int) -> str:
+    return ascii_lowercase[(seq // 4 + dice.randrange(3)) % 26]
+
+
+FEW_KEYS = Log(60, 2_500, 0.1, 600, one_of_two)
+MANY_KEYS = Log(80, 1_500, 0.2, 250, one_of_many)
+"""They come and go."""
 
 
 def ran(
     topology: Topology,
     dice: Random,
-    sent: Callable[[Random], list[RawEvent]] = recorded,
+    log: Log = FEW_KEYS,
     *,
     cuts: float = 0.0,
     restarts: float = 0.0,
@@ -91,7 +98,7 @@ def ran(
 ) -> list[Any]:
     """What is told. `cuts`, `restarts`: how often the time before an event is cut, the run begun
     again from what it saved; `step_ns`: what an item is said to cost."""
-    contents: list[Any] = list(Reader(topology).contents(sent(dice)))
+    contents: list[Any] = list(Reader(topology).contents(log.recorded(dice)))
     run = begun(topology, step_ns)
     found: list[Any] = []
     for before, content in zip([contents[0], *contents], contents, strict=False):
@@ -186,7 +193,7 @@ def told_by_key(seed: int, *, restarts: bool) -> list[Any]:
     detectors = {"third": Detector(third, 0), "grow": Detector(grow, {})}
     topology = parse("\n".join([TOPOLOGY, *queries, ""]), detectors=detectors)
     step_ns = dice.choice((400_000, 2_000_000, 6_000_000, 15_000_000))
-    return ran(topology, dice, of_many_keys, restarts=0.15 if restarts else 0.0, step_ns=step_ns)
+    return ran(topology, dice, MANY_KEYS, restarts=0.15 if restarts else 0.0, step_ns=step_ns)
 
 
 @pytest.mark.parametrize("seed", [*range(8), 72, 134, 146, 152, 162, 185])
