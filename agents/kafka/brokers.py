@@ -32,6 +32,9 @@ REFUSED_S: Final = 1.0
 try ends here, and a mistyped address is told so much sooner."""
 
 PAUSE_S: Final = 1.0
+WITHOUT_LEADER: Final = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
+"""As brokers say that have just started, or just lost one of them."""
+
 NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 """Sixteen bytes of 0: what brokers say that know of no ids."""
 
@@ -217,14 +220,19 @@ class _Asking:
             ) from error
 
     def end_of(self, topic: str, partition: int) -> int:
-        try:
-            place = KafkaPartition(topic, partition)
-            return int(self._client.get_watermark_offsets(place, timeout=TIMEOUT_S)[1])
-        except KafkaException as error:
-            told = error.args[0].str()
-            raise BrokersUnavailable(
-                f"{self._servers} does not say how long {topic} is: {told}"
-            ) from error
+        """A partition that has no leader yet, or another one now, is asked again for a while."""
+        place = KafkaPartition(topic, partition)
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                return int(self._client.get_watermark_offsets(place, timeout=TIMEOUT_S)[1])
+            except KafkaException as error:
+                refused = error.args[0]
+                if refused.code() not in WITHOUT_LEADER or time.monotonic() >= deadline_s:
+                    raise BrokersUnavailable(
+                        f"{self._servers} does not say how long {topic} is: {refused.str()}"
+                    ) from error
+            time.sleep(PAUSE_S)
 
     def _note(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:  # which does not say why
