@@ -17,7 +17,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from benchmarks.plots import DPI, NoPlots, pyplot
+from benchmarks.plots import DPI, pyplot
+from benchmarks.tables import Table
 from inorder.engine import Detector, RawEvent, Reader, SpeculateConfig, parse
 from topology.flow.replay import Replay
 from topology.model.result import EMIT
@@ -123,11 +124,16 @@ def told(way: str, sent: list[RawEvent]) -> Told:
     return told
 
 
-def table(plots: Path | None) -> None:
+def runs() -> dict[str, Told]:
     sent = stream(1)
-    runs = {way: told(way, sent) for way in ("final", "early", "speculate", "auto")}
-    print("auto: wait (ms, mean), read again (% of a processor), changes of results, by stretch")
-    print(f"{'':10} " + " ".join(f"{name:>22}" for name, _, _ in STRETCHES))
+    return {way: told(way, sent) for way in (*WAYS, "auto")}
+
+
+def table(runs: dict[str, Told]) -> Table:
+    found = Table(
+        "mean wait in ms, read again in % of a processor, changes of results",
+        ("answer", *(name for name, _, _ in STRETCHES)),
+    )
     for way, run in runs.items():
         cells = []
         for _, begin, end in STRETCHES:
@@ -135,21 +141,22 @@ def table(plots: Path | None) -> None:
             again = [count for at, count in run.again if begin <= at < end]
             share = (again[-1] - again[0]) * STEP_NS / ((end - begin) * SECOND)
             changes = sum(begin <= at < end for at in run.changes)
-            cells.append(f"{sum(waits) / max(len(waits), 1):8.0f} {share:6.1%} {changes:6}")
-        print(f"{way:10} " + " ".join(cells))
+            cells.append(f"{sum(waits) / max(len(waits), 1):.0f}, {share:.1%}, {changes}")
+        found.add(way, *cells)
+    return found
+
+
+def changes(auto: Told) -> Table:
+    found = Table("what `auto` chooses", ("second", "detector", "window"))
     last = ("", "")
-    for at, turns, counts in runs["auto"].ways:
+    for at, turns, counts in auto.ways:
         if (turns, counts) != last:
-            print(f"  at {at:5.1f} s: detector {turns}, window {counts}")
+            found.add(f"{at:.1f}", turns, counts)
             last = (turns, counts)
-    if plots is not None:
-        try:
-            print(_draw(runs, plots / "speculation_auto.png"))
-        except NoPlots as absent:
-            print(absent)
+    return found
 
 
-def _draw(runs: dict[str, Told], path: Path) -> Path:
+def draw(runs: dict[str, Told], path: Path) -> Path:
     """Above which way holds, below how long each waits."""
     figure, (above, below) = pyplot().subplots(
         2, 1, sharex=True, figsize=(7.5, 5.4), dpi=DPI, layout="constrained", height_ratios=(2, 3)

@@ -14,6 +14,7 @@ import gzip
 from typing import Any, Final, NamedTuple
 
 from benchmarks import traces
+from benchmarks.tables import Table
 from topology.model.result import EMIT
 from topology.speculate.detector import Detector, Found, behaviour_of
 from topology.speculate.item import LogEntry, Seen, before, behind
@@ -102,17 +103,13 @@ def run(events: list[Seen], policy: Policy, *, by_numbers: bool) -> Outcome:
     return Outcome(settled_s, len(left), told, changed, affected, again, late)
 
 
-def table() -> None:
-    """Nothing where the trace is absent."""
-    try:
-        events = trace()
-    except traces.TraceAbsent as absent:
-        print(f"soccer_tagging: left out: {absent}")
-        return
-    print(f"soccer_tagging: {len(events)} tags; latency in s of the match")
-    print("{:34} {:>6} {:>6} {:>8} {:>12} {:>9} {:>6} {:>5}".format(
-        "run", "p50", "mean", "stand", "changed", "in full", "again", "late"
-    ))  # fmt: skip
+def table() -> Table:
+    """Latency in s of the match. TraceAbsent where the trace is not there."""
+    events = trace()
+    table = Table(
+        f"soccer_tagging: {len(events)} tags",
+        ("run", "p50", "mean", "stand", "changed", "in full", "again", "late"),
+    )
     rows: list[tuple[str, Policy, bool]] = [
         ("K, alpha 1: all at the end", Fixed(WHOLE), False),
         ("K, alpha 0", Fixed(0), False),
@@ -123,8 +120,14 @@ def table() -> None:
     for name, policy, by_numbers in rows:
         found = run(events, policy, by_numbers=by_numbers)
         settled = found.settled_s
-        print(
-            f"{name:34} {settled[len(settled) // 2]:6.0f} {sum(settled) / len(settled):6.0f}"
-            f" {found.stands:8} {found.changed:5} of {found.told:3} {found.affected:9}"
-            f" {found.again / len(events):6.2f} {found.late:5}"
+        table.add(
+            name,
+            f"{settled[len(settled) // 2]:.0f}",
+            f"{sum(settled) / len(settled):.0f}",
+            str(found.stands),
+            f"{found.changed} of {found.told}",
+            str(found.affected),
+            f"{found.again / len(events):.2f}",
+            str(found.late),
         )
+    return table

@@ -26,20 +26,21 @@ Every run is held to one result: that of `K` with ALPHA 1, but for what `K` call
 
 from __future__ import annotations
 
-import argparse
 import heapq
 import math
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+import click
 import orjson
 
 from benchmarks import _speculation_auto, _speculation_soccer
 from benchmarks.plots import Axes, Curve, NoPlots, draw
+from benchmarks.tables import Page, Table, count
+from benchmarks.traces import TraceAbsent
 from topology.model.result import EMIT, RETRACT
 from topology.speculate.budget import Budget
 from topology.speculate.detector import Detector, Found, behaviour_of
@@ -57,6 +58,9 @@ TRANSIT = 2 * MS
 SPAN = 500 * MS
 PLAYERS = 36
 SOURCES = ("near0", "near1", "near2", "peak", "out")
+FULL_SECONDS = 2_700
+SHOWN = range(52, 100, 2)
+"""Half seconds of the load step."""
 BURSTS = ((8, 11), (24, 26), (40, 43), (55, 56.5))
 
 
@@ -325,6 +329,12 @@ def load_of(step: bool) -> Callable[[float], float]:
 # -- the table -------------------------------------------------------------------------------------
 
 
+COLUMNS = (
+    *("run", "first", "settled", "p99", "cut", "withdrawn", "again", "busy", "2 s", "beyond"),
+    *("in full", "diff", "state"),
+)
+
+
 def fitted(arrivals: Sequence[Arrival]) -> tuple[int, int, int]:
     """The K of each level, by which nothing is late, and what an item takes if all of them, read
     once, are 60 % of the processor."""
@@ -341,14 +351,14 @@ def _mean_ms(values: Sequence[int]) -> float:
     return sum(values) / max(len(values), 1) / MS
 
 
-def table(kind: str, seconds: int, seed: int) -> None:
+def table(kind: str, seconds: int, seed: int) -> Table:
+    """Times in ms."""
     arrivals = stream(seconds, kind, seed)
     *k, step_ns = fitted(arrivals)
-    print(f"{kind}: {seconds} s, K {k[0] // MS} and {k[1] // MS} ms, an item {step_ns / MS:.1f} ms")
-    head = ("run", "first", "settled", "p99", "cut", "withdrawn", "again", "busy", "2 s", "beyond")
-    more = ("in full", "diff", "state")
-    line = "{:34} {:>6} {:>8} {:>6} {:>5} {:>12} {:>6} {:>5} {:>5} {:>6} {:>7} {:>6} {:>6}"
-    print(line.format(*head, *more))
+    found = Table(
+        f"{kind}: {seconds} s, K {k[0] // MS} and {k[1] // MS} ms, an item {step_ns / MS:.1f} ms",
+        COLUMNS,
+    )
     runs: list[tuple[str, Callable[[], Policy], bool, bool]] = [
         ("K, alpha 1: pure buffering", lambda: Fixed(WHOLE), True, False),
         ("K, tcp as published, one by one", Tcp, True, True),
@@ -379,16 +389,23 @@ def table(kind: str, seconds: int, seed: int) -> None:
         moments = [sum(busy[at : at + 4]) / 4 / WHOLE for at in range(len(busy) - 3)]
         beyond = sum(each > ZONE for each in moments) / len(moments)
         late = levels[0].late + levels[1].late
-        notes = (f"  {unlike} UNLIKE" if unlike else "") + (f"  late {late}" if late else "")
-        print(
-            f"{name:34} {_mean_ms(list(told.first_ns.values())):6.0f} {_mean_ms(settled):8.0f}"
-            f" {settled[len(settled) * 99 // 100] / MS:6.0f} {cut:5.0%}"
-            f" {told.changed:5} of {told.published:4} {again / first:6.3f}"
-            f" {mean:5.0%} {max(moments):5.0%} {beyond:6.1%}"
-            f" {sum(level.affected for level in levels):7}"
-            f" {sum(level.changed for level in levels):6}"
-            f" {sum(sum(each.state_bytes) // len(each.state_bytes) for each in levels):6}{notes}"
+        notes = (f", {unlike} UNLIKE" if unlike else "") + (f", late {late}" if late else "")
+        found.add(
+            f"{name}{notes}",
+            f"{_mean_ms(list(told.first_ns.values())):.0f}",
+            f"{_mean_ms(settled):.0f}",
+            f"{settled[len(settled) * 99 // 100] / MS:.0f}",
+            f"{cut:.0%}",
+            f"{told.changed} of {told.published}",
+            f"{again / first:.3f}",
+            f"{mean:.0%}",
+            f"{max(moments):.0%}",
+            f"{beyond:.1%}",
+            count(sum(level.affected for level in levels)),
+            count(sum(level.changed for level in levels)),
+            count(sum(sum(each.state_bytes) // len(each.state_bytes) for each in levels)),
         )
+    return found
 
 
 def _unlike(one: Told, other: Told, end_ns: int) -> int:
@@ -409,21 +426,19 @@ PICTURE = Axes(
 )
 
 
-def step_response(plots: Path | None) -> None:
+def step_response() -> tuple[Table, list[Curve]]:
     """The processor is half taken, for 15 s nine tenths, and half again."""
     curves: list[Curve] = []
+    columns: list[list[int]] = []
     arrivals = stream(70, "stalls", 3)
     step_ns = fitted(arrivals)[2]
-    print("a load step at 30 s, back at 45 s; busy at most (%) and wait (ms), second by second:")
     for name, policy in (("tcp", Tcp()), ("budget", Budget(200_000, span_ns=SPAN))):
         k_ns = 800 * MS if name == "tcp" else None
         other = Budget(200_000, span_ns=SPAN) if isinstance(policy, Budget) else policy
         levels = [Level(HIT, policy, k_ns), Level(PASS, other, k_ns)]
         told = run(arrivals, levels, load_of(step=True), step_ns, alone=False)
-        busy = [max(told.busy_ppm[at : at + 2]) // 10_000 for at in range(52, 100, 2)]
-        wait = [told.wait_ns[at + 1] // MS for at in range(52, 100, 2)]
-        print(f"{name:7} from 26 s  busy {' '.join(f'{each:4}' for each in busy)}")
-        print(f"{'':18} wait {' '.join(f'{each:4}' for each in wait)}")
+        columns.append([max(told.busy_ppm[at : at + 2]) // 10_000 for at in SHOWN])
+        columns.append([told.wait_ns[at + 1] // MS for at in SHOWN])
         at_s = [(at + 1) * SPAN / SECOND for at in range(40, 130)]
         style = "--" if name == "tcp" else "-"
         loads = [each / 10_000 for each in told.busy_ppm[40:130]]
@@ -431,29 +446,50 @@ def step_response(plots: Path | None) -> None:
         what = "the published control" if name == "tcp" else "budget"
         curves.append(_curve(f"busy, {what} (%)", at_s, loads, style))
         curves.append(_curve(f"wait, {what} (10 ms)", at_s, waits, style))
-    if plots is not None:
-        plots.mkdir(parents=True, exist_ok=True)
-        try:
-            print(draw(PICTURE, curves, plots / "speculation_load.png"))
-        except NoPlots as absent:
-            print(absent)
+    found = Table(
+        "a load step at 30 s, back at 45 s: busy at most, and wait",
+        ("second", "tcp, %", "tcp, ms", "budget, %", "budget, ms"),
+    )
+    for at, *cells in zip(SHOWN, *columns, strict=True):
+        found.add(str(at // 2), *map(str, cells))
+    return found, curves
 
 
 def _curve(name: str, xs: Sequence[float], ys: Sequence[float], style: str) -> Curve:
     return Curve(name, [(x, y, "") for x, y in zip(xs, ys, strict=False)], style)
 
 
-def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(prog="benchmarks speculation", description=__doc__)
-    parser.add_argument("--full", action="store_true", help="45 minutes of stream, not 3")
-    parser.add_argument("--seconds", type=int, default=180, help="of stream")
-    parser.add_argument("--plots", type=Path, help="a folder for the picture")
-    parser.add_argument("--seed", type=int, default=1)
-    chosen = parser.parse_args(arguments)
+@click.command("speculation")
+@click.option("--full", is_flag=True, help="45 minutes of stream.")
+@click.option("--seconds", type=click.IntRange(10), default=180, show_default=True, help="Of it.")
+@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--markdown", type=click.Path(path_type=Path), help="Append the tables here.")
+@click.option("--plots", type=click.Path(path_type=Path, file_okay=False))
+def command(full: bool, seconds: int, seed: int, markdown: Path | None, plots: Path | None) -> None:
+    """How early a result stands, what is withdrawn, and what that costs."""
+    page = Page(markdown)
     for kind in ("stalls", "jitter"):
-        table(kind, 2_700 if chosen.full else chosen.seconds, chosen.seed)
-        sys.stdout.flush()
-    _speculation_soccer.table()
-    step_response(chosen.plots)
-    if chosen.seconds >= _speculation_auto.SECONDS:
-        _speculation_auto.table(chosen.plots)
+        page.table(table(kind, FULL_SECONDS if full else seconds, seed))
+    try:
+        page.table(_speculation_soccer.table())
+    except TraceAbsent as absent:
+        page.say(f"soccer_tagging: left out: {absent}")
+    found, curves = step_response()
+    page.table(found)
+    chosen = _speculation_auto.runs() if seconds >= _speculation_auto.SECONDS else None
+    if chosen is not None:
+        page.table(_speculation_auto.table(chosen))
+        page.table(_speculation_auto.changes(chosen["auto"]))
+    if plots is None:
+        return
+    plots.mkdir(parents=True, exist_ok=True)
+    try:
+        page.plotted(draw(PICTURE, curves, plots / "speculation_load.png"))
+        if chosen is not None:
+            page.plotted(_speculation_auto.draw(chosen, plots / "speculation_auto.png"))
+    except NoPlots as absent:
+        page.say(str(absent))
+
+
+def main(arguments: Sequence[str]) -> None:
+    command.main(list(arguments), prog_name="benchmarks speculation", standalone_mode=False)
