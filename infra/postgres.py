@@ -23,6 +23,7 @@ from typing import Final
 
 import psycopg
 
+from cli.local.poll import wait_until
 from cli.local.ports import LOOPBACK, free_ports
 from cli.local.process import NotReady, Process
 from cli.local.server import Server
@@ -33,6 +34,7 @@ SERVER_USER: Final = "postgres"
 DEBIAN: Final = Path("/usr/lib/postgresql")
 INIT_TIMEOUT_S: Final = 60.0
 START_TIMEOUT_S: Final = 30.0
+END_TIMEOUT_S: Final = 30.0
 RESTART_PAUSE_S: Final = 0.2
 SETTINGS: Final = {
     "listen_addresses": LOOPBACK,
@@ -97,8 +99,10 @@ class PostgresServer(Server):
             self._home = None
 
     def kill(self) -> None:
-        """SIGKILL; its children see that and end."""
+        """SIGKILL, and wait until its children have seen that: until then they serve on."""
+        children = _children(self.process.pid) if self.process.is_alive() else []
         self.process.kill()
+        wait_until(lambda: not any(map(_lives, children)), END_TIMEOUT_S, "PostgreSQL's children")
 
     def _answers(self) -> bool:
         try:
@@ -106,6 +110,17 @@ class PostgresServer(Server):
                 return connection.execute("select 1").fetchone() == (1,)
         except psycopg.OperationalError:
             return False
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def _cluster() -> Path:
