@@ -461,7 +461,9 @@ def _curve(name: str, xs: Sequence[float], ys: Sequence[float], style: str) -> C
 
 @click.command("speculation")
 @click.option("--full", is_flag=True, help="45 minutes of stream.")
-@click.option("--seconds", type=click.IntRange(10), default=180, show_default=True, help="Of it.")
+@click.option(
+    "--seconds", type=click.IntRange(10), default=180, show_default=True, help="The stream."
+)
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--markdown", type=click.Path(path_type=Path), help="Append the tables here.")
 @click.option("--plots", type=click.Path(path_type=Path, file_okay=False))
