@@ -19,7 +19,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from cli.local.process import NotReady, Process
+from cli.local.process import NotReady, Process, children, stat_fields
 
 SAMPLE_S: Final = 0.05
 ASK_TIMEOUT_S: Final = 10.0
@@ -129,16 +129,6 @@ def cpu_seconds(pid: int) -> float:
     total = 0
     for each in (pid, *children(pid)):
         with suppress(FileNotFoundError, ProcessLookupError):
-            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+            fields = stat_fields(Path(f"/proc/{each}/stat"))
             total += int(fields[11]) + int(fields[12])
     return total / TICKS_PER_S
-
-
-def children(pid: int) -> list[int]:
-    """The processes that a process has started, and those they have."""
-    found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            for child in map(int, task.read_text().split()):
-                found += [child, *children(child)]
-    return found

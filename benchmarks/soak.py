@@ -35,14 +35,14 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer
 from benchmarks.backlog import Setting, settle
 from benchmarks.kafka import APPEND_TIME
 from benchmarks.plots import Axes, Curve, NoPlots, draw
-from benchmarks.race import children, cpu_seconds
+from benchmarks.race import cpu_seconds
 from benchmarks.tables import Page, Table, thousands
 from benchmarks.worker import Worker
 from benchmarks.workloads.churn import churn
 from benchmarks.workloads.rows import Row
 from cli.local.kafka import create_topic
 from cli.local.poll import wait_until
-from cli.local.process import NotReady
+from cli.local.process import NotReady, children
 from infra.kafka import missing, new_broker
 from inorder.header_writer import HeaderWriter
 from topology.config import HeaderConfig

@@ -25,7 +25,7 @@ import psycopg
 
 from cli.local.poll import wait_until
 from cli.local.ports import LOOPBACK, free_ports
-from cli.local.process import NotReady, Process
+from cli.local.process import NotReady, Process, children, lives
 from cli.local.server import Server
 
 SERVER_USER: Final = "postgres"
@@ -100,9 +100,9 @@ class PostgresServer(Server):
 
     def kill(self) -> None:
         """SIGKILL, and wait until its children have seen that: until then they serve on."""
-        children = _children(self.process.pid) if self.process.is_alive() else []
+        sessions = children(self.process.pid) if self.process.is_alive() else []
         self.process.kill()
-        wait_until(lambda: not any(map(_lives, children)), END_TIMEOUT_S, "PostgreSQL's children")
+        wait_until(lambda: not any(map(lives, sessions)), END_TIMEOUT_S, "PostgreSQL's children")
 
     def _answers(self) -> bool:
         try:
@@ -110,17 +110,6 @@ class PostgresServer(Server):
                 return connection.execute("select 1").fetchone() == (1,)
         except psycopg.OperationalError:
             return False
-
-
-def _children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def _cluster() -> Path:

@@ -134,8 +134,31 @@ def _stands_still(pid: int) -> bool:
     states = set()
     for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
         with suppress(FileNotFoundError):  # the thread has just ended
-            states.add(stat.read_text().rpartition(")")[2].split()[0])
+            states.add(stat_fields(stat)[0])
     return states == {"T"}
+
+
+def stat_fields(stat: Path) -> list[str]:
+    """What /proc says behind a process's name, which may hold blanks; first its state."""
+    return stat.read_text().rpartition(")")[2].split()
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started, and those they have."""
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for child in map(int, task.read_text().split()):
+                found += [child, *children(child)]
+    return found
+
+
+def lives(pid: int) -> bool:
+    """It is there, and is not only waiting for its parent to hear of its end."""
+    try:
+        return stat_fields(Path(f"/proc/{pid}/stat"))[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def sweep(root: Path) -> list[int]:
