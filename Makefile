@@ -19,7 +19,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3
 JOBS ?= 3
 ARGS ?=
 
-.PHONY: help up down install setup docs docs-reference spark-setup spark-test spark-long spark-demo spark-package demo test test-quick lint format services bench chaos laws compiled wheels compiled-wheels lock audit sbom clean distclean
+.PHONY: help up down install setup docs docs-reference spark-setup spark-test spark-long spark-package demo test test-quick lint format services bench chaos laws compiled wheels compiled-wheels lock audit sbom clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,15 +74,13 @@ services: # Java, Maven, Redis, PostgreSQL, Prometheus and Chromium, for the tes
 
 spark-setup: $(SPARK) services ## pyspark, and the jars with which it reads Kafka
 	@$(PY) -m cli.spark.jars >/dev/null
+	@$(PY) -m infra.archives 2>/dev/null
 
 spark-test: $(DEV) spark-setup ## of all tests those that run Spark (ARGS=...)
 	@$(PY) -m pytest -m spark $(ARGS)
 
 spark-long: $(DEV) spark-setup ## Spark on a million events, killed twice (ARGS=...)
 	@$(PY) -m pytest -m spark_long -s $(ARGS)
-
-spark-demo: spark-setup ## the demo's topics analysed live by Spark, with plots; two minutes (ARGS=...)
-	@$(BIN)/inorder spark demo $(ARGS)
 
 spark-package: spark-setup ## what spark-submit needs, into dist/spark (ARGS=DIR)
 	@$(PY) -m infra.spark.package $(ARGS)
@@ -93,7 +91,7 @@ spark-%: spark-setup ## one Spark job (ARGS="--topology t.yaml --brokers ... --o
 test: lint spark-setup ## style, types, then all tests but those that take minutes (ARGS=..., JOBS=3)
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
-test-quick: lint ## style, types, and what a change in the core needs; below 90 seconds
+test-quick: lint ## style, types, and what a change in the core needs and takes below a second each
 	@$(PY) -m pytest -q -n $(JOBS) --dist worksteal $(ARGS) -m "not kafka and not slow and not chaos and not long" \
 	    tests/topology tests/oracle tests/laws/test_order.py tests/laws/test_figures.py tests/test_tidy.py
 
@@ -128,11 +126,14 @@ bench-%: $(DEV) services ## one benchmark by its name (ARGS=...)
 
 bench-spark: spark-setup
 
-chaos: $(DEV) $(SPARK) services ## kill -9, pauses and broker restarts, for minutes
+chaos: $(DEV) $(SPARK) services ## kill -9, pauses, broker restarts, late requests, for minutes
 	@$(PY) -m pytest -m chaos --verbose $(ARGS)
 
-laws: $(DEV) $(SPARK) ## patterns over ten thousand seeded streams and more, and what else is long (ARGS=...)
-	@INORDER_SEEDS=20 $(PY) -m pytest -n $(JOBS) --timeout 1800 tests/topology/pattern $(ARGS)
+# `make test` takes the seeds of one day (tests/seeds.py): here are those of all days, and for patterns more.
+laws: $(DEV) $(SPARK) ## the seeds of all days, patterns over ten thousand streams, and what else is long (ARGS=...)
+	@INORDER_DAY=0-49 $(PY) -m pytest -n $(JOBS) --timeout 1800 tests/topology/pattern $(ARGS)
+	@INORDER_DAY=0-6 $(PY) -m pytest -n $(JOBS) --timeout 1800 --ignore tests/topology/pattern \
+	    tests/topology tests/laws tests/oracle tests/simulation tests/cli/files/test_replay_cuts.py $(ARGS)
 	@$(PY) -m pytest -n $(JOBS) --timeout 600 -m long $(ARGS)
 	@infra/codec_fuzz.sh $(PY)
 

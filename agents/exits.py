@@ -1,8 +1,6 @@
 """With which code every command ends, and a stage's process too.
 
 One table for all of them; docs/operations.md repeats it, and a test holds both together.
-
-Proved by: tests/cli/test_exits.py, tests/end_to_end/test_start.py
 """
 
 from __future__ import annotations

@@ -5,10 +5,8 @@ Three sources of 50 events a second each; one lags by up to 120 ms, now and then
 lags by up to 900 ms, so that some of what it says is late for MERGE. From 100 to 115 s both. A step
 of the detector takes a millisecond.
 
-A detector (what came before, of another source; one key for all) and a window (events in 100 ms) of
-the same stream choose for themselves; of what the window tells, a tenth may be taken back. What is
-told as load is part of the input, so each run says the same. *Wait*: from an event to what the
-detector told of it first.
+The detector finds what came before, of another source; it has one key. The load is part of the
+input, so each run gives the same. *Wait*: from an event to the first result of it.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks.plots import DPI, pyplot
 from benchmarks.tables import Table
-from inorder.engine import Detector, RawEvent, Reader, SpeculateConfig, parse
+from inorder.engine import Detector, RawEvent, Reader, parse
 from topology.flow.replay import Replay
 from topology.model.result import EMIT
 
@@ -44,11 +42,10 @@ streams:
   default:
     reorder: {max_wait: 1s, late: pass}
     clock: {unsynced: trust}
-    merge: {wait: delay, max_wait: 150ms, idle_after: 10s, newcomers: 500ms}
+    merge: {max_wait: 150ms, idle_after: 10s, newcomers: 500ms}
 correct_for: 1s
 queries:
   turns: {detector: turns, answer: WAY}
-  counts: {window: tumbling 100ms, aggregate: {n: count()}, answer: WAY}
 """
 
 
@@ -78,28 +75,23 @@ def stream(seed: int) -> list[RawEvent]:
     return sorted(sent, key=lambda each: each.arrival_ns or 0)
 
 
-class Told(NamedTuple):
-    """`waits`: when a result of the detector was told first, and how long after its event.
-    `changes`: when one was changed or taken back. `again`: at a time, what was read again by then.
-    `ways`: at a time, how the detector and the window answer; of `auto` alone."""
+class Course(NamedTuple):
+    """`waits`: when a result was emitted first, and how long after its event. `changes`: when one
+    was changed or taken back. `again`: at a time, what was read again by then. `ways`: at a time,
+    how the detector answers; of `auto` alone."""
 
     waits: list[tuple[float, float]]
     changes: list[float]
     again: list[tuple[float, int]]
-    ways: list[tuple[float, str, str]]
+    ways: list[tuple[float, str]]
 
 
-def told(way: str, sent: list[RawEvent]) -> Told:
+def course_of(way: str, sent: list[RawEvent]) -> Course:
     topology = parse(TOPOLOGY.replace("WAY", way), detectors=OWN)
-    if way == "auto":
-        withdrawn = SpeculateConfig(withdrawn_ppm=100_000)
-        queries = {**topology.queries}
-        queries["counts"] = queries["counts"].model_copy(update={"speculate": withdrawn})
-        topology = topology.model_copy(update={"queries": queries})
     run = Replay(topology)
     stage = run._stage
     found: list[Any] = []
-    told = Told([], [], [], [])
+    course = Course([], [], [], [])
     next_ns = 0
     for content in Reader(topology).contents(sent):
         now_ns = content.at_ns  # type: ignore[union-attr]
@@ -108,28 +100,26 @@ def told(way: str, sent: list[RawEvent]) -> Told:
             second = now_ns / SECOND
             for each in stage.reading_ahead():
                 each.items_cost(STEP_NS, 900_000 if _within(second, LOADED) else 100_000)
-            said = stage.explain()
-            turns = said["streams"]["default"]["detector"]["turns"]
-            told.again.append((second, turns["replayed"]))
+            turns = stage.explain()["streams"]["default"]["detector"]["turns"]
+            course.again.append((second, turns["replayed"]))
             if way == "auto":
-                counts = said["answers"]["counts"]["auto"]["answer"]
-                told.ways.append((second, turns["auto"]["answer"], counts))
+                course.ways.append((second, turns["auto"]["answer"]))
         step = run.on_inputs([content])
         found += step.results if step is not None else ()
     for each in found:
-        if each.query == "turns" and each.op == EMIT and each.revision == 0:
-            told.waits.append((each.end_ns / SECOND, (each.at_ns - each.end_ns) / MS))
-        elif each.query == "turns" and (each.op != EMIT):
-            told.changes.append(each.at_ns / SECOND)
-    return told
+        if each.op == EMIT and each.revision == 0:
+            course.waits.append((each.end_ns / SECOND, (each.at_ns - each.end_ns) / MS))
+        elif each.op != EMIT:
+            course.changes.append(each.at_ns / SECOND)
+    return course
 
 
-def runs() -> dict[str, Told]:
+def runs() -> dict[str, Course]:
     sent = stream(1)
-    return {way: told(way, sent) for way in (*WAYS, "auto")}
+    return {way: course_of(way, sent) for way in (*WAYS, "auto")}
 
 
-def table(runs: dict[str, Told]) -> Table:
+def table(runs: dict[str, Course]) -> Table:
     found = Table(
         "mean wait in ms, read again in % of a processor, changes of results",
         ("answer", *(name for name, _, _ in STRETCHES)),
@@ -146,17 +136,17 @@ def table(runs: dict[str, Told]) -> Table:
     return found
 
 
-def changes(auto: Told) -> Table:
-    found = Table("what `auto` chooses", ("second", "detector", "window"))
-    last = ("", "")
-    for at, turns, counts in auto.ways:
-        if (turns, counts) != last:
-            found.add(f"{at:.1f}", turns, counts)
-            last = (turns, counts)
+def changes(auto: Course) -> Table:
+    found = Table("what `auto` chooses", ("second", "answer"))
+    last = ""
+    for at, answer in auto.ways:
+        if answer != last:
+            found.add(f"{at:.1f}", answer)
+            last = answer
     return found
 
 
-def draw(runs: dict[str, Told], path: Path) -> Path:
+def draw(runs: dict[str, Course], path: Path) -> Path:
     """Above which way holds, below how long each waits."""
     figure, (above, below) = pyplot().subplots(
         2, 1, sharex=True, figsize=(7.5, 5.4), dpi=DPI, layout="constrained", height_ratios=(2, 3)
@@ -168,18 +158,13 @@ def draw(runs: dict[str, Told], path: Path) -> Path:
             plot.axvspan(begin, end, color="tab:blue", alpha=0.12, lw=0)
         plot.grid(visible=True, alpha=0.3)
     ways = runs["auto"].ways
-    at_s = [at for at, _, _ in ways]
-    for number, (name, shift, style) in enumerate(
-        (("detector", 0.04, "-"), ("window", -0.04, "--"))
-    ):
-        heights = [WAYS.index(each[number + 1]) + shift for each in ways]
-        above.step(at_s, heights, style, where="post", label=name, lw=1.4)
+    heights = [WAYS.index(answer) for _, answer in ways]
+    above.step([at for at, _ in ways], heights, where="post", lw=1.4)
     above.set_yticks(range(len(WAYS)), WAYS)
     above.set_title(
         "What `answer: auto` chooses: red, others take nine tenths; blue, a source lags",
         fontsize=10,
     )
-    above.legend(fontsize=8, loc="lower left")
     for way, run in runs.items():
         means = [
             [wait for at, wait in run.waits if second <= at < second + 2]

@@ -14,12 +14,13 @@ import gzip
 from typing import Any, Final, NamedTuple
 
 from benchmarks import traces
+from benchmarks.baselines.alpha import Fixed, Policy
 from benchmarks.tables import Table
+from topology.answer.spending import WHOLE
+from topology.detector.detector import Detector, Found, behaviour_of
+from topology.detector.item import LogEntry, Seen, before, behind
+from topology.detector.unit import LATE, Unit
 from topology.model.result import EMIT
-from topology.speculate.detector import Detector, Found, behaviour_of
-from topology.speculate.item import LogEntry, Seen, before, behind
-from topology.speculate.policy import WHOLE, Fixed, Policy
-from topology.speculate.unit import LATE, Unit
 
 MS: Final = 1_000_000
 SECOND: Final = 1_000 * MS
@@ -51,8 +52,8 @@ class Outcome(NamedTuple):
     full takes back, and results that were in fact told otherwise."""
 
     settled_s: list[float]
-    stands: int
-    told: int
+    current: int
+    emitted: int
     changed: int
     affected: int
     again: int
@@ -75,32 +76,32 @@ def run(events: list[Seen], policy: Policy, *, by_numbers: bool) -> Outcome:
     """`by_numbers`: final is what both have passed; else nothing is, until the end."""
     unit = Unit(behaviour_of(ATTEMPTS), b"")
     heard: dict[str, int] = {}
-    clock_ns = late = told = changed = affected = 0
+    clock_ns = late = emitted = changed = affected = 0
     first_ns: dict[str, int] = {}
-    stands: dict[str, Any] = {}
+    current: dict[str, Any] = {}
     for seen in events:
         clock_ns = max(clock_ns, seen.time_ns)
         heard[seen.source] = max(heard.get(seen.source, 0), seen.time_ns)
         late += unit.put("", LogEntry(seen)) == LATE
         frontier_ns = min(heard.values()) if by_numbers and len(heard) == 2 else 0
         read_ns = max(frontier_ns, clock_ns - policy.wait_ns(clock_ns - frontier_ns))
-        lane = unit.lanes.get("")
-        if lane is not None and lane.dirty:
-            since = min(lane.dirty)
-            affected += sum(each.cause >= since for each in lane.outs)
+        log = unit.logs.get("")
+        if log is not None and log.dirty:
+            since = min(log.dirty)
+            affected += sum(each.cause >= since for each in log.outs)
         records = unit.advance(behind(read_ns), before(frontier_ns))
         for record in records:
-            told += record.op == EMIT
+            emitted += record.op == EMIT
             changed += record.op != EMIT
-            stands[record.output.id] = record.op != "retract"
+            current[record.output.id] = record.op != "retract"
             first_ns[record.output.id] = clock_ns - record.output.end_ns
     for record in unit.end(clock_ns):
-        stands[record.output.id] = record.op != "retract"
+        current[record.output.id] = record.op != "retract"
         first_ns.setdefault(record.output.id, clock_ns - record.output.end_ns)
-    left = [id_ for id_, live in stands.items() if live]
+    left = [id_ for id_, live in current.items() if live]
     settled_s = sorted(first_ns[id_] / SECOND for id_ in left)
     again = unit.counts.replayed
-    return Outcome(settled_s, len(left), told, changed, affected, again, late)
+    return Outcome(settled_s, len(left), emitted, changed, affected, again, late)
 
 
 def table() -> Table:
@@ -124,8 +125,8 @@ def table() -> Table:
             name,
             f"{settled[len(settled) // 2]:.0f}",
             f"{sum(settled) / len(settled):.0f}",
-            str(found.stands),
-            f"{found.changed} of {found.told}",
+            str(found.current),
+            f"{found.changed} of {found.emitted}",
             str(found.affected),
             f"{found.again / len(events):.2f}",
             str(found.late),

@@ -136,7 +136,7 @@ class Speeds:
             yield event
 
 
-class Told:
+class Estimates:
     """The windows of every size and estimator, fed by one stage."""
 
     def __init__(self, sizes_ns: Sequence[int]) -> None:
@@ -183,13 +183,13 @@ def measure(recipe: Recipe, seeds: int, sizes_ns: Sequence[int] = SIZES_NS) -> M
         span = span_of(single, SOURCES)
         dials = {"0": Dial(), "1": Dial(AHEAD_NS)}
         for clocks in CLOCKS:
-            told = Told(sizes_ns)
+            estimates = Estimates(sizes_ns)
             samples = rounds(
                 dials, *span, clocks.method.pauses_s, seed=seed, ways_ns=clocks.ways_ns
             )
-            through(speeds.events(dials), tuple(dials), samples, clocks.method, told.said)
-            told.end(span.last_ns + S)
-            for (size_ns, name, start_ns), (average, low, high) in told.averages.items():
+            through(speeds.events(dials), tuple(dials), samples, clocks.method, estimates.said)
+            estimates.end(span.last_ns + S)
+            for (size_ns, name, start_ns), (average, low, high) in estimates.averages.items():
                 true = speeds.truth.get((size_ns, start_ns))
                 if true is None:
                     continue  # nobody is really in it: a window of the first or last ms

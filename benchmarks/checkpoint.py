@@ -22,7 +22,7 @@ from typing import Final
 
 import click
 
-from agents.garbage import GC_THRESHOLDS
+from agents.process.garbage import GC_THRESHOLDS
 from agents.stage.cutting import uncollected
 from agents.state import changelog
 from agents.state.held import STAMPED_FROM, HeldPages

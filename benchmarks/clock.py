@@ -26,9 +26,9 @@ import click
 from benchmarks.tables import Page, Table, count, share
 from benchmarks.traces import TRACES, TraceAbsent, TraceRow
 from topology.clock.measured import MeasuredClock
-from topology.clock.published.thesis import ThesisClock
 from topology.clock.sample import Sample
 from topology.config import ClockConfig
+from topology.published.clock import ThesisClock
 
 US: Final = 1_000
 MS: Final = 1_000_000
@@ -370,7 +370,7 @@ def cost(sources: int) -> Table:
                     adds.append(timed(lambda model=model, it=sample: model.add(it)))  # type: ignore[misc]
                 firsts.append(timed(lambda model=model, at=base_ns: model.cell(at + S)))  # type: ignore[misc]
                 nexts.append(timed(lambda model=model, at=base_ns: model.cell(at + 2 * S)))  # type: ignore[misc]
-            *_, ((_, _, ((_, _, _, uppers, lowers), *_)),) = model.snapshot()
+            *_, ((_, _, (((_, _, _, uppers, lowers), *_), _)),) = model.snapshot()
             bounds = max(bounds, len(uppers[0]) + len(lowers[0]))
         table.add(name, f"<= {bounds}", *(f"{median(it):.1f}" for it in (adds, firsts, nexts)))
     return table

@@ -22,15 +22,16 @@ from benchmarks.oracle import last_arrivals, oracle
 from benchmarks.workloads.laws import MS
 from benchmarks.workloads.windows import Stream
 from topology.model.event import Event
+from topology.published.aq_k_slack import AQKSlack
+from topology.published.event_driven import EventDriven
+from topology.published.ldop import LDOP
+from topology.published.mean_delay import AverageDelay
+from topology.published.mp_k_slack import MPKSlack
+from topology.published.prob_slack import ProbSlack
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing
+from topology.waiting.fixed import KSlack
 from topology.waiting.policy import END, SlackPolicy
-from topology.waiting.published.aq_k_slack import AQKSlack
-from topology.waiting.published.event_driven import EventDriven
-from topology.waiting.published.k_slack import KSlack, MPKSlack
-from topology.waiting.published.ldop import LDOP
-from topology.waiting.published.mean_delay import AverageDelay
-from topology.waiting.published.prob_slack import ProbSlack
 from topology.waiting.risk import RiskSlack
 from topology.waiting.tail import TailSlack
 

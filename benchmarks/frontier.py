@@ -37,8 +37,14 @@ from benchmarks.traces import TRACES, TraceAbsent
 from benchmarks.workloads import D1, D2, D3, Recipe, soccer
 from benchmarks.workloads.laws import MS, S
 from benchmarks.workloads.rows import Row
+from topology.published.aq_k_slack import AQKSlack
+from topology.published.event_driven import EventDriven
+from topology.published.ldop import LDOP
+from topology.published.mp_k_slack import MPKSlack
 from topology.reorder.time_buffer import TimeBuffer
-from topology.waiting import LDOP, AQKSlack, EventDriven, KSlack, MPKSlack, SlackPolicy, TailSlack
+from topology.waiting.fixed import KSlack
+from topology.waiting.policy import SlackPolicy
+from topology.waiting.tail import TailSlack
 
 MESH: Final = "mesh_sensors/tdma_interference"
 DAY_NS: Final = 86_400 * S

@@ -85,7 +85,6 @@ def joined_per_second(config: JoinConfig, events: Sequence[Event]) -> tuple[floa
         for first in range(0, len(events), BATCH):
             batch = events[first : first + BATCH]
             rows += len(operator.on_batch(batch, batch[-1].at_ns).results)
-            operator.let_go()
         rows += len(operator.on_end(events[-1].at_ns).results)
         best = min(best, time.process_time() - begun)
     return len(events) / best, rows

@@ -265,13 +265,13 @@ def command(
                     except bring.PeerUnavailable as absence:
                         page.say(f"{contender.name}: left out: {absence}")
                         continue
-                    page.say(_told(contender.name, found[contender.name][1]))
+                    page.say(_row_text(contender.name, found[contender.name][1]))
                 done.append(found)
             if done[0]:
                 page.table(table_of(done))
 
 
-def _told(name: str, spent: Spent) -> str:
+def _row_text(name: str, spent: Spent) -> str:
     return f"{name}: {thousands(spent.per_cpu_second)} records per CPU second"
 
 

@@ -1,8 +1,8 @@
 """How long the merge holds events, and how many come too late for it.
 
 Sources that are each in sequence go through MERGE alone: unlike base delays at one rate,
-and rates of 1000, 200, 20 and 2 Hz mixed. `wait: delay` waits for a source as long as
-its events travel, `wait: thesis` as long as it usually pauses between two events. The
+and rates of 1000, 200, 20 and 2 Hz mixed. `delay` waits for a source as long as
+its events travel, `thesis` as long as it usually pauses between two events. The
 jitter of these workloads is a choice of ours, so the figures of reorder_drift_merge.md
 3.2, printed beside, show the same comparison on other draws and not a target digit by
 digit.
@@ -27,15 +27,16 @@ from benchmarks.workloads import mixed_rates, unlike_delays
 from benchmarks.workloads.rows import Row, Workload
 from topology.config import MergeConfig
 from topology.merge.operator import Merge
+from topology.published.merge import PacedMerge
 
 QUICK_SECONDS: Final = 5
 FULL_SECONDS: Final = 60
 SETTINGS: Final = (
-    ("thesis", MergeConfig(wait="thesis")),
-    ("delay 0.95", MergeConfig(miss_target_ppm=50_000)),
-    ("delay 0.99", MergeConfig(miss_target_ppm=10_000)),
-    ("delay 0.999", MergeConfig(miss_target_ppm=1_000)),
-    ("delay 0.9999", MergeConfig(miss_target_ppm=100)),
+    ("thesis", PacedMerge, MergeConfig()),
+    ("delay 0.95", Merge, MergeConfig(miss_target_ppm=50_000)),
+    ("delay 0.99", Merge, MergeConfig(miss_target_ppm=10_000)),
+    ("delay 0.999", Merge, MergeConfig(miss_target_ppm=1_000)),
+    ("delay 0.9999", Merge, MergeConfig(miss_target_ppm=100)),
 )
 SPECIFICATION: Final = {
     ("unlike_delays", 5): ("9.3 / 0.54", "7.4 / 0.35", "10.0 / 0.10"),
@@ -62,18 +63,18 @@ Found = dict[str, tuple[Holding, int]]
 RECIPES: Final[dict[str, Recipe]] = {"unlike_delays": unlike_delays, "mixed_rates": mixed_rates}
 
 
-def measure(rows: Sequence[Row], config: MergeConfig) -> tuple[Holding, int]:
+def measure(rows: Sequence[Row], made: type[Merge], config: MergeConfig) -> tuple[Holding, int]:
     """With the sources told, and how many come late where they are not."""
     names = tuple(sorted({row.source for row in rows}))
-    told = config.model_copy(update={"expected_sources": names})
-    untold = run(Merge("default", config), rows, event_of())
-    return run(Merge("default", told), rows, event_of()), untold.late
+    with_sources = config.model_copy(update={"expected_sources": names})
+    without = run(made("default", config), rows, event_of())
+    return run(made("default", with_sources), rows, event_of()), without.late
 
 
 def table_of(name: str, sources: int, rows: Sequence[Row], found: Found) -> Table:
     table = Table(f"{name}, {sources} sources: {count(len(rows))} events", COLUMNS)
     known = dict(zip(SPECIFIED, SPECIFICATION[name, sources], strict=True))
-    for setting, (holding, untold) in found.items():
+    for setting, (holding, without) in found.items():
         table.add(
             setting,
             ms(holding.mean_ns),
@@ -83,7 +84,7 @@ def table_of(name: str, sources: int, rows: Sequence[Row], found: Found) -> Tabl
             count(holding.late),
             share(holding.late, holding.released),
             known.get(setting, ""),
-            count(untold),
+            count(without),
         )
     return table
 
@@ -117,7 +118,9 @@ def command(full: bool, seconds: int | None, markdown: Path | None, plots: Path 
     found: dict[tuple[str, int], Found] = {}
     for name, sources in SPECIFICATION:
         rows = RECIPES[name](sources, seconds=length_s).rows
-        found[name, sources] = {what: measure(rows, config) for what, config in SETTINGS}
+        found[name, sources] = {
+            what: measure(rows, made, config) for what, made, config in SETTINGS
+        }
         page.table(table_of(name, sources, rows, found[name, sources]))
     if plots is not None:
         plots.mkdir(parents=True, exist_ok=True)

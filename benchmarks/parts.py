@@ -24,17 +24,17 @@ from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
 import codec
-from agents.garbage import GC_THRESHOLDS
 from agents.kafka.fetching import MAX_POLL_RECORDS
 from agents.kafka.whole_batches import Fetched
+from agents.process.garbage import GC_THRESHOLDS
 from agents.stage.arrangement import arrange, topics_of
 from agents.stage.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock
 from agents.stage.delivery import MAX_BATCH_BYTES
 from agents.stage.outbox import Outbox
 from agents.state import changelog
 from agents.state.held import STAMPED_FROM, HeldPages
-from agents.watch.metrics import Metrics
-from agents.watch.partition_metrics import PartitionMetrics
+from agents.watch.metrics.partition import PartitionMetrics
+from agents.watch.metrics.worker import Metrics
 from benchmarks.backlog import SPEED, VALUE_BYTES
 from benchmarks.tables import Page, Table, thousands
 from benchmarks.workloads import crowd
@@ -95,9 +95,6 @@ class Timed(Operator):
     def changes(self) -> Changes:
         return self._operator.changes()
 
-    def let_go(self) -> list[Event]:
-        return self._operator.let_go()
-
 
 class Pipeline:
     """The order of work in `agents.stage.partition`, part by part."""
@@ -139,7 +136,7 @@ class Pipeline:
         watch.time("outlet", lambda: self._outlet.put_all(step.released, self._outbox))
         watch.time("held", lambda: self._held.let_go(step.released, before=begin))
         watch.time("held", lambda: self._held.let_go(self._stage.take_moved(), before=begin))
-        watch.time("metrics", lambda: self._metrics.said(step))
+        watch.time("metrics", lambda: self._metrics.emitted(step))
 
     def checkpoint(self) -> None:
         watch = self._watch

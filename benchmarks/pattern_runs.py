@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from agents.garbage import GC_THRESHOLDS
+from agents.process.garbage import GC_THRESHOLDS
 from benchmarks.baselines.buffered_nfa import BufferedNFA
 from benchmarks.baselines.eager import Eager
 from benchmarks.baselines.sequence import Exploded, Members
@@ -42,7 +42,7 @@ Feed = Sequence[tuple[int, str]]
 """(time, type) in order of arrival; the times are all different."""
 
 NO_LIMIT: Final = 1_000_000_000
-STORE: Final = ("store/entry.py", "store/index.py", "run/partitions.py")
+STORE: Final = ("store/entry.py", "store/index.py", "run/admit.py")
 """Where what queries share is made, in `topology/pattern`."""
 
 KB: Final = 1024
@@ -92,7 +92,7 @@ class Cost:
     sets: dict[str, int] = field(default_factory=dict)
 
     @property
-    def standing(self) -> int:
+    def current(self) -> int:
         return sum(self.sets.values()) if self.sets else self.emitted - self.retracted
 
     @property
@@ -122,7 +122,7 @@ def by_engine(queries: Sequence[Compiled], feed: Feed, slack: int | None = 0) ->
             answers.append(time.perf_counter_ns() - asked_ns)
             _count(engine, cost)
         cost.retained = max(cost.retained, engine.retained)
-        engine.gone.clear()
+        engine.freed.clear()
     engine.end(0)
     cost.seconds = time.process_time() - began
     _count(engine, cost)
@@ -149,16 +149,16 @@ def found_by_engine(query: Compiled, feed: Feed) -> set[Members]:
     for entry in entries(feed):
         engine.accept(entry, 0)
     engine.end(0)
-    standing: dict[str, Members] = {}
+    current: dict[str, Members] = {}
     for finding in engine.findings:
         assert isinstance(finding, MatchResult)
         parts: dict[str, tuple[int, ...]] = {}
         for member in finding.members:
             parts[member.alias] = (*parts.get(member.alias, ()), member.ref_time_ns)
-        standing.pop(finding.id, None)
+        current.pop(finding.id, None)
         if finding.op != RETRACT:
-            standing[finding.id] = tuple(parts.values())
-    return set(standing.values())
+            current[finding.id] = tuple(parts.values())
+    return set(current.values())
 
 
 def keyed_query() -> Compiled:
@@ -178,7 +178,6 @@ def by_operator(events: Sequence[Event], *, is_plain: bool) -> float:
     for at in range(0, len(events), BATCH):
         batch = events[at : at + BATCH]
         operator.on_batch(batch, batch[-1].at_ns)
-        operator.let_go()
     seconds = time.process_time() - began
     gc.set_threshold(*thresholds)
     gc.unfreeze()
@@ -221,10 +220,10 @@ def by_eager(asked: Asked, feed: Feed, slack: int) -> Cost:
     try:
         for when, type_ in feed:
             asked_ns = time.perf_counter_ns()
-            told, taken_back = eager.accept(when, type_)
-            if told or taken_back:
+            emitted, taken_back = eager.accept(when, type_)
+            if emitted or taken_back:
                 answers.append(time.perf_counter_ns() - asked_ns)
-                cost.emitted += told
+                cost.emitted += emitted
                 cost.retracted += taken_back
     except Exploded:
         cost.exploded = True

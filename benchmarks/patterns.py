@@ -128,7 +128,7 @@ def alone(text: str, within: int, *, any_: bool, disordered: bool, limit: int) -
     query = compiled(text, within, any_=any_, limit=limit)
     cost = by_engine([query], recorded(disordered), SLACK if disordered else 0)
     return {
-        "standing": cost.standing,
+        "current": cost.current,
         "corrected": cost.updated + cost.retracted,
         "overflowed": cost.overflowed,
         "seconds": cost.seconds,
@@ -199,8 +199,8 @@ def counted() -> Table:
                 f"{text} AS SETS",
                 count(within),
                 count(truth),
-                "all" if row.standing == truth else f"{count(row.standing)} (WRONG)",
-                "all" if late.standing == truth else f"{count(late.standing)} (WRONG)",
+                "all" if row.current == truth else f"{count(row.current)} (WRONG)",
+                "all" if late.current == truth else f"{count(late.current)} (WRONG)",
                 count(late.updated),
                 f"{row.seconds:.2f}",
                 f"{late.seconds:.2f}",
@@ -209,10 +209,10 @@ def counted() -> Table:
 
 
 def _judged(row: dict[str, Any], truth: int) -> str:
-    standing = row["standing"]
+    current = row["current"]
     if row["overflowed"]:
-        return f"{count(standing)} +"
-    return "all" if standing == truth else f"{count(standing)} (WRONG)"
+        return f"{count(current)} +"
+    return "all" if current == truth else f"{count(current)} (WRONG)"
 
 
 # -- beside the baselines ---------------------------------------------------------------------
@@ -258,8 +258,8 @@ def _compare(
     eager = by_eager(asked, feed, slack) if is_worth else None
     others = [None if cost is None or cost.exploded else cost for cost in (nfa, eager)]
     for other in others:
-        if other is not None and other.standing != ours.standing:
-            raise AssertionError(f"{text} {within}: {other.standing} and ours {ours.standing}")
+        if other is not None and other.current != ours.current:
+            raise AssertionError(f"{text} {within}: {other.current} and ours {ours.current}")
     table.add(
         f"{text}, {within}, {disorder:.0%}",
         thousands(ours.rate),
@@ -402,7 +402,7 @@ def _unsure_rate(query: Compiled, feed_size: int, off_ns: int) -> float:
         engine.accept(Entry(event, {"v": rng.randrange(100)}), 0)
         engine.advance(engine.clock_ns - 500 * MS, 0)
         engine.findings.clear()
-        engine.gone.clear()
+        engine.freed.clear()
     return feed_size / (process_time() - began)
 
 

@@ -13,8 +13,9 @@ A rule is better where it leaves less disorder for the same hold, or as much for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,7 @@ from benchmarks.traces import TraceAbsent
 from benchmarks.workloads.laws import MS
 from benchmarks.workloads.rows import Row
 from topology.config import ReorderConfig
+from topology.published.reorder import PacedReorder
 from topology.reorder.operator import Reorder
 
 MISS_PPM: Final = (100, 300, 1_000, 3_000, 10_000, 30_000, 50_000)
@@ -95,6 +97,7 @@ class Point:
     rule: str
     knob: str
     config: ReorderConfig
+    made: Callable[[str, ReorderConfig], Reorder] = Reorder
 
     @property
     def name(self) -> str:
@@ -121,10 +124,10 @@ def points(subject: Subject, rules: Sequence[str], dense: bool) -> Iterator[Poin
                 yield Point(rule, f"{wait_ns // MS:,} ms".replace(",", " "), config)
         else:
             for clock in ("arrival", "event"):
-                config = ReorderConfig.model_validate(
-                    {"rule": rule, "estimator_clock": clock, "max_wait_ns": subject.cap_ns}
-                )
-                yield Point(rule, f"{clock} clock", config)
+                config = ReorderConfig(max_wait_ns=subject.cap_ns)
+                is_rfc, by_event_clock = rule == "rfc", clock == "event"
+                made = partial(PacedReorder, is_rfc=is_rfc, by_event_clock=by_event_clock)
+                yield Point(rule, f"{clock} clock", config, made)
 
 
 def spelled(ppm: int) -> str:
@@ -134,7 +137,9 @@ def spelled(ppm: int) -> str:
 
 def measure(subject: Subject, rows: Sequence[Row], wanted: Iterable[Point]) -> list[Measured]:
     make = event_of(subject.epoch)
-    return [Measured(point, run(Reorder("default", point.config), rows, make)) for point in wanted]
+    return [
+        Measured(point, run(point.made("default", point.config), rows, make)) for point in wanted
+    ]
 
 
 def table_of(subject: Subject, rows: Sequence[Row], measured: Sequence[Measured]) -> Table:

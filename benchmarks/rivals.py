@@ -36,9 +36,10 @@ from benchmarks.workloads.clocks import Dial
 from benchmarks.workloads.laws import MS
 from benchmarks.workloads.rows import Row
 from topology.config import ReorderConfig
+from topology.published.aq_k_slack import AQKSlack
+from topology.published.mp_k_slack import MPKSlack
 from topology.reorder.operator import Reorder
 from topology.reorder.time_buffer import TimeBuffer
-from topology.waiting import AQKSlack, MPKSlack
 
 MISS_PPM: Final = (10, 30, 100, 300, 1_000, 3_000, 10_000, 20_000, 30_000, 50_000, 100_000)
 CAP_NS: Final = 500 * MS

@@ -80,7 +80,7 @@ class Sample(NamedTuple):
     read_out: int
     held: int
     lag: int
-    stands_s: float
+    stuck_s: float
 
     @property
     def memory_mib(self) -> float:
@@ -195,7 +195,7 @@ class Watch:
             len(seen.times),
             int(sum(figures["held"].values())),
             int(sum(figures["lag"].values())),
-            self._stands_s(at_s, figures["in"]),
+            self._stuck_s(at_s, figures["in"]),
         )
 
     def figures(self) -> Mapping[str, Mapping[Place, float]]:
@@ -209,7 +209,7 @@ class Watch:
                 found[name][place] += sample.value
         return found
 
-    def _stands_s(self, at_s: float, taken: Mapping[Place, float]) -> float:
+    def _stuck_s(self, at_s: float, taken: Mapping[Place, float]) -> float:
         """How long the partition that stands longest has taken nothing; one that never took
         anything has no source."""
         for place, count in taken.items():
@@ -250,7 +250,7 @@ def faults_of(samples: Sequence[Sample], sent: Counter[Name], seen: Counter[Name
     for names, what in ((lost, "never came out"), (again, "came out again"), (strange, "was sent")):
         if names:
             faults.append(f"{len(names)} events {what}, as {min(names)}")
-    longest_s = max(sample.stands_s for sample in samples)
+    longest_s = max(sample.stuck_s for sample in samples)
     if longest_s >= STANDS_S:
         faults.append(f"a partition stood for {longest_s:.0f} s")
     if growth(samples) >= GROWTH:
@@ -344,7 +344,7 @@ def table_of(samples: Sequence[Sample]) -> Table:
             thousands((last.read_out - before.read_out) / wall_s),
             f"{mean(each.held for each in part):.0f}",
             f"{mean(each.lag for each in part):.0f}",
-            f"{max(each.stands_s for each in part):.0f}",
+            f"{max(each.stuck_s for each in part):.0f}",
         )
         before = last
     return table

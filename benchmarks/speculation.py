@@ -3,7 +3,7 @@
 The published hierarchy in small (level 5: a player hits the ball; level 6: a pass), on a stream of
 its kind: who is near the ball, when it is hit, when it is out. Sources lag by some ten
 milliseconds; in `stalls` one of them falls silent for 690 ms of every 5 s, in `jitter` all lag by
-a log-normal time. Both levels are units (topology.speculate.unit); what level 5 tells, and takes
+a log-normal time. Both levels are units (topology.detector.unit); what level 5 tells, and takes
 back, are events of level 6.
 
 * `K`: each level waits by a K of its own, fitted to what was late; ALPHA of it (1 is pure
@@ -38,17 +38,17 @@ import click
 import orjson
 
 from benchmarks import _speculation_auto, _speculation_soccer
+from benchmarks.baselines.alpha import Fixed, Policy, Tcp
 from benchmarks.plots import Axes, Curve, NoPlots, draw
 from benchmarks.tables import Page, Table, count
 from benchmarks.traces import TraceAbsent
+from topology.answer.budget import Budget
+from topology.answer.shares import share
+from topology.answer.spending import WHOLE, Load, Processor
+from topology.detector.detector import Detector, Found, behaviour_of
+from topology.detector.item import LogEntry, Seen, before, behind
+from topology.detector.unit import LATE, Unit
 from topology.model.result import EMIT, RETRACT
-from topology.speculate.budget import Budget
-from topology.speculate.detector import Detector, Found, behaviour_of
-from topology.speculate.governor import share
-from topology.speculate.item import LogEntry, Seen, before, behind
-from topology.speculate.policy import WHOLE, Fixed, Load, Policy, Tcp
-from topology.speculate.spending import Processor
-from topology.speculate.unit import LATE, Unit
 
 MS = 1_000_000
 SECOND = 1_000 * MS
@@ -179,15 +179,15 @@ class Level:
         if self.unit.put("", LogEntry(seen), replaces=True) == LATE:
             self.late += 1
         if isinstance(self.policy, Budget):
-            self.policy.hear(clock_ns - seen.time_ns)
+            self.policy.note_late(clock_ns - seen.time_ns)
 
     def advance(self, clock_ns: int, frontier_ns: int, step_ns: int) -> list[Any]:
         final_ns = frontier_ns if self.k_ns is None else clock_ns - self.k_ns
         read_ns = max(final_ns, clock_ns - self.policy.wait_ns(clock_ns - final_ns))
-        lane = self.unit.lanes.get("")
-        if lane is not None and lane.dirty:
-            since = min(lane.dirty)
-            self.affected += sum(each.cause >= since for each in lane.outs)
+        log = self.unit.logs.get("")
+        if log is not None and log.dirty:
+            since = min(log.dirty)
+            self.affected += sum(each.cause >= since for each in log.outs)
         begun = self.unit.counts.replayed
         records = self.unit.advance(behind(read_ns), before(final_ns + 1))
         if isinstance(self.policy, Budget):
@@ -199,10 +199,10 @@ class Level:
     def hold_ns(self) -> int:
         """No output to come is stamped before."""
         confirmed_ns = self.unit.confirmed[0] - 1
-        lane = self.unit.lanes.get("")
-        if lane is None:
+        log = self.unit.logs.get("")
+        if log is None:
             return confirmed_ns
-        state = lane.live.state if not isinstance(lane.base.state, tuple) else lane.base.state
+        state = log.live.state if not isinstance(log.base.state, tuple) else log.base.state
         stamps: list[int] = [stamp_ns - 1 for _, stamp_ns, _ in state[1]]
         return min(confirmed_ns, *stamps) if stamps else confirmed_ns
 
@@ -215,10 +215,10 @@ class Level:
         return items, again
 
 
-class Told(NamedTuple):
+class Output(NamedTuple):
     first_ns: dict[str, int]
     settled_ns: dict[str, int]
-    stands: dict[str, Any]
+    current: dict[str, Any]
     published: int
     changed: int
     busy_ppm: list[int]
@@ -234,13 +234,13 @@ def run(
     step_ns: int,
     *,
     alone: bool,
-) -> Told:
+) -> Output:
     """`step_ns`: what an item takes that is read again. `base`: how busy the processor is without
     anything read again, at a second. `alone`: each event is a call of its own, as published; else
     all of a poll are one."""
     five, six = levels
     heard = dict.fromkeys(SOURCES, 0)
-    told = Told({}, {}, {}, 0, 0, [], [], levels, 0.0)
+    output = Output({}, {}, {}, 0, 0, [], [], levels, 0.0)
     published = changed = 0
     span_ns = SPAN
     budgets = [each.policy for each in levels if isinstance(each.policy, Budget)]
@@ -255,8 +255,8 @@ def run(
                 (six if each.event.type == "out" else five).put(each.event, clock_ns)
         frontier_ns = min(heard.values()) - 1
         for record in five.advance(clock_ns, frontier_ns, step_ns):
-            output = record.output
-            seen = Seen("hit", output.start_ns, output.values["what"], "hit")
+            hit = record.output
+            seen = Seen("hit", hit.start_ns, hit.values["what"], "hit")
             if record.op == RETRACT:
                 six.unit.remove("", seen.key)
             else:
@@ -266,21 +266,21 @@ def run(
             published += record.op == EMIT
             changed += record.op != EMIT
             if record.op == RETRACT:
-                told.stands.pop(id_)
+                output.current.pop(id_)
             else:
-                told.stands[id_] = (record.output.start_ns, record.output.values)
-                told.settled_ns[id_] = now_ns - record.output.start_ns
-                told.first_ns.setdefault(id_, now_ns - record.output.start_ns)
+                output.current[id_] = (record.output.start_ns, record.output.values)
+                output.settled_ns[id_] = now_ns - record.output.start_ns
+                output.first_ns.setdefault(id_, now_ns - record.output.start_ns)
         if now_ns >= span_ns:
             first_ns = int(base(span_ns / SECOND) * SPAN)
             ahead = clock_ns - frontier_ns
             ahead_ns = [ahead if level.k_ns is None else level.k_ns for level in levels]
             again_ns = _weigh(levels, ahead_ns, first_ns, step_ns)
-            told.busy_ppm.append((first_ns + again_ns) * WHOLE // SPAN)
-            told.wait_ns.append(five.policy.wait_ns(ahead_ns[0]))
+            output.busy_ppm.append((first_ns + again_ns) * WHOLE // SPAN)
+            output.wait_ns.append(five.policy.wait_ns(ahead_ns[0]))
             span_ns += SPAN
     cpu_s = time.process_time() - begun
-    return told._replace(published=published, changed=changed, cpu_s=cpu_s)
+    return output._replace(published=published, changed=changed, cpu_s=cpu_s)
 
 
 def _weigh(levels: Sequence[Level], ahead_ns: Sequence[int], first_ns: int, step_ns: int) -> int:
@@ -370,21 +370,21 @@ def table(kind: str, seconds: int, seed: int) -> Table:
         ("frontier, wait 0, one by one", lambda: Fixed(0), False, True),
         ("frontier, wait 0", lambda: Fixed(0), False, False),
     ]
-    pure: Told | None = None
+    pure: Output | None = None
     for name, policy, is_k, alone in runs:
         shared = policy()  # one for both levels, as one processor has them
         levels = [
             Level(HIT, shared, k[0] if is_k else None),
             Level(PASS, policy() if isinstance(shared, Budget) else shared, k[1] if is_k else None),
         ]
-        told = run(arrivals, levels, load_of(step=False), step_ns, alone=alone)
-        pure = pure or told
-        unlike = _unlike(pure, told, arrivals[-1].at_ns)
-        settled = sorted(told.settled_ns[id_] for id_ in told.stands)
+        output = run(arrivals, levels, load_of(step=False), step_ns, alone=alone)
+        pure = pure or output
+        unlike = _unlike(pure, output, arrivals[-1].at_ns)
+        settled = sorted(output.settled_ns[id_] for id_ in output.current)
         cut = 1 - _mean_ms(settled) / _mean_ms(sorted(pure.settled_ns.values()))
         again = sum(level.unit.counts.replayed for level in levels)
         first = sum(level.unit.counts.first for level in levels)
-        busy = told.busy_ppm
+        busy = output.busy_ppm
         mean = sum(busy) / len(busy) / WHOLE
         moments = [sum(busy[at : at + 4]) / 4 / WHOLE for at in range(len(busy) - 3)]
         beyond = sum(each > ZONE for each in moments) / len(moments)
@@ -392,11 +392,11 @@ def table(kind: str, seconds: int, seed: int) -> Table:
         notes = (f", {unlike} UNLIKE" if unlike else "") + (f", late {late}" if late else "")
         found.add(
             f"{name}{notes}",
-            f"{_mean_ms(list(told.first_ns.values())):.0f}",
+            f"{_mean_ms(list(output.first_ns.values())):.0f}",
             f"{_mean_ms(settled):.0f}",
             f"{settled[len(settled) * 99 // 100] / MS:.0f}",
             f"{cut:.0%}",
-            f"{told.changed} of {told.published}",
+            f"{output.changed} of {output.published}",
             f"{again / first:.3f}",
             f"{mean:.0%}",
             f"{max(moments):.0%}",
@@ -408,11 +408,11 @@ def table(kind: str, seconds: int, seed: int) -> Table:
     return found
 
 
-def _unlike(one: Told, other: Told, end_ns: int) -> int:
+def _unlike(one: Output, other: Output, end_ns: int) -> int:
     """Passes that stand in one run and not in the other, but for the last ones, which may wait."""
     until_ns = end_ns - 5 * SECOND
     some, others = (
-        {id_: told for id_, told in each.stands.items() if told[0] < until_ns}
+        {id_: output for id_, output in each.current.items() if output[0] < until_ns}
         for each in (one, other)
     )
     return sum(some.get(id_) != others.get(id_) for id_ in some.keys() | others.keys())
@@ -436,13 +436,13 @@ def step_response() -> tuple[Table, list[Curve]]:
         k_ns = 800 * MS if name == "tcp" else None
         other = Budget(200_000, span_ns=SPAN) if isinstance(policy, Budget) else policy
         levels = [Level(HIT, policy, k_ns), Level(PASS, other, k_ns)]
-        told = run(arrivals, levels, load_of(step=True), step_ns, alone=False)
-        columns.append([max(told.busy_ppm[at : at + 2]) // 10_000 for at in SHOWN])
-        columns.append([told.wait_ns[at + 1] // MS for at in SHOWN])
+        output = run(arrivals, levels, load_of(step=True), step_ns, alone=False)
+        columns.append([max(output.busy_ppm[at : at + 2]) // 10_000 for at in SHOWN])
+        columns.append([output.wait_ns[at + 1] // MS for at in SHOWN])
         at_s = [(at + 1) * SPAN / SECOND for at in range(40, 130)]
         style = "--" if name == "tcp" else "-"
-        loads = [each / 10_000 for each in told.busy_ppm[40:130]]
-        waits = [each / (10 * MS) for each in told.wait_ns[40:130]]
+        loads = [each / 10_000 for each in output.busy_ppm[40:130]]
+        waits = [each / (10 * MS) for each in output.wait_ns[40:130]]
         what = "the published control" if name == "tcp" else "budget"
         curves.append(_curve(f"busy, {what} (%)", at_s, loads, style))
         curves.append(_curve(f"wait, {what} (10 ms)", at_s, waits, style))

@@ -73,8 +73,8 @@ def report(response: bytes) -> bytes:
     """The signed REPORT to a RSP."""
     packet = parse(response)
     assert isinstance(packet, Packet)
-    told = packet._replace(kind=REPORT, t4_ns=packet.t1_ns + 1, signature=NO_SEAL)
-    return KEYS[packet.round % SOURCES].signed(body(told))
+    report_packet = packet._replace(kind=REPORT, t4_ns=packet.t1_ns + 1, signature=NO_SEAL)
+    return KEYS[packet.round % SOURCES].signed(body(report_packet))
 
 
 def without_socket(exchanges: int, *, whole: bool) -> Figure:
@@ -84,9 +84,9 @@ def without_socket(exchanges: int, *, whole: bool) -> Figure:
     replies = [answerer.answer(raw, time.time_ns()).reply for raw in asked]
     cpu_s = time.process_time() - began_s
     if whole:
-        told = [report(reply) for reply in replies if reply is not None]
+        reports = [report(reply) for reply in replies if reply is not None]
         began_s = time.process_time()
-        outcomes = [answerer.answer(raw, 0).outcome for raw in told]
+        outcomes = [answerer.answer(raw, 0).outcome for raw in reports]
         cpu_s += time.process_time() - began_s
         assert outcomes.count(REPORTED) == exchanges, set(outcomes)
     return Figure(exchanges, cpu_s, cpu_s)
@@ -145,7 +145,7 @@ def served(
 
 
 def converse(
-    endpoint: socket.socket, asked: Sequence[bytes], told: Callable[[bytes], bytes] | None
+    endpoint: socket.socket, asked: Sequence[bytes], respond: Callable[[bytes], bytes] | None
 ) -> None:
     """Every exchange to its end. Half of `WINDOW` is sent at a time, so that both sides
     have work; on loopback none is lost."""
@@ -158,8 +158,8 @@ def converse(
         ready = []
         for _ in range(min(WINDOW // 2, len(asked) - done)):
             reply = endpoint.recv(SIZE)
-            if told is not None and reply[KIND_AT] == RSP:
-                ready.append(told(reply))
+            if respond is not None and reply[KIND_AT] == RSP:
+                ready.append(respond(reply))
             else:
                 done += 1
                 ready += islice(begun, 1)

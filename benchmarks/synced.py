@@ -19,7 +19,7 @@ from benchmarks.workloads.rows import Row
 from benchmarks.workloads.soccer import SOURCE_SHIFT_NS
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Sample
-from topology.config import ClockConfig, MergeConfig, StreamConfig, Topology
+from topology.config import ClockConfig, MergeConfig, StreamConfig, StreamMethods, Topology
 from topology.config.stages import MERGE, REORDER
 from topology.flow.stage import Stage
 from topology.model.event import Event
@@ -35,6 +35,7 @@ class Method(NamedTuple):
     name: str
     config: ClockConfig
     pauses_s: Sequence[int] = EVERY_MINUTE
+    methods: StreamMethods = StreamMethods()
 
 
 TRUST: Final = Method(
@@ -44,7 +45,7 @@ TRUST: Final = Method(
 )
 ESTIMATE: Final = Method("no sync: estimate", ClockConfig(sync="none"))
 POLYGON: Final = Method("sync: polygon", ClockConfig())
-THESIS: Final = Method("sync: thesis", ClockConfig(model="thesis"))
+THESIS: Final = Method("sync: thesis", ClockConfig(), methods=StreamMethods(clock="thesis"))
 AS_CLIENT_DOES: Final = Method("sync: polygon, as client", ClockConfig(), AS_CLIENT)
 METHODS: Final = (TRUST, ESTIMATE, THESIS, POLYGON, AS_CLIENT_DOES)
 SYNCED: Final = (THESIS, POLYGON, AS_CLIENT_DOES)
@@ -79,22 +80,22 @@ def through(
     sources: tuple[str, ...],
     samples: Iterable[Sample],
     method: Method,
-    told: Callable[[Step], None],
+    emitted: Callable[[Step], None],
 ) -> int:
     """All events through the stage and to the end, each step told; how many they were."""
     table = DriftTable()
     for sample in samples:
         table.add(sample)
     merge = MergeConfig(expected_sources=sources)
-    stream = StreamConfig(clock=method.config, merge=merge)
+    stream = StreamConfig(clock=method.config, merge=merge, experimental=method.methods)
     stage = Stage(Topology(streams={"default": stream}), (REORDER, MERGE), table=table)
     sent, now_ns = 0, 0
     while batch := list(islice(events, BATCH)):
         sent += len(batch)
         now_ns = batch[-1].arrival_ns
-        told(stage.on_batch(batch, now_ns))
-    told(stage.on_time(now_ns + AFTERWARDS_NS))
-    told(stage.on_end(now_ns + AFTERWARDS_NS))
+        emitted(stage.on_batch(batch, now_ns))
+    emitted(stage.on_time(now_ns + AFTERWARDS_NS))
+    emitted(stage.on_end(now_ns + AFTERWARDS_NS))
     return sent
 
 

@@ -25,7 +25,7 @@ of `inorder.sync`. D3's events arrive the instant they happen, unless delayed.
 
 D3 lasts 67 s. A second of it is left in the short form, all of which waits while a source
 that is a minute ahead is waited for: those rows say something in the long form only.
-A source that nobody hears of is waited for as long as its delays call for (`wait: delay`,
+A source that nobody hears of is waited for as long as its delays call for (MERGE's default,
 at most 500 ms), or until it is idle (2 s). After the last event ten seconds pass.
 """
 

@@ -20,14 +20,14 @@ from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
 from agents.watch.decisions import Decisions
-from agents.watch.metrics import Metrics
-from agents.watch.partition_metrics import PartitionMetrics
-from agents.watch.traces.budget import Budget
-from agents.watch.traces.sampling import Sampling
+from agents.watch.metrics.partition import PartitionMetrics
+from agents.watch.metrics.worker import Metrics
 from benchmarks.core import cut
 from benchmarks.tables import Page, Table
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row, to_events
+from sinks.otlp.budget import Budget
+from sinks.otlp.sampling import Sampling
 from topology.config import Topology, parse
 from topology.flow.stage import Stage
 from topology.model.event import Event
@@ -76,7 +76,7 @@ def noted(decisions: Decisions) -> float:
     ]
     began = time.process_time()
     for at in range(0, COPIES, BATCH):
-        partition.said(Step(at, [], copies[at : at + BATCH]))
+        partition.emitted(Step(at, [], copies[at : at + BATCH]))
     return (time.process_time() - began) / COPIES * 1e6
 
 

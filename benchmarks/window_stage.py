@@ -6,8 +6,6 @@ WINDOW in one stage, exact when all has come; Bytewax folds in its windows, in t
 as events come, and waits half a second. Payloads are decoded already for both, and nothing goes
 through a broker. Events per second of CPU; Bytewax in a process of its own, its start-up not
 counted. Where it cannot be had it is left out with a line.
-
-Proved by: tests/benchmarks/test_peers.py
 """
 
 from __future__ import annotations
@@ -86,8 +84,8 @@ def bytewax(interpreter: Path, file: Path, way: str, number: int) -> Rate:
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=TIMEOUT_S, check=True, env=environment
     )
-    told = json.loads(done.stdout.splitlines()[-1])
-    return number / told["cpu_s"], told["results"]
+    report = json.loads(done.stdout.splitlines()[-1])
+    return number / report["cpu_s"], report["results"]
 
 
 def measured(page: Page, number: int) -> Table:

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import click
 
-from agents.garbage import GC_THRESHOLDS
+from agents.process.garbage import GC_THRESHOLDS
 from benchmarks import window_stage
 from benchmarks.tables import Page, Table, count, thousands
 from topology.model.event import Event
@@ -73,7 +73,7 @@ def stream(events: int, keys: int, error_ns: int = 0) -> list[Event]:
     return made
 
 
-def told_per_second(config: WindowConfig, events: Sequence[Event]) -> tuple[float, float, int]:
+def emitted_per_second(config: WindowConfig, events: Sequence[Event]) -> tuple[float, float, int]:
     """Events per second, windows per second of telling at the end alone, results in all."""
     batches = [events[i : i + BATCH] for i in range(0, len(events), BATCH)]
     best, best_end, results = float("inf"), float("inf"), 0
@@ -116,7 +116,7 @@ def by_keys(events: int, keys: Sequence[int]) -> Table:
     )
     for number in keys:
         config = config_of("tumbling 1s")
-        rate, ends, results = told_per_second(config, stream(max(events, number), number))
+        rate, ends, results = emitted_per_second(config, stream(max(events, number), number))
         used = bytes_per_window(config, number)
         table.add(count(number), thousands(rate), thousands(ends), count(results), count(used))
     return table
@@ -129,8 +129,8 @@ def by_kind(events: int) -> Table:
     )
     sure, unsure = stream(events, 1_000), stream(events, 1_000, 5_000_000)
     for kind in KINDS:
-        rate, _, results = told_per_second(config_of(kind), sure)
-        rate_unsure, _, results_unsure = told_per_second(config_of(kind), unsure)
+        rate, _, results = emitted_per_second(config_of(kind), sure)
+        rate_unsure, _, results_unsure = emitted_per_second(config_of(kind), unsure)
         cells = thousands(rate), count(results), thousands(rate_unsure), count(results_unsure)
         table.add(kind, *cells)
     return table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from agents.watch.token import FILE_VARIABLE, VARIABLE, TokenRefused, token_in
+from agents.watch.port.token import FILE_VARIABLE, VARIABLE, TokenRefused, token_in
 from cli.topology_file import Refused
 
 

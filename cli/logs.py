@@ -3,7 +3,7 @@
 A line of JSON has `time` (RFC 3339, UTC), `level`, `of` (the command, or the stage),
 `message`, and beside these what the line gives as `fields` of its record. From `set_up` on
 all that a command says on standard error is such a line, the reason for an exit 2 too
-(`tells`), and what Python or a library warns of.
+(`has_log`), and what Python or a library warns of.
 
 In plain lines what is not printable is escaped (`cli.printable`), so a source's name begins no line
 of its own. Lines that do not begin with a time, those of a trace or of a reason that has several,
@@ -59,13 +59,13 @@ quiet_option = click.option(
     is_flag=True,
     envvar="INORDER_QUIET",
     callback=_not_both,
-    help="Only tell what goes wrong.",
+    help="Log only what goes wrong.",
 )
 verbose_option = click.option(
     "--verbose",
     is_flag=True,
     callback=_not_both,
-    help="Tell more, with stack traces: for a report of a fault.",
+    help="Log more, with stack traces: for a report of a fault.",
 )
 
 
@@ -86,8 +86,8 @@ def set_up(name: str, *, quiet: bool = False, verbose: bool = False, style: str 
         top.call_on_close(lambda: root.removeHandler(handler))
 
 
-def tells(context: click.Context) -> bool:
-    """The command has a log, which is where it says what ends it."""
+def has_log(context: click.Context) -> bool:
+    """Whether the command has a log, in which it reports what ends it."""
     return bool(context.find_root().meta.get(__name__))
 
 

@@ -1,4 +1,4 @@
-"""`inorder`: the command line. Each command is a thin file of its own.
+"""`inorder`: the command line. Each command is a thin module in the room of its subject.
 
 Exit codes: `agents.exits`, one table for all commands.
 Settings also come from the environment (`INORDER_TOPOLOGY`, `INORDER_BROKERS`,
@@ -15,34 +15,33 @@ from typing import Any, Final
 import click
 
 COMMANDS: Final = {
-    "check": "Check a topology file.",
-    "demo": "Show the main job: an embedded Kafka, disordered producers, a real worker.",
-    "dev": "Broker, topics and worker in one command, to try things on.",
-    "doctor": "Look whether the brokers' topics are fit for a topology.",
-    "dump": "Print an input topic as lines for `replay`.",
-    "explain": "Say what a worker holds, since when, and what it waits for.",
-    "init": "Write a first topology file for recorded events or a topic.",
-    "keys": "Make the keys that sources sign with.",
-    "match": "Find patterns in recorded events.",
-    "produce": "Publish recorded events with the header contract.",
-    "query": "Add and remove patterns while workers run.",
-    "read": "Print what a worker wrote to a topic as lines of JSON.",
-    "replay": "Run the topology in this process on recorded events.",
-    "resend": "Ask sources to send again what is missing.",
-    "sink": "Keep the results of a topic in Redis, PostgreSQL or files.",
-    "spark": "Analyse the topics with Spark.",
-    "stage": "One stage's process (started by `worker`).",
-    "sync-server": "Measure the clocks of sources over UDP.",
-    "topics": "Make the topics that a topology needs, or say the rights to them.",
-    "worker": "Run the stages of a topology on Kafka.",
+    "check": ("files.check", "Check a topology file."),
+    "demo": (
+        "demo.show",
+        "Show the main job: an embedded Kafka, disordered producers, a real worker.",
+    ),
+    "dev": ("run.dev", "Broker, topics and worker in one command, to try things on."),
+    "doctor": ("doctor.command", "Look whether the brokers' topics are fit for a topology."),
+    "dump": ("kafka.dump", "Print an input topic as lines for `replay`."),
+    "explain": ("run.explain", "Say what a worker holds, since when, and what it waits for."),
+    "init": ("files.init", "Write a first topology file for recorded events or a topic."),
+    "keys": ("kafka.keys", "Make the keys that sources sign with."),
+    "match": ("files.match", "Find patterns in recorded events."),
+    "produce": ("kafka.produce", "Publish recorded events with the header contract."),
+    "query": ("kafka.query", "Add and remove patterns while workers run."),
+    "read": ("kafka.read", "Print what a worker wrote to a topic as lines of JSON."),
+    "replay": ("files.replay", "Run the topology in this process on recorded events."),
+    "resend": ("kafka.resend", "Ask sources to send again what is missing."),
+    "sink": ("kafka.sink", "Keep the results of a topic in Redis, PostgreSQL or files."),
+    "spark": ("spark.command", "Analyse the topics with Spark."),
+    "stage": ("run.stage", "One stage's process (started by `worker`)."),
+    "sync-server": ("run.sync_server", "Measure the clocks of sources over UDP."),
+    "topics": ("kafka.topics", "Make the topics that a topology needs, or say the rights to them."),
+    "worker": ("run.worker", "Run the stages of a topology on Kafka."),
 }
+"""The module of each command in `cli`, and what it does."""
+
 HIDDEN: Final = frozenset({"stage"})
-MODULES: Final = {
-    "demo": "cli.demo.show",
-    "sync-server": "cli.sync_server",
-    "spark": "cli.spark.command",
-}
-"""Where a command is not in the module of its name."""
 
 EXTRAS: Final = {"psycopg": "sinks", "redis": "sinks", "pyarrow": "files", "pyspark": "spark"}
 """What the plain installation does without, and how it is asked for."""
@@ -57,14 +56,15 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(MODULES.get(cmd_name, f"cli.{cmd_name}")).command
+        module, _ = COMMANDS[cmd_name]
+        command: click.Command = import_module(f"cli.{module}").command
         return command
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Help and the version are printed here."""
-        from cli.output import told
+        from cli.output import whole_output
 
-        with told():
+        with whole_output():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -73,18 +73,20 @@ class Commands(click.Group):
         except click.ClickException as error:
             import logging
 
-            from cli.logs import tells
+            from cli.logs import has_log
+            from cli.printable import printable
 
-            if not tells(ctx):
+            error.message = "\n".join(map(printable, error.message.split("\n")))
+            if not has_log(ctx):
                 raise
             logging.getLogger("inorder").error("%s", error.format_message())
             raise SystemExit(error.exit_code) from error
 
     def _invoke(self, ctx: click.Context) -> Any:
-        from cli.output import told
+        from cli.output import whole_output
 
         try:
-            with told():
+            with whole_output():
                 return super().invoke(ctx)
         except ModuleNotFoundError as error:
             extra = EXTRAS.get((error.name or "").partition(".")[0])
@@ -99,7 +101,7 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """From the table, so that help imports nothing either."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name]) for name in self.list_commands(ctx)])
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
 
 
 @click.group(

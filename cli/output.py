@@ -1,6 +1,6 @@
-"""What a command answers, on standard output: every byte of it, or the command fails.
+"""The answer of a command on standard output: every byte is written, or the command fails.
 
-A full disk, a closed descriptor, a reader that has gone: each is told in a sentence, and none of
+A full disk, a closed descriptor or a reader that has ended is reported in a sentence, and none of
 them looks like success.
 """
 
@@ -16,10 +16,12 @@ from typing import Final
 
 import click
 
+from agents.exits import Exit
+
 UNWRITABLE: Final = frozenset(
     {errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EROFS}
 )
-"""What a write ends with where there is no room, or no such place."""
+"""The errors of a write that finds no room, or no open file."""
 
 
 class NotWritten(click.ClickException):
@@ -27,14 +29,15 @@ class NotWritten(click.ClickException):
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """Errors of the operating system end a command in a sentence; the answer is out at the end."""
+def whole_output() -> Iterator[None]:
+    """Reports an error of the operating system in a sentence; flushes the answer at the end."""
     try:
         _prepare()
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        raise  # whoever reads has seen enough: click ends by it in silence
+        _forget()  # the reader has seen enough
+        raise SystemExit(Exit.FAILED) from None
     except OSError as error:
         reason = error.strerror or str(error)
         if error.filename is None and error.errno in UNWRITABLE:
@@ -45,8 +48,8 @@ def told() -> Iterator[None]:
 
 
 def _prepare() -> None:
-    """Where Python runs unbuffered (`-u`, PYTHONUNBUFFERED) a write takes as much as there is room
-    for and says no more of it; a buffer tries the rest, and then it is an error."""
+    """Give an unbuffered Python (`-u`, PYTHONUNBUFFERED) a buffer: without one a write takes what
+    there is room for and reports nothing; a buffer retries the rest and gets the error."""
     if sys.stdout is None:
         raise NotWritten("standard output is closed; give it a place, for instance >/dev/null")
     raw = getattr(sys.stdout, "buffer", None)
@@ -57,7 +60,7 @@ def _prepare() -> None:
 
 
 def _forget() -> None:
-    """Nothing more goes out: else Python tries once more at exit, and complains."""
+    """Discard further output; otherwise Python writes again at exit, and complains."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

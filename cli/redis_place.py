@@ -6,7 +6,7 @@
 
 Without `ssl_ca_certs` the machine's own authorities count; the other two go together, for a server
 that asks who comes. What is named has to be there and to fit. Secrets come from the environment or
-a file, and none is told.
+a file, and none is shown.
 
 `let_in` knocks once. A server that is away is waited for by who uses it; one that is there and does
 not let us in never will, so that is refused at the start.
@@ -141,14 +141,14 @@ def _handshake_fault(url: str) -> str:
     return ""
 
 
-def _misfit(told: str) -> str:
+def _misfit(reason: str) -> str:
     """What to write instead, where TLS is what the two do not agree on."""
-    if "CERTIFICATE_VERIFY_FAILED" in told:
+    if "CERTIFICATE_VERIFY_FAILED" in reason:
         return "write the authority that has signed its certificate into ssl_ca_certs of the URL"
-    if "certificate required" in told.lower() or "CERTIFICATE_REQUIRED" in told:
+    if "certificate required" in reason.lower() or "CERTIFICATE_REQUIRED" in reason:
         return "it asks for a certificate: write ssl_certfile and ssl_keyfile into the URL"
-    if "UNKNOWN_CA" in told:
+    if "UNKNOWN_CA" in reason:
         return "it does not know the authority that has signed the certificate of ssl_certfile"
-    if "WRONG_VERSION_NUMBER" in told or "record layer failure" in told:
+    if "WRONG_VERSION_NUMBER" in reason or "record layer failure" in reason:
         return "it does not speak TLS there: write redis://, or the port of TLS"
     return ""

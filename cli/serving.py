@@ -6,7 +6,7 @@ import time
 
 import click
 
-from agents.watch.http import Health, address
+from agents.watch.port.http import Health, address
 from cli.topology_file import Refused
 
 http_option = click.option(

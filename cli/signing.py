@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from agents.stage.master_keys import KeysRefused, masters_in, signing_key_in
+from agents.master_keys import KeysRefused, masters_in, signing_key_in
 from cli.topology_file import Refused
 
 if TYPE_CHECKING:

@@ -25,17 +25,19 @@ class Refused(click.ClickException):
 def load(path: str, redis: str | None = None, *, runs_functions: bool = True) -> Topology:
     """The topology; `Refused` names every problem with its path and remedy.
 
-    `redis` stands for the file's `redis:`, which may hold a password. The file that `functions:`
-    names is run, or else read only (`cli.user_functions.read`): then the topology can be looked at.
+    `redis` replaces the file's `redis:`, which may hold a password. The file that `functions:`
+    names is run, or else read only (`cli.functions_text`): then the topology can be looked at.
     """
     # Many commands need no more than what is below, and this takes half of a second to import.
-    from cli.user_functions.load import bringing
-    from cli.user_functions.read import reading
+    from agents.user_functions import bringing
+    from cli.functions_text import reading
     from topology.config import TopologyError, parse
+    from topology.config.yaml_text import MAX_CHARS
 
     bring = (bringing if runs_functions else reading)(Path(path).parent)
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        with Path(path).open(encoding="utf-8") as file:
+            text = file.read(MAX_CHARS + 1)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
         raise Refused(f"{path}: {reason}; give a topology file in YAML") from error

@@ -6,10 +6,8 @@ and hands every other record to the general path as it is.
 
 Which is at work is settled here, once, as the process starts: the native one where it was built
 and where aiokafka is as it expects it (`codec.seams`), else the plain one. INORDER_CODEC=plain
-forces the plain one; with INORDER_CODEC=native its absence is an error, ImportError. `AT_WORK` says
-which it is, and why if it is the plain one.
-
-Proved by: tests/codec/test_choice.py
+forces the plain one; with INORDER_CODEC=native its absence is an error, ImportError. `AT_WORK`
+names which it is, and why if it is the plain one.
 """
 
 from __future__ import annotations

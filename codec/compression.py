@@ -1,24 +1,30 @@
-"""Kafka's compressions, undone as aiokafka undoes them, with a bound on what comes out.
+"""Kafka's compressions, undone with a bound on what comes out.
 
-A few bytes can say that they stand for gigabytes. What a batch holds at most is known before it
-is unpacked: a block of snappy says how long it gets, blocks of LZ4 and zstd have a largest size,
-and gzip is read up to the bound and no further. A batch above `MAX_UNCOMPRESSED_BYTES` is
-corrupt. Brokers take batches of a megabyte, compressed, unless they are told otherwise.
+A few bytes can claim to expand to gigabytes. So a batch is unpacked into a room that has a
+bound, `MAX_UNPACKED_BYTES` or a few times the largest record that is allowed; what needs more, or
+is not whole, is `NotUnpacked`. Several frames behind one another count together, frames to be
+skipped count nothing. Brokers take batches of a megabyte, compressed, unless they are configured
+otherwise.
 
-Proved by: tests/codec/test_compression.py
+Cost: LZ4 and zstd do not always state how much comes out. Each thread keeps a room of `KEPT_BYTES`
+for batches that fit into it at a ratio of `USUAL_RATIO`; for others there is one of `RARE_RATIO`
+times as much, and so on up to the bound, each time from the beginning. The pages of a room are not
+there before they are written to.
 """
 
 from __future__ import annotations
 
 import gzip
 import io
+import mmap
 import struct
+import threading
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import cramjam
 from aiokafka import codec as aiokafka_codec
-from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
 
 NONE: Final = 0
 GZIP: Final = 1
@@ -27,24 +33,41 @@ LZ4: Final = 3
 ZSTD: Final = 4
 BY_NAME: Final = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 
-MAX_UNCOMPRESSED_BYTES: Final = 1 << 30
-"""In one record batch."""
+MAX_UNPACKED_BYTES: Final = 64 << 20
+"""A record batch takes no more, where records may not be larger than a quarter of it."""
+
+MAX_OWN_BYTES: Final = 1 << 30
+"""A batch in a changelog takes no more, which only its own stage writes."""
+
+RECORDS_IN_ROOM: Final = 4
+USUAL_RATIO: Final = 4
+RARE_RATIO: Final = 8
+KEPT_BYTES: Final = 4 << 20
 
 XERIAL: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER_BYTES: Final = 16
 
-LZ4_LARGEST_RATIO: Final = 255
-ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-ZSTD_BLOCK_BYTES: Final = 128 << 10
-ZSTD_RLE: Final = 1
+
+class NotUnpacked(Exception):
+    """The message states why, without any content."""
 
 
-def uncompressed(compression: int, payload: bytes) -> bytes:
-    """CorruptRecordException above the bound; else what aiokafka's own decoders raise."""
+def max_unpacked_bytes(max_record_bytes: int) -> int:
+    """The bound on a batch of a topic whose records may have so many bytes."""
+    return max(MAX_UNPACKED_BYTES, RECORDS_IN_ROOM * max_record_bytes)
+
+
+def uncompressed(compression: int, payload: bytes, most_bytes: int = MAX_UNPACKED_BYTES) -> bytes:
+    """NotUnpacked where it cannot be undone, or takes more than `most_bytes`."""
     decode = DECODERS.get(compression)
     if decode is None:
-        raise UnsupportedCodecError(f"Unknown compression codec {compression:#04x}")
-    return decode(payload)
+        raise NotUnpacked(f"the batch is packed by {compression}, which is no compression of Kafka")
+    try:
+        return decode(payload, most_bytes)
+    except (NotUnpacked, MemoryError):
+        raise
+    except Exception:  # noqa: BLE001 - each decoder has its own, whose words may hold content
+        raise NotUnpacked("the batch cannot be unpacked") from None
 
 
 def compressed(compression: int, records: bytes) -> bytes:
@@ -52,77 +75,69 @@ def compressed(compression: int, records: bytes) -> bytes:
     return ENCODERS[compression](records)
 
 
-def _gzip(payload: bytes) -> bytes:
+def _gzip(payload: bytes, most_bytes: int) -> bytes:
     with gzip.GzipFile(fileobj=io.BytesIO(payload)) as packed:
-        records = packed.read(MAX_UNCOMPRESSED_BYTES + 1)
-    _bound(len(records))
+        records = packed.read(most_bytes + 1)
+    _bound(len(records), most_bytes)
     return records
 
 
-def _snappy(payload: bytes) -> bytes:
-    _bound(_snappy_bytes(payload))
-    records: bytes = aiokafka_codec.snappy_decode(payload)
-    return records
-
-
-def _snappy_bytes(payload: bytes) -> int:
-    """What the blocks say that they hold."""
+def _snappy(payload: bytes, most_bytes: int) -> bytes:
+    """A block, or blocks behind one another; each begins with its length when unpacked."""
     if len(payload) <= XERIAL_HEADER_BYTES or not payload.startswith(XERIAL):
-        return cramjam.snappy.decompress_raw_len(payload)
-    at, size = XERIAL_HEADER_BYTES, 0
-    while at + 4 <= len(payload):
+        _bound(cramjam.snappy.decompress_raw_len(payload), most_bytes)
+        return bytes(cramjam.snappy.decompress_raw(payload))
+    at, records = XERIAL_HEADER_BYTES, bytearray()
+    while at < len(payload):
         (length,) = struct.unpack_from("!i", payload, at)
         at += 4
-        if length <= 0 or at + length > len(payload):
-            break  # which the decoder tells
-        size += cramjam.snappy.decompress_raw_len(payload[at : at + length])
+        if not 0 < length <= len(payload) - at:
+            raise NotUnpacked("a block of snappy has no length, or one beyond its batch")
+        block = payload[at : at + length]
+        _bound(len(records) + cramjam.snappy.decompress_raw_len(block), most_bytes)
+        records += cramjam.snappy.decompress_raw(block)
         at += length
-    return size
+    return bytes(records)
 
 
-def _lz4(payload: bytes) -> bytes:
-    _bound(LZ4_LARGEST_RATIO * len(payload))
-    records: bytes = aiokafka_codec.lz4_decode(payload)
-    return records
+class _Kept(threading.local):
+    """A room for each thread, which most batches fit into."""
+
+    def __init__(self) -> None:
+        self.room = mmap.mmap(-1, KEPT_BYTES)
 
 
-def _zstd(payload: bytes) -> bytes:
-    _bound(_zstd_most_bytes(payload))
-    records: bytes = aiokafka_codec.zstd_decode(payload)
-    return records
+_kept = _Kept()
 
 
-def _zstd_most_bytes(payload: bytes) -> int:
-    """By the number of blocks in the frames; what is no frame adds nothing and is told by the
-    decoder."""
-    at, size = 0, 0
-    while payload[at : at + 4] == ZSTD_MAGIC and at + 5 < len(payload):
-        descriptor = payload[at + 4]
-        is_single = descriptor >> 5 & 1
-        at += 5 + (not is_single) + (0, 1, 2, 4)[descriptor & 3]
-        at += (is_single, 2, 4, 8)[descriptor >> 6]
-        is_last = False
-        while not is_last and at + 3 <= len(payload):
-            header = int.from_bytes(payload[at : at + 3], "little")
-            is_last = bool(header & 1)
-            at += 3 + (1 if header >> 1 & 3 == ZSTD_RLE else header >> 3)
-            size += ZSTD_BLOCK_BYTES
-        at += 4 * (descriptor >> 2 & 1)
-    return size
+def _into_room(decode_into: Callable[[bytes, Any], int], payload: bytes, most_bytes: int) -> bytes:
+    size = USUAL_RATIO * len(payload)
+    if size <= KEPT_BYTES <= most_bytes:
+        try:
+            return _kept.room[: decode_into(payload, _kept.room)]
+        except cramjam.DecompressionError:
+            size = KEPT_BYTES
+    while True:
+        size = min(most_bytes, RARE_RATIO * size or KEPT_BYTES)
+        try:
+            with mmap.mmap(-1, size) as room:
+                return room[: decode_into(payload, room)]
+        except cramjam.DecompressionError:
+            if size == most_bytes:
+                break
+    raise NotUnpacked(f"the batch cannot be unpacked, or takes more than {most_bytes} bytes")
 
 
-def _bound(size: int) -> None:
-    if size > MAX_UNCOMPRESSED_BYTES:
-        raise CorruptRecordException(
-            f"a record batch may take {size} bytes uncompressed, above {MAX_UNCOMPRESSED_BYTES}"
-        )
+def _bound(size: int, most_bytes: int) -> None:
+    if size > most_bytes:
+        raise NotUnpacked(f"the batch takes more than {most_bytes} bytes unpacked")
 
 
-DECODERS: Final[dict[int, Callable[[bytes], bytes]]] = {
+DECODERS: Final[dict[int, Callable[[bytes, int], bytes]]] = {
     GZIP: _gzip,
     SNAPPY: _snappy,
-    LZ4: _lz4,
-    ZSTD: _zstd,
+    LZ4: partial(_into_room, cramjam.lz4.decompress_into),
+    ZSTD: partial(_into_room, cramjam.zstd.decompress_into),
 }
 ENCODERS: Final[dict[int, Callable[[bytes], bytes]]] = {
     GZIP: aiokafka_codec.gzip_encode,

@@ -1,25 +1,85 @@
 """What both codecs are to their callers: the shapes that pass between Kafka and the operators.
 
 A codec has four names: `memory_records` for the fetcher, `EventReader` for inlets, `EventWriter`
-for outlets, and `new_batch` for the outbox. The general path of a reader or a writer is a function
-that its owner gives, and is the definition; a codec may take a shorter way to the same.
+for outlets, and `new_batch` for the outbox.
 
-Proved by: tests/codec/test_events.py, tests/codec/test_writing.py
+`memory_records` gives batches with the face of aiokafka's, and `stretches`: lists of records and of
+`Unreadable`, in the order of the log. Whatever a sender wrote, their offsets rise strictly and lie
+within the batch's own, so that a position is never beyond the batch. A record has its place there:
+the i-th of n lies at or behind the one before it plus one, with room for those behind it; else it
+is unreadable, at the place behind the one before it. A batch whose records cannot be made out is
+unreadable from there to its end. An exception is raised for what only a broker writes: a checksum,
+a batch's length and its first offset.
+
+The general path of a reader or a writer is a function
+that its owner gives, and is the definition; a codec may take a shorter way to the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal, Protocol
 
-from inorder.contract import HeaderNames
+from inorder.contract import STAMPED_NAMES, HeaderNames
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 
 Record = Any
 """As aiokafka decodes it: offset, timestamp (ms) and its type, key, value, and headers, a
 sequence of (str, bytes) pairs."""
+
+MAX_HEADERS: Final = 1_000
+"""A record of an input topic has no more. One that does is dead."""
+
+MAX_HEADERS_READ: Final = MAX_HEADERS + len(STAMPED_NAMES) + 2
+"""Any record: a stage adds its stamps, and a number and an epoch where there are none."""
+
+MAX_BATCH_RECORDS: Final = 1_000_000
+"""In one record batch, which is librdkafka's own bound. A batch with more is dead."""
+
+STRETCH: Final = 4_096
+"""Records of a batch that are decoded at one go."""
+
+UNREADABLE: Final = "record_unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """It takes the place of records that cannot be read: those from `first` to `offset`, which
+    lie in one batch. To a client it looks like one record, at `offset`, with nothing in it."""
+
+    first: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    detail: str
+    key: ClassVar[None] = None
+    value: ClassVar[None] = None
+    headers: ClassVar[tuple[()]] = ()
+    checksum: ClassVar[None] = None
+
+    def dead(self, arrival_ns: int) -> Malformed:
+        many = self.first != self.offset
+        place = f"offsets {self.first} to {self.offset}" if many else f"offset {self.offset}"
+        detail = f"{place}: {self.detail}; send it by a sound Kafka client"
+        return Malformed(arrival_ns, self.first, UNREADABLE, detail, record=self)
+
+
+# What is wrong with a record; both codecs name it so.
+NO_RECORD: Final = "the bytes are no record"
+NUMBERS: Final = "the record ends amid its numbers"
+OFFSET: Final = "the record claims another offset"
+TIMESTAMP: Final = "the record's time does not fit into 64 bits"
+PART: Final = "the length of the record's key or value is none"
+HEADERS: Final = f"the record's number of headers is none, or above {MAX_HEADERS_READ}"
+NAME: Final = "the name of one of the record's headers is missing, or no UTF-8"
+HEADER: Final = "the length of one of the record's headers is none"
+LENGTH: Final = "the record has another length than it claims"
+BEHIND: Final = "bytes are left behind the last record of the batch"
+COUNT: Final = (
+    f"the batch's number of records does not fit its offsets, or is above {MAX_BATCH_RECORDS}"
+)
 
 Batch = Any
 """A record batch on its way out: aiokafka's `BatchBuilder`, or what looks like one."""
@@ -37,7 +97,8 @@ class Form:
     """What the records of a topic look like.
 
     `by_time` are the streams whose number is the offset. A raw record above `max_record_bytes`
-    and a sequenced one of a lane from `lanes` on is for the general path to judge.
+    and a sequenced one of an upstream partition from `upstream_partitions` on is for the general
+    path to judge.
     """
 
     topic: Topic
@@ -45,7 +106,7 @@ class Form:
     unit_ns: int = 1
     by_time: frozenset[str] = frozenset()
     max_record_bytes: int = 0
-    lanes: int = 0
+    upstream_partitions: int = 0
 
 
 class Clock(Protocol):
@@ -78,7 +139,7 @@ class EventReader(Protocol):
         events: list[Event],
         aside: Callable[[Event | Malformed], None],
     ) -> None:
-        """What the records say, in their order: plain events go into `events`, and what the
+        """Read the records in their order: plain events go into `events`, and what the
         general path made of the others to `aside`, which puts its events there too."""
 
 
@@ -88,7 +149,7 @@ class EventWriter(Protocol):
 
 
 General = Callable[[Record, int], Event | Malformed]
-"""A record, and its arrival in ns (0 where the topic's own headers say it)."""
+"""A record, and its arrival in ns (0 where the topic's own headers have it)."""
 
 GeneralPut = Callable[[Event, Any], None]
 Targets = Mapping[str, Target]

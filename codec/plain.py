@@ -1,8 +1,6 @@
-"""The codec in Python: aiokafka's record batches, and the general path for every record.
+"""The codec in Python: `codec.batches`, and the general path for every record.
 
-What codec.native says must be what this says (tests/codec).
-
-Proved by: tests/codec/test_events.py, tests/codec/test_writing.py
+codec.native must give the same as this module (tests/codec).
 """
 
 from __future__ import annotations
@@ -11,16 +9,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from aiokafka.producer.message_accumulator import BatchBuilder
-from aiokafka.record.memory_records import MemoryRecords
 
+from codec.batches import Batches
 from codec.compression import BY_NAME
-from codec.face import RAW, Clock, Form, General, GeneralPut, Outbox, Record, Targets
+from codec.face import RAW, Clock, Form, General, GeneralPut, Outbox, Record, Targets, Unreadable
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 
 __all__ = ["EventReader", "EventWriter", "memory_records", "new_batch"]
 
-memory_records: Callable[[bytes], Any] = MemoryRecords
+memory_records: Callable[[bytes], Any] = Batches
 
 
 class EventReader:
@@ -43,6 +41,9 @@ class EventReader:
         for record in records:
             if self._is_raw:
                 arrival_ns = clock.arrive(record.timestamp, record.timestamp_type, read_at_ns)
+            if isinstance(record, Unreadable):
+                aside(record.dead(arrival_ns))
+                continue
             item = general(record, arrival_ns)
             if isinstance(item, Event):
                 events.append(item)
@@ -53,7 +54,9 @@ class EventReader:
 class EventWriter:
     """See `codec.face.EventWriter`."""
 
-    def __init__(self, form: Form, targets: Targets, general: GeneralPut, lane: int = 0) -> None:
+    def __init__(
+        self, form: Form, targets: Targets, general: GeneralPut, partition: int = 0
+    ) -> None:
         self._general = general
 
     def put_all(self, events: Sequence[Event], outbox: Outbox) -> None:

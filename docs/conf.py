@@ -33,7 +33,10 @@ root_doc = "docs/index"
 include_patterns = ["*.md", "docs/**.md", "benchmarks/README.md"]
 exclude_patterns = [".*", "build", "dist"]
 source_suffix = {".md": "markdown"}
-suppress_warnings = ["myst.header"]  # a page may begin with what GitHub shows as a small heading
+suppress_warnings = [
+    "myst.header",  # a page may begin with what GitHub shows as a small heading
+    "ref.python",  # attributes may be called as what is built in: `type`
+]
 highlight_language = "none"
 myst_heading_anchors = 4
 

@@ -1,7 +1,7 @@
 """Known faults of the pinned packages: `python -m infra.audit PIP-AUDIT LOCK …`.
 
 Exit 1 where there are some, each named with the version that mends it. A package that could
-not be looked up is said loudly and is no failure: the database was not reached, which says
+not be looked up is printed loudly and is no failure: the database was not reached, which shows
 nothing of the package.
 """
 
@@ -22,14 +22,14 @@ def main() -> None:
     program, *locks = sys.argv[1:]
     bad = False
     for lock in locks:
-        faults, told = judged(lock, asked(program, lock))
+        faults, lines = judged(lock, asked(program, lock))
         bad |= faults
-        print("\n".join(told), file=sys.stderr)
+        print("\n".join(lines), file=sys.stderr)
     sys.exit(bad)
 
 
 def asked(program: str, lock: str) -> dict[str, Any] | None:
-    """What pip-audit says of a lock; None where it came to no answer."""
+    """What pip-audit reports of a lock; None where it came to no answer."""
     options = ["--require-hashes", "--disable-pip", "--progress-spinner", "off"]
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "answer.json"
@@ -48,23 +48,23 @@ def asked(program: str, lock: str) -> dict[str, Any] | None:
 
 
 def judged(lock: str, answer: dict[str, Any] | None) -> tuple[bool, list[str]]:
-    """Whether there are known faults, and what to tell."""
+    """Whether there are known faults, and the lines to print."""
     packages = answer["dependencies"] if answer else []
     skipped = [each["name"] for each in packages if "skip_reason" in each]
-    told = [
+    lines = [
         f"{lock}: {each['name']} {each['version']}: {fault['id']}, mended in"
         f" {', '.join(fault['fix_versions']) or 'no version yet'}"
         for each in packages
         for fault in each.get("vulns", ())
     ]
-    faults = bool(told)
+    faults = bool(lines)
     if len(skipped) == len(packages):
-        told.append(f"NOT AUDITED: {lock}: the database of known faults could not be asked")
+        lines.append(f"NOT AUDITED: {lock}: the database of known faults could not be asked")
     elif skipped:
-        told.append(f"NOT AUDITED: {lock}: {', '.join(skipped)} could not be looked up")
+        lines.append(f"NOT AUDITED: {lock}: {', '.join(skipped)} could not be looked up")
     elif not faults:
-        told.append(f"{lock}: no known faults in {len(packages)} packages")
-    return faults, told
+        lines.append(f"{lock}: no known faults in {len(packages)} packages")
+    return faults, lines
 
 
 if __name__ == "__main__":

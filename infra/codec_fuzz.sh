@@ -29,7 +29,7 @@ runs=0
 while ((SECONDS < end)); do
     LD_PRELOAD="$LD_PRELOAD" INORDER_CODEC_FIRST_SEED=$first INORDER_CODEC_SEEDS=$seeds \
         "$python" -m pytest -q -x -p no:cacheprovider --timeout 600 \
-        tests/codec/test_{reading,events,writing,compression}.py >fuzz.log 2>&1 || {
+        tests/codec/test_{reading,hostile,events,writing,compression}.py >fuzz.log 2>&1 || {
         tail -n 80 fuzz.log
         echo "seeds from $first: a codec out of bounds, or two that say different things" >&2
         exit 1

@@ -22,7 +22,7 @@ INORDER_COMPILE=1 "$python" setup.py --quiet build_ext --inplace
 chosen=()
 for tests in tests/topology tests/laws tests/oracle tests/simulation \
     tests/agents/stage/test_{arrival,inlet,outlet,outbox}.py tests/agents/state/test_held.py \
-    tests/agents/watch/test_metrics.py; do
+    tests/agents/watch/metrics/test_worker.py; do
     [[ ! -e $tests ]] || chosen+=("$tests")
 done
 INORDER_EXPECT_COMPILED=1 "$python" -m pytest "${chosen[@]}" "$@"

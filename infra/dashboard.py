@@ -2,8 +2,6 @@
 
 Rows of panels, each with its queries; where a panel lies follows from its place in the list.
 The file that ships is `infra/helm/inorder/files/dashboard.json`.
-
-Proved by: tests/infra/test_monitoring.py
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ class Panel(NamedTuple):
     title: str
     unit: str
     queries: Sequence[tuple[str, str]]
-    says: str = ""
+    description: str = ""
 
 
 def rate(metric: str, labels: str = "stage, stream") -> str:
@@ -203,7 +201,7 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             "By `merge.miss_target`: late as their source was waited for too short.",
         ),
         Panel(
-            "Windows right when first told, by stream",
+            "Windows right when first emitted, by stream",
             "percentunit",
             (
                 ("promised {{stream}}", f"{most('window_promised_ppm', 'stream')} / 1e6"),
@@ -218,10 +216,10 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             "Wait of a window beyond its end", "s", ((STREAM, most("window_wait_mean_seconds")),)
         ),
         Panel(
-            "How queries answer that choose",
+            "Answers of detectors that choose",
             "short",
             (("{{query}} {{answer}}", total("answer_way", "query, answer")),),
-            "With `answer: auto`: in how many partitions each way is on.",
+            "With `answer: auto`: in how many partitions each answer is on.",
         ),
         Panel(
             "What reading ahead of the merge wins",
@@ -233,16 +231,6 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             "Detectors with `answer: speculate` or `auto`: how far behind the newest event they"
             " read, of the one that waits longest; and how much sooner than behind the merge, of"
             " the one that wins most.",
-        ),
-        Panel(
-            "Results held, and told for want of room",
-            "short",
-            (
-                ("{{query}} held", total("answer_held", "query")),
-                ("{{query}} told a second", rate("answer_told_at_once_total", "query")),
-            ),
-            "Where `answer: auto` waits: results that are told when they are final. What has no"
-            " room (10,000 results, 4 MiB) is told as it comes, and may be corrected.",
         ),
     ),
     "The workers": (
@@ -331,7 +319,7 @@ def _drawn(panel: Panel, number: int, x: int, y: int) -> dict[str, Any]:
         "id": number,
         "type": "timeseries",
         "title": panel.title,
-        "description": panel.says,
+        "description": panel.description,
         "datasource": SOURCE,
         "gridPos": {"x": x, "y": y, "w": WIDTH // 3, "h": HEIGHT},
         "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},

@@ -1,8 +1,6 @@
 """Helm for tests: the one on the path, or one built once from the Go module proxy and kept.
 
 The build takes a minute or two of two idle cores, and 30 MB in the user's cache.
-
-Proved by: tests/infra/test_helm.py
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ CHART: Final = Path(__file__).parent / "helm" / "inorder"
 
 
 class HelmFailed(Exception):
-    """What Helm said."""
+    """The output of Helm."""
 
 
 def missing() -> str | None:
@@ -47,7 +45,7 @@ def program() -> str:
 
 
 def render(*options: str, name: str = "test") -> str:
-    """The chart's manifests, as one text. HelmFailed: it refuses the values, and says why."""
+    """The chart's manifests, as one text. HelmFailed: it refuses the values, with the reason."""
     command = [program(), "template", name, str(CHART), f"--kube-version={KUBERNETES}", *options]
     done = subprocess.run(
         command, check=False, capture_output=True, text=True, timeout=RENDER_TIMEOUT_S

@@ -38,9 +38,9 @@ def licence(name: str) -> str:
         about = metadata(name).json
     except PackageNotFoundError:
         return ELSEWHERE
-    said = about.get("license_expression") or about.get("license") or ""
-    if isinstance(said, str) and said and "\n" not in said and len(said) <= LONGEST:
-        return said
+    named = about.get("license_expression") or about.get("license") or ""
+    if isinstance(named, str) and named and "\n" not in named and len(named) <= LONGEST:
+        return named
     found = [
         each.rpartition("::")[2].strip()
         for each in about.get("classifier", ())

@@ -90,7 +90,7 @@ class PostgresServer(Server):
                 time.sleep(RESTART_PAUSE_S)
 
     def stop(self) -> None:
-        """Its clients' sessions are ended, then the cluster is gone."""
+        """Its clients' sessions are ended, then the cluster is removed."""
         if self.process.is_alive():
             os.kill(self.process.pid, signal.SIGINT)  # SIGTERM alone waits for the clients
         self.process.stop()
@@ -135,7 +135,7 @@ def _cluster() -> Path:
 
 
 def _as_server_user() -> list[str]:
-    """What stands before a program of PostgreSQL; it ends with who started it."""
+    """The command before a program of PostgreSQL; the program ends with who started it."""
     command = ["setpriv", "--pdeathsig", "INT"]
     user = _server_user()
     if os.geteuid() == 0 and user is not None:

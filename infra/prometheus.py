@@ -1,7 +1,4 @@
-"""A private Prometheus on a free loopback port, for tests: it scrapes what it is told, each second.
-
-Proved by: tests/infra/test_monitoring.py
-"""
+"""A private Prometheus on a free loopback port, for tests: it scrapes its targets each second."""
 
 from __future__ import annotations
 
@@ -72,10 +69,10 @@ class Prometheus(Server):
         """What the expression gives now, a list of series; ValueError if it is none."""
         query = urllib.parse.urlencode({"query": expression})
         try:
-            said = self._get(f"/api/v1/query?{query}")
+            answer = self._get(f"/api/v1/query?{query}")
         except urllib.error.HTTPError as error:
             raise ValueError(json.load(error)["error"]) from error
-        found: list[Any] = said["data"]["result"]
+        found: list[Any] = answer["data"]["result"]
         return found
 
     def rules(self) -> dict[str, str]:

@@ -51,7 +51,7 @@ class Pinned:
 
 
 class BadLock(Exception):
-    """Two locks disagree, or one has no hashes; the message says where."""
+    """Two locks disagree, or one has no hashes; the message states where."""
 
 
 def main() -> None:

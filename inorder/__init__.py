@@ -12,8 +12,6 @@
     inorder.testing          for tests of one's own topologies and functions
 
 A name is imported when it is asked for: who only reads pays for no Kafka client.
-
-Proved by: tests/inorder/test_contract.py
 """
 
 from __future__ import annotations

@@ -3,6 +3,12 @@
 On confluent-kafka: `acks=all`, idempotent (no copy and no swap by the client's own
 retries), murmur2 of the key for the partition, as the Java clients do it.
 
+A broker finds a copy by the producer's id and number in a batch, which nobody proves: who may write
+the topic can send them first, and the broker confirms the honest batch without storing it. Where
+the topic has strangers, for sources that sign, the channel is not `is_idempotent`: one request is
+on its way at a time, so that nothing is swapped, and a retry may leave a copy, which the reader
+knows by its number.
+
 Bounds: at most `queue_records` and `queue_bytes` wait for the broker; beyond that
 `send` waits `queue_wait_s`, then raises QueueFull. A record not acknowledged within
 `delivery_timeout_s` has failed. The first `FAILURES_KEPT` failures
@@ -39,7 +45,7 @@ from inorder.failure import (
     QueueFull,
     RecordRefused,
 )
-from inorder.forked import is_ours, tell_child
+from inorder.forked import is_ours, left_at_fork
 
 FAILURES_KEPT: Final = 100
 POLL_S: Final = 0.1
@@ -52,6 +58,12 @@ GUARANTEES: Final[Settings] = {
     "acks": "all",
     "partitioner": "murmur2_random",
 }
+ONE_BY_ONE: Final[Settings] = {
+    "enable.idempotence": False,
+    "max.in.flight.requests.per.connection": 1,
+}
+"""In the place of the same names above, without idempotence."""
+
 _OURS: Final = frozenset(GUARANTEES) | {
     "request.required.acks",
     "bootstrap.servers",
@@ -61,7 +73,7 @@ _OURS: Final = frozenset(GUARANTEES) | {
     "queue.buffering.max.kbytes",
     "delivery.timeout.ms",
     "message.timeout.ms",
-    "delivery.report.only.error",  # what is delivered would never be heard of
+    "delivery.report.only.error",  # what is delivered would never be reported
     "queuing.strategy",  # lifo: not in the order of the numbers
     "default.topic.config",  # holds any of these
 }
@@ -80,7 +92,7 @@ _NOT_TAKEN: Final = frozenset(
     }
 )
 """Never sent, or refused by the broker. After all others, a time-out first of all, nobody
-knows: the client's binding does not tell what librdkafka knows of it."""
+knows: the client's binding does not pass on what librdkafka knows of it."""
 
 logger = logging.getLogger("inorder.producers")
 
@@ -104,8 +116,8 @@ class Coordinates(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """What became of a record; `error` None: it stands at `partition`, `offset`; else
-    `may_stand` says whether it may stand there all the same."""
+    """What became of a record. `error` None: it is at `partition`, `offset`; else `may_stand` is
+    whether it may be in the topic all the same."""
 
     source: str
     epoch: int
@@ -131,8 +143,10 @@ class Channel:
         limits: ChannelLimits | None = None,
         settings: Settings | None = None,
         on_delivery: OnDelivery | None = None,
+        is_idempotent: bool = True,
     ) -> None:
         self._topic = topic
+        self._own: Settings = GUARANTEES if is_idempotent else {**GUARANTEES, **ONE_BY_ONE}
         self._pid = os.getpid()
         self._limits = limits or ChannelLimits()
         self._on_delivery = on_delivery
@@ -149,7 +163,7 @@ class Channel:
             self._producer = Producer(configuration, logger=logger)
         except KafkaException as error:
             raise ValueError(f"librdkafka refuses the settings: {error.args[0].str()}") from error
-        tell_child(self)
+        left_at_fork(self)
 
     @property
     def delivered(self) -> int:
@@ -261,7 +275,7 @@ class Channel:
             "linger.ms": 5,
             "compression.type": "lz4",
             **settings,
-            **GUARANTEES,
+            **self._own,
             "bootstrap.servers": brokers,
             "queue.buffering.max.messages": limits.queue_records,
             "queue.buffering.max.kbytes": max(1, limits.queue_bytes >> 10),
@@ -270,7 +284,7 @@ class Channel:
         }
 
     def _broker_error(self, error: KafkaError) -> None:
-        self._trouble = f"; the client last said: {error.str()}"
+        self._trouble = f"; the client's last error: {error.str()}"
 
     def _delivery(
         self, coordinates: Coordinates, error: KafkaError | None, message: Message
@@ -285,7 +299,7 @@ class Channel:
         if self._on_delivery is None:
             return
         known = error is None
-        told = Delivery(
+        delivery = Delivery(
             source,
             epoch,
             seq,
@@ -296,8 +310,8 @@ class Channel:
         )
         self._calling_back.now = True
         try:
-            self._on_delivery(told)
-        except Exception as raised:  # noqa: BLE001 - the user's code; told at the next call
+            self._on_delivery(delivery)
+        except Exception as raised:  # noqa: BLE001 - the user's code; raised at the next call
             self._callback_error = raised
         finally:
             self._calling_back.now = False

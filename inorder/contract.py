@@ -1,4 +1,4 @@
-"""The header contract: what the headers of a record are called, and what they may say.
+"""The header contract: the names of a record's headers, and their values.
 
 Who writes events and who puts them in order read it here, so they agree:
 
@@ -13,10 +13,8 @@ Who writes events and who puts them in order read it here, so they agree:
 | `kind`     | optional | `heartbeat` or `bye`; absent: an ordinary event               |
 | `sig`      | optional | who sent it, borne out (`inorder.signature`)                  |
 
-Names are those of the preset `plain`. The section `headers:` of a topology file says the same in
-YAML; `HeaderContract` says it in code. Python alone is imported here.
-
-Proved by: tests/inorder/test_contract.py
+Names are those of the preset `plain`. The section `headers:` of a topology file is the same in
+YAML; `HeaderContract` is it in code. Python alone is imported here.
 """
 
 from __future__ import annotations
@@ -105,14 +103,14 @@ class Contract(Protocol):
     def ts_unit(self) -> TimeUnit: ...
 
     def names(self) -> HeaderNames:
-        """The names as they stand on the wire."""
+        """The names as they are on the wire."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderContract:
     """A preset, the unit of `ts`, and names that differ from the preset's.
 
-    Must be that of the section `headers:` of the stream that reads the records. ValueError says
+    Must be that of the section `headers:` of the stream that reads the records. ValueError names
     which field is wrong and what to write.
     """
 
@@ -141,12 +139,12 @@ class HeaderContract:
         if clashes := clashing(names):
             field, name, taken = clashes[0]
             raise ValueError(
-                f"{field}: the header {name} already stands for {taken};"
+                f"{field}: the header {name} is already used for {taken};"
                 " give each field a header of its own"
             )
 
     def names(self) -> HeaderNames:
-        """The names as they stand on the wire, the preset's filled in."""
+        """The names as they are on the wire, the preset's filled in."""
         return filled(self, self.preset)
 
 
@@ -157,7 +155,7 @@ def filled(renamed: object, preset: Preset) -> HeaderNames:
 
 
 def clashing(names: HeaderNames) -> list[tuple[str, str, str]]:
-    """(field, name, what has the name already), for each name that stands twice."""
+    """(field, name, what has the name already), for each name that is there twice."""
     found: list[tuple[str, str, str]] = []
     taken: dict[str, str] = dict.fromkeys(STAMPED_NAMES, "what the stages stamp")
     for field, name in zip(HeaderNames._fields, names, strict=True):

@@ -14,8 +14,6 @@ carry their units (`max_wait_ns`). What is wrong is a ValueError: pydantic's Val
 section made in code, TopologyError of a file or of a whole, QueryRefused of a pattern's text. What
 is no topology or no event at all is a TypeError. A replay needs no Kafka and no clock: the same
 input gives the same records, and those of `inorder replay`.
-
-Proved by: tests/inorder/test_engine.py
 """
 
 from __future__ import annotations
@@ -49,16 +47,16 @@ try:
     )
     from topology.config import parse as parse_file
     from topology.config.user_functions import given_functions
+    from topology.detector.detector import Detector, Emitted, Found
+    from topology.detector.item import Seen
     from topology.flow.batches import batches
     from topology.flow.instants import whole_instants
     from topology.flow.replay import Replay
     from topology.model.outcome import Step
     from topology.pattern.tree.errors import QueryRefused
-    from topology.speculate.detector import Detector, Found, Told
-    from topology.speculate.item import Seen
     from topology.window.aggregates.custom import Function
     from topology.wire.json_lines import step_lines
-    from topology.wire.line_reader import Content, LineReader, Row, reading_of
+    from topology.wire.line_reader import Content, LineReader, Row, bears_arrivals, reading_of
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] != "topology":
         raise
@@ -71,6 +69,7 @@ __all__ = [
     "ClockOffset",
     "ClockSample",
     "Detector",
+    "Emitted",
     "Found",
     "Function",
     "HeaderConfig",
@@ -89,7 +88,6 @@ __all__ = [
     "SpeculateConfig",
     "StageConfig",
     "StreamConfig",
-    "Told",
     "TopicsConfig",
     "Topology",
     "TopologyError",
@@ -111,7 +109,7 @@ def parse(
     aggregates: Mapping[str, Function] | None = None,
     detectors: Mapping[str, Any] | None = None,
 ) -> Topology:
-    """The topology that YAML text stands for, or the mapping of such a text. Functions of your own
+    """The topology that YAML text describes, or the mapping of such a text. Functions of your own
     are given here; a file that the text names behind `functions:` is for workers, and not run.
 
     Raises TopologyError with every problem, its line and its remedy.
@@ -129,7 +127,7 @@ def runnable(
     aggregates: Mapping[str, Function] | None = None,
     detectors: Mapping[str, Any] | None = None,
 ) -> Topology:
-    """The topology, or the one that the text stands for; with these functions, if any are given.
+    """The topology, or the one that the text describes; with these functions, if any are given.
     TopologyError if it asks for others."""
     if not isinstance(topology, Topology):
         topology = parse(topology, functions, aggregates, detectors)
@@ -147,8 +145,10 @@ def replay(
     `topology` may be the text of a file. Inputs come in the order of their arrival; they are read
     as the records are asked for, so an endless input is fine. An input that cannot be used is a
     `DeadRecord`; what is none at all (a text, a list) is a TypeError when its turn comes. `to_end`:
-    the input is over after the last one, and what is held leaves in order; without it the replay
-    ends with what had been said by then.
+    the input is over after the last one, and what is held leaves in order (results that only the
+    end decides are `uncertain` and not `final`); without it the replay ends with what had been
+    emitted by then. Where the first event has no arrival, stamps are taken as they
+    are: such inputs show nothing about clocks.
 
     Raises TopologyError where the topology names functions of a user's that it does not have.
     """
@@ -165,8 +165,9 @@ def check_many(name: str, given: Any, of: str) -> None:
 
 
 def _steps(topology: Topology, inputs: Iterable[Input], *, to_end: bool) -> Iterator[Step]:
-    run = Replay(topology)
-    for contents, until_ns in batches(Reader(topology).contents(inputs)):
+    bears, read = bears_arrivals(Reader(topology).contents(inputs))
+    run = Replay(topology if bears else topology.without_arrivals())
+    for contents, until_ns in batches(read):
         if (step := run.on_inputs(contents, until_ns)) is not None:
             yield step
     if to_end and (step := run.on_end()) is not None:
@@ -196,5 +197,5 @@ class Reader:
 
 
 def records_of(step: Step) -> Iterator[Record]:
-    """What a step says, in the order of its instants."""
+    """The output of a step, in the order of its instants."""
     return (record_of(line) for line in step_lines(step))

@@ -45,7 +45,7 @@ class CallbackError(ProducerError):
 class Failure:
     """A record that was not delivered, as far as the client knows.
 
-    `may_stand`: it may stand in the topic all the same, for it had been sent, or may have
+    `may_stand`: it may be in the topic all the same, for it had been sent, or may have
     been, and the time was over before the broker's answer. Else it surely does not.
     """
 
@@ -59,11 +59,11 @@ class Failure:
 class DeliveryFailed(ProducerError):
     """Records that had been taken were not delivered, as far as the client knows.
 
-    Their numbers are used. Where a record does not stand in the topic its number stays
+    Their numbers are used. Where a record is not in the topic its number stays
     empty: a reader waits for it as for any lost record, then declares it missing. A payload
-    that is sent again gets a new number, so one whose record stands after all (`may_stand`)
+    that is sent again gets a new number, so one whose record is there after all (`may_stand`)
     is there twice, as two events. `failures` are the first ones, `count` is all of them,
-    `may_stand` how many of all may stand.
+    `may_stand` how many of all may be there.
     """
 
     def __init__(self, failures: Sequence[Failure], count: int, may_stand: int) -> None:
@@ -81,7 +81,7 @@ class DeliveryFailed(ProducerError):
                 " payloads again for new numbers"
             )
         return (
-            f"{self.may_stand} of them may stand in the topic all the same, the others' numbers"
+            f"{self.may_stand} of them may be in the topic all the same, the others' numbers"
             " stay empty; a payload that is sent again gets a new number and may then be there"
             " twice, so send again only what may be"
         )

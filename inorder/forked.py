@@ -1,8 +1,8 @@
 """What a forked child must not share with its parent.
 
 A child has the memory of its parent and its open files, and none of its threads. What
-must not be used there says so by the id of its process (`is_ours`); what the child should
-let go of as soon as it lives asks to be told (`tell_child`): a lock that the child would
+must not be used there knows it by the id of its process (`is_ours`); what the child should
+release as soon as it lives is registered (`left_at_fork`): a lock that the child would
 keep beyond its parent's death, a client whose end needs threads that the child has not.
 """
 
@@ -17,15 +17,16 @@ class Shared(Protocol):
     """Something that a child gets a copy of and must not use."""
 
     def left_to_parent(self) -> None:
-        """Called in the child, before anything else of it runs: let go. Must not raise."""
+        """Called in the child, before anything else of it runs: release what is held. Must not
+        raise."""
 
 
-_TOLD: Final[WeakSet[Shared]] = WeakSet()
+_SHARED: Final[WeakSet[Shared]] = WeakSet()
 
 
-def tell_child(shared: Shared) -> None:
+def left_at_fork(shared: Shared) -> None:
     """Have `left_to_parent` called in each child forked from now on, while `shared` lives."""
-    _TOLD.add(shared)
+    _SHARED.add(shared)
 
 
 def is_ours(pid: int) -> bool:
@@ -34,7 +35,7 @@ def is_ours(pid: int) -> bool:
 
 
 def _in_child() -> None:
-    for shared in list(_TOLD):
+    for shared in list(_SHARED):
         shared.left_to_parent()
 
 

@@ -43,7 +43,7 @@ class HeaderWriter:
         value: bytes | None = None,
     ) -> Headers:
         """`seq`, `ts_ns` or `epoch` None: the header is left out. `value` is that of the record,
-        of which the signature speaks too, last of all."""
+        which the signature covers, too, last of all."""
         names = self._names
         headers: Headers = [(names.source, source.encode())]
         if seq is not None:

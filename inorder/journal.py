@@ -5,7 +5,7 @@ be skipped, and none may be used twice, for the second would pass for a copy:
 
 * A clean close stores the exact next number; the next start goes on there, in the
   same epoch, without a hole.
-* While the journal is open the file says "in use". A start that finds it so cannot
+* While the journal is open the file is marked "in use". A start that finds it so cannot
   know which numbers were sent. It begins a new epoch (the old one + 1) at 0, and the
   reader neither misses nor drops anything.
 * Where there is no file yet, the epoch is `first_epoch`. The default of the callers
@@ -31,7 +31,7 @@ import orjson
 
 from inorder.contract import epoch_fault
 from inorder.failure import ForkedError, JournalError
-from inorder.forked import is_ours, tell_child
+from inorder.forked import is_ours, left_at_fork
 
 FORMAT: Final = 1
 
@@ -70,7 +70,7 @@ class Journal:
         self._stream = stream
         self._pid = os.getpid()
         self._lock: int | None = locked(path, "journal")
-        tell_child(self)
+        left_at_fork(self)
         try:
             self.epoch, self.next_seq = self._begin(first_epoch)
             self._write(None)
@@ -91,7 +91,7 @@ class Journal:
             self.release()
 
     def release(self) -> None:
-        """Let go without a word, as a crash would: the next start is a new epoch."""
+        """Release it without a mark, as a crash would: the next start is a new epoch."""
         lock, self._lock = self._lock, None
         if lock is not None:
             os.close(lock)  # in a child this leaves the parent's hold on it

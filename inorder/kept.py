@@ -12,12 +12,10 @@ written at every `COMMIT_RECORDS` or `COMMIT_BYTES`, once `COMMIT_S` are over, a
 seconds.
 
 Who publishes is not stopped by a file that cannot be written: those records are not kept, counted
-in `not_kept`, and told in the log (`inorder.producers`).
+in `not_kept`, and reported in the log (`inorder.producers`).
 
 Beside the records lies how far requests have been answered (`place_of`), so none is answered twice
 after a restart.
-
-Proved by: tests/inorder/test_kept.py
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from inorder.failure import JournalError
-from inorder.forked import tell_child
+from inorder.forked import left_at_fork
 from inorder.journal import locked
 
 FORMAT: Final = 1
@@ -90,7 +88,7 @@ class Kept:
         except JournalError:
             self._let_lock_go()
             raise
-        tell_child(self)
+        left_at_fork(self)
 
     @property
     def bytes(self) -> int:

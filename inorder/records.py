@@ -9,17 +9,15 @@ Out, from a replay, the test kit, or the topics of a worker:
     LateRecord, DuplicateRecord, DeadRecord an event that is not in the order, and why
     WindowRecord, MatchRecord, JoinRecord   a result, or its correction
     MatchSetRecord                          the same, of all matches that end with one event
-    OverflowRecord                          a query had more to say than its bound allows
+    OverflowRecord                          a query had more results than its bound allows
 
 `record_of` reads a line of `inorder replay`, or the value of a record on a topic of results, gaps,
 late, duplicates or dead; `ordered_event` reads a record of `events.ordered`. Times are ns since
 1970. Python and orjson alone are imported here.
 
 A result is known by its `id`; its revisions count from 0, and the highest is the latest truth:
-`op` is `emit`, `update` or `retract`. After `final` no further revision comes. `current` keeps what
-stands.
-
-Proved by: tests/inorder/test_records.py
+`op` is `emit`, `update` or `retract`. After `final` no further revision comes. `current` keeps the
+current results.
 """
 
 from __future__ import annotations
@@ -69,7 +67,7 @@ class RawEvent:
 
     def line(self) -> dict[str, Any]:
         """As a line of a recording whose `ts` is in ns."""
-        said = {
+        values = {
             "source": self.source,
             "seq": self.seq,
             "ts": self.ts_ns,
@@ -80,13 +78,13 @@ class RawEvent:
             "kind": self.kind or None,
             "payload": self.payload,
         }
-        return {key: value for key, value in said.items() if value is not None}
+        return {key: value for key, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockSample:
-    """A round of time sync: asked at `t1_ns`, answered at `t4_ns` by the source's clock; heard at
-    `t2_ns`, answered at `t3_ns` by the server's."""
+    """A round of time sync: asked at `t1_ns`, answered at `t4_ns` by the source's clock; received
+    at `t2_ns`, answered at `t3_ns` by the server's."""
 
     source: str
     t1_ns: int
@@ -138,7 +136,7 @@ class EventPlace(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class OrderedEvent:
     """The true time lies within `error_ns` of `ref_time_ns`. `late` is the reason why the event
-    stands outside the order, "" if it does not; `at_ns` when it was let go."""
+    is outside the order, "" if it is not; `at_ns` when it was released."""
 
     stream: str
     source: str
@@ -172,7 +170,7 @@ class GapRecord:
 
 @dataclass(frozen=True, slots=True)
 class _NotOrdered:
-    """None stands for what is unknown. `line` is the place in a recording, from 1."""
+    """None is what is unknown. `line` is the place in a recording, from 1."""
 
     stream: str | None
     source: str | None
@@ -195,7 +193,7 @@ class DuplicateRecord(_NotOrdered):
 
 @dataclass(frozen=True, slots=True)
 class DeadRecord(_NotOrdered):
-    """The event cannot be used; `detail` says why and what to write instead."""
+    """The event cannot be used; `detail` is the reason and what to write instead."""
 
     detail: str = ""
 
@@ -241,14 +239,14 @@ class EventOfResult(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class MatchRecord(_Found):
     """`events` in the order of time. `stands`: how likely it is neither taken back nor changed, of
-    a detector's result told early, where the query asks."""
+    a detector's early result, where the query asks."""
 
     events: tuple[EventOfResult, ...]
     stands: float | None = None
 
 
 class RangeOfResult(NamedTuple):
-    """The `size` events from `first` to `last` that may stand for `alias`."""
+    """The `size` events from `first` to `last` that may be `alias`."""
 
     alias: str
     size: int
@@ -277,7 +275,7 @@ class JoinRecord(_Found):
 
 @dataclass(frozen=True, slots=True)
 class OverflowRecord:
-    """More results begin with `event` than the query may tell: the `shown` ones are not all."""
+    """More results begin with `event` than the query may emit: the `shown` ones are not all."""
 
     query: str
     event: EventOfResult
@@ -294,23 +292,28 @@ Record = (
 
 def record_of(line: Line | bytes | str) -> Record:
     """From a JSON object, or its text. ValueError for what is none of ours."""
-    said: Any = orjson.loads(line) if isinstance(line, bytes | str) else line
-    read = _READ.get(said.get("kind", "")) if isinstance(said, Mapping) else None
+    values: Any = orjson.loads(line) if isinstance(line, bytes | str) else line
+    read = _READ.get(values.get("kind", "")) if isinstance(values, Mapping) else None
     if read is None:
         raise ValueError(f"no line of inorder's: its `kind` is none of {', '.join(_READ)}")
     try:
-        return read(said)
+        return read(values)
     except (KeyError, TypeError) as wrong:
-        raise ValueError(f"a line of kind {said['kind']} without {wrong}") from None
+        raise ValueError(f"a line of kind {values['kind']} without {wrong}") from None
 
 
 def ordered_event(
-    headers: Iterable[tuple[str, bytes | None]],
-    value: bytes | None,
+    record: Any,
+    value: bytes | None = None,
     contract: Contract | None = None,
 ) -> OrderedEvent | None:
-    """A record of `events.ordered`; None for one that holds no event (a watermark). The payload is
-    parsed where it is JSON, and text else. ValueError for what no worker has written."""
+    """A record of `events.ordered`: the message of a Kafka client (confluent-kafka, aiokafka,
+    kafka-python), or its headers and its `value`. None for one that holds no event (a watermark,
+    whose value is null). The payload is parsed where it is JSON, and text else. ValueError for what
+    no worker has written."""
+    headers: Iterable[tuple[str, bytes | None]] = record
+    if hasattr(record, "headers"):
+        headers, value = _called(record.headers) or (), _called(record.value)
     found = {name: (text or b"").decode() for name, text in headers}
     names = (contract or HeaderContract()).names()
     if REF_TIME not in found:
@@ -337,7 +340,7 @@ def ordered_event(
 
 
 def current(records: Iterable[Record]) -> dict[str, Found]:
-    """The results that stand after all these, by id: each one's highest revision, but for those
+    """The current results after all these, by id: each one's highest revision, but for those
     that are taken back."""
     newest: dict[str, Found] = {}
     for record in records:
@@ -346,6 +349,11 @@ def current(records: Iterable[Record]) -> dict[str, Found]:
             if before is None or record.revision > before.revision:
                 newest[record.id] = record
     return {id_: found for id_, found in newest.items() if found.op != RETRACT}
+
+
+def _called(part: Any) -> Any:
+    """A part of a message, which some clients have as a method, others as an attribute."""
+    return part() if callable(part) else part
 
 
 def _ts_ns(text: str | None, contract: Contract | None, otherwise_ns: int) -> int:
@@ -385,28 +393,28 @@ def _event(line: Line) -> OrderedEvent:
 
 
 def _gap(line: Line) -> GapRecord:
-    said = (line[key] for key in ("first", "last", "reason", "at"))
-    return GapRecord(line["stream"], line["source"], line["epoch"] or 0, *said)
+    values = (line[key] for key in ("first", "last", "reason", "at"))
+    return GapRecord(line["stream"], line["source"], line["epoch"] or 0, *values)
 
 
 def _not_ordered(line: Line) -> dict[str, Any]:
-    said = {key: line[key] for key in ("stream", "source", "epoch", "seq", "reason")}
-    return {**said, "at_ns": line["at"], "line": line.get("line")}
+    values = {key: line[key] for key in ("stream", "source", "epoch", "seq", "reason")}
+    return {**values, "at_ns": line["at"], "line": line.get("line")}
 
 
 def _found(line: Line) -> dict[str, Any]:
     renamed = {"start_ns": "start", "end_ns": "end", "at_ns": "at"}
-    said = {field.name: line[renamed.get(field.name, field.name)] for field in _HEAD}
-    return {**said, "key": line.get("key"), "stream": line.get("stream", "")}
+    values = {field.name: line[renamed.get(field.name, field.name)] for field in _HEAD}
+    return {**values, "key": line.get("key"), "stream": line.get("stream", "")}
 
 
-def _member(said: Line) -> EventOfResult:
-    place = (said["alias"], said["source"], said["epoch"], said["seq"], said["ref_time"])
-    return EventOfResult(*place, said.get("stream", ""))
+def _member(values: Line) -> EventOfResult:
+    place = (values["alias"], values["source"], values["epoch"], values["seq"], values["ref_time"])
+    return EventOfResult(*place, values.get("stream", ""))
 
 
-def _members(said: Sequence[Line]) -> tuple[EventOfResult, ...]:
-    return tuple(_member(each) for each in said)
+def _members(values: Sequence[Line]) -> tuple[EventOfResult, ...]:
+    return tuple(_member(each) for each in values)
 
 
 _HEAD: Final = [field for field in fields(_Found) if field.name not in ("key", "stream")]
@@ -431,7 +439,7 @@ def _match_set(line: Line) -> MatchSetRecord:
     return MatchSetRecord(**found, count=line["count"], ranges=ranges, joined=joined)
 
 
-def _ranges(said: Sequence[Line]) -> tuple[RangeOfResult, ...]:
+def _ranges(values: Sequence[Line]) -> tuple[RangeOfResult, ...]:
     return tuple(
         RangeOfResult(
             each["alias"],
@@ -439,7 +447,7 @@ def _ranges(said: Sequence[Line]) -> tuple[RangeOfResult, ...]:
             _member({"alias": each["alias"], **each["first"]}),
             _member({"alias": each["alias"], **each["last"]}),
         )
-        for each in said
+        for each in values
     )
 
 

@@ -14,11 +14,9 @@ A request: key the source's name, value JSON
 All partitions are read, from where the last answer was; by a source that never listened from the
 end. At most `per_second` records are sent in a second, so that what is new has room; at the end of
 the producer what has begun is broken off, and answered anew after the next start. What is no longer
-kept, or no request at all, is counted and told in the log (`inorder.producers`). A broker that is
+kept, or no request at all, is counted and logged (`inorder.producers`). A broker that is
 away is waited for; nothing met here reaches who publishes, but for records that could not be
 delivered.
-
-Proved by: tests/inorder/test_resending.py
 """
 
 from __future__ import annotations
@@ -127,7 +125,7 @@ class Answering:
             "bootstrap.servers": brokers,
             "group.id": f"resend-{self._source}",  # the client wants one; nothing is committed
             "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",  # requests older than the topic keeps are gone
+            "auto.offset.reset": "earliest",  # requests older than the topic keeps were deleted
             "log_level": 0,
         }
         self._closing = threading.Event()

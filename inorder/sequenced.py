@@ -13,7 +13,7 @@ to choose per record.
 
 What is promised:
 
-* Numbers have no holes but for records that failed, and each such failure is told:
+* Numbers have no holes but for records that failed, and each such failure is reported:
   to `on_delivery`, and by DeliveryFailed from the next call of any method. That call
   has done nothing else: repeat it.
 * No number of an epoch is used twice, over restarts too. With a journal a clean
@@ -24,7 +24,8 @@ What is promised:
 * Stamps never go back or jump while the producer lives, whatever happens to the wall
   clock (`inorder.anchored_clock`); `ts_ns` gives a stamp of the sender's own.
 * With `signing_key` each record bears the signature of its source (`inorder.signature`), which a
-  stream that is `signed` asks for.
+  stream that is `signed` asks for. Its retries may leave copies, which readers know by their
+  numbers: a broker would take a stranger's word for what is a copy (`inorder.channel`).
 * With `sync` the offset of those stamps is measured in the background
   (`inorder.sync.client`), and no trouble of that reaches who sends. It holds for the
   producer's own stamps, not for a `ts_ns` of another clock.
@@ -34,7 +35,7 @@ What is promised:
   QueueFull; the record then has no number, and leaves no hole.
 
 What is not: a record taken and not yet delivered is lost with the process. `flush`
-says when all are delivered.
+returns when all are delivered.
 
 Threads may share a producer; numbers, stamps and the order in the queue agree. After
 a fork only the parent may use it: in the child every call raises ForkedError, but for
@@ -44,7 +45,7 @@ lock).
 A journal keeps two producers of one machine apart, not two machines, nor two journals of
 one source. Kafka's own fence goes by transactions, which would cost one for each record.
 So the reader sees to it: the higher epoch counts, and what comes of the other is late,
-reason `old_epoch`, counted and told in the worker's log (docs/operations.md).
+reason `old_epoch`, counted and reported in the worker's log (docs/operations.md).
 """
 
 from __future__ import annotations
@@ -129,7 +130,12 @@ class SequencedProducer:
         self._lock = threading.Lock()
         self._closed = False
         self._channel = Channel(
-            brokers, topic, limits=self._limits, settings=settings, on_delivery=on_delivery
+            brokers,
+            topic,
+            limits=self._limits,
+            settings=settings,
+            on_delivery=on_delivery,
+            is_idempotent=signing_key is None,
         )
         first = _epoch_of_today() if first_epoch is None else first_epoch
         if fault := epoch_fault(first):
@@ -191,16 +197,16 @@ class SequencedProducer:
         return self._publish(payload, DATA, ts_ns, type)
 
     def heartbeat(self, *, ts_ns: int | None = None) -> int:
-        """Say that nothing older than now follows, so that nobody waits for this source.
+        """Announce that nothing older than now follows, so that nobody waits for this source.
 
         Takes a number like an event and returns it.
         """
         return self._publish(None, HEARTBEAT, ts_ns, "")
 
     def bye(self, *, ts_ns: int | None = None) -> int:
-        """Say that the source leaves; readers wait for it no more until it sends again.
+        """Announce that the source leaves; readers wait for it no more until it sends again.
 
-        Takes a number like an event and returns it. `close` does not say it by itself:
+        Takes a number like an event and returns it. `close` does not announce it by itself:
         a restart is no leave.
         """
         return self._publish(None, BYE, ts_ns, "")
@@ -219,7 +225,7 @@ class SequencedProducer:
     def close(self, timeout_s: float = FLUSH_TIMEOUT_S) -> None:
         """Flush, store the next number in the journal, and end; a second call does nothing.
 
-        What is not delivered within `timeout_s` is given up and told as DeliveryFailed.
+        What is not delivered within `timeout_s` is given up and raised as DeliveryFailed.
         Numbers given up are holes that the reader will report, as they should be: the
         records are lost. So the count goes on after them.
         """

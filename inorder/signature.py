@@ -1,6 +1,6 @@
 """A source's name borne out: the header `sig`, over all that decides what becomes of an event.
 
-What is signed is what the contract reads of a record, as it stands on the wire: the word
+What is signed is what the contract reads of a record, as it is on the wire: the word
 `inorder-1`; how many bytes each of stream, source, epoch, number, time, type, kind and the record's
 value have, as eight integers of four bytes, the highest byte first, -1 for one that is not there;
 then their bytes, in this order, nothing between. A record of `press-7` with number 17, in hex:
@@ -24,8 +24,6 @@ it. Who has such a key can make neither the master nor another source's.
 
 Python alone is imported here, and nothing is read: `inorder.signing_keys` has what publishers hold,
 `topology.wire.signed` the check.
-
-Proved by: tests/inorder/test_signature.py
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
 """The keys of signed streams, in writing: what sources sign with, and the masters these come from.
 
-A key says what it is for, so that it is not used for another: `source HEX press-7`, or
-`prefix HEX press-` for a gateway that speaks for all sources whose names begin so. `inorder keys`
-makes them of a master key; `inorder.signature` says how, and what is signed.
+A key contains what it is for, so that it is not used for another: `source HEX press-7`, or
+`prefix HEX press-` for a gateway that signs for all sources whose names begin so. `inorder keys`
+makes them of a master key; `inorder.signature` defines how, and what is signed.
 
 A file of masters has one a line, the newest first. The newest makes keys, each of them is believed:
 so a master is exchanged without a gap. Put the new one first, give sources keys of it, take the old
 one away when nothing that it signed is still to be read.
-
-Proved by: tests/inorder/test_signature.py
 """
 
 from __future__ import annotations
@@ -41,14 +39,14 @@ MASTER_FORM: Final = "32 to 128 hex digits a line (`openssl rand -hex 32`)"
 
 
 class BadSigningKey(ValueError):
-    """Keys that cannot be used: which, why, and what to write instead. Tells no secret."""
+    """Keys that cannot be used: which, why, and what to write instead. Shows no secret."""
 
 
 class SigningKey:
     """What a source, or a gateway for the sources of a prefix, signs with.
 
     Made by `parse` and `read` from what `inorder keys` prints, or of a key's 32 bytes. `repr`
-    tells what it is for and not what it is.
+    shows what it is for and not the key.
     """
 
     __slots__ = ("_begins", "_mac", "_name", "name", "scope")
@@ -66,7 +64,7 @@ class SigningKey:
 
     @classmethod
     def parse(cls, text: str) -> SigningKey:
-        """BadSigningKey says what to write instead."""
+        """BadSigningKey states what to write instead."""
         scope, _, rest = text.strip("\r\n").partition(" ")
         digits, space, name = rest.partition(" ")
         if scope not in {SOURCE, PREFIX} or not space:
@@ -108,8 +106,8 @@ def signing_key(master: bytes, scope: Scope, name: str) -> str:
 
 
 def masters_of(text: str) -> tuple[bytes, ...]:
-    """Master keys, one a line, the newest first; empty lines and lines with `#` say nothing.
-    BadSigningKey tells the line."""
+    """Master keys, one a line, the newest first; empty lines and lines with `#` are skipped.
+    BadSigningKey names the line."""
     found: list[bytes] = []
     for number, line in enumerate(text.splitlines(), start=1):
         digits = line.strip()

@@ -8,18 +8,15 @@
     assert [window.values["n"] for window in driver.read(WindowRecord)] == [1]
 
 `TopologyDriver` runs what a worker runs, without Kafka: an event arrives when it is sent, and time
-goes on when it is told to, so a test waits for nothing. An instant is over when time has gone on:
-what is decided at its end comes with the next event or `advance`. `check_laws` sends the same
+goes on when the test moves it, so a test waits for nothing. An instant is over when time has gone
+on: what is decided at its end comes with the next event or `advance`. `check_laws` sends the same
 events in many orders and cuts, and checks what must hold of any topology. `shuffled` makes such an
 order. `check_detector` tries a detector by itself.
 
-Needs the distribution `inorder-engine`. The engine's own tests of single operators are another
-matter: they have slow references beside them.
+Needs the distribution `inorder-engine`.
 
-A worker goes on where a function of yours raises: the value is left out, or NULL. Here it is told:
-`FunctionFailed` names the function, what it was given, and comes from what it raised.
-
-Proved by: tests/inorder/test_testing.py
+A worker goes on where a function of yours raises: the value is left out, or NULL. Here it is
+raised: `FunctionFailed` names the function, what it was given, and comes from what it raised.
 """
 
 from __future__ import annotations
@@ -36,7 +33,6 @@ from inorder.contract import DATA
 from inorder.engine import (
     Function,
     Input,
-    QueryConfig,
     Reader,
     Topology,
     check_many,
@@ -66,12 +62,10 @@ from inorder.records import (
 from inorder.trial import BadDetector as BadDetector
 from inorder.trial import DetectorReport as DetectorReport
 from inorder.trial import check_detector as check_detector
+from topology.detector.detector import Detector
 from topology.flow.replay import Replay
 from topology.model.event import Event
 from topology.model.outcome import Malformed, Step
-from topology.pattern.tree.syntax import Expr, Test
-from topology.pattern.tree.walk import rewritten, with_expressions
-from topology.speculate.detector import Detector
 
 __all__ = [
     "Balance",
@@ -99,8 +93,8 @@ __all__ = [
 
 R = TypeVar("R", bound=Record)
 
-FIRST_NS: Final = 1_700_000_000_000_000_000
-"""A driver's time at the start, where the test names none."""
+FIRST_NS: Final = 1_700_000_000 * 10**9
+"""A driver's time at the start, where neither the test nor the first event names one."""
 SHUFFLES: Final = 20
 FAILURES_KEPT: Final = 100
 
@@ -122,7 +116,7 @@ def _checked_ns(name: str, given: Any) -> int:
 
 
 class BrokenLaw(AssertionError):
-    """A law does not hold; the text says which, in which order of arrival, and what was seen."""
+    """A law does not hold; the text names which, in which order of arrival, and what was seen."""
 
 
 class FunctionFailed(BrokenLaw):
@@ -147,7 +141,8 @@ class Balance(NamedTuple):
 
 class TopologyDriver:
     """`topology` may be the text of a file. `functions`, `aggregates` and `detectors`: one's own,
-    in place of those it has. `start_ns`: the time at which the test begins. `raise_failures`: what
+    in place of those it has. `start_ns`: the time at which the test begins; None: when the first
+    event happened, if it comes before time is moved, and in 2023 else. `raise_failures`: what
     these functions raise is raised, as FunctionFailed, by the call that led to it; else it is in
     `failures` alone (the first `FAILURES_KEPT`), and all goes on as in a worker.
 
@@ -161,7 +156,7 @@ class TopologyDriver:
         functions: Mapping[str, Callable[..., Any]] | None = None,
         aggregates: Mapping[str, Function] | None = None,
         detectors: Mapping[str, Any] | None = None,
-        start_ns: int = FIRST_NS,
+        start_ns: int | None = None,
         raise_failures: bool = True,
     ) -> None:
         self.topology = runnable(topology, functions, aggregates, detectors)
@@ -170,7 +165,8 @@ class TopologyDriver:
         self._raised = 0
         self._run = Replay(_watched(self.topology, self.failures))
         self._reader = Reader(self.topology)
-        self._now_ns = _checked_ns("start_ns", start_ns)
+        self._begun = start_ns is not None
+        self._now_ns = FIRST_NS if start_ns is None else _checked_ns("start_ns", start_ns)
         self._unread: list[Record] = []
         self._found: list[Record] = []
         self._counts: Counter[str] = Counter()
@@ -181,17 +177,23 @@ class TopologyDriver:
 
     def send(self, *inputs: Input) -> None:
         """These arrive, one after the other: now, or at an arrival of their own that is not
-        before now. Without `ts_ns` an event happened when it arrived."""
+        before now. Without `ts_ns` an event happened when it arrived; one that has happened later
+        than now, and has no arrival, takes time along with it. A reading of a clock concerns all
+        that is sent with it in one instant."""
+        instant: list[Any] = []
         for each in inputs:
+            before_ns = self._now_ns
             (content,) = self._reader.contents([self._arriving(each)])
             if isinstance(content, Malformed):  # its own arrival may be what cannot be read
                 content = replace(content, at_ns=max(content.at_ns, self._now_ns))
             if isinstance(content, Event | Malformed):
+                if content.at_ns > before_ns:
+                    self._take(self._run.on_inputs(instant))
+                    instant = []
                 self._now_ns = content.at_ns
                 self._counts["sent"] += isinstance(content, Malformed) or content.kind == DATA
-            step = self._run.on_inputs([content])
-            if step is not None:
-                self._take(step)
+            instant.append(content)
+        self._take(self._run.on_inputs(instant))
 
     def advance(self, by_ns: int) -> None:
         """Time goes on, and nothing comes. What is due on the way happens at its instant."""
@@ -201,14 +203,13 @@ class TopologyDriver:
         """As `advance`. ValueError for a time that is over."""
         if _checked_ns("now_ns", now_ns) < self._now_ns:
             raise ValueError(f"time cannot go back: it is {self._now_ns} ns, not {now_ns} ns")
+        self._begun = True
         self._now_ns = now_ns
         self._take(self._run.on_time(now_ns))
 
     def end(self) -> None:
         """The input is over: what is held leaves in order."""
-        step = self._run.on_end()
-        if step is not None:
-            self._take(step)
+        self._take(self._run.on_end())
 
     @overload
     def read(self) -> list[Record]: ...
@@ -223,7 +224,7 @@ class TopologyDriver:
         return [each for each in unread if isinstance(each, kind)]
 
     def current(self, query: str | None = None) -> list[Found]:
-        """The results that stand after all corrections so far, by their beginning."""
+        """The current results after all corrections so far, by their beginning."""
         found = current(self._found).values()
         wanted = [each for each in found if query is None or each.query == query]
         return sorted(wanted, key=lambda each: (each.start_ns, each.end_ns, each.id))
@@ -235,24 +236,33 @@ class TopologyDriver:
 
     def balance(self) -> Balance:
         """What became of all that was sent so far."""
-        told = self._counts
-        kinds = (told["event"], told["late"], told["duplicate"], told["dead"])
-        return Balance(told["sent"], *kinds, len(self.held()))
+        counts = self._counts
+        kinds = (counts["event"], counts["late"], counts["duplicate"], counts["dead"])
+        return Balance(counts["sent"], *kinds, len(self.held()))
 
     def _arriving(self, each: Any) -> Any:
         """Its own arrival stays where it is not before now, and where it is none: that is dead."""
-        if isinstance(each, Mapping):
-            is_early = self._is_early(each.get("arrival"))
-            return {**each, "arrival": self._now_ns} if is_early else each
-        if isinstance(each, RawEvent | ClockSample | ClockOffset):
-            is_early = self._is_early(each.arrival_ns)
-            return replace(each, arrival_ns=self._now_ns) if is_early else each
-        return each
+        is_line = isinstance(each, Mapping)
+        if not is_line and not isinstance(each, RawEvent | ClockSample | ClockOffset):
+            return each
+        own_ns = each.get("arrival") if is_line else each.arrival_ns
+        if own_ns is None:
+            self._go_on_to(each, each.get("ts") if is_line else getattr(each, "ts_ns", None))
+        elif type(own_ns) is not int or own_ns >= self._now_ns:
+            return each
+        at_ns = self._now_ns
+        return {**each, "arrival": at_ns} if is_line else replace(each, arrival_ns=at_ns)
 
-    def _is_early(self, arrival_ns: Any) -> bool:
-        return arrival_ns is None or (type(arrival_ns) is int and arrival_ns < self._now_ns)
+    def _go_on_to(self, each: Input, ts: Any) -> None:
+        """Time begins when the first event happened, and no event comes before it happened."""
+        if ts is not None:
+            (content,) = Reader(self.topology).contents([each])
+            if isinstance(content, Event) and (not self._begun or content.ts_ns > self._now_ns):
+                self._now_ns = content.ts_ns
+        self._begun = True
 
-    def _take(self, step: Step) -> None:
+    def _take(self, step: Step | None) -> None:
+        step = step or Step(self._now_ns)
         for record in records_of(step):
             self._unread.append(record)
             match record:
@@ -299,11 +309,6 @@ def _watched(topology: Topology, failures: list[FunctionFailed]) -> Topology:
         parts = own._asdict()
         return Function(**{part: watched(f"{name}.{part}", call) for part, call in parts.items()})
 
-    def of_test(expr: Expr) -> Expr:
-        if isinstance(expr, Test):
-            return replace(expr, function=watched(expr.name, expr.function))
-        return expr
-
     def of_detector(name: str, own: Any) -> Any:
         if isinstance(own, Detector):
             calls = {part: getattr(own, part) for part in ("step", "deadline", "tick", "end")}
@@ -317,15 +322,8 @@ def _watched(topology: Topology, failures: list[FunctionFailed]) -> Topology:
         noted = {part: watched(f"{name}.{part}", getattr(own, part)) for part in parts}
         return type(own.__name__, (own,), noted)
 
-    def of_query(query: QueryConfig) -> QueryConfig:
-        if query.pattern is None:
-            return query
-        looked = with_expressions(query.pattern, lambda expr: rewritten(expr, of_test))
-        return query.model_copy(update={"pattern": looked})
-
     own = topology.user_functions
-    queries = {name: of_query(query) for name, query in topology.queries.items()}
-    return topology.model_copy(update={"queries": queries}).with_functions(
+    return topology.with_functions(
         {name: watched(name, call) for name, call in own.functions.items()},
         {name: of_aggregate(name, each) for name, each in own.aggregates.items()},
         {name: of_detector(name, each) for name, each in own.detectors.items()},
@@ -385,14 +383,13 @@ def check_laws(
     * every event ends as exactly one of emitted, late, duplicate, dead, held;
     * each source is in sequence, and its stream in the order of time, but for late events;
     * it does not matter in which pieces the events are handed in;
-    * where the same events were emitted with the same times, the results that stand after the
+    * where the same events were emitted with the same times, the current results after the
       last correction are the same, whatever the order of arrival;
     * no function of one's own raises (`raise_failures`).
 
     Raises BrokenLaw. The last but one finds an aggregate, a function or a detector that depends on
     the order. `topology`, `functions`, `aggregates` and `detectors` are those of TopologyDriver.
-    Clocks that are `unsynced: estimate` are known by arrivals: times differ then, and nothing is
-    compared.
+    Where `unsynced: estimate` knows clocks by arrivals, times differ, and nothing is compared.
     """
     check_many("events", events, "RawEvents")
     whole, given = runnable(topology, functions, aggregates, detectors), list(events)
@@ -415,8 +412,7 @@ class _Run:
         self, topology: Topology, events: Sequence[RawEvent], name: str, raise_failures: bool
     ) -> None:
         self._name = name
-        first_ns = events[0].arrival_ns if events else None
-        start_ns = FIRST_NS if first_ns is None else first_ns
+        start_ns = events[0].arrival_ns if events else None
         driver = TopologyDriver(topology, start_ns=start_ns, raise_failures=raise_failures)
         driver.send(*events)
         driver.end()
@@ -438,7 +434,7 @@ class _Run:
         for id_ in sorted({*self._found, *other._found}):
             here, there = self._found.get(id_), other._found.get(id_)
             if here is None or there is None or _content(here) != _content(there):
-                self._fail(f"found {_told(here)}\n{other._name}: found {_told(there)}")
+                self._fail(f"found {_rendered(here)}\n{other._name}: found {_rendered(there)}")
 
     def _check_order(self) -> None:
         in_time: dict[str, list[OrderedEvent]] = {}
@@ -474,7 +470,7 @@ def _with_arrivals(events: Iterable[RawEvent]) -> Iterator[RawEvent]:
         yield replace(event, arrival_ns=newest_ns)
 
 
-def _told(found: Found | None) -> str:
+def _rendered(found: Found | None) -> str:
     if found is None:
         return "nothing there"
     key = "" if found.key is None else f" of {found.key!r}"

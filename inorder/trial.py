@@ -6,8 +6,6 @@
     assert report.state_bytes < 200
 
 Needs the distribution `inorder-engine`.
-
-Proved by: tests/topology/speculate/test_examples.py, tests/topology/speculate/test_trial.py
 """
 
 from __future__ import annotations
@@ -19,20 +17,20 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from inorder.engine import RawEvent, check_many
-from topology.speculate.detector import behaviour_of
-from topology.speculate.item import Seen
-from topology.speculate.trial import tried
+from topology.detector.detector import behaviour_of
+from topology.detector.item import Seen
+from topology.detector.trial import tried
 
 SNAPSHOTS: Final = 1_000
 
 
 class BadDetector(AssertionError):
-    """The text says what is wrong with it, and at which event."""
+    """The text states what is wrong with it, and at which event."""
 
 
 @dataclass(frozen=True, slots=True)
 class DetectorReport:
-    """`events` and timers were read, `results` told. `state_values`: how many values the largest
+    """`events` and timers were read, `results` emitted. `state_values`: how many values the largest
     state has, `state_bytes`: what it takes where it is kept, `snapshot_us`: how long a way back to
     it takes to keep, on this machine."""
 

@@ -2,8 +2,8 @@
 
 A row is what one line of a recording holds (`source`, `seq`, and as far as they are
 there `ts`, `arrival`, `type`, `stream`, `epoch`, `payload`, `kind`): a mapping, a line
-of JSON, or an `Event`. What a row does not say is not written either: without `epoch`
-there is no epoch header, without `ts` the arrival stands for it, without both there is
+of JSON, or an `Event`. A field that a row does not have is not written either: without `epoch`
+there is no epoch header, without `ts` the arrival replaces it, without both there is
 no `ts` header and the broker's stamp counts. Without `seq` there is no number either: only
 streams by time (`reorder.rule: time`) take such records. Numbers may be given as text, as CSV has
 them. `ts` is in the unit that the header bears (where that is not ns, RFC 3339 is taken too);
@@ -34,7 +34,7 @@ _KINDS: Final = (DATA, HEARTBEAT, BYE)
 
 
 class Record(NamedTuple):
-    """What to publish; None: not said."""
+    """What to publish; None: not set."""
 
     source: str
     seq: int | None

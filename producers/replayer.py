@@ -3,12 +3,13 @@
 The pace is a rate, a multiple of the recorded arrival times, or as fast as the broker
 takes it (`ReplayPace`). Arrival times that go back count as the largest so far; a row without
 one arrives at its `ts`, and with neither together with the row before it. A pace that
-cannot be kept is not made up for by dropping; `behind_s` tells how far it lags.
+cannot be kept is not made up for by dropping; `behind_s` is how far it lags.
 
-File order holds within each partition (the producer is idempotent). All records of a
+File order holds within each partition (the producer is idempotent, or sends one request at a time,
+`inorder.channel`). All records of a
 source have one key, as with `SequencedProducer`.
 
-Every row ends as one of: delivered, malformed (told to `on_malformed`, counted and
+Every row ends as one of: delivered, malformed (given to `on_malformed`, counted and
 skipped), or a clock row (counted and skipped: it belongs to another topic). A record
 the broker does not take stops the run, for a recording with holes is another recording:
 QueueFull, DeliveryFailed, RecordRefused for the size, BrokerFatal. Memory: one row and
@@ -96,7 +97,13 @@ class Replayer:
         now_s: Callable[[], float] = time.monotonic,
         wait_s: Callable[[float], None] | None = None,
     ) -> None:
-        self._channel = Channel(brokers, topic, limits=limits, settings=settings)
+        self._channel = Channel(
+            brokers,
+            topic,
+            limits=limits,
+            settings=settings,
+            is_idempotent=signing_key is None,
+        )
         headers = headers or HeaderContract()
         self._writer = HeaderWriter(headers, signing_key)
         self._signing_key = signing_key
@@ -109,14 +116,14 @@ class Replayer:
         self._on_progress = on_progress
         self._now_s = now_s
         self._wait_s = wait_s or self._channel.poll
-        self._told_s = 0.0
+        self._logged_s = 0.0
 
     def publish(
         self, rows: Iterable[Recorded], *, flush_timeout_s: float = FLUSH_TIMEOUT_S
     ) -> Published:
         """All of `rows`, and wait until they are delivered."""
         count = Published()
-        started_s = self._told_s = self._now_s()
+        started_s = self._logged_s = self._now_s()
         schedule = _Schedule(self._pace)
         for row in rows:
             count.rows += 1
@@ -126,15 +133,15 @@ class Replayer:
                 self._send(taken, count)
             else:
                 self._skip(taken, count)
-                self._tell(started_s, count)
+                self._log_progress(started_s, count)
         self._channel.flush(flush_timeout_s)
         self._channel.raise_failures()
-        self._tell(started_s, count, now=True)
+        self._log_progress(started_s, count, now=True)
         return count
 
     def _wait_until(self, due_s: float, started_s: float, count: Published) -> None:
         while True:
-            self._tell(started_s, count)
+            self._log_progress(started_s, count)
             ahead_s = due_s - self._now_s()
             if ahead_s < SHORTEST_WAIT_S:
                 count.behind_s = max(0.0, -ahead_s) if self._pace != FULL_SPEED else 0.0
@@ -175,10 +182,10 @@ class Replayer:
         if self._on_malformed is not None:
             self._on_malformed(taken)
 
-    def _tell(self, started_s: float, count: Published, *, now: bool = False) -> None:
+    def _log_progress(self, started_s: float, count: Published, *, now: bool = False) -> None:
         now_s = self._now_s()
-        if now or now_s - self._told_s >= PROGRESS_EVERY_S:
-            self._told_s = now_s
+        if now or now_s - self._logged_s >= PROGRESS_EVERY_S:
+            self._logged_s = now_s
             count.seconds = now_s - started_s
             count.delivered = self._channel.delivered
             if self._on_progress is not None:

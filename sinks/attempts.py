@@ -21,7 +21,7 @@ def insist(
     passing: type[E] | tuple[type[E], ...],
     unavailable: Callable[[E, int], SinkUnavailable],
 ) -> T:
-    """What `step` answers; it is told which attempt it is. After ATTEMPTS failures of the
+    """What `step` answers; it gets the number of the attempt. After ATTEMPTS failures of the
     `passing` kinds what `unavailable` makes of the last is raised."""
     attempt = 1
     while True:

@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 
 @dataclass(slots=True)
 class Counts:
-    """See the module's docstring. `trouble` says what is waited for; empty: nothing."""
+    """See the module's docstring. `trouble` names what is waited for; empty: nothing."""
 
     records: int = 0
     written: Counter[str] = field(default_factory=Counter)
@@ -49,10 +49,12 @@ class SinkCollector(Collector):
         yield _labelled("dead", "Records that did not become rows", "reason", counts.dead)
         yield _counter("control", "Control records passed over", counts.control)
         yield _counter("expired", "Records deleted before they were read", counts.expired)
-        yield _counter("waits", "Times that the store was waited for", counts.waits)
+        yield _counter("waits", "Times the sink waited for the store", counts.waits)
         yield _counter("commit_failures", "Offsets not committed", counts.commit_failures)
         waiting = float(bool(counts.trouble))
-        yield GaugeMetricFamily("inorder_sink_waiting", "Waits for the store", value=waiting)
+        yield GaugeMetricFamily(
+            "inorder_sink_waiting", "Whether the sink waits for the store", value=waiting
+        )
 
 
 def _counter(name: str, text: str, value: int) -> Metric:

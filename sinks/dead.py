@@ -104,8 +104,8 @@ class DeadTopic:
             self._producer.purge()
             self._producer.flush(PURGE_S)
         if waiting or self._failures:
-            told = self._failures[0] if self._failures else f"{waiting} not acknowledged"
-            raise SinkUnavailable(f"dead letters do not reach topic {self._topic}: {told}")
+            reason = self._failures[0] if self._failures else f"{waiting} not acknowledged"
+            raise SinkUnavailable(f"dead letters do not reach topic {self._topic}: {reason}")
 
     def close(self) -> None:
         self._producer.flush(PURGE_S)

@@ -178,8 +178,9 @@ class FileSink:
 
 
 def _write_parquet(journal: Journal, path: Path) -> None:
-    """`path` is written anew, and is on the disk when this returns."""
-    with path.open("wb") as file:
+    """`path` is made anew, whatever was there, and is on the disk when this returns."""
+    path.unlink(missing_ok=True)
+    with path.open("xb") as file:
         with parquet.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
             for rows in _groups(journal):
                 columns = [list(column) for column in zip(*rows, strict=True)]
@@ -196,9 +197,10 @@ def _groups(journal: Journal) -> Iterator[list[tuple[Any, ...]]]:
 
 def _row(journal: Journal, number: int, line: bytes) -> tuple[Any, ...]:
     result = parse(line)
-    if isinstance(result, Malformed):
+    if not isinstance(result, Result):
+        what = result.detail if isinstance(result, Malformed) else "a control record"
         raise SinkUnusable(
-            f"{journal.path}, line {number}: not what was written ({result.detail}); mend the"
+            f"{journal.path}, line {number}: not what was written ({what}); mend the"
             " line or move the file away, and start again"
         )
     return (

@@ -1,7 +1,7 @@
 """The open file of results: appended, durable with each append, never half a line.
 
 A file `_open-<name>.jsonl` in a folder, a result's JSON a line. An exclusive lock, which
-the kernel gives up when the process dies, tells an open one of another process from one
+the kernel gives up when the process dies, distinguishes an open one of another process from one
 that was left behind: `abandoned` takes the latter over.
 
 * `append` returns when its lines are on the disk (fsync). An append that failed is cut
@@ -10,23 +10,34 @@ that was left behind: `abandoned` takes the latter over.
 * The name is given once and unique, so that the file which is made of a journal can be
   made again after a crash, over itself.
 
+What is called as a journal and is a link, a folder or the like is none, and is not touched:
+SinkUnusable.
+
 Names that begin with `_` are passed over by readers of Parquet folders.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from sinks.sink import SinkUnusable
+
 PREFIX: Final = "_open-"
 SUFFIX: Final = ".jsonl"
 READ_BYTES: Final = 1 << 20
+
+LEFT_BEHIND: Final = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+OF_ANOTHER_KIND: Final = frozenset({errno.ELOOP, errno.EISDIR, errno.ENXIO})
+"""The kernel's errors where the path is a link, a folder, or a socket."""
 
 
 class Journal:
@@ -63,7 +74,8 @@ class Journal:
     def lines(self) -> Iterator[bytes]:
         """What has been appended, without the line ends."""
         left = self._length
-        with self.path.open("rb") as file:
+        with os.fdopen(os.dup(self._descriptor), "rb") as file:
+            file.seek(0)
             while left > 0 and (line := file.readline(left)):
                 left -= len(line)
                 yield line.removesuffix(b"\n")
@@ -76,7 +88,7 @@ class Journal:
             self._is_torn = False
 
     def cut(self) -> None:
-        """Take off what stands behind the last whole line, after a crash."""
+        """Cut off what follows the last whole line, after a crash."""
         self._length = _whole_lines(self._descriptor, self._length)
         os.ftruncate(self._descriptor, self._length)
         os.fsync(self._descriptor)
@@ -95,7 +107,7 @@ class Journal:
 
 
 def opened(folder: Path) -> Journal:
-    """A new one, empty; its name tells when, in UTC, and is nobody else's."""
+    """A new one, empty; its name has its time in UTC, and is unique."""
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     path = folder / f"{PREFIX}{moment}-{secrets.token_hex(4)}{SUFFIX}"
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
@@ -111,9 +123,17 @@ def abandoned(folder: Path) -> Iterator[Journal]:
     """Those that nobody holds, now held by the caller and cut to whole lines."""
     for path in sorted(folder.glob(f"{PREFIX}*{SUFFIX}")):
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            descriptor = os.open(path, LEFT_BEHIND)
         except FileNotFoundError:
             continue  # finished meanwhile
+        except OSError as error:
+            if error.errno in OF_ANOTHER_KIND:
+                raise _no_journal(path) from error
+            raise
+        is_one = os.fstat(descriptor)
+        if not stat.S_ISREG(is_one.st_mode) or is_one.st_nlink > 1:
+            os.close(descriptor)
+            raise _no_journal(path)
         if not _taken(path, descriptor):
             os.close(descriptor)
             continue
@@ -135,9 +155,15 @@ def _taken(path: Path, descriptor: int) -> bool:
     """Locked, and still the file of that name: another may have finished it before."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return path.stat().st_ino == os.fstat(descriptor).st_ino
+        return path.lstat().st_ino == os.fstat(descriptor).st_ino
     except (BlockingIOError, FileNotFoundError):
         return False
+
+
+def _no_journal(path: Path) -> SinkUnusable:
+    return SinkUnusable(
+        f"{path} is no journal of a sink, but a link, a folder or a pipe; move it away"
+    )
 
 
 def _whole_lines(descriptor: int, length: int) -> int:

@@ -4,29 +4,36 @@
     start_ns, end_ns bigint, record jsonb, written_at timestamptz
 
 `record` is the whole result (`record->'values'`, `record->'events'`). The table is made
-where it is absent, with an index on (query, start_ns). A retract marks its row: readers say
-`where op <> 'retract'`, and the row's revision stands against late older ones. Retracted
+where it is absent, with an index on (query, start_ns). A retract marks its row: readers write
+`where op <> 'retract'`, and the row's revision keeps late older ones out. Retracted
 rows may be deleted once the topic can no longer bring older revisions of them.
 
-One statement writes up to ROWS_PER_STATEMENT results: insert, or update where the new
+One statement writes up to ROWS_PER_STATEMENT results, and BYTES_PER_STATEMENT unless one alone has
+more: insert, or update where the new
 revision is higher; rows are locked in the order of their ids, so several sinks on one table
 do not deadlock. A `write` is one transaction, as durable as the server's
-`synchronous_commit` says.
+`synchronous_commit` sets.
 
-What the server says is told apart by its SQLSTATE:
+Errors of the server are distinguished by SQLSTATE:
 
 * Content (CONTENT): what it can never hold. A NUL character, a number beyond its range, a
   value too long for an index, a row that breaks a constraint or that a trigger
   of the user's own refuses. The batch is halved, each half in a savepoint, until the rows
-  that are at fault stand alone; they come back as Refused. k such rows among n cost about
+  that are at fault are found one by one; they come back as Refused. k such rows among n cost about
   2 k log n statements.
+* An internal error (INTERNAL), as of an array with more elements than jsonb holds: content, where
+  the row is alone, is above LARGE_BYTES, and a statement without rows passes.
 * A place that is not as it must be (PLACE): a table without these columns, rights that are
   missing. SinkUnusable.
 * All else may pass: the connection is made anew, ATTEMPTS times, waiting BACKOFF_S, then
   twice that. (At the connection's making no SQLSTATE is known, so a wrong password too is
-  tried again, and told in the server's words.)
+  tried again, and reported in the server's words.)
 
-The connection is made at the first `write`. It speaks UTF-8, whatever the environment says
+A row that nobody could read is refused here, since the server would take it: numbers are spelled
+out when they are selected, and beyond a gibibyte every reader gets an error. READABLE_BYTES is the
+bound, by what the exponents of its numbers add.
+
+The connection is made at the first `write`. It speaks UTF-8, whatever the environment has
 (PGCLIENTENCODING). A statement ends after STATEMENT_TIMEOUT_S.
 """
 
@@ -34,7 +41,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -43,12 +50,18 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from sinks.attempts import insist
-from sinks.result import Result, newest
+from sinks.result import Result, newest, pieces
 from sinks.sink import Refused, SinkError, SinkUnavailable, SinkUnusable
 
 CONNECT_TIMEOUT_S: Final = 5
 STATEMENT_TIMEOUT_S: Final = 30
 ROWS_PER_STATEMENT: Final = 1_000
+BYTES_PER_STATEMENT: Final = 8 << 20
+LARGE_BYTES: Final = 1 << 20
+READABLE_BYTES: Final = 64 << 20
+UNSUSPECTED_BYTES: Final = 32 << 10
+"""So many have no exponents for READABLE_BYTES: nine bytes are 16,385 digits at most."""
+
 MAX_NAME_CHARS: Final = 63
 
 CONTENT: Final = ("22", "23", "44", "54", "P0001")
@@ -56,6 +69,18 @@ CONTENT: Final = ("22", "23", "44", "54", "P0001")
 
 PLACE: Final = ("0A", "28", "3D", "3F", "42")
 """Not supported, authorization, no such database or schema, access or a name."""
+
+INTERNAL: Final = "XX000"
+DATA: Final = "22"
+
+_QUOTED: Final = re.compile(r'".*"')
+
+_EXPONENT: Final = re.compile(rb"[0-9][eE][-+]?0*([1-9][0-9]{0,5})")
+
+UNREADABLE: Final = (
+    f"its numbers take more than {READABLE_BYTES >> 20} MiB when they are selected; write them with"
+    " smaller exponents"
+)
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -148,8 +173,14 @@ class PostgresSink:
             raise SinkError(f"the sink of table {self._table} is closed")
         if not results:
             return ()
+        refused = [Refused(each, UNREADABLE) for each in results if not _is_readable(each)]
+        if refused:
+            results = [each for each in results if _is_readable(each)]
         rows = newest(results)
-        return insist(lambda _: self._attempt(rows, results), psycopg.Error, self._unavailable)
+        return [
+            *refused,
+            *insist(lambda _: self._attempt(rows, results), psycopg.Error, self._unavailable),
+        ]
 
     def close(self) -> None:
         self._closed = True
@@ -163,14 +194,14 @@ class PostgresSink:
             if not _is_place(error):
                 raise
             raise SinkUnusable(
-                f"table {self._table}: {_said(error)}; give the user the right to it, or drop"
+                f"table {self._table}: {_message(error)}; give the user the right to it, or drop"
                 " a table that is not of this sink, or choose another"
             ) from error
 
     def _unavailable(self, error: psycopg.Error, attempts: int) -> SinkUnavailable:
         return SinkUnavailable(
             f"table {self._table}: PostgreSQL failed after {attempts} attempt(s):"
-            f" {_said(error)}; check that the server runs, the way to it, and user and password"
+            f" {_message(error)}; check that the server runs, the way to it, and user and password"
         )
 
     def _write(self, rows: Sequence[Result], given: Sequence[Result]) -> Sequence[Refused]:
@@ -181,7 +212,7 @@ class PostgresSink:
                 for piece in _pieces(rows):
                     self._put(connection, piece)
         except psycopg.Error as error:
-            if not _is_content(error):
+            if not _is_content(error) and error.sqlstate != INTERNAL:
                 raise
         else:
             return ()
@@ -197,16 +228,28 @@ class PostgresSink:
     ) -> None:
         try:
             with connection.transaction():
-                self._put(connection, newest(given))
+                for piece in _pieces(newest(given)):
+                    self._put(connection, piece)
         except psycopg.Error as error:
-            if not _is_content(error):
+            is_internal = error.sqlstate == INTERNAL
+            if not _is_content(error) and not is_internal:
                 raise
             if len(given) == 1:
-                refused.append(Refused(given[0], _said(error)))
+                if is_internal:
+                    self._see_that_it_is_the_row(connection, given[0], error)
+                refused.append(Refused(given[0], _message(error)))
                 return
             half = len(given) // 2
             self._halve(connection, given[:half], refused)
             self._halve(connection, given[half:], refused)
+
+    def _see_that_it_is_the_row(
+        self, connection: Connection, row: Result, error: psycopg.Error
+    ) -> None:
+        if len(row.record) < LARGE_BYTES:
+            raise error
+        with connection.transaction():
+            self._put(connection, ())
 
     def _put(self, connection: Connection, rows: Sequence[Result]) -> None:
         records = b",".join(each.record for each in rows)
@@ -244,9 +287,16 @@ class PostgresSink:
                 connection.close()
 
 
-def _pieces(rows: Sequence[Result]) -> Iterator[Sequence[Result]]:
-    for begin in range(0, len(rows), ROWS_PER_STATEMENT):
-        yield rows[begin : begin + ROWS_PER_STATEMENT]
+def _pieces(rows: Sequence[Result]) -> Iterable[Sequence[Result]]:
+    return pieces(rows, ROWS_PER_STATEMENT, BYTES_PER_STATEMENT)
+
+
+def _is_readable(row: Result) -> bool:
+    """Exponents in text count as well, so an odd row is refused that could be read."""
+    if len(row.record) <= UNSUSPECTED_BYTES:
+        return True
+    added = sum(int(exponent) for exponent in _EXPONENT.findall(row.record))
+    return len(row.record) + added <= READABLE_BYTES
 
 
 def _is_content(error: psycopg.Error) -> bool:
@@ -260,6 +310,8 @@ def _is_place(error: psycopg.Error) -> bool:
     return isinstance(error, psycopg.ProgrammingError) if state is None else state.startswith(PLACE)
 
 
-def _said(error: psycopg.Error) -> str:
-    """In one line, without the values that the server repeats in its details."""
-    return " ".join((error.diag.message_primary or str(error)).split())
+def _message(error: psycopg.Error) -> str:
+    """In one line, without the values that the server repeats in its details, and in the words of
+    a data exception."""
+    text = " ".join((error.diag.message_primary or str(error)).split())
+    return _QUOTED.sub('"…"', text) if (error.sqlstate or "").startswith(DATA) else text

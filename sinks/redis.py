@@ -16,7 +16,8 @@ Bounds: `max_results` ids are kept, retracted ones among them; beyond that those
 last change is longest ago are forgotten, with their revision. (So a result older than
 `max_results` changes of others can be written again; a topic that is read in order comes
 back to the truth all the same.) The feed keeps about `max_feed` entries, never fewer.
-One call carries at most RESULTS_PER_CALL results or BYTES_PER_CALL bytes.
+One call carries at most RESULTS_PER_CALL results or BYTES_PER_CALL bytes; a larger result is
+refused, so that in bytes, too, `max_results` and `max_feed` are bounds.
 
 A server at `maxmemory` refuses what needs room, so the script never comes to its own
 trimming. Then what exceeds the bounds is trimmed by calls that only free (MAX_TRIMS of them
@@ -24,11 +25,11 @@ at most), and the results are written again: lowering the bounds is a remedy.
 
 As durable as the server: with `appendfsync always` what was written survives its crash;
 with less it can forget what it has confirmed. It must not evict (`noeviction`), since a
-revision that is gone lets an older one in.
+revision that was removed lets an older one in.
 
 What may pass (PASSING) is tried ATTEMPTS times, waiting BACKOFF_S, then twice that, each time
 by a new connection to the address as it resolves then: after a failover a server that has
-become a replica says READONLY, and the name leads to the new master. A repeated script finds
+become a replica answers READONLY, and the name leads to the new master. A repeated script finds
 its own revisions and changes nothing. A wrong password and missing rights are SinkUnusable.
 
 In a cluster all keys of a NAME lie in one slot, so one node serves them: a MOVED is followed
@@ -38,7 +39,7 @@ name that leads to several nodes. Cost: O(log max_results) for each result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -55,7 +56,7 @@ from redis.exceptions import (
 from redis.retry import Retry
 
 from sinks import attempts
-from sinks.result import Result, newest
+from sinks.result import Result, newest, pieces
 from sinks.sink import Refused, SinkError, SinkUnavailable, SinkUnusable
 
 CONNECT_TIMEOUT_S: Final = 2.0
@@ -68,6 +69,7 @@ NOT_ALLOWED: Final = (redis.AuthenticationError, AuthorizationError, NoPermissio
 MAX_TRIMS: Final = 1_000
 RESULTS_PER_CALL: Final = 500
 BYTES_PER_CALL: Final = 4 << 20
+TOO_LARGE: Final = f"has more than {BYTES_PER_CALL >> 20} MiB, which is what is kept of one result"
 
 _FORGET_PER_CALL: Final = 1_000
 """At least twice RESULTS_PER_CALL, so that a lowered bound is reached in time."""
@@ -160,12 +162,13 @@ class RedisSink:
     def write(self, results: Sequence[Result]) -> Sequence[Refused]:
         if self._closed:
             raise SinkError(f"the sink of {self._name} in Redis is closed")
+        fitting = [each for each in results if len(each.record) <= BYTES_PER_CALL]
         try:
-            for piece in _pieces(newest(results)):
+            for piece in pieces(newest(fitting), RESULTS_PER_CALL, BYTES_PER_CALL):
                 self._write(piece)
         except redis.RedisError as error:
             raise self._failure(error) from error
-        return ()
+        return [Refused(each, TOO_LARGE) for each in results if len(each.record) > BYTES_PER_CALL]
 
     def close(self) -> None:
         if not self._closed:
@@ -223,7 +226,7 @@ class RedisSink:
                 f"results {self._name}: a key of Redis below {self._keys.latest[:-6]} holds"
                 " something else; delete it, or choose another name"
             )
-        return SinkUnavailable(f"{what} {_said(error)}")
+        return SinkUnavailable(f"{what} {_message(error)}")
 
 
 def _pointed_to(given: redis.Redis, error: Exception) -> redis.Redis | None:
@@ -237,7 +240,7 @@ def _pointed_to(given: redis.Redis, error: Exception) -> redis.Redis | None:
     return redis.Redis.from_pool(type(pool)(pool.connection_class, **settings))
 
 
-def _said(error: redis.RedisError) -> str:
+def _message(error: redis.RedisError) -> str:
     """What happened, and what to do."""
     tries = f"after {attempts.ATTEMPTS} attempt(s)"
     match error:
@@ -254,7 +257,7 @@ def _said(error: redis.RedisError) -> str:
         case AskError() | ClusterError() | TryAgainError():
             return (
                 f"is a cluster that does not serve our slot {tries}: {error}; check that it"
-                " is whole, and that each node can be reached from here by the name it tells"
+                " is whole, and that each node can be reached from here by the name it announces"
             )
         case redis.ConnectionError() | redis.TimeoutError():
             return (
@@ -284,17 +287,3 @@ def address_of(client: redis.Redis) -> str:
     given = client.connection_pool.connection_kwargs
     server = given.get("path") or f"{given.get('host')}:{given.get('port', 6379)}"
     return f"{server}/{given.get('db') or 0}"
-
-
-def _pieces(results: Sequence[Result]) -> Iterator[Sequence[Result]]:
-    """Cut into what one call may carry."""
-    piece: list[Result] = []
-    size = 0
-    for result in results:
-        if piece and (len(piece) >= RESULTS_PER_CALL or size + len(result.record) > BYTES_PER_CALL):
-            yield piece
-            piece, size = [], 0
-        piece.append(result)
-        size += len(result.record)
-    if piece:
-        yield piece

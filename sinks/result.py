@@ -18,14 +18,17 @@ Truth, by which every sink goes: of one id the highest revision counts, whatever
 first; if that is a retract, there is no such result. (id, revision) names one content
 for good, so a copy changes nothing. `newest` folds a batch so.
 
-What cannot be read is a `Malformed` with a reason out of REASONS, for counting, and a
-detail that says what was wrong. Cost: O(bytes), parsed once.
+A `Control` record is no result on purpose: it has neither key nor value, or is the `overflow` of a
+query, which its `kind` says.
+
+What cannot be read is a `Malformed` with a reason out of REASONS, for counting, and a detail that
+states what was wrong, without the content. Cost: O(bytes), parsed once.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
@@ -54,8 +57,13 @@ REASONS: Final = (
 
 RETRACT: Final = "retract"
 
+OVERFLOW: Final = "overflow"
+
+_GIVEN: Final = re.compile(r"Invalid enum value '.*'(?= - at )", re.DOTALL)
+"""The parser repeats what a record has in the place of one of a few words."""
+
 _LINE_ENDS: Final = re.compile(rb"[\r\n]+")
-"""Between the tokens of JSON, the only place where they may stand."""
+"""Between the tokens of JSON, the only place where they are allowed."""
 
 _Ns = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -88,6 +96,10 @@ class Malformed:
     id: str | None = None
 
 
+class Control:
+    """A record that is no result on purpose."""
+
+
 class _Wire(msgspec.Struct):
     id: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_ID_CHARS)]
     query: str
@@ -101,25 +113,28 @@ class _Wire(msgspec.Struct):
     values: dict[str, Any] | None = None
 
 
-def parse(value: bytes | None, key: bytes | None = None) -> Result | Malformed:
+def parse(value: bytes | None, key: bytes | None = None) -> Result | Malformed | Control:
     """A record's value; without a `key`, as in a file, only the value is looked at."""
     if value is None:
-        return Malformed(VALUE_MISSING, "no value; a result is a JSON object, a retract too")
+        detail = "no value; a result is a JSON object, a retract too"
+        return Control() if key == b"" else Malformed(VALUE_MISSING, detail)
     try:
         fields = orjson.loads(value)
     except orjson.JSONDecodeError as wrong:
         return Malformed(NOT_JSON, f"not JSON: {wrong.msg} (column {wrong.colno})")
     if not isinstance(fields, dict):
         return Malformed(NOT_OBJECT, "JSON, but not an object; write the result's fields")
+    if fields.get("kind") == OVERFLOW:
+        return Control()
     id_ = fields["id"] if isinstance(fields.get("id"), str) else None
     try:
         wire = msgspec.convert(fields, _Wire)
     except msgspec.ValidationError as wrong:
         missing = "missing required field" in str(wrong)
-        return Malformed(FIELD_MISSING if missing else FIELD_WRONG, str(wrong), id_)
+        detail = _GIVEN.sub("none of the known words", str(wrong))
+        return Malformed(FIELD_MISSING if missing else FIELD_WRONG, detail, id_)
     if wire.start is not None and wire.end is not None and wire.start > wire.end:
-        detail = f"start {wire.start} lies behind end {wire.end}"
-        return Malformed(INTERVAL_BACKWARDS, detail, id_)
+        return Malformed(INTERVAL_BACKWARDS, "start lies behind end", id_)
     if key is not None and key != wire.id.encode():
         detail = "the record's key is not the result's id, so a compacted topic would lose it"
         return Malformed(KEY_NOT_ID, detail, id_)
@@ -144,3 +159,20 @@ def newest(results: Iterable[Result]) -> list[Result]:
         if known is None or result.revision > known.revision:
             found[result.id] = result
     return [found[id_] for id_ in sorted(found)]
+
+
+def pieces(
+    results: Iterable[Result], most_results: int, most_bytes: int
+) -> Iterator[Sequence[Result]]:
+    """Cut into what one call may carry; a larger one goes alone."""
+    piece: list[Result] = []
+    size = 0
+    for result in results:
+        more = len(result.record)
+        if piece and (len(piece) >= most_results or size + more > most_bytes):
+            yield piece
+            piece, size = [], 0
+        piece.append(result)
+        size += more
+    if piece:
+        yield piece

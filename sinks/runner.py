@@ -1,22 +1,26 @@
 """From a results topic into a sink: read, write, then commit; never the other way round.
 
 Reads what is committed (`read_committed`), in a consumer group. A batch is at most
-`batch_records` records, about `batch_bytes`, gathered for `batch_wait_s`. Its results go to
-the sink, its dead letters to their place, and only then are its offsets committed: after a
-crash the batch comes again, and the sink makes of it what it made before
-(`sinks.sink`). So delivery is at least once, and the store exact.
+`batch_records` records, and `batch_bytes` until its last one, gathered for `batch_wait_s`. Its
+results go to the sink, its dead letters to their place, and only then are its offsets committed:
+after a crash the batch comes again, and the sink makes of it what it made before (`sinks.sink`).
+So delivery is at least once, and the store exact.
 
 Each record is one of: a result, written; a dead letter, with a reason; a control record
-(header `kind`), counted and passed over. None is dropped.
+(`sinks.result`), counted and passed over. None is dropped. A record above `record_bytes` is
+dead, so that what one of a stranger's takes has a bound.
+
+Headers are never asked for: the client makes them only then, and a name that is no UTF-8 ends the
+process (a NULL where Python expects an object).
 
 A store that does not answer is waited for without end, since going on would lose
-results: its partitions are paused, the group hears of us, and the same batch is tried
-again after `retry_pause_s`, then twice that, at most `max_retry_pause_s`. This is told at
-each try, and stands in `counts.trouble`. Memory is bounded meanwhile by the one batch and
+results: its partitions are paused, the member stays in its group, and the same batch is tried
+again after `retry_pause_s`, then twice that, at most `max_retry_pause_s`. This is logged at
+each try, and is in `counts.trouble`. Memory is bounded meanwhile by the one batch and
 what the client has fetched ahead (`fetched_bytes`).
 
 A partition without a committed offset is read from its beginning; where the topic has
-deleted what was to be read next, this is counted as expired, told as an error, and
+deleted what was to be read next, this is counted as expired, logged as an error, and
 reading goes on from what there is.
 
 `run` returns after `stop`, with the batch in hand written, or, where the store is waited
@@ -37,12 +41,11 @@ from confluent_kafka import TopicPartition as Place
 
 from sinks.counts import Counts
 from sinks.dead import DeadLetter, DeadLetters
-from sinks.result import Malformed, Result, parse
+from sinks.result import Control, Malformed, Result, parse
 from sinks.sink import REFUSED, Refused, Sink, SinkError, SinkUnavailable
 
-KIND_HEADER: Final = "kind"
-RECORDS_PER_CALL: Final = 100
-"""So a batch exceeds `batch_bytes` by this many records at most."""
+TOO_LARGE: Final = "too_large"
+"""The reason of a dead letter for a record above `record_bytes`."""
 
 POLL_S: Final = 0.2
 ASK_TIMEOUT_S: Final = 10.0
@@ -64,7 +67,7 @@ log = logging.getLogger("inorder.sink")
 
 
 class SourceFailed(Exception):
-    """Kafka lets nothing more be read; the message says why."""
+    """Kafka lets nothing more be read; the message states why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class RunnerLimits:
     retry_pause_s: float = 1.0
     max_retry_pause_s: float = 30.0
     fetched_bytes: int = 32 << 20
+    record_bytes: int = 32 << 20
 
 
 @dataclass(slots=True)
@@ -145,16 +149,16 @@ class Runner:
     def _gathered(self) -> Sequence[Message]:
         limits = self._limits
         messages, self._came_while_paused = self._came_while_paused, []
-        size = 0
+        size = sum(map(_size_of, messages))
         deadline_s = time.monotonic() + limits.batch_wait_s
         while not self._stopping and size < limits.batch_bytes:
-            room = limits.batch_records - len(messages)
             left_s = deadline_s - time.monotonic()
-            if room <= 0 or left_s <= 0:
+            if len(messages) >= limits.batch_records or left_s <= 0:
                 break
-            new = self._consumer.consume(min(room, RECORDS_PER_CALL), left_s)
-            messages += new
-            size += sum(len(message.value() or b"") for message in new if not message.error())
+            # One at a time: nobody knows before how large it is unpacked.
+            for message in self._consumer.consume(1, left_s):
+                messages.append(message)
+                size += _size_of(message)
         return messages
 
     def _batch(self, messages: Sequence[Message]) -> Batch:
@@ -167,21 +171,26 @@ class Runner:
             self.counts.records += 1
             partition, offset = _place(message)
             batch.next_offsets[partition] = offset + 1
-            if KIND_HEADER in dict(message.headers() or ()):
-                self.counts.control += 1
-                continue
             self._sort(batch, message, partition, offset)
         return batch
 
     def _sort(self, batch: Batch, message: Message, partition: int, offset: int) -> None:
-        result = parse(message.value(), message.key())
+        result = self._parsed(message)
         if isinstance(result, Malformed):
             batch.letters.append(
                 DeadLetter(self._topic, partition, offset, result.reason, result.detail, result.id)
             )
+        elif isinstance(result, Control):
+            self.counts.control += 1
         else:
             batch.results.append(result)
             batch.places[id(result)] = (partition, offset)
+
+    def _parsed(self, message: Message) -> Result | Malformed | Control:
+        size, most = _size_of(message), self._limits.record_bytes
+        if size > most:
+            return Malformed(TOO_LARGE, f"key and value take {size} bytes; a sink takes {most}")
+        return parse(message.value(), message.key())
 
     def _note(self, error: KafkaError, message: Message) -> None:
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
@@ -210,7 +219,7 @@ class Runner:
 
     def _next_and_lowest(self, place: Place) -> tuple[int, int]:
         """The committed offset, negative for none, and the lowest there is. A broker that
-        has just become the group's says at first that it is not."""
+        has just become the group's coordinator at first denies that it is."""
         deadline_s = time.monotonic() + BEGIN_TIMEOUT_S
         while True:
             try:
@@ -311,7 +320,7 @@ class Runner:
         self._owned.difference_update(place.partition for place in places)
 
     def _close(self) -> None:
-        """All are closed, whatever one of them says."""
+        """Close all, even where one of them fails."""
         for name, part in (("sink", self._sink), ("dead letters", self._dead)):
             try:
                 part.close()
@@ -342,14 +351,18 @@ def consumer_of(
             "session.timeout.ms": int(session_s * 1000),
             "heartbeat.interval.ms": int(min(HEARTBEAT_S, session_s / 2) * 1000),
             "queued.max.messages.kbytes": fetched_bytes >> 10,
-            "error_cb": _told,
+            "error_cb": _log_error,
         },
         logger=log,
     )
 
 
-def _told(error: KafkaError) -> None:
+def _log_error(error: KafkaError) -> None:
     log.warning("Kafka: %s", error.str())
+
+
+def _size_of(message: Message) -> int:
+    return len(message.value() or b"") + len(message.key() or b"")
 
 
 def _place(message: Message) -> tuple[int, int]:

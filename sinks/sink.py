@@ -13,7 +13,7 @@
 Failures are of two kinds. SinkUnavailable: the store does not answer or takes nothing now,
 bounded retries included; the same batch will do later. SinkUnusable: a table or a key is
 not as it must be, and waiting will not help. Neither loses anything: the caller has not
-said that it is done with the batch.
+answered that it is done with the batch.
 
 One object serves one thread at a time. Several objects, in several processes, may
 write to one place.
@@ -40,12 +40,12 @@ class SinkUnavailable(SinkError):
 
 
 class SinkUnusable(SinkError):
-    """The store is not as it must be; the message says what to do."""
+    """The store is not as it must be; the message states what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The store can never hold this; `detail` says why."""
+    """The store can never hold this; `detail` is the reason."""
 
     result: Result
     detail: str

@@ -1,8 +1,8 @@
 """PySpark on the ordered topic: DataFrame in, DataFrame out.
 
 Functions take and give DataFrames, bounded or streaming, and know nothing of Kafka; the
-jobs around them (`jobs`) are thin. Times are long nanoseconds named `_ns`; beside them
-stands a timestamp where Spark's windows need one, in microseconds, rounded down.
+jobs around them (`jobs`) are thin. Times are long nanoseconds named `_ns`; where Spark's
+windows need a timestamp, there is one too, in microseconds, rounded down.
 
 | module       | what it answers                                                       |
 |--------------|-----------------------------------------------------------------------|
@@ -10,8 +10,7 @@ stands a timestamp where Spark's windows need one, in microseconds, rounded down
 | `aggregates` | counts, rates, sums, quantiles over windows of reference time         |
 | `disorder`   | how disordered the raw topic was, what order has cost                 |
 | `clocks`     | offsets, skew and error of each source over time                      |
-| `results`    | window, match and join records folded to what stands                  |
+| `results`    | window, match and join records folded to the current results          |
 | `truth`      | every difference between the ordered topic and a plain sort           |
 | `archive`    | records as Parquet by stream and hour, and back; many files made one  |
-| `outputs`    | where tables go: Parquet, Kafka, console; `jdbc`: databases           |
 """

@@ -10,7 +10,7 @@ in ppm, by least squares. The tightest interval is that of the best single round
 one window are not cut against each other, since the clock moves between them.
 
 From the ordered topic (`stamps`), per source and window: the error of the reference time,
-the segments, the offset that was applied (where records tell their `ts`), and which share
+the segments, the offset that was applied (if records have a `ts`), and which share
 of events was beyond `max_error` of the topology: those of sources in quarantine.
 """
 

@@ -2,22 +2,22 @@
 
 A batch is what was added to `events`. The windows that its rows touch are computed anew, each from
 all of its events that the table has, and merged into theirs where they count more than before
-(`n`). So a window stands from its first event on, and late events change it whenever they come;
+(`n`). So a window exists from its first event on, and late events change it whenever they come;
 the tables that a stream makes are those of a bounded run over all of `events`, whatever was killed
 in between. No watermark is waited for, no state is kept, and all streams go in one query.
 
-Windows of reference time tell by `final` whether they can still change: a window is final once it
-ends at or before the complete frontier C of its stream, which the job `events` keeps. C is read
+Windows of reference time have a column `final`: they cannot change. A window is final once it ends
+at or before the complete frontier C of its stream, which the job `events` keeps. C is read
 before the events are, so a window that is called final counts all that lies before C. A batch looks
-into the windows that were told and are not final yet; those that have become so are computed once
-more with it. So `final` is told with the next batch of events, not by time alone.
+into the written windows that are not final yet; those that have become final are computed once
+more. So `final` is written with the next batch of events, not when time alone goes on.
 
 Cost: a batch reads, of `events`, the hours that its windows touch (`narrowed`: bounds that the
 table's format compares with those of its files), so a late event of last year reads an hour of
 last year. A window of open hours is read again by each batch: batches should be longer than
 windows, or windows shorter than an hour's data.
 
-Sessions are refused: a late event can make one of two, and MERGE would leave the other standing.
+Sessions are refused: a late event can join two of them, and MERGE would keep the second one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_analytics.aggregates import Windows
-from spark_analytics.work import JobRefused, Silver, Table
+from spark_analytics.jobs.work import JobRefused, Silver, Table
 
 FINAL: Final = "final"
 MAX_RANGES: Final = 64
@@ -83,9 +83,9 @@ class Corrected:
         complete = self.silver.complete() if self._is_judged else {}
         window = self.windows.column().alias("_w")
         touched = added.select("stream", window).select("stream", "_w.start", "_w.end")
-        told = self.silver.told(name, added.sparkSession) if complete else None
-        if told is not None and FINAL in told.columns:
-            done = told.where(~F.col(FINAL) & _ended(complete))
+        known = self.silver.own_table(name, added.sparkSession) if complete else None
+        if known is not None and FINAL in known.columns:
+            done = known.where(~F.col(FINAL) & _ended(complete))
             touched = touched.unionByName(done.select("stream", "start", "end"))
         hour = F.date_trunc("hour", "start")
         hours = touched.groupBy(hour.alias("hour")).agg(
@@ -125,7 +125,7 @@ def within(time: Column, ranges: Sequence[tuple[Any, Any]]) -> Column:
 
 
 def _ended(complete: Mapping[str, datetime]) -> Column:
-    """Whether a window ends where its stream is complete; null for a stream nobody told of."""
+    """Whether a window ends where its stream is complete; null for a stream without a frontier."""
     if not complete:
         return F.lit(None).cast("boolean")
     words = [word for name, until in complete.items() for word in (F.lit(name), F.lit(until))]

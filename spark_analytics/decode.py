@@ -8,10 +8,10 @@ Out, for every record one row, none dropped: the coordinates, `key`, `value`, an
 | column                | raw              | ordered | meaning                             |
 |-----------------------|------------------|---------|-------------------------------------|
 | `stream`, `source`    | yes              | yes     | string                              |
-| `epoch`               | null: not told   | yes     | long; absent is 0 where stages write|
+| `epoch`               | null: absent     | yes     | long; absent is 0 where stages write|
 | `seq`                 | yes              | yes     | long                                |
 | `type`, `kind`        | yes              | yes     | string, empty where absent          |
-| `ts_ns`               | yes              | if told | the source's own time               |
+| `ts_ns`               | yes              | if sent | the source's own time               |
 | `appended_ns`         | yes              |         | the record's timestamp              |
 | `ref_ns`, `ref_time`  | = `ts_ns`        | yes     | header `refTs`; and as a timestamp  |
 | `error_ns`, `segment` |                  | yes     | headers `err`, `segment`            |

@@ -94,7 +94,7 @@ def seen_so_far(events: DataFrame) -> DataFrame:
 
 
 def first_copies(events: DataFrame) -> DataFrame:
-    """The copy of each raw event that came first; an epoch not told counts as 0."""
+    """The first copy of each raw event; an absent epoch counts as 0."""
     rows = events.withColumn("epoch", F.coalesce(F.col("epoch"), F.lit(0).cast("long")))
     place = Window.partitionBy(*EVENT).orderBy("partition", "offset")
     return rows.withColumn("_copy", F.row_number().over(place)).where("_copy = 1").drop("_copy")

@@ -3,8 +3,6 @@
 For what DataFrames have no word for: whether a folder is there, what lies in it, and taking one
 away. By Spark Connect the first is asked by a reader, which lists all that lies below; the others
 are refused.
-
-Proved by: tests/spark_analytics/test_writing.py, tests/spark_analytics/test_connect.py
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def schema_of(text: str) -> StructType:
 
 
 def _doubled(found: DataType) -> str | None:
-    """A field that a struct has twice, within others too, as Spark tells names apart."""
+    """A field that a struct has twice, at any depth, by Spark's comparison of names."""
     if isinstance(found, ArrayType):
         return _doubled(found.elementType)
     if isinstance(found, MapType):

@@ -1,21 +1,21 @@
-"""Window, match and join records folded to what stands.
+"""Folds window, match and join records to the current results.
 
 In: records of `results.*` (DESIGN: JSON with `id`, `query`, `op`, `revision`, `final`,
 `confidence`, interval, events, values; the key is the id). Control records say nothing of a
 result: those with a header `kind` (`frontier`, `overflow`), those whose value says that it is an
-overflow, and those without a value. `overflows` reads the ones that tell of a query beyond its
-bound. Every row has `line`, the JSON of the record, so what no column says is not lost.
+overflow, and those without a value. `overflows` reads the records of a query beyond its bound.
+Every row has `line`, the JSON of the record, so fields without a column are not lost.
 
 `latest` keeps, of each id, the record of the highest revision; a retract takes the result
-back, so it has `standing` false. Records may come again and out of order: copies of a
-revision say the same, an older one never replaces a newer. `standing` is what is left.
+back, so it has `standing` false. Records may be repeated and out of order: copies of a
+revision are equal, an older one never replaces a newer. `current` gives the rest.
 
 On a stream, fold each batch with `latest` and write by id where a newer revision wins
 (`outputs`): that needs no state in Spark. `latest` on the stream itself keeps every id as
 state and is for bounded topics.
 
-`histories` tells of each id how it came to its end: how many updates and retracts, how long
-from the first word to the final one (arrival clock). `by_query` sums that up.
+`histories` has the course of each id: how many updates and retracts, and the time from the
+first record to the final one (arrival clock). `by_query` sums that up.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FIELDS: Final = (
     "kind STRING, id STRING, query STRING, op STRING, revision BIGINT, final BOOLEAN,"
     " confidence STRING, start BIGINT, `end` BIGINT, at BIGINT, stream STRING,"
     " `values` STRING, low STRING, high STRING,"
-    " expected STRING, probability DOUBLE, amended BOOLEAN, stands DOUBLE, `count` BIGINT,"
+    " expected STRING, probability DOUBLE, stands DOUBLE, `count` BIGINT,"
     " ranges STRING, joined STRING"
 )
 SCHEMA: Final = f"{FIELDS}, key STRING, events ARRAY<{EVENT}>"
@@ -87,25 +87,25 @@ def decoded(records: DataFrame, schema: str = SCHEMA) -> Decoded:
 def _kind() -> Column:
     """What a control record is; null for all others. The header goes first, as for readers who
     know nothing of values."""
-    told = F.filter("headers", lambda header: header["key"] == F.lit(KIND_HEADER))
-    text = F.try_validate_utf8(F.get(told, F.lit(0))["value"].cast("string"))
-    there = F.coalesce(F.size(told), F.lit(-1)) > 0
+    headers = F.filter("headers", lambda header: header["key"] == F.lit(KIND_HEADER))
+    text = F.try_validate_utf8(F.get(headers, F.lit(0))["value"].cast("string"))
+    there = F.coalesce(F.size(headers), F.lit(-1)) > 0
     return F.when(there, F.coalesce(text, F.lit(""))).when(
         F.col("_r.kind") == OVERFLOW, F.lit(OVERFLOW)
     )
 
 
 def overflows(control: DataFrame, schema: str = OVERFLOW_SCHEMA) -> DataFrame:
-    """Those control records which tell that a query had more to say about an event than its
-    bound: `shown` of its results are not all."""
+    """The control records of queries that had more results for an event than their bound; only
+    `shown` of them were emitted."""
     said = F.from_json(F.col("value").cast("string"), schema)
-    told = control.where(F.col("kind") == OVERFLOW).withColumn("_o", said)
-    return told.select(*RECORD[:4], "_o.*", _line())
+    rows = control.where(F.col("kind") == OVERFLOW).withColumn("_o", said)
+    return rows.select(*RECORD[:4], "_o.*", _line())
 
 
 def latest(results: DataFrame) -> DataFrame:
-    """The record of the highest revision of each id, and whether it stands: of results topics, or
-    of a backfill's tables."""
+    """The record of the highest revision of each id, with `standing`: whether it is current. Works
+    on results topics and on a backfill's tables."""
     fields = [name for name in results.columns if name != "id"]
     ranks = [name for name in RANKS if name in results.columns]
     newest = F.max_by(F.struct(*fields), F.struct(*ranks))
@@ -113,7 +113,7 @@ def latest(results: DataFrame) -> DataFrame:
     return folded.select("id", "_newest.*").withColumn("standing", F.col("op") != "retract")
 
 
-def standing(results: DataFrame) -> DataFrame:
+def current(results: DataFrame) -> DataFrame:
     """The results that have not been taken back."""
     return latest(results).where(F.col("standing")).drop("standing")
 
@@ -121,14 +121,14 @@ def standing(results: DataFrame) -> DataFrame:
 def histories(results: DataFrame) -> DataFrame:
     """The course of each id of a bounded DataFrame, copies of a revision counted once."""
     once = results.dropDuplicates(["id", "revision"])
-    told = F.when(F.col("final"), F.col("at"))
+    final_at = F.when(F.col("final"), F.col("at"))
     return once.groupBy("query", "id").agg(
         F.count(F.lit(1)).alias("revisions"),
         F.count_if(F.col("op") == "update").alias("updates"),
         F.count_if(F.col("op") == "retract").alias("retracts"),
         F.min("at").alias("first_at_ns"),
-        F.min(told).alias("final_at_ns"),
-        (F.min(told) - F.min("at")).alias("to_final_ns"),
+        F.min(final_at).alias("final_at_ns"),
+        (F.min(final_at) - F.min("at")).alias("to_final_ns"),
         F.max_by("confidence", "revision").alias("confidence"),
         (F.max_by("op", "revision") != "retract").alias("standing"),
     )
@@ -137,12 +137,12 @@ def histories(results: DataFrame) -> DataFrame:
 def by_query(course: DataFrame) -> DataFrame:
     """`histories` summed up: confirmed against uncertain, corrections, time to final."""
     ranks = F.array(F.lit(0.5), F.lit(0.99))
-    stands = F.col("standing")
+    is_current = F.col("standing")
     return course.groupBy("query").agg(
-        F.count_if(stands).alias("standing"),
-        F.count_if(stands & (F.col("confidence") == "confirmed")).alias("confirmed"),
-        F.count_if(stands & (F.col("confidence") == "uncertain")).alias("uncertain"),
-        F.count_if(~stands).alias("retracted"),
+        F.count_if(is_current).alias("standing"),
+        F.count_if(is_current & (F.col("confidence") == "confirmed")).alias("confirmed"),
+        F.count_if(is_current & (F.col("confidence") == "uncertain")).alias("uncertain"),
+        F.count_if(~is_current).alias("retracted"),
         F.sum("updates").alias("updates"),
         F.sum("retracts").alias("retracts"),
         F.count_if(F.col("final_at_ns").isNull()).alias("not_final"),

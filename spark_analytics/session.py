@@ -10,8 +10,6 @@ A master `sc://HOST:PORT`, or SPARK_REMOTE in the environment, is a server of Sp
 and what else a session has from its start are the server's to know, the other settings are made.
 All functions on DataFrames work there, and so do jobs with an end; what reaches into Java, or has
 Spark call back into this process, says so (`require_java`).
-
-Proved by: tests/spark_analytics/test_session.py, tests/spark_analytics/test_connect.py
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from spark_analytics.work import JobRefused
+from spark_analytics.jobs.work import JobRefused
 
 SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
@@ -33,8 +31,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     # Java leaves a method beyond 8,000 bytes to its interpreter. Without this the rows of `decode`
     # go through one that is; Spark splits it where it may not join all steps in one.
     "spark.sql.codegen.hugeMethodLimit": "8000",
-    # Telling Java which line of Python each expression came from triples what it costs to
-    # write one; the errors in which Spark would repeat it are not those that data cause.
+    # Sending Java the Python line of each expression triples the cost of writing one; Spark
+    # would show the line only in errors that data do not cause.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     # Options of sources hold certificates and passwords.
     "spark.sql.redaction.options.regex": "(?i)url|jaas|password|keystore|ssl[.]key",

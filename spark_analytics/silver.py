@@ -9,16 +9,16 @@
 | `windows` …      | a results topic           | `windows`, `windows-standing`, `bad-windows`   |
 
 (`matches` and `joins` likewise, and `overflows-matches`, `overflows-joins`: a query had more to say
-of an event than its bound. `matches` holds single matches, sets of them and what detectors tell,
-apart by `kind`.) `events` holds every event of the ordered topic, those that are
+of an event than its bound. `matches` holds single matches, sets of them and results of detectors,
+marked by `kind`.) `events` holds every event of the ordered topic, those that are
 marked late among them (`late` is true then, and `reason` says why); `late` those that were put
-aside. `windows` has all that was ever said, so that `as_of` can tell what stood at a time of the
-arrival clock; `windows-standing`, of each id, the record of the highest revision, taken back or not
-(`standing`). A table that several topics fill has a query for each.
+aside. `windows` has every revision, so that `as_of` finds the results that were current at a time
+of the arrival clock; `windows-standing` has, for each id, the record of the highest revision, taken
+back or not (`standing`). A table that several topics fill has a query for each.
 
-`frontiers` has, of each stream, the newest watermark W and complete frontier C that the merge told
-of. It is written behind the events of its batch, so whoever reads it first and `events` then finds
-every event before C.
+`frontiers` has, for each stream, the newest watermark W and complete frontier C that the merge
+announced. It is written after the events of its batch, so a reader that reads it first and `events`
+then finds every event before C.
 
 What a backfill's tables say too (`spark_analytics.backfill.kinds`) has the names and types it has
 there: nanoseconds as longs named `_ns`, timestamps without, JSON text for what is nested.
@@ -37,10 +37,10 @@ from pyspark.sql import functions as F
 
 from spark_analytics import decode, disorder, payload, results
 from spark_analytics.instants import to_timestamp
+from spark_analytics.jobs.topics import Topics
+from spark_analytics.jobs.watching import COUNTS
+from spark_analytics.jobs.work import Part, Table, Wanted, headers_of, outputs_of
 from spark_analytics.tables.shapes import EVENT, PLACE, Settled
-from spark_analytics.topics import Topics
-from spark_analytics.watching import COUNTS
-from spark_analytics.work import Part, Table, Wanted, headers_of, outputs_of
 from topology.config import Topology
 from topology.model.event import WATERMARK
 
@@ -68,13 +68,13 @@ HEAD: Final = (
 )
 OWN: Final[Mapping[str, Sequence[str]]] = {
     "windows": ("values", "low", "high", "expected"),
-    "matches": ("events", "values", "amended", "stands", "count", "ranges", "joined"),
+    "matches": ("events", "values", "stands", "count", "ranges", "joined"),
     "joins": ("events", "values", "probability"),
 }
 """What results of the one table have and others have not."""
 TAIL: Final = ("at_ns", "at", results.LINE)
 AS_TEXT: Final = f"{results.FIELDS}, key VARIANT, events STRING"
-"""A variant tells a text from a number; read as STRING both look the same."""
+"""A variant distinguishes a text from a number; read as STRING both look the same."""
 OVERFLOW: Final = "stream STRING, query STRING, event STRING, shown BIGINT, at BIGINT"
 IN_NS: Final = {
     "start": "start_ns",
@@ -123,14 +123,14 @@ def settled_by_id(topology: Topology, start: str = START) -> Settled:
     return Settled("query", start, frozenset(timed))
 
 
-def as_of(told: DataFrame, at_ns: int) -> DataFrame:
-    """What stood at that time of the arrival clock, by a table of all that was said: `windows` and
-    the like."""
-    return results.standing(told.where(F.col("at_ns") <= at_ns).drop("standing"))
+def as_of(rows: DataFrame, at_ns: int) -> DataFrame:
+    """The results that were current at that time of the arrival clock, from a table of all
+    revisions: `windows` and the like."""
+    return results.current(rows.where(F.col("at_ns") <= at_ns).drop("standing"))
 
 
 def _events(topics: Topics, topology: Topology, wanted: Wanted) -> Table:
-    """One query for all ordered topics: no watermark has to tell their streams apart."""
+    """One query for all ordered topics: without a watermark streams need not be separated."""
     found: DataFrame | None = None
     for topic, names in outputs_of(topology).items():
         decoded = decode.ordered(topics.records(topic), headers_of(topology, names))
@@ -154,8 +154,8 @@ def _sound_events(rows: DataFrame) -> DataFrame:
 
 
 def _frontiers(rows: DataFrame) -> DataFrame:
-    told = decode.sound(rows).where(F.col("kind") == WATERMARK)
-    newest = told.groupBy("stream").agg(
+    watermarks = decode.sound(rows).where(F.col("kind") == WATERMARK)
+    newest = watermarks.groupBy("stream").agg(
         F.max("ref_ns").alias("watermark_ns"), F.max("complete_ns").alias("complete_ns")
     )
     return newest.withColumns(
@@ -209,15 +209,15 @@ def _dead(records: DataFrame) -> DataFrame:
 
 
 def of_results(records: DataFrame, name: str, settled: Settled | None = None) -> Table:
-    """A results topic as the table `name` of all that was told, and as one of what stands."""
+    """A results topic as the table `name` of all revisions, and as one of the current results."""
 
-    def told(rows: DataFrame) -> DataFrame:
+    def revisions(rows: DataFrame) -> DataFrame:
         found = _timed(results.decoded(rows, AS_TEXT).events)
         found = found.withColumns({"key": _text("key"), "standing": F.col("op") != "retract"})
         return found.select(*PLACED, "kind", *HEAD, *OWN[name], *TAIL, "standing")
 
     def newest(rows: DataFrame) -> DataFrame:
-        found = told(rows)
+        found = revisions(rows)
         return results.latest(found.drop("standing")).select(*found.columns)
 
     def bad(rows: DataFrame) -> DataFrame:
@@ -227,7 +227,7 @@ def of_results(records: DataFrame, name: str, settled: Settled | None = None) ->
         return _timed(results.overflows(results.decoded(rows).control, OVERFLOW))
 
     parts = [
-        Part(name, PLACE, told),
+        Part(name, PLACE, revisions),
         Part(f"{name}-standing", ("id",), newest, newer="revision", settled=settled),
         Part(f"bad-{name}", PLACE, bad),
     ]
@@ -259,7 +259,7 @@ def _with_payload(rows: DataFrame, wanted: Wanted) -> DataFrame:
 
 
 def _counted(rows: DataFrame, *, streaming: bool) -> DataFrame:
-    """A stream tells of each batch how many rows are late and how many are bad."""
+    """The rows; a stream reports for each batch how many are late and how many are bad."""
     if not streaming:
         return rows
     late = F.count_if((F.col("late") != "") & (F.col("kind") == "")).alias("late")

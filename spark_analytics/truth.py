@@ -2,8 +2,8 @@
 
 A batch job, slow and obviously right, for streams whose clocks are trusted (`unsynced:
 trust`): the reference time is `ts`. The first copy of each event counts; the order is
-(reference time, source, epoch, seq) over all of a stream. Epochs must be told by headers,
-or sources not restart: an epoch not told counts as 0.
+(reference time, source, epoch, seq) over all of a stream. Headers must hold the epoch, or
+sources not restart: an absent epoch counts as 0.
 
 `differences` has a row for each disagreement, none if all is well:
 
@@ -14,9 +14,9 @@ or sources not restart: an epoch not told counts as 0.
 | `twice`           | is ordered more than once                                        |
 | `changed`         | is ordered with another key, value, type or time, or with an     |
 |                   | error, which a trusted clock has not                             |
-| `misplaced`       | stands, unmarked, elsewhere than the sort puts it; that is, below|
+| `misplaced`       | is unmarked, and not where the sort puts it; that is, it is below|
 |                   | an unmarked one before it in its partition                       |
-| `out_of_sequence` | stands, unmarked, behind a later number of its source            |
+| `out_of_sequence` | is unmarked, and follows a later number of its source            |
 | `strayed`         | is in another partition than most of its stream                  |
 | `unreadable`      | is a record of the ordered topic that cannot be read             |
 
@@ -62,9 +62,9 @@ def differences(
     (`dead_letters`)."""
     accepted = _excused(first_copies(raw.where(F.col("stream").isin(*streams))), aside, dead)
     pairs = _examined(ordered.events).join(_renamed(accepted), list(EVENT), "full")
-    found = F.filter(F.array(*_faults()), lambda fault: fault.isNotNull())
-    told = pairs.select(*SHOWN, F.explode(found).alias("_fault"))
-    differences = told.select("_fault.difference", *SHOWN, "_fault.detail")
+    found = F.filter(F.array(*_faults()), lambda disagreements: disagreements.isNotNull())
+    disagreements = pairs.select(*SHOWN, F.explode(found).alias("_fault"))
+    differences = disagreements.select("_fault.difference", *SHOWN, "_fault.detail")
     detail = F.concat_ws(": ", "reason", "detail").alias("detail")
     unread = ordered.bad.select(F.lit("unreadable").alias("difference"), *SHOWN, detail)
     return differences.unionByName(unread)
@@ -113,8 +113,8 @@ def _renamed(accepted: DataFrame) -> DataFrame:
 
 
 def _examined(events: DataFrame) -> DataFrame:
-    """Ordered events with what stands before them: `_copy`, the greatest unmarked key of the
-    stream and number of the source, and where most of the stream lies."""
+    """Ordered events with values of earlier ones: `_copy`, the greatest unmarked key of the stream
+    and number of the source; and the partition of most of the stream."""
     copies = Window.partitionBy(*EVENT).orderBy("topic", "partition", "offset")
     key = F.when(F.col("late") == "", F.struct(*ORDER))
     number = F.when(F.col("late") == "", F.struct("epoch", "seq"))
@@ -169,8 +169,8 @@ _CARRIED: Final = ("key", "value", "type")
 
 
 def _fault(difference: str, when: Column, detail: Column) -> Column:
-    told = F.struct(F.lit(difference).alias("difference"), detail.cast("string").alias("detail"))
-    return F.when(when, told)
+    fault = F.struct(F.lit(difference).alias("difference"), detail.cast("string").alias("detail"))
+    return F.when(when, fault)
 
 
 def _before(*keys: str) -> WindowSpec:

@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis.core
 import pytest
 from hypothesis import settings
 
@@ -27,7 +28,7 @@ from cli.local.process import sweep
 from infra.kafka import ContainerBroker
 from infra.postgres import PostgresServer
 from infra.redis import RedisServer
-from tests import progress
+from tests import progress, seeds
 from tests.dealing import QUICK, SLOW, SPARK, dealt
 from tests.services import SharedKafka, UniqueName, require
 
@@ -37,10 +38,10 @@ IS_COMPILED = "INORDER_EXPECT_COMPILED"
 SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1"
 """Brokers and Spark live for seconds here: the first compiler will do, and a start costs half."""
 
-# A busy machine is slow, and that is no fault; and what CI says of one commit it always says.
+# A busy machine is slow, and that is no fault. Examples of hypothesis follow the day, as seeds do.
 settings.register_profile("here", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "here")
+settings.load_profile("here")
+hypothesis.core.global_force_seed = seeds.TODAY.start  # type: ignore[assignment]
 
 _outliving: list[KafkaBroker] = []
 """Started here, for all workers; not to be collected as if it were forgotten."""
@@ -58,16 +59,14 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"{IS_COMPILED}=1, but topology is not compiled here")
 
 
-SPARK_TIMEOUT_S = 300
-"""The Java process of a session does not survive a test that is broken off, and all that follow in
-it fail: so on a busy machine more time is given."""
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if terminalreporter.stats.get("failed"):
+        day = f"{seeds.VARIABLE}={seeds.TEXT}"
+        terminalreporter.write_line(f"seeds of this run: {day} (tests/seeds.py) repeats them")
 
 
 @pytest.hookimpl(trylast=True)  # when what is not to run has been taken out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:
-        if kind_of(item) == SPARK and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     if workers > 1:
         items[:] = dealt(items, workers, kind_of, lambda item: item.nodeid.partition("::")[0])
@@ -96,6 +95,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
             sweep(factory.getbasetemp())
         for broker in _outliving:
             broker.kill()  # gone already: this waits for its end
+    else:
+        for broker in _outliving:
+            for node in broker.nodes:
+                node.leave()
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,12 @@ ENTRY = re.compile(r"^(?!:)(?:.*<)?(?P<name>[^\s<>]+)>?$", re.M)
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)(?P<path>[^)#\s]+)")
 CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.M | re.S)
 MODULE = re.compile(r"^\.\. automodule:: (?P<name>\S+)$", re.M)
+DECISIONS = sorted((ROOT / "docs/decisions").glob("0*.md"))
+MOST_DECISIONS = 25
+MOST_LINES = 60
+PARTS = ["## Context", "## Choice", "## Consequence"]
+MENTION = re.compile(r"decisions?[ /](?P<number>\d+)(?!-|\d)")
+"""`decision 7` in a page, `docs/decisions/0007` in a docstring."""
 
 
 def text(page: str) -> str:
@@ -64,3 +70,25 @@ def test_the_reference_names_modules_that_are_there_each_once() -> None:
     assert named
     assert len(named) == len(set(named))
     assert [p for p in places if not p.with_suffix(".py").exists() and not p.is_dir()] == []
+
+
+def test_decisions_are_few_and_numbered_without_holes() -> None:
+    numbers = [int(page.name[:4]) for page in DECISIONS]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) <= MOST_DECISIONS
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
+def test_a_decision_is_short_and_has_its_three_parts(page: Path) -> None:
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith(f"# {int(page.name[:4])}. ")
+    assert [line for line in lines if line.startswith("## ")] == PARTS
+    assert len(lines) <= MOST_LINES
+
+
+def test_whoever_names_a_decision_names_one_that_is_there() -> None:
+    rooms = ("agents", "cli", "codec", "spark_analytics", "tests", "topology")
+    code = [str(p.relative_to(ROOT)) for room in rooms for p in (ROOT / room).rglob("*.py")]
+    mentioned = {int(m["number"]) for page in [*PAGES, *code] for m in MENTION.finditer(text(page))}
+    assert mentioned
+    assert max(mentioned) <= len(DECISIONS)

@@ -8,9 +8,6 @@ transaction), its data folder, and its log of everything.
 `run` is the whole life in a loop of the caller's: it starts the application, waits for the
 stop or a failure, lets the handler finish its partitions, leaves the group, and raises
 what went wrong. It installs no signal handlers. Each step has a bound.
-
-Proved by: tests/agents/kafka/test_application.py, tests/agents/kafka/test_transport.py,
-tests/agents/kafka/test_transport_kafka.py
 """
 
 from __future__ import annotations
@@ -36,6 +33,7 @@ from agents.kafka.fetching import FAUST_LOG, SESSION_TIMEOUT_S
 from agents.kafka.membership import is_news
 from agents.kafka.security import PLAINTEXT, Security
 from agents.kafka.transport import REVOKE_TIMEOUT_S, BatchConsumer, BatchTransport, Failure, Handler
+from codec.compression import MAX_UNPACKED_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -55,19 +53,19 @@ STOP_TIMEOUT_S = 8.0
 QUIET = ("faust", "mode", "aiokafka")
 """Libraries that log every step at level info."""
 
-TELLS_WHY = "aiokafka.producer.sender"
-"""Warns of what it tries again without end, which is all that is heard of a checkpoint that hangs:
+SENDER_LOGGER = "aiokafka.producer.sender"
+"""Warns of what it tries again without end, which is the only sign of a checkpoint that hangs:
 too few replicas are in sync, say."""
 
-TELLS_OF_THE_GROUP = "aiokafka.consumer.group_coordinator"
-TELLS_OF_FETCHES = "aiokafka.consumer.fetcher"
+GROUP_LOGGER = "aiokafka.consumer.group_coordinator"
+FETCHER_LOGGER = "aiokafka.consumer.fetcher"
 
 CHATTY = (
     "aiokafka",
     "aiokafka.cluster",
     "aiokafka.conn",
-    TELLS_OF_FETCHES,
-    TELLS_OF_THE_GROUP,
+    FETCHER_LOGGER,
+    GROUP_LOGGER,
     "aiokafka.producer.sender",
 )
 """Loggers that repeat themselves ten times a second while a broker is away."""
@@ -150,6 +148,7 @@ class Application(faust.App):
     brokers: str
     input_topics: tuple[str, ...]
     is_embedded: bool
+    most_unpacked_bytes: int
     check_crcs: bool
     security: Security
     instance: str | None
@@ -184,19 +183,21 @@ def build_app(
     session_s: float = SESSION_TIMEOUT_S,
     known: Mapping[str, int] | None = None,
     is_embedded: bool = False,
+    most_unpacked_bytes: int = MAX_UNPACKED_BYTES,
 ) -> Application:
     """An application that reads `topics` as the consumer group `group` into `handler`.
 
     `brokers` is `host:port[,host:port…]`; `instance` is the name of a place in the group that is
     kept for `session_s` (agents.kafka.membership); `known` says how many partitions each topic has,
-    those beyond are not opened. Call it inside of the loop that will run it.
+    those beyond are not opened; no batch of records takes more than `most_unpacked_bytes`
+    (codec.compression). Call it inside of the loop that will run it.
     """
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.ERROR)
-    logging.getLogger(TELLS_WHY).setLevel(logging.WARNING)
+    logging.getLogger(SENDER_LOGGER).setLevel(logging.WARNING)
     for name in CHATTY:
         logging.getLogger(name).addFilter(_SELDOM)  # adding it again changes nothing
-    for name in (TELLS_OF_THE_GROUP, TELLS_OF_FETCHES):
+    for name in (GROUP_LOGGER, FETCHER_LOGGER):
         logging.getLogger(name).addFilter(is_news)
     urls = [URL(f"kafka://{broker.strip()}") for broker in brokers.split(",")]
     app = Application(
@@ -214,11 +215,12 @@ def build_app(
         key_serializer="raw",
         value_serializer="raw",
         autodiscover=False,
-        env={},  # else BROKER_URL and the like would win over what stands here
+        env={},  # else BROKER_URL and the like would win over these settings
     )
     app.brokers = brokers
     app.input_topics = tuple(topics)
     app.is_embedded = is_embedded
+    app.most_unpacked_bytes = most_unpacked_bytes
     app.check_crcs = check_crcs
     app.security = security
     app.instance = instance
@@ -298,8 +300,8 @@ async def _finish(app: Application) -> None:
         async with asyncio.timeout(STOP_TIMEOUT_S):
             await app.stop()
     except TimeoutError:
-        told = f"Faust did not stop within {STOP_TIMEOUT_S:.0f} s"
+        fault = f"Faust did not stop within {STOP_TIMEOUT_S:.0f} s"
         if app.batches.open_partitions:
-            app.failure.set(StopTimeout(told))
+            app.failure.set(StopTimeout(fault))
         else:  # as when it is stopped while it starts: what was done is committed
-            log.warning("%s; it is left behind", told)
+            log.warning("%s; it is left behind", fault)

@@ -1,24 +1,22 @@
 """Tokens for SASL OAUTHBEARER: where they come from, and how long each is used.
 
 From a *file* that somebody else renews (a projected service account token of Kubernetes): it is
-read for each new connection, and every `REREAD_S` at least for librdkafka, which wants to be told
-beforehand. Or from an *endpoint*, by the client credentials grant of OAuth 2.0 (RFC 6749, 4.4; the
-client's id and secret in the header `Authorization`, 2.3.1): it is asked anew when `RENEW_AT` of a
-token's time is over, and if it fails then, the old token serves until its end.
+read for each new connection, and every `REREAD_S` at least for librdkafka, which has to be given
+one beforehand. Or from an *endpoint*, by the client credentials grant of OAuth 2.0 (RFC 6749, 4.4;
+the client's id and secret in the header `Authorization`, 2.3.1): it is asked anew when `RENEW_AT`
+of a token's time is over, and if it fails then, the old token serves until its end.
 
 A token that is a JWT says when it expires (`exp`), and one that has expired is not sent: who reads
 the message learns it here, and not from a broker that says no more than "refused". What is no JWT
 is sent as it is. Signatures are the broker's to check.
 
 Both clients ask here: aiokafka awaits `token`, librdkafka calls `refreshed`. No token and no secret
-is ever told.
+is ever shown.
 
 Bounds: an endpoint answers within `ANSWER_S` in all, however it spreads its bytes, and with at most
 `MAX_BYTES`; it is asked by one thread at a time, also where one was left behind that still reads,
 and not again within `PAUSE_S` of a failure. Redirections are not followed, as they would get the
 secret.
-
-Proved by: tests/agents/kafka/test_bearer.py, tests/end_to_end/test_security.py
 """
 
 from __future__ import annotations
@@ -177,7 +175,7 @@ class TokenEndpoint:
     def _ask(self, answer: Future[Token]) -> None:
         try:
             answer.set_result(self._answered())
-        except BaseException as failed:  # noqa: BLE001 - whoever asked is told
+        except BaseException as failed:  # noqa: BLE001 - whoever asked gets it
             answer.set_exception(failed)
 
     def _answered(self) -> Token:
@@ -265,7 +263,8 @@ class Bearer(AbstractTokenProvider):  # type: ignore[misc] # aiokafka has no typ
             raise KafkaConnectionError(str(error)) from error
 
     def refreshed(self, _: str) -> tuple[str, float]:
-        """For librdkafka, which asks again some seconds after a failure and tells nobody why."""
+        """For librdkafka, which asks again some seconds after a failure and reports the reason to
+        nobody."""
         try:
             return self.current()
         except TokenUnavailable as error:

@@ -1,7 +1,4 @@
-"""The brokers: what they are, which topics they have, and plain readers of them.
-
-Proved by: tests/agents/kafka/test_brokers.py, tests/agents/kafka/test_security.py
-"""
+"""The brokers: what they are, which topics they have, and plain readers of them."""
 
 from __future__ import annotations
 
@@ -20,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from agents.kafka.bearer import TokenUnavailable
 from agents.kafka.security import PLAINTEXT, Security
+from agents.kafka.whole_batches import read_by_codec
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +27,7 @@ TRY_S: Final = 5.0
 
 REFUSED_S: Final = 1.0
 """By then a client has tried the addresses of all servers, most of them twice: if none was up, a
-try ends here, and a mistyped address is told so much sooner."""
+try ends here, and a mistyped address is reported so much sooner."""
 
 PAUSE_S: Final = 1.0
 WITHOUT_LEADER: Final = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
@@ -62,13 +60,15 @@ class Brokers:
 
     @property
     def client(self) -> dict[str, Any]:
-        """What every aiokafka client has to be told to reach them."""
+        """The settings by which every aiokafka client reaches them."""
         return {"bootstrap_servers": self.servers, **self.security.aiokafka()}
 
     @asynccontextmanager
     async def reader(self, fetch_max_wait_ms: int = 500) -> AsyncIterator[AIOKafkaConsumer]:
         """A consumer without a group, started, and stopped at the end: reads what is
-        committed. The broker holds an empty answer back for `fetch_max_wait_ms`."""
+        committed. The broker holds an empty answer back for `fetch_max_wait_ms`. A record that
+        cannot be read is one with nothing in it."""
+        read_by_codec()
         consumer = AIOKafkaConsumer(
             **self.client,
             isolation_level="read_committed",
@@ -101,8 +101,8 @@ class Brokers:
             ]
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """What tells a topic from one of the same name made later; of the embedded broker,
-        and of brokers before 2.8, nothing does. Blocks."""
+        """The ids that distinguish a topic from one of the same name made later; of the embedded
+        broker, and of brokers before 2.8, nothing does. Blocks."""
         if self.is_embedded:
             return {}
         admin = AdminClient(
@@ -112,16 +112,16 @@ class Brokers:
         try:
             found = {topic: known_id(answer.result().topic_id) for topic, answer in asked.items()}
         except KafkaException as error:
-            told = error.args[0].str()
+            text = error.args[0].str()
             raise BrokersUnavailable(
-                f"{self.servers} does not describe its topics: {told}"
+                f"{self.servers} does not describe its topics: {text}"
             ) from error
         return {topic: topic_id for topic, topic_id in found.items() if topic_id}
 
 
-def known_id(told: object) -> str:
+def known_id(topic_id: object) -> str:
     """A topic's id as text; "" where the broker knows of none."""
-    return "" if str(told) == NO_TOPIC_ID else str(told)
+    return "" if str(topic_id) == NO_TOPIC_ID else str(topic_id)
 
 
 def brokers_at(
@@ -129,8 +129,8 @@ def brokers_at(
     security: Security = PLAINTEXT,
     waits: Callable[[BrokersUnavailable, float], None] = lambda *_: None,
 ) -> Brokers:
-    """BrokersUnavailable if none of the servers answers in time (TIMEOUT_S). `waits` hears what the
-    first try met, and for how many seconds it is tried on. Blocks."""
+    """BrokersUnavailable if none of the servers answers in time (TIMEOUT_S). `waits` is called with
+    what the first try met, and for how many seconds it is tried on. Blocks."""
     deadline_s = time.monotonic() + TIMEOUT_S
     with _Asking(servers, security, may_create=False) as ask:
         try:

@@ -8,8 +8,6 @@
 * Changelogs are compacted, one for each stage and input topic.
 * What a stage writes is what it read and its stamps: derived topics and changelogs take
   larger records than the input does, so no stamp makes a record too large.
-
-Proved by: tests/cli/test_check.py, tests/end_to_end/test_acls.py
 """
 
 from __future__ import annotations

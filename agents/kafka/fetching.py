@@ -10,8 +10,6 @@ one in each loop and each every second, are left out.
 At a quiet pace a poll, and a fetch at the broker, last for seconds. While a poll lasts nothing is
 sought, and while a fetch does the broker reads nothing else from that connection: a partition that
 came then would wait for both. So a rebalance ends them, and the pace is brisk from there on.
-
-Proved by: tests/agents/kafka/test_transport.py, tests/agents/kafka/test_transport_kafka.py
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ from agents.kafka.whole_batches import WholeBatches
 
 MAX_POLL_RECORDS = 3_000
 """Records in one poll, over all partitions. Fewer pay more for each poll (a tenth at 1,000);
-as many would wake the garbage collector by its defaults (agents.garbage)."""
+as many would wake the garbage collector by its defaults (agents.process.garbage)."""
 
 FETCH_MAX_BYTES = 16 << 20
 """One fetch response of one broker. A record larger than that still comes, alone."""
@@ -102,15 +100,15 @@ class FetchTimes:
     aiokafka notes when it *looked at* an answer (`timestamp`), which after a pause of the
     process is long after the broker gave it. It notes that only for an answer without
     error that fits the position, and nothing here reads it otherwise: cleared before the
-    request, it tells afterwards whether the answer counted.
+    request, `FetchTimes` knows afterwards whether the answer counted.
 
-    `heard` is called for an answer with records, before the next fetch is sent.
+    `on_records` is called for an answer with records, before the next fetch is sent.
     """
 
-    def __init__(self, fetcher: Fetcher, heard: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, fetcher: Fetcher, on_records: Callable[[], None] = lambda: None) -> None:
         self.asked_at_ns: dict[TopicPartition, int] = {}
         self.waits_ms: dict[Any, int] = {}  # of the fetch under way, by the broker's number
-        self._heard = heard
+        self._on_records = on_records
         self._fetch = fetcher._proc_fetch_request
         fetcher._proc_fetch_request = self._timed_fetch
 
@@ -135,7 +133,7 @@ class FetchTimes:
             if state.timestamp is not None:
                 self.asked_at_ns[partition] = asked_at_ns
         if has_records:
-            self._heard()
+            self._on_records()
         return has_records
 
 
@@ -157,8 +155,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         app = cast(Any, self.app)
         wants_ticks = cast(Any, self.consumer).handler.wants_ticks
         self._pacing = Pacing(fetcher, is_fixed=app.is_embedded, wants_ticks=wants_ticks)
-        self._times = FetchTimes(fetcher, self._pacing.heard)
-        WholeBatches(fetcher)
+        self._times = FetchTimes(fetcher, self._pacing.received)
+        WholeBatches(fetcher, app.most_unpacked_bytes)
         self._membership = Membership(consumer, app.session_s, self._fenced)
 
     async def on_thread_stop(self) -> None:
@@ -175,7 +173,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     def hurry(self) -> None:
         """End what lasts long; see the module's docstring. In the consumer's thread."""
-        self._pacing.heard()
+        self._pacing.received()
         poll, self._long_poll = self._long_poll, None
         if poll is not None:
             poll.reschedule(0.0)
@@ -225,7 +223,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         fetcher = consumer._fetcher
         if consumer._closed or fetcher._closed:
             raise ConsumerStoppedError
-        consumer._coordinator.check_errors()  # the group has refused us, say: it stands until then
+        consumer._coordinator.check_errors()  # say, the group has refused us: that lasts until then
         pace = self._pacing.look(rests=rests)
         poll = Poll(pace)
         with fetcher._subscriptions.fetch_context():  # to the client, a sign of life
@@ -238,7 +236,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
                         partitions, timeout=pace.poll_s, max_records=MAX_POLL_RECORDS
                     )
             except TimeoutError:
-                pass  # it was told to hurry
+                pass  # woken to hurry
             except OffsetOutOfRangeError as exc:
                 poll.out_of_range = dict(exc.args[0])
             except NoOffsetForPartitionError:

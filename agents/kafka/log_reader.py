@@ -8,27 +8,25 @@ is shared by all partitions; each reads by a fetcher of its own, so that none wa
 has taken what was fetched.
 
 All read what is committed. An end is the last stable offset: nothing below it is undecided, so a
-stretch up to it can always be read. What stands at the end and is nobody's to read, a commit's
+stretch up to it can always be read. What is at the end and nobody reads, a commit's
 marker, is passed without a record, and the client does not say that it has been; so it is asked
 after `LOOK_S`, and while nothing moves ever more seldom, up to `SLOWEST_LOOK_S`.
 
-What the group has committed tells a lost changelog from a first start, so a refusal must not be
+The group's offset distinguishes a lost changelog from a first start, so a refusal must not be
 taken for "nothing". Brokers refuse at the top of their answer, where the client does not look
 (`_Committed`).
 
 Bounds: an answer is waited for `ANSWER_S`, refusals that pass included, and `STALLED_S` while
 nothing comes of a stretch; then TimeoutError, which names the place. In memory are a fetch of each
 partition that is read at the moment (how many, agents.stage.handler says), of a mebibyte or one
-record, and what its reader has taken.
-
-Proved by: tests/agents/kafka/test_log_reader.py, tests/end_to_end/test_exactly_once.py
+record, one of its batches unpacked, and what its reader has taken.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
 from aiokafka.client import AIOKafkaClient
@@ -59,13 +57,13 @@ stretch that does not go on each does, so there they wait for as long as is betw
 
 
 class LogReader:
-    """`start` first, `stop` at the end. `group` is whose offsets `committed` tells, `topics` are
-    those that it will be asked for."""
+    """`start` first, `stop` at the end. `committed` reads the offsets of `group`, `topics` are
+    those that it will be asked for, each with the bytes that a batch of it may take unpacked."""
 
-    def __init__(self, brokers: Brokers, group: str, topics: Iterable[str]) -> None:
+    def __init__(self, brokers: Brokers, group: str, topics: Mapping[str, int]) -> None:
         self._brokers = brokers
         self._group = group
-        self._topics = frozenset(topics)
+        self._topics = topics
         self._client: AIOKafkaClient | None = None
         self._coordinator: _Committed | None = None
         self._offsets: Fetcher | None = None
@@ -79,7 +77,7 @@ class LogReader:
         """Connect, and learn where the topics are. KafkaConnectionError where no broker answers."""
         client = self._client = AIOKafkaClient(**self._brokers.client)
         await client.bootstrap()
-        await client.set_topics(self._topics)
+        await client.set_topics(frozenset(self._topics))
         # these two have no subscription, so they join no group and fetch nothing
         self._offsets = self._fetcher(SubscriptionState())
         self._coordinator = _Committed(
@@ -108,7 +106,7 @@ class LogReader:
         except KafkaError as refused:
             raise KafkaError(
                 f"the brokers refuse to say what the group {self._group} has committed of"
-                f" {_named(partition)}: {refused!r}; `inorder doctor` tells the rights that are"
+                f" {_named(partition)}: {refused!r}; `inorder doctor` names the rights that are"
                 " missing"
             ) from refused
         return int(found[partition].offset) if partition in found else None
@@ -139,7 +137,7 @@ class LogReader:
         subscription = SubscriptionState()
         subscription.assign_from_user([partition])
         fetcher = self._fetcher(subscription)
-        WholeBatches(fetcher)
+        WholeBatches(fetcher, self._topics[partition.topic])
         try:
             fetcher.seek_to(partition, begin)
             assigned = subscription.subscription.assignment.state_value(partition)

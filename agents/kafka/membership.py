@@ -2,23 +2,21 @@
 
 With a `group.instance.id` the group keeps a killed worker's partitions for the session's
 length: one that comes back under the same name takes its place and its partitions at once,
-and no other member hears of it. Three things the Kafka client does not do of its own:
+and no other member notices it. Three things the Kafka client does not do of its own:
 
 * **Two that live under one name.** The group gives the place to whoever joined last and
   knows the former no more; a client that joins again then takes it back, and so on without
-  end. So a member that the group does not know any longer, though it was heard of less than
+  end. So a member that the group does not know any longer, though it sent a heartbeat less than
   a session ago, has been replaced, and ends with `InstanceFenced`. Its last word with the
   group counts from when it was *sent*, so one that slept is not mistaken for that.
 * **Leaving.** A client with a name never leaves, and its partitions would stand for a
   session after each graceful stop. `leave` before the stop: they go to others at once, and
   a worker that comes back gets its share like any other.
-* **Leaving amid a rebalance,** as when several workers are stopped at once. A client that is told
+* **Leaving amid a rebalance,** as when several workers are stopped at once. A client that is asked
   to stop joins first, is given partitions that it will never read, and leaves then: all others go
   through a second rebalance. One that leaves joins no more; and where its wish to join is with the
   broker, which reads nothing else from that connection until all have joined, the connection is
   closed and the leave sent by another.
-
-Proved by: tests/agents/kafka/test_membership.py, tests/end_to_end/test_instance.py
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ FENCED_INSTANCE_ID: Final = 82
 
 COORDINATION: Final = ConnectionGroup.COORDINATION
 LEAVE_TIMEOUT_S: Final = 2.0
-"""For the broker to hear of a leave amid a rebalance; else the place is lost with the session."""
+"""For the broker to receive a leave amid a rebalance; else the place is lost with the session."""
 
 
 class InstanceFenced(Exception):
@@ -74,8 +72,8 @@ class _Leaving(_JoinsNoMore):
 def is_news(record: logging.LogRecord) -> bool:
     """The client's log says it will try again, when `InstanceFenced` has said why not, or it
     leaves, or a request was ended that was in the way."""
-    told = record.args if isinstance(record.args, tuple) else ()
-    errors = [each for each in told if isinstance(each, BaseException)]
+    arguments = record.args if isinstance(record.args, tuple) else ()
+    errors = [each for each in arguments if isinstance(each, BaseException)]
     causes = [*errors, *(error.__cause__ for error in errors)]
     return not any(isinstance(cause, Meant) for cause in causes)
 

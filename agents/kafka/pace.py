@@ -9,18 +9,17 @@ something may wait for a tick. So there are two paces.
   they cost in twenty fetches. `FETCH_MIN_BYTES` ends the wait, so that a stream which fills a
   fetch sooner never waits.
 * **Quiet**: the handler rests. No event has come for a while, and nothing waits that a tick would
-  let go. An answer then comes after `QUIET_WAIT_MS`, or with the first record, and time is told
-  once in `QUIET_TICK_NS`. After an answer that holds records the next look is a brisk one. Where
-  time comes with the records nobody waits for a tick, and an answer may stay with the broker for
-  `SILENT_WAIT_MS`: it is a sign of life alone, which has to come sooner than the watchdog asks for.
+  let go. An answer then comes after `QUIET_WAIT_MS`, or with the first record, and time is
+  announced once in `QUIET_TICK_NS`. After an answer that holds records the next look is a brisk
+  one. Where time comes with the records nobody waits for a tick, and an answer may stay with the
+  broker for `SILENT_WAIT_MS`: it is a sign of life alone, which has to come sooner than the
+  watchdog asks for.
 
 So a stream that begins to flow again is not late. What time alone brings about while nothing flows
 (watermarks, windows that they close) is, by `QUIET_TICK_NS` at most.
 
 The embedded broker keeps an answer for all of its time, even where records come: it is always asked
 briskly, and for the first byte.
-
-Proved by: tests/agents/kafka/test_pace.py, tests/benchmarks/test_streaming.py
 """
 
 from __future__ import annotations
@@ -62,25 +61,25 @@ ALWAYS: Final = Pace(FETCH_WAIT_MS / 1e3, FETCH_WAIT_MS, 1, TICK_NS, LOOK_S)
 
 
 class Pacing:
-    """The pace of one consumer, whose `fetcher` is told of it. For the consumer's thread alone.
-    `wants_ticks`: its handler is told the time where no record comes."""
+    """The pace of one consumer, whose `fetcher` follows it. For the consumer's thread alone.
+    `wants_ticks`: its handler gets the time where no record comes."""
 
     def __init__(self, fetcher: Any, *, is_fixed: bool, wants_ticks: bool) -> None:
         self._fetcher = fetcher
         self._brisk = ALWAYS if is_fixed else BRISK
         self._quiet = ALWAYS if is_fixed else QUIET if wants_ticks else SILENT
-        self._has_heard = False
+        self._has_received = False
         self._set(self._brisk)
 
-    def heard(self) -> None:
+    def received(self) -> None:
         """Records have come; the handler that rests may not have seen them yet."""
-        self._has_heard = True
+        self._has_received = True
         self._set(self._brisk)
 
     def look(self, *, rests: bool) -> Pace:
         """The pace from here on."""
-        pace = self._quiet if rests and not self._has_heard else self._brisk
-        self._has_heard = False
+        pace = self._quiet if rests and not self._has_received else self._brisk
+        self._has_received = False
         self._set(pace)
         return pace
 

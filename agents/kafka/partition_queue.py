@@ -6,8 +6,6 @@ once `MAX_BATCHES` are on their way to a queue, the transport stops polling its 
 
 Memory: `MAX_BATCHES` polls per partition, besides the one fetched and not yet decoded
 response that the client holds for it.
-
-Proved by: tests/agents/kafka/test_transport.py
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ sequence of (str, bytes) pairs."""
 
 
 @dataclass(slots=True)
-class Batch:
+class PolledBatch:
     """What one poll brought from one partition; without records it is a tick.
 
     `next_offset` is the position behind the batch: past its last record, and past what
@@ -63,18 +61,18 @@ class PartitionQueue:
     def __init__(
         self,
         partition: TopicPartition,
-        work: Callable[[Batch], Awaitable[None]],
+        work: Callable[[PolledBatch], Awaitable[None]],
         on_room: Callable[[], None],
         on_error: Callable[[PartitionQueue, Exception], None],
     ) -> None:
         self.partition = partition
         self.expected = 0  # batches on their way here, waiting, or being worked on
         self.ticked_at_ns = 0
-        self.told_at_ns = time.time_ns()  # its last batch, of whichever kind
+        self.last_batch_ns = time.time_ns()  # its last batch, of whichever kind
         self._work = work
         self._on_room = on_room
         self._on_error = on_error
-        self._waiting: deque[Batch] = deque()
+        self._waiting: deque[PolledBatch] = deque()
         self._wake = asyncio.Event()
         self._is_closing = False
         self._task = asyncio.create_task(self._run(), name=f"queue {partition}")
@@ -82,7 +80,7 @@ class PartitionQueue:
     def has_room(self) -> bool:
         return self.expected < MAX_BATCHES and not self._is_closing
 
-    def put(self, batch: Batch) -> None:
+    def put(self, batch: PolledBatch) -> None:
         """Take a batch that `expected` counts already."""
         self._waiting.append(batch)
         self._wake.set()
@@ -109,6 +107,6 @@ class PartitionQueue:
                 await self._work(self._waiting.popleft())
                 self.expected -= 1
                 self._on_room()
-        except Exception as exc:  # noqa: BLE001 - whatever it is, somebody must hear of it
+        except Exception as exc:  # noqa: BLE001 - whatever it is, somebody must get it
             self._is_closing = True
             self._on_error(self, exc)

@@ -3,8 +3,6 @@
 A stage reads its input and the feeds it listens to, writes its outputs and reports, and has its
 changelog, its group and its transactional ids to itself. Where it only counts a topic's partitions
 it needs Describe.
-
-Proved by: tests/end_to_end/test_acls.py, tests/cli/test_topics_acls.py
 """
 
 from __future__ import annotations

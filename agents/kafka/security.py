@@ -18,12 +18,10 @@ They come from a file of `name=value` lines and from the environment
 (`INORDER_SASL_USERNAME` for `sasl.username`), which wins name by name: what is no secret
 can lie in the open, and the secret come from elsewhere. Either secret may also be named by
 the file that holds it, `sasl.password.file`. Never from the command line, which
-others on the machine can read; and nothing here tells one.
+others on the machine can read; and nothing here shows one.
 
 All of it is checked at the start: a file that is not there, a certificate that does not
 belong to its key, a name that no client knows.
-
-Proved by: tests/agents/kafka/test_security.py, tests/end_to_end/test_security.py
 """
 
 from __future__ import annotations
@@ -109,7 +107,7 @@ class Security(BaseModel):
             settings["sasl_oauth_token_provider"] = self.bearer
         elif self.authenticates:
             settings["sasl_plain_username"] = self.username
-            settings["sasl_plain_password"] = _told(self.password)
+            settings["sasl_plain_password"] = _revealed(self.password)
         return settings
 
     def librdkafka(self) -> dict[str, Any]:
@@ -122,14 +120,14 @@ class Security(BaseModel):
                 if file is not None:
                     settings[f"ssl.{name}.location"] = str(file)
             if self.key_password is not None:
-                settings["ssl.key.password"] = _told(self.key_password)
+                settings["ssl.key.password"] = _revealed(self.key_password)
         if self.authenticates:
             settings["sasl.mechanism"] = str(self.mechanism)
         if self.bearer is not None:
             settings["oauth_cb"] = self.bearer.refreshed
         elif self.authenticates:
             settings["sasl.username"] = str(self.username)
-            settings["sasl.password"] = _told(self.password)
+            settings["sasl.password"] = _revealed(self.password)
         return settings
 
     @cached_property
@@ -140,7 +138,7 @@ class Security(BaseModel):
         if self.token_url.startswith(FILE_URL):
             return Bearer(TokenFile(Path(unquote(urlsplit(self.token_url).path))))
         context = ssl.create_default_context(cafile=self.ca_file)
-        secret = _told(self.client_secret)
+        secret = _revealed(self.client_secret)
         return Bearer(
             TokenEndpoint(self.token_url, str(self.client_id), secret, self.scope or "", context)
         )
@@ -152,7 +150,7 @@ class Security(BaseModel):
         context.check_hostname = self.identification == "https"
         if self.certificate_file is not None:
             # Without a word for it, a locked key would be asked for at the terminal.
-            secret = _told(self.key_password)
+            secret = _revealed(self.key_password)
             context.load_cert_chain(self.certificate_file, self.key_file, password=secret)
         return context
 
@@ -239,7 +237,7 @@ SPELLED: Final = {"sasl.mechanisms": "sasl.mechanism"}
 """librdkafka's own spelling."""
 
 
-def _told(secret: SecretStr | None) -> str:
+def _revealed(secret: SecretStr | None) -> str:
     return "" if secret is None else secret.get_secret_value()
 
 
@@ -266,7 +264,7 @@ def read_security(text: str, environ: Mapping[str, str]) -> Security:
         return Security.model_validate(values)
     except ValidationError as refused:
         faults = refused.errors(include_url=False, include_input=False, include_context=False)
-        raise SecurityRefused("\n".join(_said(fault) for fault in faults)) from None
+        raise SecurityRefused("\n".join(_fault_line(fault) for fault in faults)) from None
 
 
 def without_security(environ: Mapping[str, str]) -> dict[str, str]:
@@ -298,7 +296,7 @@ def _content(name: str, path: str) -> str:
         raise SecurityRefused(f"{name}: {path}: {reason}") from error
 
 
-def _said(fault: Any) -> str:
+def _fault_line(fault: Any) -> str:
     where = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
         return f"{where}: is not a setting of these; write one of {', '.join(NAMES)}"

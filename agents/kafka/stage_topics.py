@@ -1,8 +1,6 @@
 """Which topics a stage reads, and what its changelog is called: the topology's word alone.
 
 Nothing of Kafka is imported here, so that a topology can be looked at quickly.
-
-Proved by: tests/agents/state/test_changelog.py, tests/agents/stage/test_arrangement.py
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ def inputs_of(topology: Topology, stage: StageConfig) -> list[str]:
 
 
 def upstream_inputs(topology: Topology) -> list[str]:
-    """The topics whose partitions are the lanes of `events.sequenced`."""
+    """The topics whose partitions `events.sequenced` numbers in its header `lane`."""
     return sorted({stream.input for stream in topology.streams.values()})
 
 

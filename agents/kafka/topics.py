@@ -1,24 +1,34 @@
-"""The making of the topics a topology needs (`agents.kafka.declared`).
+"""Makes the topics that a topology needs (`agents.kafka.declared`), and grows changelogs.
 
 `create` is idempotent: topics that exist are left as they are, and what differs from the
 declaration is reported. When it returns, every topic has its leaders.
 
-Proved by: tests/cli/test_topics.py, tests/end_to_end/test_start.py
+A changelog has a partition for each of its input's, so a stage whose input has grown cannot read
+the new ones until its changelog has grown too. Nothing else is grown: a stream lies in the
+partition of a derived topic that its name and the number of partitions say, so more of them would
+part it from its state.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+)
 
 from agents.kafka.declared import TopicSpec
 from agents.kafka.security import PLAINTEXT, Security
+from agents.kafka.stage_topics import changelog_topic, inputs_of, works
+from topology.config import Topology
 
 TIMEOUT_S: Final = 30.0
 POLL_S: Final = 0.05
@@ -50,9 +60,7 @@ def create(
 ) -> list[Outcome]:
     """Make those that are not there. `replication` None: as many copies as the brokers' own
     setting says. TopicsUnavailable names the first that failed."""
-    admin = AdminClient(
-        {"bootstrap.servers": bootstrap_servers, "log_level": 0, **security.librdkafka()}
-    )
+    admin = _admin(bootstrap_servers, security)
     copies = BROKERS_DEFAULT if replication is None else replication
     new = [NewTopic(spec.name, spec.partitions, copies, config=spec.config) for spec in specs]
     futures = admin.create_topics(new, request_timeout=TIMEOUT_S)
@@ -71,19 +79,25 @@ def create(
     ]
 
 
+def _admin(bootstrap_servers: str, security: Security) -> AdminClient:
+    return AdminClient(
+        {"bootstrap.servers": bootstrap_servers, "log_level": 0, **security.librdkafka()}
+    )
+
+
 def _is_new(future: Future[None], spec: TopicSpec, bootstrap_servers: str) -> bool:
     try:
         future.result()
     except KafkaException as refused:
         error: KafkaError = refused.args[0]
         if error.code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise TopicsUnavailable(_told(spec, error, bootstrap_servers)) from refused
+            raise TopicsUnavailable(_refusal(spec, error, bootstrap_servers)) from refused
         return False
     return True
 
 
 def await_leaders(admin: AdminClient, names: Collection[str]) -> None:
-    """A topic exists before the brokers can tell of it, whoever has just made it."""
+    """Wait for a topic just made: it exists before the brokers can describe it."""
     deadline_s = time.monotonic() + TIMEOUT_S
     while absent := _without_leader(admin, names):
         if time.monotonic() > deadline_s:
@@ -104,7 +118,7 @@ def _without_leader(admin: AdminClient, names: Collection[str]) -> list[str]:
     ]
 
 
-def _told(spec: TopicSpec, error: KafkaError, bootstrap_servers: str) -> str:
+def _refusal(spec: TopicSpec, error: KafkaError, bootstrap_servers: str) -> str:
     if error.code() == KafkaError.INVALID_REPLICATION_FACTOR:
         return (
             f"{spec.name}: there are fewer brokers than topics.replication, or the brokers' own"
@@ -129,3 +143,67 @@ def _differences(admin: AdminClient, spec: TopicSpec) -> tuple[str, ...]:
         if entry is not None and entry.value != wanted:
             found.append(f"{key}={entry.value}, declared {wanted}")
     return tuple(found)
+
+
+# -- changelogs -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """A changelog that has `partitions` now, or that has to have so many."""
+
+    name: str
+    partitions: int
+
+
+def narrow_changelogs(
+    topology: Topology, bootstrap_servers: str, security: Security = PLAINTEXT
+) -> list[Grown]:
+    """The changelogs that have fewer partitions than their inputs, and how many these have.
+    TopicsUnavailable if no broker answers."""
+    counts = _counts(_admin(bootstrap_servers, security), bootstrap_servers)
+    return [
+        Grown(changelog, counts[topic])
+        for changelog, topic in _changelogs(topology).items()
+        if counts.get(changelog, 0) < counts.get(topic, 0)
+    ]
+
+
+def grow_changelogs(
+    topology: Topology, bootstrap_servers: str, security: Security = PLAINTEXT
+) -> list[Grown]:
+    """Make every changelog as wide as its input; those that were not. Idempotent.
+    TopicsUnavailable names the first that failed."""
+    grown = narrow_changelogs(topology, bootstrap_servers, security)
+    if not grown:
+        return []
+    admin = _admin(bootstrap_servers, security)
+    asked = admin.create_partitions([NewPartitions(each.name, each.partitions) for each in grown])
+    for name, answer in asked.items():
+        try:
+            answer.result(TIMEOUT_S)
+        except KafkaException as refused:
+            text = refused.args[0].str()
+            raise TopicsUnavailable(f"{name} was not grown: {text}") from refused
+    await_leaders(admin, [each.name for each in grown])
+    return grown
+
+
+def _changelogs(topology: Topology) -> dict[str, str]:
+    """Each changelog, and the input it belongs to."""
+    return {
+        changelog_topic(topology.application, stage.name, topic): topic
+        for stage in topology.stages
+        if works(topology, stage)
+        for topic in inputs_of(topology, stage)
+    }
+
+
+def _counts(admin: AdminClient, bootstrap_servers: str) -> Mapping[str, int]:
+    try:
+        topics = admin.list_topics(timeout=TIMEOUT_S).topics
+    except KafkaException as failed:
+        raise TopicsUnavailable(
+            f"no broker answered at {bootstrap_servers}; check --brokers"
+        ) from failed
+    return {name: len(topic.partitions) for name, topic in topics.items()}

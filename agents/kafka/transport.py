@@ -3,14 +3,14 @@
 Faust's cost is per event, and its signals around a rebalance race with its own recovery.
 This transport is a subclass of Faust's aiokafka driver that gives instead:
 
-* **Batches.** What one poll brings of one partition is one Faust event, a `Batch`.
-* **Ticks.** A partition at its end gives a `Batch` without records, at most one in the `tick_ns` of
-  the pace (agents.kafka.pace) and only while its queue is idle: time moves on where no record does.
-  A handler whose time comes with the records (`wants_ticks`) gets none.
-  One whose broker answers, without a record and not at its end (an open transaction is),
-  gives such a one every `LIFE_INTERVAL_NS`, as a sign of life.
+* **Batches.** What one poll brings of one partition is one Faust event, a `PolledBatch`.
+* **Ticks.** A partition at its end gives a `PolledBatch` without records, at most one in the
+  `tick_ns` of the pace (agents.kafka.pace) and only while its queue is idle: time moves on where no
+  record does. A handler whose time comes with the records (`wants_ticks`) gets none. One whose
+  broker answers, without a record and not at its end (an open transaction is), gives such a one
+  every `LIFE_INTERVAL_NS`, as a sign of life.
 * **Ownership.** `on_assigned` is awaited before any record of a partition flows and says
-  where to begin, `on_reading` that it has been gone to; `on_revoked` is awaited before the
+  where to begin, `on_reading` when reading begins there; `on_revoked` is awaited before the
   partition may go elsewhere.
 * **Back-pressure** for each partition by itself (agents.kafka.partition_queue).
 
@@ -31,7 +31,7 @@ What a `Handler` can rely on
 5. Partitions that a topic has got since the start (`known` says how many it had) are not
    opened: there is no room for their state yet. Nobody reads them, and the log says so.
 6. Records are read committed. Retention that overtook the position shows as
-   `Batch.skipped`. A topic that is gone, or whose log ends before the position and so was
+   `PolledBatch.skipped`. A topic that was deleted, or whose log ends before the position and so was
    made anew, is an `InputLost`.
 
 Any other exception, also one out of a hook, ends the application: Faust restarts agents
@@ -39,8 +39,6 @@ that fail and aiokafka swallows what its listeners raise, so all that is ours ru
 `Failure`, which `agents.kafka.application.run` watches.
 
 Cost per batch: one hop to the consumer's thread and back and one pass through Faust.
-
-Proved by: tests/agents/kafka/test_transport.py, tests/agents/kafka/test_transport_kafka.py
 """
 
 from __future__ import annotations
@@ -59,7 +57,7 @@ from faust.types import TP, ConsumerMessage
 
 from agents.kafka.fetching import FAUST_LOG, ConsumerThread, End, Poll
 from agents.kafka.pace import BRISK
-from agents.kafka.partition_queue import Batch, PartitionQueue
+from agents.kafka.partition_queue import PartitionQueue, PolledBatch
 
 log = logging.getLogger(__name__)
 
@@ -73,10 +71,10 @@ MAX_RESETS = 5
 
 
 class InputLost(Exception):
-    """The topic is gone, or its log ends before the position that the state stands at."""
+    """The topic was deleted, or its log ends before the position of the state."""
 
 
-RESETS_TOLD_AFTER_S = 0.5
+RESETS_LOGGED_AFTER_S = 0.5
 """Those of so long are logged together, a line for each reason."""
 
 
@@ -93,7 +91,7 @@ class Handler(Protocol):
 
     @property
     def wants_ticks(self) -> bool:
-        """Time is to be told where no record comes."""
+        """Whether the handler gets the time where no record comes."""
 
     @property
     def rests(self) -> bool:
@@ -103,12 +101,12 @@ class Handler(Protocol):
         self, partitions: frozenset[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
         """Fence the old owner and restore. The answer is the offset to begin at; a partition
-        that is not in it begins with the first record there is. Told also of none."""
+        that is not in it begins with the first record there is. Called for no partition, too."""
 
     def on_reading(self, partitions: frozenset[TopicPartition]) -> None:
         """They are read from here on, from where `on_assigned` said."""
 
-    async def on_batch(self, batch: Batch) -> None:
+    async def on_batch(self, batch: PolledBatch) -> None:
         """Take the batch; the partition's next one comes when this returns."""
 
     async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
@@ -147,7 +145,7 @@ class BatchConsumer(driver.Consumer):
         self._openings: set[asyncio.Task[None]] = set()
         self._began_at: dict[TopicPartition, int] = {}  # the furthest yet
         self._resets: dict[TopicPartition, int] = {}
-        self._resets_to_tell: dict[str, set[str]] = {}
+        self._resets_to_log: dict[str, set[str]] = {}
         self._polling = asyncio.Lock()  # never a seek while a poll is under way
         self._letting_go = asyncio.Lock()  # a stop may come amid a rebalance, and the reverse
         self._is_finishing = False
@@ -197,9 +195,9 @@ class BatchConsumer(driver.Consumer):
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
         self.stop_flow()
         await super().on_partitions_assigned(assigned, generation_id)
-        gone = [t for t in self._topics if not self._thread.has_topic(t)]
-        if gone:
-            self.failure.set(InputLost(f"the topic {', '.join(gone)} is gone"))
+        deleted = [t for t in self._topics if not self._thread.has_topic(t)]
+        if deleted:
+            self.failure.set(InputLost(f"the topic {', '.join(deleted)} is gone"))
         elif not (self.should_stop or self._is_finishing):
             given = frozenset(TopicPartition(*tp) for tp in assigned)
             self._owned = frozenset(p for p in given if p.partition < self._known_of(p.topic))
@@ -251,20 +249,20 @@ class BatchConsumer(driver.Consumer):
         if not isinstance(exc, PartitionReset) or resets > MAX_RESETS:
             self.failure.set(exc)
         elif self._queues.get(partition) is queue:
-            self._tell_reset(partition, str(exc))
+            self._note_reset(partition, str(exc))
             del self._queues[partition]
             self._resets[partition] = resets
             self._start_opening(self._reset(partition))
 
-    def _tell_reset(self, partition: TopicPartition, why: str) -> None:
+    def _note_reset(self, partition: TopicPartition, why: str) -> None:
         """Many are reset at once, as when another process takes the place of this one."""
-        if not self._resets_to_tell:
-            asyncio.get_running_loop().call_later(RESETS_TOLD_AFTER_S, self._tell_resets)
-        self._resets_to_tell.setdefault(why, set()).add(f"{partition.topic}/{partition.partition}")
+        if not self._resets_to_log:
+            asyncio.get_running_loop().call_later(RESETS_LOGGED_AFTER_S, self._log_resets)
+        self._resets_to_log.setdefault(why, set()).add(f"{partition.topic}/{partition.partition}")
 
-    def _tell_resets(self) -> None:
-        told, self._resets_to_tell = self._resets_to_tell, {}
-        for why, places in told.items():
+    def _log_resets(self) -> None:
+        resets, self._resets_to_log = self._resets_to_log, {}
+        for why, places in resets.items():
             log.warning("%s: restoring and reading again: %s", ", ".join(sorted(places)), why)
 
     def _start_opening(self, coroutine: Coroutine[Any, Any, None]) -> None:
@@ -317,7 +315,7 @@ class BatchConsumer(driver.Consumer):
 
     def _batches(
         self, queues: Mapping[TopicPartition, PartitionQueue], poll: Poll
-    ) -> Iterable[Batch]:
+    ) -> Iterable[PolledBatch]:
         for partition, queue in queues.items():
             end = poll.ends.get(partition)
             if end is None:
@@ -328,8 +326,8 @@ class BatchConsumer(driver.Consumer):
                 if not (is_tick or self._is_life_due(queue, end)):
                     continue
                 queue.ticked_at_ns = end.asked_at_ns
-            queue.told_at_ns = end.asked_at_ns
-            yield Batch(
+            queue.last_batch_ns = end.asked_at_ns
+            yield PolledBatch(
                 partition,
                 records or [],
                 end.position,
@@ -346,24 +344,24 @@ class BatchConsumer(driver.Consumer):
         )
 
     def _is_life_due(self, queue: PartitionQueue, end: End) -> bool:
-        return not queue.expected and end.asked_at_ns - queue.told_at_ns >= LIFE_INTERVAL_NS
+        return not queue.expected and end.asked_at_ns - queue.last_batch_ns >= LIFE_INTERVAL_NS
 
-    async def _skip_lost(self, out_of_range: Mapping[TopicPartition, int]) -> list[Batch]:
+    async def _skip_lost(self, out_of_range: Mapping[TopicPartition, int]) -> list[PolledBatch]:
         skips = []
         for partition, position in out_of_range.items():
             first = await self._thread.first_offset(partition)
             if first <= position:
                 raise InputLost(
-                    f"{partition.topic}[{partition.partition}]: the state stands at offset"
+                    f"{partition.topic}[{partition.partition}]: the state is at offset"
                     f" {position}, and the log ends before that, so the topic was made anew;"
                     " give the application a new name, or restore the topic"
                 )
             await self._thread.seek_all({partition: first})
             log.error("%s: offsets %d to %d were lost to retention", partition, position, first - 1)
-            skips.append(Batch(partition, [], first, first, None, skipped=first - position))
+            skips.append(PolledBatch(partition, [], first, first, None, skipped=first - position))
         return skips
 
-    def _message(self, batch: Batch) -> ConsumerMessage:
+    def _message(self, batch: PolledBatch) -> ConsumerMessage:
         tp = TP(*batch.partition)
         return ConsumerMessage(
             topic=tp.topic,
@@ -381,7 +379,7 @@ class BatchConsumer(driver.Consumer):
             generation_id=self.app.consumer_generation_id,
         )
 
-    def take(self, batch: Batch) -> None:
+    def take(self, batch: PolledBatch) -> None:
         """From the agent into the queue, unless the partition went away on the way."""
         queue = batch.queue
         if queue is not None and self._queues.get(batch.partition) is queue:

@@ -3,23 +3,23 @@
 The client hands records on one by one, each copied into a `ConsumerRecord`: that costs more than
 decoding it and says nothing more that is read here. What its `PartitionRecords` sees to stays with
 it: checksums, aborted transactions, control batches, and the position. It is given batches that
-hold one thing each, a *stretch*: all their records; so it goes one step for a batch.
+hold *stretches*, lists of their records; so it goes one step for each of these, most often one for
+a batch. What cannot be read of a batch is among its records (`codec.face.Unreadable`).
 
 What belongs to a fetch refers to it weakly, the client's own generator too: a fetch in a circle, if
 taken half when its partition goes, would keep its bytes, up to a megabyte and more, until the
-garbage collector came by, which is seldom (agents.garbage).
-
-Proved by: tests/agents/kafka/test_whole_batches.py, tests/agents/kafka/test_transport_kafka.py
+garbage collector came by, which is seldom (agents.process.garbage).
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 from weakref import proxy
 
 import aiokafka.consumer.fetcher
@@ -27,15 +27,43 @@ from aiokafka.consumer.fetcher import Fetcher, FetchResult, PartitionRecords
 from aiokafka.structs import TopicPartition
 
 import codec
+from codec.compression import MAX_UNPACKED_BYTES
 from codec.face import Record
+
+TURN_S: Final = 0.1
+"""All partitions of a fetcher together."""
+
+
+def read_by_codec() -> None:
+    """From here on all aiokafka consumers of the process read by the codec at work."""
+    aiokafka.consumer.fetcher.MemoryRecords = codec.memory_records
+
+
+class Turn:
+    """How long a fetcher may decode until the loop has its turn: batches that are small and long to
+    unpack must not keep the client from its heartbeats."""
+
+    def __init__(self) -> None:
+        self._ends_s: float | None = None
+
+    def is_over(self) -> bool:
+        now_s = time.monotonic()
+        if self._ends_s is None:
+            self._ends_s = now_s + TURN_S
+            asyncio.get_running_loop().call_soon(self._pass)
+        return now_s >= self._ends_s
+
+    def _pass(self) -> None:
+        self._ends_s = None
 
 
 class WholeBatches:
-    """What this fetcher fetches from now on comes so. From the first of these on all consumers of
-    the process read by the codec at work."""
+    """What this fetcher fetches from now on comes so. `most_bytes`: of a batch, unpacked."""
 
-    def __init__(self, fetcher: Fetcher) -> None:
-        aiokafka.consumer.fetcher.MemoryRecords = codec.memory_records
+    def __init__(self, fetcher: Fetcher, most_bytes: int = MAX_UNPACKED_BYTES) -> None:
+        read_by_codec()
+        self._most_bytes = most_bytes
+        self._turn = Turn()
         self._fetched = fetcher._records
         self._fetch = fetcher._proc_fetch_request
         fetcher._proc_fetch_request = self._whole_fetch
@@ -51,17 +79,24 @@ class WholeBatches:
             if isinstance(result, FetchResult) and isinstance(
                 result._partition_records, PartitionRecords
             ):
-                result._partition_records = Fetched(result._partition_records)
+                result._partition_records = Fetched(
+                    result._partition_records, self._most_bytes, self._turn
+                )
                 result.getall = partial(take_all, proxy(result))
         return has_records
 
 
 class Fetched:
     """In the place of a fetch's `PartitionRecords`. `next_fetch_offset` is the position behind
-    what was taken, `is_over` says that there is no more."""
+    what was taken, `is_over` says that there is no more. `turn`: that of all its fetcher has."""
 
-    def __init__(self, records: PartitionRecords) -> None:
-        records._records = _Batches(records._records)
+    def __init__(
+        self,
+        records: PartitionRecords,
+        most_bytes: int = MAX_UNPACKED_BYTES,
+        turn: Turn | None = None,
+    ) -> None:
+        records._records = _Batches(records._records, most_bytes)
         itself = proxy(records)
         records._consumer_record = partial(_from_position, itself)
         records._records_iterator = PartitionRecords._unpack_records(itself)
@@ -69,12 +104,13 @@ class Fetched:
         self._left: list[Record] = []
         self.next_fetch_offset: int = records.next_fetch_offset
         self.is_over = False
+        self._turn = turn
 
     def take(self, most: int) -> list[Record]:
-        """So many records at most, in the log's order. Raises what is wrong with a batch, when it
-        comes to it."""
+        """So many records at most, in the log's order; fewer where the turn is over. Raises what is
+        wrong with a batch that a broker wrote so, when it comes to it."""
         found, self._left = self._left, []
-        while len(found) < most:
+        while len(found) < most and (self._turn is None or not self._turn.is_over()):
             stretch = next(self._stretches, None)
             if stretch is None:
                 self.is_over = True
@@ -102,7 +138,7 @@ def take_all(result: FetchResult, max_records: int | None = None) -> list[Record
 
 @dataclass(slots=True)
 class _Stretch:
-    """All records of a batch, up to one that is not well formed. Not empty."""
+    """Records of a batch, as the codec decodes them at one go. Not empty."""
 
     records: list[Record]
 
@@ -120,19 +156,21 @@ def _from_position(fetched: PartitionRecords, _: TopicPartition, stretch: _Stret
 
 
 class _Batches:
-    """`MemoryRecords` whose batches hold a stretch each."""
+    """`MemoryRecords` whose batches hold stretches."""
 
-    def __init__(self, batches: Any) -> None:
+    def __init__(self, batches: Any, most_bytes: int) -> None:
         self.has_next = batches.has_next
         self._next_batch = batches.next_batch
+        self._most_bytes = most_bytes
 
     def next_batch(self) -> _Batch:
-        return _Batch(self._next_batch())
+        return _Batch(self._next_batch(), self._most_bytes)
 
 
 class _Batch:
-    def __init__(self, batch: Any) -> None:
+    def __init__(self, batch: Any, most_bytes: int) -> None:
         self._batch = batch
+        self._most_bytes = most_bytes
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._batch, name)
@@ -141,9 +179,4 @@ class _Batch:
         return next(self._batch)
 
     def __iter__(self) -> Iterator[_Stretch]:
-        records: list[Record] = []
-        try:
-            records.extend(self._batch)
-        finally:  # where it raises, what came before the fault comes first
-            if records:
-                yield _Stretch(records)
+        return map(_Stretch, self._batch.stretches(self._most_bytes))

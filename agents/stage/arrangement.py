@@ -1,19 +1,20 @@
 """What one process runs: a stage of the topology, wired to real topics.
 
 Settled once at the start, from the topology and from how many partitions the topics
-have; the same value for every partition the process owns.
-
-Proved by: tests/agents/stage/test_arrangement.py
+have; the same value for every partition the process owns. Where `stages:` has changed, or what the
+default cut follows from (topology.config.cut), the stage that writes events is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Final
 
 from aiokafka.structs import TopicPartition
 
+from agents.kafka.brokers import Brokers
 from agents.kafka.rights import Kind, rights
 from agents.kafka.stage_topics import (
     ORDERED,
@@ -25,7 +26,7 @@ from agents.kafka.stage_topics import (
     reads,
     upstream_inputs,
 )
-from agents.stage.inlet import Inlet, OrderedInlet, RawInlet, SequencedInlet, lanes_of
+from agents.stage.inlet import Inlet, OrderedInlet, RawInlet, SequencedInlet, first_partitions
 from agents.stage.outlet import (
     NoOutlet,
     OrderedOutlet,
@@ -38,7 +39,7 @@ from agents.stage.outlet import (
 from agents.state.changelog import StateRefused
 from topology.clock.drift_table import DriftTable
 from topology.config import ClockConfig, StageConfig, StreamConfig, Topology
-from topology.config.stages import MERGE, REORDER
+from topology.config.stages import MERGE, REORDER, link_of, operators
 from topology.flow.registry import in_chain, places_of
 from topology.flow.stage import Stage
 from topology.wire.header_reader import HeaderReader
@@ -47,21 +48,21 @@ from topology.wire.signed import SignatureCheck
 
 
 class ArrangementError(Exception):
-    """The topology and the topics do not fit; the message says what to do."""
+    """The topology and the topics do not fit; the message states what to do."""
 
 
 @dataclass(frozen=True)
 class Arrangement:
     """`partitions`: how many each topic has that the stage reads or writes.
 
-    `lanes`: how many lanes meet behind the topic upstream of this stage's input. `masters`: the
-    master keys by which signed streams are checked.
+    `upstream_partitions`: how many input partitions the stage before has, of all its topics.
+    `masters`: the master keys by which signed streams are checked.
     """
 
     topology: Topology
     stage: StageConfig
     partitions: Mapping[str, int]
-    lanes: int
+    upstream_partitions: int
     masters: tuple[bytes, ...] = field(default=(), repr=False)
 
     @property
@@ -84,8 +85,8 @@ class Arrangement:
         return not {REORDER, MERGE} & set(self.operator_names)
 
     @property
-    def tells_progress(self) -> bool:
-        """The next stage waits for a word from each partition of the input."""
+    def writes_progress(self) -> bool:
+        """The next stage waits for progress of each partition of the input."""
         return REORDER in self.operator_names and MERGE not in self.operator_names
 
     @property
@@ -135,7 +136,7 @@ class Arrangement:
     @property
     def needs_whole(self) -> set[str]:
         """The topics of which each partition counts: those it reads, and those whose partitions
-        are its lanes."""
+        are its upstream partitions."""
         topics = self.topology.topics
         upstream = upstream_inputs(self.topology) if self.reads == SEQUENCED else ()
         feeds = {topics.clock, topics.queries} & self.partitions.keys()
@@ -162,11 +163,11 @@ class Arrangement:
         if fingerprint == mine:
             return
         was = [part for part in fingerprint if part not in mine] or fingerprint
-        says = [part for part in mine if part not in fingerprint] or mine
+        differing = [part for part in mine if part not in fingerprint] or mine
         raise StateRefused(
             f"the state of {source.topic}/{source.partition} was made by {', '.join(was)}; now it"
-            f" would be {', '.join(says)}; set another `application:` to begin anew, or put stages,"
-            " streams and outputs back as they were"
+            f" would be {', '.join(differing)}; set another `application:` to begin anew, or put"
+            " stages, streams and outputs back as they were"
         )
 
     @property
@@ -178,7 +179,7 @@ class Arrangement:
 
     def operators(self, source: TopicPartition, table: DriftTable | None = None) -> Stage:
         streams = self.streams_of(source.topic)
-        return Stage(self.topology, self.operator_names, self.lanes, streams, table)
+        return Stage(self.topology, self.operator_names, self.upstream_partitions, streams, table)
 
     def inlet(self, source: TopicPartition) -> Inlet:
         if self.is_first:
@@ -187,7 +188,7 @@ class Arrangement:
             streams = self.streams_of(source.topic).values()
             return OrderedInlet(HeaderReader(next(iter(streams)).headers))
         headers = next(iter(self.topology.streams.values())).headers
-        return SequencedInlet(HeaderReader(headers), self.lanes)
+        return SequencedInlet(HeaderReader(headers), self.upstream_partitions)
 
     def outlet(self, source: TopicPartition) -> Outlet:
         streams = self.streams_of(source.topic)
@@ -196,8 +197,8 @@ class Arrangement:
             return NoOutlet()
         if MERGE in self.operator_names:
             return OrderedOutlet(writer, self._written(source))
-        lane = lanes_of({t: self.partitions[t] for t in self.inputs})[source.topic]
-        return SequencedOutlet(writer, lane + source.partition, self._written(source))
+        first = first_partitions({t: self.partitions[t] for t in self.inputs})[source.topic]
+        return SequencedOutlet(writer, first + source.partition, self._written(source))
 
     def _written(self, source: TopicPartition) -> dict[str, tuple[str, int]]:
         """Where the events of each stream go."""
@@ -275,10 +276,10 @@ def arrange(
                 f" {partitions[topic]}; run `inorder topics create --grow` to make them equal, and"
                 " restart all workers"
             )
-    lanes = 0
+    upstream_partitions = 0
     if reads(topology, stage) == SEQUENCED:
-        lanes = sum(partitions[topic] for topic in upstream_inputs(topology))
-    arrangement = Arrangement(topology, stage, partitions, lanes, masters)
+        upstream_partitions = sum(partitions[topic] for topic in upstream_inputs(topology))
+    arrangement = Arrangement(topology, stage, partitions, upstream_partitions, masters)
     if arrangement.is_first:
         for topic in arrangement.inputs:
             input_reader(topology, topic, masters)
@@ -297,3 +298,43 @@ def _look_at_cut(topology: Topology, stage: StageConfig, partitions: Mapping[str
                 f" `partitions: {partitions[topic]}` there, with `keyed_by: stream` in the stream"
                 " if its records are keyed so"
             )
+
+
+def refuse_another_cut(brokers: Brokers, arrangement: Arrangement) -> None:
+    """StateRefused where another cut of this application has written what this stage would write.
+    Groups and changelogs bear the name of their stage, so it would find no state and put out
+    everything again from the first record. One that has a state of its own has passed this look;
+    one that only looks begins anew, as its results bear the same ids; the embedded broker keeps
+    nothing that could be found. Blocks."""
+    if brokers.is_embedded or arrangement.only_looks or brokers.written(arrangement.changelogs):
+        return
+    topology = arrangement.topology
+    others = dict(others_of(topology, arrangement.stage))
+    for changelog in brokers.written(others):
+        raise StateRefused(
+            f"the application {topology.application} has worked with a stage"
+            f" `{others[changelog]}` ({changelog} has its state), and now this one is"
+            f" `{arrangement.stage.name}`: {topology.cut.why}. It would begin anew with the first"
+            " record of the input and put everything out again. Write the stages as they were, like"
+            f" `stages: [{', '.join(_before(others[changelog]))}]`, to go on, or set another"
+            " `application:` to begin anew"
+        )
+
+
+def others_of(topology: Topology, stage: StageConfig) -> Iterator[tuple[str, str]]:
+    """(changelog, name) of each stage that would write events of this one's in another cut."""
+    mine = {each.name for each in topology.stages}
+    writing = {REORDER, MERGE} & set(stage.operators)
+    for length in range(1, len(operators()) + 1):
+        for chosen in combinations(operators(), length):
+            other = StageConfig("+".join(chosen), chosen)
+            if other.name not in mine and writing & set(chosen):
+                for topic in inputs_of(topology, other):
+                    yield changelog_topic(topology.application, other.name, topic), other.name
+
+
+def _before(name: str) -> list[str]:
+    """Stages of which this was one."""
+    common = [operator for operator in operators() if not link_of(operator).is_rare]
+    rest = [operator for operator in common if operator not in name.split("+")]
+    return sorted([name, *rest], key=lambda each: operators().index(each.split("+")[0]))

@@ -1,26 +1,31 @@
 """The arrival clock of one input partition: the only clock the operators know.
 
-Arrival is the broker's append time, taken as the running maximum, since the clock of a
-new leader may step back. It is part of the checkpoint, so catching up after a stop
-behaves as it would have live, and a replay of the log gives the same answer.
+Arrival is the broker's append time, as `topology.model.append_clock` takes it: the running
+maximum, since the clock of a new leader may step back, but where a broker's clock is wrong. It is
+part of the checkpoint, so catching up after a stop behaves as it would have live, and a replay of
+the log gives the same answer.
 
 Where no record arrives, time moves on only while the partition is caught up, to the
 moment at which the fetch that showed this was asked for, less `tick_lag`: never to the
 wall clock, since a worker that wakes from a pause would pass records it has not read. A
-record overtaken all the same counts as arriving at the tick, and is counted.
+record overtaken all the same counts as arriving at the tick, and is counted. Where the broker's
+clock is doubted, and this machine's is nearer to that than to ours, it is ahead by as much.
 
 A topic without append times (CreateTime) gives no such clock: arrival is then the time of
 reading, and two runs over one log may differ. The embedded broker stamps nothing either, but all
 who send to it are on this machine and under one clock: there the stamp that a producer's client
-gives a record as it is sent stands for arrival, as long as it can be one, not ahead and not older
-than `OLDEST_STAMP_NS`.
-
-Proved by: tests/agents/stage/test_arrival.py
+gives a record as it is sent counts as its arrival, as long as it can be one, not ahead and not
+older than `OLDEST_STAMP_NS`.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
+
+from topology.model.append_clock import BLOCK, AppendClock
+from topology.model.event import DEAD, Event
+from topology.model.outcome import Malformed
 
 LOG_APPEND_TIME: Final = 1
 NS_PER_MS: Final = 1_000_000
@@ -30,16 +35,20 @@ OLDEST_STAMP_NS: Final = 60_000_000_000
 
 class ArrivalClock:
     """`now_ns` never goes back. `overtaken` counts records that a tick had passed. `embedded`:
-    the log is the embedded broker's."""
+    the log is the embedded broker's. `log`: the clock of the append times, without ticks. `judges`:
+    a broker's clock may be doubted; else any append time is taken as it is."""
 
     __slots__ = (
-        "_embedded", "_tick_lag_ns", "_ticked_ns", "now_ns", "overtaken", "without_append_time"
+        "_embedded", "_judges", "_tick_lag_ns", "_ticked_ns", "log", "now_ns", "overtaken",
+        "without_append_time",
     )  # fmt: skip
 
-    def __init__(self, tick_lag_ns: int, *, embedded: bool = False) -> None:
+    def __init__(self, tick_lag_ns: int, *, embedded: bool = False, judges: bool = True) -> None:
         self._tick_lag_ns = tick_lag_ns
         self._embedded = embedded
+        self._judges = judges
         self._ticked_ns = 0
+        self.log = AppendClock()
         self.now_ns = 0
         self.overtaken = 0
         self.without_append_time = False
@@ -47,8 +56,8 @@ class ArrivalClock:
     def arrive(
         self, timestamp_ms: int, timestamp_type: int | None, read_at_ns: int, records: int = 1
     ) -> int:
-        """Arrival of the next record of the log, or of so many that bear the same stamp;
-        `read_at_ns` is the wall clock."""
+        """Arrival of the next record of the log, or of so many that bear the same stamp, where the
+        log goes on plainly; `read_at_ns` is the wall clock."""
         if timestamp_type == LOG_APPEND_TIME:
             arrival_ns = timestamp_ms * NS_PER_MS
         else:
@@ -56,22 +65,102 @@ class ArrivalClock:
             stamp_ns = timestamp_ms * NS_PER_MS
             is_of_sending = self._embedded and 0 <= read_at_ns - stamp_ns <= OLDEST_STAMP_NS
             arrival_ns = stamp_ns if is_of_sending else read_at_ns
+        return self._come(arrival_ns, records)
+
+    def _come(self, arrival_ns: int, records: int = 1) -> int:
         if arrival_ns <= self._ticked_ns:  # a tick fires what is due at its very instant
             self.overtaken += records
         if arrival_ns > self.now_ns:
             self.now_ns = arrival_ns
         return self.now_ns
 
+    # -- a broker's clock that may be wrong --------------------------------------------------------
+
+    def goes_on(self, records: Sequence[Any]) -> bool:
+        """`arrive` is enough for them; else each is to be judged by its stamp."""
+        if not self._is_judged(records):
+            return True
+        return self.log.goes_on([record.timestamp * NS_PER_MS for record in records])
+
+    def went_on(self, records: Sequence[Any], events: Sequence[Event], ts_name: str) -> None:
+        """They did, and yielded those events. `ts_name`: the header that bears a stamp."""
+        if self._is_judged(records):
+            stamped = [
+                event for event in events if event.kind != DEAD and _is_stamped(event, ts_name)
+            ]
+            last = [
+                (event.record.timestamp * NS_PER_MS, event.ts_ns) for event in stamped[-2 * BLOCK :]
+            ]
+            self.log.went_on(records[-1].timestamp * NS_PER_MS, last, len(stamped))
+
+    def _is_judged(self, records: Sequence[Any]) -> bool:
+        return self._judges and bool(records) and records[0].timestamp_type == LOG_APPEND_TIME
+
+    def judge(
+        self, timestamp_ms: int, timestamp_type: int | None, read_at_ns: int, stamp_ns: int | None
+    ) -> int:
+        """As `arrive`, for any record; `stamp_ns`: when the record was sent by its own account, by
+        another clock than the broker's."""
+        if timestamp_type != LOG_APPEND_TIME or not self._judges:
+            return self.arrive(timestamp_ms, timestamp_type, read_at_ns)
+        return self._come(self.log.take(timestamp_ms * NS_PER_MS, stamp_ns))
+
+    def judge_all(
+        self,
+        records: Sequence[Any],
+        items: Sequence[Event | Malformed],
+        read_at_ns: int,
+        ts_name: str,
+    ) -> None:
+        """What each of the records has become."""
+        for record, item in zip(records, items, strict=True):
+            stamp_ns = None
+            if isinstance(item, Event) and _is_stamped(item, ts_name):
+                stamp_ns = item.ts_ns
+            item.at_ns = self.judge(record.timestamp, record.timestamp_type, read_at_ns, stamp_ns)
+            if isinstance(item, Event):
+                item.arrival_ns = item.at_ns
+
+    def fault(self) -> str:
+        """What is wrong with the broker's clock, for people; "" if nothing is known."""
+        log = self.log
+        if log.doubted_ns:
+            return (
+                f"append times have stepped ahead by {log.doubted_ns / 1e9:.0f} s, and no record's"
+                " own time has: a broker's clock is wrong, or what comes was kept for as long; time"
+                " goes on without that step (see docs/operations.md, clocks of brokers)"
+            )
+        if log.behind_ns:
+            return (
+                f"append times have stepped back, by {log.behind_ns / 1e9:.0f} s still: a broker's"
+                " clock is or was wrong; until they have caught up time goes on at half speed (see"
+                " docs/operations.md, clocks of brokers)"
+            )
+        return ""
+
     def tick(self, caught_up_at_ns: int) -> bool:
         """The partition held nothing more at that time; True if time moved."""
         tick_ns = caught_up_at_ns - self._tick_lag_ns
+        doubted_ns = self.log.doubted_ns
+        if doubted_ns and tick_ns - self.now_ns > doubted_ns // 2:
+            tick_ns -= doubted_ns
         if tick_ns <= self.now_ns:
             return False
         self.now_ns = self._ticked_ns = tick_ns
         return True
 
     def snapshot(self) -> list[int]:
-        return [self.now_ns, self._ticked_ns, self.overtaken]
+        return [self.now_ns, self._ticked_ns, self.overtaken, *self.log.snapshot()]
 
-    def restore(self, state: list[int]) -> None:
-        self.now_ns, self._ticked_ns, self.overtaken = state
+    def restore(self, state: Sequence[int]) -> None:
+        """A history is no evidence about the log."""
+        self.now_ns, self._ticked_ns, self.overtaken, *log = state
+        self.log.restore(log)
+
+
+def _is_stamped(event: Event, ts_name: str) -> bool:
+    """By its source; else the broker's stamp replaces that, and is no evidence about a broker."""
+    record = event.record
+    return event.ts_ns != record.timestamp * NS_PER_MS or any(
+        name == ts_name for name, _ in record.headers
+    )

@@ -9,7 +9,7 @@ applies to is stamped. So a partition does not work on input that arrived up to 
 * has been read to a record appended at a - `activation` or later, or
 * was at its end when it was looked at, no longer than `activation` before `reach` was
   called: all that was appended that long before the input at hand was fetched is read
-  then, whatever the clocks of brokers and workers say.
+  then, whatever the clocks of brokers and workers show.
 
 A declared offset holds from `activation` after its append, so that the same goes for it.
 
@@ -20,10 +20,8 @@ partition come that is further behind than that, the topic is read again from th
 the others wait.
 
 The table has a local copy (`agents.state.local_copy`), one for each partition of the topic, so
-that a restart need not read the topic from its beginning. A record that is no word about a
+that a restart need not read the topic from its beginning. A record that is no reading of a
 clock is counted and logged, never more.
-
-Proved by: tests/agents/stage/test_clock_feed.py, tests/end_to_end/test_clocks.py
 """
 
 from __future__ import annotations
@@ -40,6 +38,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from agents.kafka.brokers import Brokers
 from agents.kafka.fetching import FetchTimes
+from agents.kafka.whole_batches import WholeBatches
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from agents.state.copy_writer import CopyWriter
 from topology.clock.drift_table import DriftTable
@@ -64,14 +63,14 @@ MAX_UNCOPIED: Final = 50_000
 
 STEP_BACK_NS: Final = 10_000_000_000
 """So much more is kept than anybody needs: on the embedded broker, where arrival is the time of
-sending, input may be a little older than what has been said to be read."""
+sending, input may be a little older than what was reported as read."""
 
-TELL_AFTER_S: Final = 10.0
+LOG_AFTER_S: Final = 10.0
 FORGOTTEN: Final = b"\nforgotten"
 """Key in the copies: what arrived before this instant is not in them. No source is named so."""
 NOTHING_FORGOTTEN_NS: Final = -(1 << 63)
 
-TOLD_REFUSALS: Final = 10
+LOGGED_REFUSALS: Final = 10
 """Refused records that are logged one by one; the rest are counted."""
 
 Word = Sample | Declared
@@ -100,7 +99,7 @@ class ClockFeed:
     """`start`, then `reach` before each batch, `stop` at the end.
 
     `activation_ns` is the shortest of the streams', `window_ns` their longest
-    memory. `refused` counts records that say nothing about a clock.
+    memory. `refused` counts records without a reading of a clock.
     """
 
     def __init__(
@@ -127,7 +126,7 @@ class ClockFeed:
         self._homes: dict[str, Share] = {}
         self._moved = asyncio.Event()
         self._forgotten_ns = NOTHING_FORGOTTEN_NS
-        """What arrived before may be gone from the table."""
+        """What arrived before may be removed from the table."""
         self._reading: asyncio.Task[None] | None = None
         self.words = 0
         self.refused = 0
@@ -138,16 +137,16 @@ class ClockFeed:
         """Return when all that can apply to input of these arrivals is in the table. `asker`
         is whoever works on that input. Raises FeedEnded if the topic is no longer read."""
         self._wanted[asker] = (since_ns, until_ns)
-        begun_ns, began_s, told = time.time_ns(), time.monotonic(), False
+        begun_ns, began_s, logged = time.time_ns(), time.monotonic(), False
         while not self._covers(since_ns, until_ns, begun_ns):
-            if not told and time.monotonic() - began_s > TELL_AFTER_S:
-                told = True
+            if not logged and time.monotonic() - began_s > LOG_AFTER_S:
+                logged = True
                 log.warning("%s: input waits for the samples that may apply to it", self._topic)
             if self._reading is None or self._reading.done():
                 raise FeedEnded(f"{self._topic} is no longer read") from self._why()
             self._moved.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._moved.wait(), TELL_AFTER_S)
+                await asyncio.wait_for(self._moved.wait(), LOG_AFTER_S)
 
     def wants(self, asker: Any, arrival_ns: int) -> None:
         """It has come so far, without input: the topic may be read as far."""
@@ -197,6 +196,7 @@ class ClockFeed:
         try:
             async with self._brokers.reader(fetch_max_wait_ms=self._wait_ms) as consumer:
                 times = FetchTimes(consumer._fetcher)
+                WholeBatches(consumer._fetcher)
                 consumer._fetcher._fetcher_timeout = self._wait_ms / 1e3  # an answer wakes it
                 await self._begin(consumer)
                 begun.set_result(None)
@@ -294,13 +294,13 @@ class ClockFeed:
             share.ended_at_ns = times.asked_at_ns.get(share.partition, 0)
 
     def _take(self, share: Share, record: Any) -> None:
-        arrival_ns = share.clock.arrive(record.timestamp, record.timestamp_type, time.time_ns())
-        word = word_of(record, arrival_ns)
+        word = word_of(record, share.clock)
         if isinstance(word, str):
             self.refused += 1
-            if self.refused <= TOLD_REFUSALS:
-                place = f"{record.topic}/{record.partition} at offset {record.offset}"
-                log.warning("%s: no word about a clock: %s", place, word)
+            if self.refused <= LOGGED_REFUSALS:
+                topic, partition = share.partition
+                place = f"{topic}/{partition} at offset {record.offset}"
+                log.warning("%s: no reading of a clock: %s", place, word)
             return
         if isinstance(word, Declared):
             word.arrival_ns += self._activation_ns
@@ -341,8 +341,18 @@ class FeedEnded(Exception):
     """The drift table is not kept up any more; the process has to start anew."""
 
 
-def word_of(record: Any, arrival_ns: int) -> Word | str:
-    """What a record of `clock.offsets` says, or why it says nothing."""
+def word_of(record: Any, clock: ArrivalClock) -> Word | str:
+    """What a record of `clock.offsets` says, or why it says nothing; moves the clock. A round of
+    time sync bears the time of its source."""
+    word = _read(record)
+    stamp_ns = word.t4_ns if isinstance(word, Sample) else None
+    arrival_ns = clock.judge(record.timestamp, record.timestamp_type, time.time_ns(), stamp_ns)
+    if not isinstance(word, str):
+        word.arrival_ns = arrival_ns
+    return word
+
+
+def _read(record: Any) -> Word | str:
     try:
         source = (record.key or b"").decode()
         values = orjson.loads(record.value or b"null")
@@ -352,7 +362,7 @@ def word_of(record: Any, arrival_ns: int) -> Word | str:
         return "it has no key; the key is the source"
     if not isinstance(values, dict):
         return "the value is no JSON object"
-    return read_word(source, values, arrival_ns, record.offset)
+    return read_word(source, values, 0, record.offset)
 
 
 def key_of(word: Word) -> bytes:

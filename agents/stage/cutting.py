@@ -1,18 +1,22 @@
-"""How many records may wait for a checkpoint, so that its cut does not keep the loop for long.
+"""How much may wait for a checkpoint, so that its cut does not keep the loop for long, and its
+commit is over long before the brokers would abort it.
 
 A cut takes what has changed from all operators at one instant. Its cost is that of the changes:
 next to nothing for many records of few sources, 20 us for each source that has changed. With
 the bound of `max_batch` alone, 100,000 sources that speak at once would keep the loop, and with
-it everybody else, for half a second at a time and more. So a cut is timed: after one that took
-longer than `CUT_S` so many records wait for the next as fit into that time, and where cuts
-are quick it is twice as many each time, up to `max_batch`. What comes out is the same for
-every cut.
+it everybody else, for half a second at a time and more. A commit sends outputs and changes; over a
+slow link 64 MiB take longer than `transaction_timeout`, and the brokers abort what is sent.
 
-The garbage collector stands still meanwhile. A cut makes lists by the hundred thousand, encodes
+So both are timed. After a cut of more than `CUT_S`, or a commit of more than a quarter of
+`transaction_timeout`, so much waits for the next as fits into that time. Where they are quick it is
+twice as much each time that the bound was of use, up to `max_batch` and `MOST_BYTES`. A partition
+begins with little, for how quick commits are is not known then. What the quickest commit took is
+taken for what each takes, however small, up to the same quarter, and not counted. A commit that
+fails halves what the next may bring. What comes out is the same for every cut.
+
+The garbage collector is off meanwhile. A cut makes lists by the hundred thousand, encodes
 them and drops them: none of them is in a cycle, and a collector that walks them again and again
 takes a fifth of the time and more.
-
-Proved by: tests/agents/stage/test_cutting.py
 """
 
 from __future__ import annotations
@@ -23,18 +27,70 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from agents.stage.delivery import COMMIT_TIMEOUT_S
+
 CUT_S: Final = 0.1
-QUICK_S: Final = CUT_S / 4
+QUICK: Final = 0.25
+"""A share of the time that is allowed."""
+
+COMMIT: Final = 0.25
+"""A share of `transaction_timeout`, or of the time after which a commit is given up here."""
+
 FEWEST: Final = 1_000
-"""Records that may wait at least; a transaction has a cost of its own."""
+"""Records that may wait at least, as far as cuts are slow; a transaction has a cost of its own."""
+
+FEWEST_SENT: Final = 100
+LEAST_BYTES: Final = 1 << 16
+"""The same, as far as commits are slow."""
+
+FIRST_BYTES: Final = 1 << 20
+MOST_BYTES: Final = 64 << 20
+"""Payload of all outputs together."""
+
+
+class Fit:
+    """`amount` may wait: so much as takes `limit_s`, between `least` and `most`."""
+
+    def __init__(self, limit_s: float, least: int, amount: int, most: int) -> None:
+        self._limit_s = limit_s
+        self._least = least
+        self._most = most
+        self.amount = min(amount, most)
+
+    def took(self, seconds: float, amount: int) -> None:
+        if seconds > self._limit_s and amount:
+            self._set(int(amount * self._limit_s / seconds))
+        elif seconds < QUICK * self._limit_s and 2 * amount >= self.amount:
+            self._set(2 * self.amount)
+
+    def halve(self) -> None:
+        self._set(self.amount // 2)
+
+    def _set(self, amount: int) -> None:
+        self.amount = min(self._most, max(self._least, amount))
 
 
 class CutSize:
-    """`records` may wait for the next checkpoint."""
+    """How much may wait for the next checkpoint of a partition. It outlives the partition, for what
+    a commit that failed has taught counts for the next owner."""
 
-    def __init__(self, max_batch: int) -> None:
-        self._max_batch = max_batch
-        self.records = max_batch
+    def __init__(self, max_batch: int, transaction_timeout_ns: int) -> None:
+        self._commit_s = COMMIT * min(transaction_timeout_ns / 1e9, COMMIT_TIMEOUT_S)
+        self._quickest_s = self._commit_s
+        self._cut = Fit(CUT_S, FEWEST, max_batch, max_batch)
+        self._sent = Fit(self._commit_s, FEWEST_SENT, FEWEST, max_batch)
+        self._bytes = Fit(self._commit_s, LEAST_BYTES, FIRST_BYTES, MOST_BYTES)
+
+    @property
+    def records(self) -> int:
+        return min(self._cut.amount, self._sent.amount)
+
+    @property
+    def bytes(self) -> int:
+        return self._bytes.amount
+
+    def is_full(self, records: int, payload_bytes: int) -> bool:
+        return records >= self.records or payload_bytes >= self.bytes
 
     @contextmanager
     def timed(self, records: int) -> Iterator[None]:
@@ -45,11 +101,19 @@ class CutSize:
         self.took(time.monotonic() - began_s, records)
 
     def took(self, seconds: float, records: int) -> None:
-        if seconds > CUT_S and records:
-            fitting = int(records * CUT_S / seconds)
-            self.records = min(self._max_batch, max(FEWEST, fitting))
-        elif seconds < QUICK_S:
-            self.records = min(self._max_batch, 2 * self.records)
+        """A cut did."""
+        self._cut.took(seconds, records)
+
+    def committed(self, seconds: float, records: int, payload_bytes: int) -> None:
+        """A transaction took so long."""
+        self._quickest_s = min(self._quickest_s, seconds)
+        self._sent.took(seconds - self._quickest_s, records)
+        self._bytes.took(seconds - self._quickest_s, payload_bytes)
+
+    def failed(self) -> None:
+        """A transaction did; as a rule it took too long."""
+        self._sent.halve()
+        self._bytes.halve()
 
 
 @contextmanager

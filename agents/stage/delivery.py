@@ -10,29 +10,33 @@ their own. A crash in between sends some outputs again, and the next stage drops
 has seen. The transaction is for the fence: the changes of a former owner that wakes from
 a pause would mix with those of the new one, and events held would be lost to both.
 
-Either way the state itself says where reading goes on; the group's offset is for people, and
-for telling a lost changelog from a first start (agents.stage.restoring). The order inside a
-partition is that of the batches, and `commit` returns only when the brokers have it. Every
-commit has the bound `COMMIT_TIMEOUT_S`: the client itself retries without one. A commit that
-fails, in whatever way, leaves the producer unusable and the state of the partition in doubt:
-the owner drops both and restores.
+Either way the state itself has the offset where reading goes on; the group's offset is for people,
+and to distinguish a lost changelog from a first start (agents.stage.restoring). The order inside a
+partition is that of the batches, and `commit` returns only when the brokers have it. Every commit
+has the bound `COMMIT_TIMEOUT_S`: the client itself retries without one. A commit that fails leaves
+the producer unusable and the state of the partition in doubt: the owner drops both and restores.
 
-Proved by: tests/end_to_end/test_fencing.py, tests/end_to_end/test_exactly_once.py,
-tests/agents/stage/test_partition.py, tests/agents/stage/test_delivery.py
+With one exception. All has been sent, and the end of the transaction was asked for once
+(agents.kafka.transaction_end) and not answered: `EndUnanswered`. Then `renew` puts another producer
+in the place of this one, which decides the transaction, and the changelog shows how. If it is there
+the state in memory is right (agents.stage.committing).
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
 
 from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError
 
 import codec
+from agents.kafka.transaction_end import Unanswered, ask_once
 from agents.stage.outbox import Outbox
 
 MAX_BATCH_BYTES: Final = 1 << 20
@@ -57,6 +61,10 @@ Batches = Mapping[Target, list[Any]]
 
 class CommitFailed(Exception):
     """The checkpoint may or may not be there; the state in memory is worth nothing now."""
+
+
+class EndUnanswered(CommitFailed):
+    """All of the transaction was sent, and whether it has ended is not known before `renew`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,36 +101,55 @@ class Delivery(Protocol):
     async def commit(self, checkpoint: Checkpoint) -> int:
         """The changelog offset after the changes. CommitFailed, whatever went wrong."""
 
+    async def renew(self) -> None:
+        """After EndUnanswered: with another producer. When this returns the transaction is
+        committed or aborted, and what is still on its way of it is refused."""
+
     async def stop(self) -> None: ...
 
 
 class _Producing:
-    """What both have in common: the producer of the outputs, and the one of the changelog,
-    which has that `transactional_id` (and may be the same). `group` is the consumer group that the
-    offsets belong to."""
+    """What both have in common: the producer of the outputs (None: that of the changelog), and the
+    one of the changelog, which has that `transactional_id`. `client` has how the brokers are
+    reached (`Brokers.client`), `group` is the consumer group that the offsets belong to."""
 
     def __init__(
         self,
-        outputs: AIOKafkaProducer,
-        changes: AIOKafkaProducer,
+        client: Mapping[str, Any],
         transactional_id: str,
         group: str,
         changelog: Target,
+        transaction_timeout_ms: int,
+        outputs: AIOKafkaProducer | None = None,
     ) -> None:
-        self._outputs = outputs
-        self._changes = changes
+        ask_once()
+        self._new_changes: Callable[[], AIOKafkaProducer] = partial(
+            _producer,
+            client,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=transaction_timeout_ms,
+        )
+        self._changes = self._new_changes()
+        self._own_outputs = outputs
         self._transactional_id = transactional_id
         self._group = group
         self._changelog = changelog
+
+    @property
+    def _outputs(self) -> AIOKafkaProducer:
+        return self._changes if self._own_outputs is None else self._own_outputs
 
     @property
     def _producers(self) -> set[AIOKafkaProducer]:
         return {self._outputs, self._changes}
 
     async def start(self) -> None:
+        await self._start(self._producers)
+
+    async def _start(self, producers: Iterable[AIOKafkaProducer]) -> None:
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
-                for producer in self._producers:
+                for producer in producers:
                     await producer.start()
         except TimeoutError:
             raise TimeoutError(
@@ -132,17 +159,30 @@ class _Producing:
                 " __transaction_state has a leader"
             ) from None
 
+    async def renew(self) -> None:
+        before, self._changes = self._changes, self._new_changes()
+        await _stop(before)
+        await self._start([self._changes])
+
     def new_batch(self) -> Any:
-        is_transactional = self._outputs is self._changes
+        is_transactional = self._own_outputs is None
         return codec.new_batch(MAX_BATCH_BYTES, COMPRESSION, is_transactional=is_transactional)
 
     async def stop(self) -> None:
+        for producer in self._producers:
+            await _stop(producer)
+
+    async def commit(self, checkpoint: Checkpoint) -> int:
         try:
-            async with asyncio.timeout(STOP_TIMEOUT_S):
-                for producer in self._producers:
-                    await producer.stop()
-        except TimeoutError:
-            pass  # it has no open transaction that a successor's start would not end
+            async with asyncio.timeout(COMMIT_TIMEOUT_S):
+                return await self._commit(checkpoint)
+        except CommitFailed:
+            raise
+        except Exception as failed:
+            raise CommitFailed(f"{type(failed).__name__}: {failed}") from failed
+
+    async def _commit(self, checkpoint: Checkpoint) -> int:
+        raise NotImplementedError
 
     async def _send_outputs(self, batches: Batches) -> list[asyncio.Future[Any]]:
         return await _send(self._outputs, batches)
@@ -165,7 +205,21 @@ class _Producing:
         await self._changes.send_offsets_to_transaction(
             {checkpoint.source: checkpoint.next_offset}, self._group
         )
-        await self._changes.commit_transaction()
+        try:
+            await self._changes.commit_transaction()
+        except Unanswered as unanswered:
+            raise EndUnanswered(str(unanswered.args[0])) from unanswered
+
+
+async def _stop(producer: AIOKafkaProducer) -> None:
+    """In good order if it can: a successor's start ends the transaction that it has open."""
+    try:
+        async with asyncio.timeout(STOP_TIMEOUT_S):
+            await producer.stop()
+    except (TimeoutError, KafkaError):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await producer.client.close()
 
 
 async def _send(producer: AIOKafkaProducer, batches: Batches) -> list[asyncio.Future[Any]]:
@@ -181,7 +235,7 @@ async def _send(producer: AIOKafkaProducer, batches: Batches) -> list[asyncio.Fu
 
 def _look_at(answer: asyncio.Future[Any]) -> None:
     """Where a commit fails at its first part, nobody asks for the answers to the others;
-    each would be told as an error that was never retrieved."""
+    each would be logged as an error that was never retrieved."""
     if not answer.cancelled():
         answer.exception()
 
@@ -208,34 +262,10 @@ def _producer(client: Mapping[str, Any], **own: Any) -> AIOKafkaProducer:
 
 
 class ExactlyOnce(_Producing):
-    """See the module's docstring; `client` says how the brokers are reached
-    (`Brokers.client`)."""
-
-    def __init__(
-        self,
-        client: Mapping[str, Any],
-        transactional_id: str,
-        group: str,
-        changelog: Target,
-        transaction_timeout_ms: int,
-    ) -> None:
-        producer = _producer(
-            client,
-            transactional_id=transactional_id,
-            transaction_timeout_ms=transaction_timeout_ms,
-        )
-        super().__init__(producer, producer, transactional_id, group, changelog)
-
-    async def commit(self, checkpoint: Checkpoint) -> int:
-        try:
-            async with asyncio.timeout(COMMIT_TIMEOUT_S):
-                return await self._commit(checkpoint)
-        except Exception as failed:
-            raise CommitFailed(f"{type(failed).__name__}: {failed}") from failed
+    """See the module's docstring."""
 
     async def _commit(self, checkpoint: Checkpoint) -> int:
-        producer = self._changes
-        await producer.begin_transaction()
+        await self._changes.begin_transaction()
         sent = await self._send_outputs(checkpoint.outputs)
         position = await self._send_changes(checkpoint.changes)
         # All acknowledged before the offsets join: a partition and the offsets entering one
@@ -246,7 +276,7 @@ class ExactlyOnce(_Producing):
 
 
 class AtLeastOnce(_Producing):
-    """See the module's docstring; the arguments are those of `ExactlyOnce`."""
+    """See the module's docstring."""
 
     def __init__(
         self,
@@ -256,21 +286,14 @@ class AtLeastOnce(_Producing):
         changelog: Target,
         transaction_timeout_ms: int,
     ) -> None:
-        changes = _producer(
-            client,
-            transactional_id=transactional_id,
-            transaction_timeout_ms=transaction_timeout_ms,
-        )
         outputs = _producer(client, enable_idempotence=True)
-        super().__init__(outputs, changes, transactional_id, group, changelog)
+        super().__init__(
+            client, transactional_id, group, changelog, transaction_timeout_ms, outputs
+        )
 
-    async def commit(self, checkpoint: Checkpoint) -> int:
-        try:
-            async with asyncio.timeout(COMMIT_TIMEOUT_S):
-                await _all(await self._send_outputs(checkpoint.outputs))
-                await self._changes.begin_transaction()
-                position = await self._send_changes(checkpoint.changes)
-                await self._end(checkpoint)
-                return position
-        except Exception as failed:
-            raise CommitFailed(f"{type(failed).__name__}: {failed}") from failed
+    async def _commit(self, checkpoint: Checkpoint) -> int:
+        await _all(await self._send_outputs(checkpoint.outputs))
+        await self._changes.begin_transaction()
+        position = await self._send_changes(checkpoint.changes)
+        await self._end(checkpoint)
+        return position

@@ -1,33 +1,30 @@
-"""All partitions that one process owns of its stage: the transport's `Handler`.
-
-Proved by: tests/agents/stage/test_handler.py, tests/end_to_end/test_exactly_once.py
-"""
+"""All partitions that one process owns of its stage: the transport's `Handler`."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
 from aiokafka.structs import TopicPartition
 
-from agents.kafka.partition_queue import Batch
+from agents.kafka.partition_queue import PolledBatch
 from agents.kafka.transport import PartitionReset
 from agents.stage.arrangement import Arrangement
 from agents.stage.delivery import CommitFailed
 from agents.stage.partition import Partition
-from agents.stage.surroundings import Surroundings
-from agents.stage.together import together
-from agents.watch.metrics import Metrics
-from agents.watch.question import Question
+from agents.stage.restoring import together
+from agents.stage.services import Services
+from agents.watch.location import knows
+from agents.watch.metrics.worker import Metrics
+from agents.watch.port.question import Question
 from agents.watch.stage_log import StageLog
 from agents.watch.streams_apart import StreamsApart
-from agents.watch.troubled import share
+from agents.watch.unhealthy import share
 from agents.watch.watchdog import Verdict, Watchdog
-from agents.watch.whereabouts import knows
 
 log = logging.getLogger(__name__)
 
@@ -44,18 +41,18 @@ REST_S: Final = 2.0
 
 class StageHandler:
     """Opens and closes partitions as they come and go, and keeps watch over them. `emptied` is
-    called when the last one has gone and nothing refers to it."""
+    called when the last one was released and nothing refers to it."""
 
     def __init__(
         self,
         arrangement: Arrangement,
-        surroundings: Surroundings,
+        services: Services,
         watchdog: Watchdog,
         stage_log: StageLog,
         emptied: Callable[[], None] = lambda: None,
     ) -> None:
         self._arrangement = arrangement
-        self._surroundings = surroundings
+        self._services = services
         self._watchdog = watchdog
         self._log = stage_log
         self._emptied = emptied
@@ -70,7 +67,7 @@ class StageHandler:
 
     @property
     def _metrics(self) -> Metrics:
-        return self._surroundings.metrics
+        return self._services.metrics
 
     # -- what the transport calls ---------------------------------------------------------
 
@@ -81,9 +78,9 @@ class StageHandler:
 
     @property
     def rests(self) -> bool:
-        """Nothing waits here. Where the next stage waits for a word from every partition of the
+        """Nothing waits here. Where the next stage waits for progress of every partition of the
         input, those of other workers may be busy, so all have to be here."""
-        if self._arrangement.tells_progress:
+        if self._arrangement.writes_progress:
             partitions = self._arrangement.partitions
             if len(self._partitions) < sum(partitions[t] for t in self._arrangement.inputs):
                 return False
@@ -97,12 +94,12 @@ class StageHandler:
         self._watchdog.joined(time.monotonic_ns())
         self._stirred.set()
         for source in sorted(partitions):
-            partition = Partition(source, self._arrangement, self._surroundings)
+            partition = Partition(source, self._arrangement, self._services)
             self._partitions[source] = partition
             if source not in self._in_doubt:
                 now_ns, place = time.monotonic_ns(), (source.topic, source.partition)
                 self._watchdog.assigned(now_ns, place)
-                self._watchdog.told(now_ns, place, *partition.restored, restoring=True)
+                self._watchdog.reported(now_ns, place, *partition.restored, restoring=True)
         self._unread |= partitions
         self._queued |= partitions
         if not partitions <= self._in_doubt:
@@ -119,14 +116,14 @@ class StageHandler:
             return await partition.open()
 
     def on_reading(self, partitions: frozenset[TopicPartition]) -> None:
-        """The watchdog is told at once: where no record is, and no tick, it takes two seconds until
-        a batch comes."""
+        """Report to the watchdog at once: without records and ticks, it takes two seconds until a
+        batch comes."""
         now_ns = time.monotonic_ns()
         self._unread -= partitions
         for source in partitions & self._partitions.keys():
-            self._tell_watchdog(now_ns, source)
+            self._report_to_watchdog(now_ns, source)
 
-    async def on_batch(self, batch: Batch) -> None:
+    async def on_batch(self, batch: PolledBatch) -> None:
         partition = self._partitions[batch.partition]
         if batch.records:
             self._stirred.set()
@@ -150,8 +147,8 @@ class StageHandler:
                 self._watchdog.revoked(time.monotonic_ns(), (source.topic, source.partition))
         failed = await asyncio.gather(*(self._close(partition) for partition in mine))
         mine.clear()
-        if not is_reset:  # of which the transport says why
-            _tell_failed(failed)
+        if not is_reset:  # then the transport logs why
+            _log_failed(failed)
         self._metrics.partitions.labels(self._arrangement.stage.name).set(len(self._partitions))
         if not self._partitions:
             self._emptied()
@@ -176,7 +173,7 @@ class StageHandler:
             await asyncio.wait_for(self._stirred.wait(), REST_S)
 
     def pulse(self) -> None:
-        """Begin the checkpoints that are due, and tell the watchdog how things stand."""
+        """Begin the checkpoints that are due, and report positions to the watchdog."""
         now_ns = time.monotonic_ns()
         others_open = any(not self._partitions[source].is_open for source in self._unread)
         for source, partition in self._partitions.items():
@@ -187,7 +184,7 @@ class StageHandler:
                 self._watchdog.waits(now_ns, place)
                 continue
             if not partition.is_open:
-                self._watchdog.told(now_ns, place, *partition.restored, restoring=True)
+                self._watchdog.reported(now_ns, place, *partition.restored, restoring=True)
                 self._log.restoring(source, *partition.restored)
                 continue
             self._log.restored(source)
@@ -196,18 +193,18 @@ class StageHandler:
             if source in self._unread:
                 if others_open:  # else the transport has to begin, and time counts
                     self._watchdog.waits(now_ns, place)
-            elif partition.heard_of or partition.owes or source in self._in_doubt:
-                # Where the broker is silent no batch comes, nor a tick: nothing is told then.
-                partition.heard_of = False
-                self._tell_watchdog(now_ns, source)
+            elif partition.got_batch or partition.owes or source in self._in_doubt:
+                # Where the broker is silent no batch comes, nor a tick: nothing is reported then.
+                partition.got_batch = False
+                self._report_to_watchdog(now_ns, source)
 
-    def _tell_watchdog(self, now_ns: int, source: TopicPartition) -> None:
-        """How far an open partition is."""
+    def _report_to_watchdog(self, now_ns: int, source: TopicPartition) -> None:
+        """Report how far an open partition is."""
         partition = self._partitions[source]
-        self._watchdog.told(
+        self._watchdog.reported(
             now_ns,
             (source.topic, source.partition),
-            *partition.stands_at,
+            *partition.position,
             owes=partition.owes or source in self._in_doubt,
             commits=partition.through.commits,
         )
@@ -216,23 +213,25 @@ class StageHandler:
         for partition in self._partitions.values():
             if partition.is_open:
                 partition.observe()
-        spoken = {(p.topic, p.partition): each.spoken for p, each in self._partitions.items()}
-        self._apart.look(spoken)
-        if self._surroundings.query_feed is not None:
+        off_ns = max((each.clock.log.off_ns for each in self._partitions.values()), default=0)
+        self._metrics.append_time_off.labels(self._arrangement.stage.name).set(off_ns / 1e9)
+        streams_seen = {
+            (p.topic, p.partition): each.streams_seen for p, each in self._partitions.items()
+        }
+        self._apart.look(streams_seen)
+        if self._services.query_feed is not None:
             self._metrics.queries_set_aside.labels(self._arrangement.stage.name).set(
-                len(self._set_aside())
+                len(self._services.queries_set_aside)
             )
-
-    def _set_aside(self) -> Collection[str]:
-        """Live queries that do not run as they stand on their topic."""
-        kept: dict[str, str] = {}
-        for partition in self._partitions.values():
-            if partition.is_open:
-                kept |= partition.stage.kept_final
-        return self._surroundings.set_aside(kept)
 
     def verdict(self) -> Verdict:
         return self._watchdog.verdict(time.monotonic_ns())
+
+    def faults(self) -> tuple[str, ...]:
+        """What is wrong with the input of partitions."""
+        clocks = ((source, each.clock) for source, each in sorted(self._partitions.items()))
+        faults = ((f"{source.topic}/{source.partition}", clock.fault()) for source, clock in clocks)
+        return tuple(f"{place}: {fault}" for place, fault in faults if fault)
 
     def last_checkpoint_s(self) -> float | None:
         """When the newest one came through (monotonic); None before the first."""
@@ -242,12 +241,22 @@ class StageHandler:
     def explain(self) -> list[dict[str, Any]]:
         stage = self._arrangement.stage.name
         cut = self._arrangement.topology.cut.why
-        shared = [each for _, each in sorted(self._partitions.items()) if each.is_open]
+        shared = [each for each in sorted(self._partitions.items()) if each[1].is_open]
         most = share(len(shared))
-        return [{"stage": stage, "cut": cut, **partition.explain(most)} for partition in shared]
+        unmet = self._metrics.without_results()
+        return [
+            {
+                "stage": stage,
+                "cut": cut,
+                "unmet": unmet,
+                "deaths": self._metrics.deaths[stage, source].plain(),
+                **partition.explain(most),
+            }
+            for source, partition in shared
+        ]
 
     def locate(self, asked: Question) -> list[dict[str, Any]]:
-        """What each partition here that knows of the event says of it."""
+        """What each partition here that has met the event knows of it."""
         names = self._arrangement.operator_names
         found = [
             {"stage": self._arrangement.stage.name, "operators": names, **partition.locate(asked)}
@@ -257,9 +266,9 @@ class StageHandler:
         return [each for each in found if knows(each)]
 
 
-def _tell_failed(failed: Iterable[tuple[str, str] | None]) -> None:
-    """A line for each reason. Fenced, as a rule: the partition has a new owner, who begins where
-    the last checkpoint that came through stands."""
+def _log_failed(failed: Iterable[tuple[str, str] | None]) -> None:
+    """Log a line for each reason. As a rule the partition is fenced: it has a new owner, which
+    begins at the last checkpoint that was committed."""
     places: dict[str, list[str]] = {}
     for place, why in filter(None, failed):
         places.setdefault(why, []).append(place)

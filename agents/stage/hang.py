@@ -6,8 +6,6 @@ next owner meets the same event and ends alike, until the function is mended: to
 over after some time would make the answer depend on how fast a machine is.
 
 Armed only where the topology brings functions along. Cost: 70 us for each stretch.
-
-Proved by: tests/agents/stage/test_hang.py
 """
 
 from __future__ import annotations

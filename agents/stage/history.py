@@ -5,25 +5,23 @@ instant. Put together here for the streams of one partition, that is a state lik
 changelog holds, so the partition restores it as it restores any, and writes it in its first
 checkpoint: outputs of the last instant, state and offset become visible in one transaction, or not
 at all. A worker that is killed before begins with the history again, one that is killed after finds
-a state that says which history it began with.
+a state that names the history it began with.
 
 Where the chain is cut into stages, the partitions of each begin so: every one with its share of
 what the backfill's operators kept (topology.flow.share). The last instant is the first stage's. A
-topic between begins with what that one tells then; its lanes have said all before that instant, and
-it is refused where it holds anything older, which the history has seen.
+topic between begins with what that one emits then; its upstream partitions have emitted all before
+that instant, and it is refused where it holds anything older, which the history has seen.
 
 What a history holds has no offset in the log. It is numbered from -1 downwards, in its order: so
-all of it stands before the log, and nothing of it is ever looked for there. Held events stand in
-the state whole, as records made of what a line says, stamped as in the topic that they would have
-come by: the headers of the contract, and the payload as JSON. Further headers of theirs a history
-does not have. A payload that was no JSON a history tells as `{"base64": …}`, and it becomes the
-bytes again; so does one that a producer sent with just these words, if they tell bytes that are no
-JSON: the line is the same.
+all of it precedes the log, and nothing of it is ever looked for there. Held events are in
+the state whole, as records made of the fields of a line, stamped as in the topic that they would
+have come by: the headers of the contract, and the payload as JSON. Further headers of theirs a
+history does not have. A payload that was no JSON is written in a history as `{"base64": …}`, and it
+becomes the bytes again; so does one that a producer sent in this very form, if it decodes to bytes
+that are no JSON: the line is the same.
 
 What it costs: one transaction of the whole state, within the bound of every commit
 (agents.stage.delivery).
-
-Proved by: tests/agents/stage/test_history.py, tests/end_to_end/test_history.py
 """
 
 from __future__ import annotations
@@ -53,8 +51,7 @@ from inorder.contract import UNIT_NS
 from inorder.header_writer import HeaderWriter
 from topology.clock.drift_table import DriftTable
 from topology.config import HeaderConfig
-from topology.flow.answers import AnswerChanged
-from topology.flow.replay import Saved
+from topology.flow.replay import SavedReplay
 from topology.flow.share import renumbered
 from topology.model.event import DATA, DEAD, NO_EPOCH, Event
 from topology.model.outcome import Malformed
@@ -65,7 +62,7 @@ NO_TIME: Final = b"held"
 """In place of a time: the record is dead, and holds its place in the sequence, as before."""
 
 BASE64: Final = "base64"
-"""The one key of a payload that was no JSON, as `inorder dump` tells it."""
+"""The one key of a payload that was no JSON, as `inorder dump` writes it."""
 
 WHERE: Final = {SEQUENCED: "`topics: {sequenced: …}`", ORDERED: "`output:` of its streams"}
 """In the topology file the topics between stages are named."""
@@ -77,14 +74,14 @@ class History:
     (topology.flow.share), `waiting` of the last instant; `now_ns` is the last arrival of all; the
     log goes on at `next_offset`."""
 
-    saved: Sequence[Saved]
+    saved: Sequence[SavedReplay]
     waiting: Sequence[Event | Malformed]
     next_offset: int
     now_ns: int
 
 
 class Histories(Protocol):
-    """Those of all partitions; `name` tells them from the ones of another backfill."""
+    """The histories of all partitions; `name` identifies their backfill."""
 
     name: str
 
@@ -104,14 +101,14 @@ class Origin:
     def read(self, inlet: Inlet) -> Read:
         """The inputs of the last instant, as the inlet would have read them."""
         read = Read()
-        for told in self.last:
-            if isinstance(told, Malformed):
-                read.add(told)
+        for last in self.last:
+            if isinstance(last, Malformed):
+                read.add(last)
                 continue
-            spilled = decoded(self.entries[_record_key(told.offset)], type=Spilled)
+            spilled = decoded(self.entries[_record_key(last.offset)], type=Spilled)
             for event in inlet.read_again([spilled]):
-                event.epoch, event.seq = told.epoch, told.seq
-                event.arrival_ns, event.at_ns = told.arrival_ns, told.at_ns
+                event.epoch, event.seq = last.epoch, last.seq
+                event.arrival_ns, event.at_ns = last.arrival_ns, last.at_ns
                 read.events.append(event)
         return read
 
@@ -149,10 +146,7 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
         state |= saved.state
         held += saved.held
     if state:
-        try:
-            stage.restore(state, held)
-        except AnswerChanged as error:
-            raise StateRefused(str(error)) from error
+        stage.restore(state, held)
     if stage.alignment is not None:
         stage.alignment.begin_at(history.now_ns)
     kept = sorted(stage.held(), key=offset_of) if state else []
@@ -188,7 +182,7 @@ def _record_key(offset: int) -> bytes:
 
 
 class RecordWriter:
-    """Makes the record of an event, as it would stand in the topic that the partition reads."""
+    """Makes the record of an event, as it would be in the topic that the partition reads."""
 
     def __init__(self, arrangement: Arrangement, source: TopicPartition) -> None:
         streams = arrangement.streams_of(source.topic)
@@ -234,8 +228,10 @@ class RecordWriter:
             time = rfc3339.spelled(event.ts_ns).encode()
         headers: Written = []
         for name, content in written:
-            told = content.encode() if isinstance(content, str) else content
-            headers.append((name, time if name == self._names.ts and time is not None else told))
+            as_bytes = content.encode() if isinstance(content, str) else content
+            headers.append(
+                (name, time if name == self._names.ts and time is not None else as_bytes)
+            )
         return headers
 
 
@@ -244,21 +240,22 @@ def _value(event: Event) -> bytes | None:
     if payload is None:
         return None
     if isinstance(payload, dict) and payload.keys() == {BASE64}:
-        content = _told_by(payload[BASE64])
+        content = _bytes_of(payload[BASE64])
         if content is not None:
             return content
     return orjson.dumps(payload)
 
 
-def _told_by(told: Any) -> bytes | None:
-    """The bytes that `inorder dump` tells so. None: it tells none so, and a producer sent it."""
-    if not isinstance(told, str):
+def _bytes_of(text: Any) -> bytes | None:
+    """The bytes that `inorder dump` writes so. None: it writes none so, and a producer sent the
+    text."""
+    if not isinstance(text, str):
         return None
     try:
-        content = base64.b64decode(told, validate=True)
+        content = base64.b64decode(text, validate=True)
     except ValueError:
         return None
-    return content if base64.b64encode(content).decode() == told and not _is_json(content) else None
+    return content if base64.b64encode(content).decode() == text and not _is_json(content) else None
 
 
 def _is_json(content: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""From Kafka records to what a stage takes: events, and dead letters that say why.
+"""From Kafka records to what a stage takes: events, and dead letters with the reason.
 
 A dead letter whose source and number could be read also yields the event that takes its
 place in the sequence, so that it leaves no hole.
@@ -6,10 +6,9 @@ place in the sequence, so that it leaves no hole.
 The codec at work (`codec`) reads whole batches; what it does not find plain it hands to the inlet,
 whose `_one` is the general path.
 
-A record above `topics.max_record` is dead, as what is written on must fit into topics of
-known bounds. Key, value and headers count together, with the most that their framing takes.
-
-Proved by: tests/agents/stage/test_inlet.py, tests/end_to_end/test_bad_input.py
+A record above `topics.max_record`, or with more than `MAX_HEADERS` headers, is dead, as what is
+written on must fit into topics of known bounds. Key, value and headers count together, with the
+most that their framing takes.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from typing import Any, Final, Protocol
 
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from codec import EventReader
-from codec.face import ORDERED, RAW, SEQUENCED, Form
+from codec.face import MAX_HEADERS, ORDERED, RAW, SEQUENCED, Form
 from topology.flow.stage import placeholder
 from topology.model.event import Event
-from topology.model.outcome import Malformed
+from topology.model.outcome import Malformed, dead_letter
 from topology.wire.header_reader import HeaderReader
 from topology.wire.signed import SignatureCheck
 
@@ -41,7 +40,7 @@ MAX_CHARACTER_BYTES: Final = 4
 
 @dataclass(slots=True)
 class Read:
-    """What a batch of records says: events in log order, and what is dead in it."""
+    """The content of a batch of records: events in log order, and dead letters."""
 
     events: list[Event] = field(default_factory=list)
     dead: list[Malformed] = field(default_factory=list)
@@ -67,7 +66,7 @@ class Inlet(Protocol):
 
     def read_again(self, records: Sequence[Record]) -> list[Event]:
         """Held records, in log order, as far as they still yield events. When they arrived is noted
-        elsewhere: these say nothing of it."""
+        elsewhere: these do not have it."""
 
 
 class RawInlet:
@@ -86,20 +85,43 @@ class RawInlet:
 
     def read(self, records: Sequence[Record], clock: ArrivalClock) -> Read:
         read = Read()
-        if self._check is None:
-            self._events.read(records, clock, time.time_ns(), read.events, read.add)
-            return read
-        passed = self._check.passed
-        items: list[Any] = []
-        self._events.read(records, clock, time.time_ns(), items, items.append)
-        for item in items:
-            record = item.record
-            is_past = item.offset < 0  # made by the stage itself of a history
-            read.add(item if is_past else passed(item, record.headers, record.value))
+        if clock.goes_on(records):
+            self._read(records, clock, read)
+            clock.went_on(records, read.events, self._reader.names.ts)
+        else:
+            items = self._items(records, ArrivalClock(0))
+            clock.judge_all(records, items, time.time_ns(), self._reader.names.ts)
+            for item in items:
+                read.add(item)
         return read
 
     def read_again(self, records: Sequence[Record]) -> list[Event]:
-        return self.read(records, ArrivalClock(0)).events
+        read = Read()
+        self._read(records, ArrivalClock(0), read, has_past=True)
+        return read.events
+
+    def _read(
+        self, records: Sequence[Record], clock: ArrivalClock, read: Read, *, has_past: bool = False
+    ) -> None:
+        if self._check is None:
+            self._events.read(records, clock, time.time_ns(), read.events, read.add)
+        else:
+            for item in self._items(records, clock, has_past=has_past):
+                read.add(item)
+
+    def _items(
+        self, records: Sequence[Record], clock: ArrivalClock, *, has_past: bool = False
+    ) -> list[Event | Malformed]:
+        """One for each record. `has_past`: those with an offset below 0 are of a history. The
+        stage has made their records itself, unsigned (agents.stage.history)."""
+        items: list[Any] = []
+        self._events.read(records, clock, time.time_ns(), items, items.append)
+        if self._check is not None:
+            passed = self._check.passed
+            for at, item in enumerate(items):
+                if not (has_past and item.offset < 0):
+                    items[at] = passed(item, item.record.headers, item.record.value)
+        return items
 
     def _one(self, record: Record, arrival_ns: int) -> Event | Malformed:
         stamp_ns = record.timestamp * NS_PER_MS if record.timestamp >= 0 else arrival_ns
@@ -107,25 +129,18 @@ class RawInlet:
             record.headers, stamp_ns, arrival_ns, record.offset, record, record.value
         )
         if isinstance(item, Event):
-            size = largest_size(record)
+            count, size = len(record.headers), largest_size(record)
+            if count > MAX_HEADERS:
+                fault = f"the record has {count} headers, and {MAX_HEADERS} are allowed"
+                return dead_letter(item, item.arrival_ns, "record_huge", fault)
             if size > self._max_record_bytes:
-                return self._too_large(item, size)
+                fault = (
+                    f"key, value and headers take {size} bytes, topics.max_record allows"
+                    f" {self._max_record_bytes}; raise it (and what `inorder topics create` then"
+                    " reports) or send a reference to the payload"
+                )
+                return dead_letter(item, item.arrival_ns, "record_huge", fault)
         return item
-
-    def _too_large(self, event: Event, size: int) -> Malformed:
-        return Malformed(
-            event.arrival_ns,
-            event.offset,
-            "record_huge",
-            f"key, value and headers take {size} bytes, topics.max_record allows"
-            f" {self._max_record_bytes}; raise it (and what `inorder topics create` then tells of)"
-            " or send a reference to the payload",
-            event.stream,
-            event.source,
-            event.epoch,
-            event.seq,
-            event.record,
-        )
 
 
 def largest_size(record: Record) -> int:
@@ -140,16 +155,18 @@ def largest_size(record: Record) -> int:
 
 
 class SequencedInlet:
-    """A derived topic: stamped records, whose own headers say when and from which lane.
+    """Reads a derived topic: stamped records, whose headers have their time and upstream partition.
 
-    `lane_of` maps the lane in the header to the place of that lane; a lane that is not
-    in it means that the upstream topic has grown since the start.
+    `upstream_partitions`: how many there are. A greater number in the header `lane` means that an
+    upstream topic has grown since the start.
     """
 
-    def __init__(self, reader: HeaderReader, lanes: int) -> None:
+    def __init__(self, reader: HeaderReader, upstream_partitions: int) -> None:
         self._reader = reader
-        self._lanes = lanes
-        form = Form(SEQUENCED, reader.names, reader.unit_ns, lanes=lanes)
+        self._upstream_partitions = upstream_partitions
+        form = Form(
+            SEQUENCED, reader.names, reader.unit_ns, upstream_partitions=upstream_partitions
+        )
         self._events = EventReader(form, self._one)
 
     def read(self, records: Sequence[Record], clock: ArrivalClock) -> Read:
@@ -168,10 +185,10 @@ class SequencedInlet:
             record,
             record.value,
         )
-        if isinstance(item, Event) and item.lane >= self._lanes:
-            raise UnknownLane(
-                f"offset {record.offset} comes from lane {item.lane}, but the upstream topic had"
-                f" {self._lanes} partitions when this worker started; restart it"
+        if isinstance(item, Event) and item.lane >= self._upstream_partitions:
+            raise UnknownPartition(
+                f"offset {record.offset} comes from upstream partition {item.lane}, but there were"
+                f" {self._upstream_partitions} when this worker started; restart it"
             )
         return item
 
@@ -197,12 +214,12 @@ class OrderedInlet:
         )
 
 
-class UnknownLane(Exception):
+class UnknownPartition(Exception):
     """The upstream topic has grown."""
 
 
-def lanes_of(partitions: Mapping[str, int]) -> dict[str, int]:
-    """Where each input topic's lanes begin, when several meet in one derived topic."""
+def first_partitions(partitions: Mapping[str, int]) -> dict[str, int]:
+    """The number of each input topic's first partition, counted over all input topics."""
     first = 0
     begins = {}
     for topic in sorted(partitions):

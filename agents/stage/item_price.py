@@ -1,15 +1,13 @@
-"""What an item of a detector costs on this machine, measured, for those that read ahead of the
-merge by a price (topology.speculate.budget).
+"""Measures what an item of a detector costs on this machine, for detectors that read ahead of the
+merge as far as a price allows (topology.answer.budget).
 
 It is the processor's time of the stage by the items that its detectors read, the merge beside them
-included, over stretches of `STRETCH_NS` of it, each counting for a quarter. How early is told
-depends on it, and nothing that stands at last; so it is no part of the state.
+included, over stretches of `STRETCH_NS` of it, each counting for a quarter. It decides how early
+results are emitted, and never which of them are final; so it is no part of the state.
 
-What the process does besides, other stages and partitions, the clients' threads, takes of the
-same processor, for Python runs one thread at a time: it is told, too, as a share of the time that
+Other stages and partitions of the process, and the clients' threads, take of the same processor,
+for Python runs one thread at a time: their work is measured, too, as a share of the time that
 passed.
-
-Proved by: tests/agents/stage/test_item_price.py
 """
 
 from __future__ import annotations
@@ -18,9 +16,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from topology.flow.answers import Answers
-from topology.speculate.ahead import Ahead
-from topology.speculate.policy import WHOLE
+from topology.answer.spending import WHOLE
+from topology.detector.ahead import Ahead
 
 STRETCH_NS: Final = 20_000_000
 WEIGHT: Final = 4
@@ -31,7 +28,7 @@ class ItemPrice:
 
     def __init__(
         self,
-        ahead: Sequence[Ahead | Answers],
+        ahead: Sequence[Ahead],
         busy_ns: Callable[[], int] = time.process_time_ns,
         now_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
@@ -48,15 +45,6 @@ class ItemPrice:
     def __bool__(self) -> bool:
         """Whether anything is to be measured."""
         return bool(self._ahead)
-
-    def now_of(self, ahead: Sequence[Ahead | Answers]) -> None:
-        """Others read ahead now, as live queries come and go; the price stands."""
-        if not self._ahead:
-            self._since = (self._busy_ns(), self._now_ns())
-        self._ahead = ahead
-        self._items, self._spent_ns = sum(each.items for each in ahead), 0
-        for each in ahead if self.price_ns else ():
-            each.items_cost(self.price_ns, self.others_ppm)
 
     def spent(self, cpu_ns: int) -> None:
         """The stage has worked for so long."""

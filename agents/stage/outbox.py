@@ -3,8 +3,6 @@
 Encoding happens here and not at the commit, so that the work goes on while the last
 transaction is still on its way. Memory: the encoded bytes; the partition waits for the
 commit once `bytes` (of payload) or `records` pass its bound.
-
-Proved by: tests/agents/stage/test_outbox.py
 """
 
 from __future__ import annotations

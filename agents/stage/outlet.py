@@ -6,8 +6,6 @@ one of them. Side topics: `gaps` and `dead` hold JSON of
 the kinds in INTERFACE.md, `late` the record itself with a header `reason`. A late event
 that the policy drops is counted only; one that may be a copy goes to `late` under every
 policy.
-
-Proved by: tests/agents/stage/test_outlet.py
 """
 
 from __future__ import annotations
@@ -24,7 +22,8 @@ from codec import EventWriter
 from codec.face import ORDERED, SEQUENCED, Form
 from topology.config import TopicsConfig
 from topology.model.event import BLOCKED, DATA, DEAD, PROGRESS, UNBLOCKED, WATERMARK, Event
-from topology.model.outcome import MAY_BE_COPY, Duplicate, Gap, Late, Malformed, Report
+from topology.model.late import MAY_BE_COPY
+from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
 from topology.model.result import Finding, Overflow
 from topology.wire.header_writer import HeaderWriter, Written
 from topology.wire.json_lines import JsonObject, dead_line, gap_line, line_json, result_line
@@ -51,13 +50,13 @@ class Outlet(Protocol):
 
 
 class SequencedOutlet:
-    """`events.sequenced`: the record with its stamps, from lane `lane`."""
+    """`events.sequenced`: the record with its stamps, from input partition `partition`."""
 
-    def __init__(self, writer: HeaderWriter, lane: int, targets: Mapping[str, Target]) -> None:
+    def __init__(self, writer: HeaderWriter, partition: int, targets: Mapping[str, Target]) -> None:
         self._writer = writer
-        self._lane = lane
+        self._partition = partition
         self._targets = targets
-        self._events = EventWriter(Form(SEQUENCED, writer.names), targets, self.put, lane)
+        self._events = EventWriter(Form(SEQUENCED, writer.names), targets, self.put, partition)
 
     def put_all(self, events: Sequence[Event], outbox: Outbox) -> None:
         self._events.put_all(events, outbox)
@@ -65,18 +64,18 @@ class SequencedOutlet:
     def put(self, event: Event, outbox: Outbox) -> None:
         target = self._targets[event.stream]
         if event.kind in MADE_BY_STAGES:
-            headers = self._writer.control(event, self._lane)
+            headers = self._writer.control(event, self._partition)
             outbox.add(target, event.source.encode(), None, 0, headers)
             return
         record = event.record
-        headers = self._writer.stamp(event, record.headers, self._lane)
+        headers = self._writer.stamp(event, record.headers, self._partition)
         outbox.add(target, record.key, record.value, max(record.timestamp, 0), headers)
 
     def progress(self, at_ns: int, outbox: Outbox) -> None:
-        """This lane has said all it had to say before `at_ns`, wherever it is heard."""
+        """Write to all derived partitions that this one has emitted all before `at_ns`."""
         for target in sorted(set(self._targets.values())):
             event = Event("", "", 0, 0, 0, at_ns, kind=PROGRESS)
-            headers = self._writer.control(event, self._lane)
+            headers = self._writer.control(event, self._partition)
             outbox.add(target, None, None, 0, headers)
 
 
@@ -104,11 +103,11 @@ class OrderedOutlet:
         outbox.add(target, record.key, record.value, timestamp_ms, headers)
 
     def progress(self, at_ns: int, outbox: Outbox) -> None:
-        """Watermarks say here how far time is."""
+        """Nothing to write: watermarks announce time here."""
 
 
 class NoOutlet:
-    """For a stage that only looks: what it lets go stands in its input already."""
+    """For a stage that only finds results: what it releases is in its input already."""
 
     def put(self, event: Event, outbox: Outbox) -> None:
         """Nothing to write."""

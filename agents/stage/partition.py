@@ -13,16 +13,13 @@ The order of things, which makes it exact:
   changes of state and the next offset belong together. While it is on its way the next
   batches are worked on; only one checkpoint is on its way at a time.
 * A checkpoint that fails leaves memory ahead of the log, so nothing is retried from
-  memory: the partition fails, and its next owner restores.
+  memory: the partition fails, and its next owner restores. Where only the answer to its end is
+  missing, the changelog shows whether it failed (agents.stage.committing).
 * The local copy is written after the commit, by a thread of its own. It can only lag.
 
-Bounds: `topology.max_batch` records, or `MAX_OUTBOX_BYTES` of payload, wait for a
-checkpoint at most, one poll's worth apart; then the partition waits for the one on its
-way. A cut costs by what changed, a few records of each of very many sources the most: after
-one that kept the loop for long, fewer records wait for the next
-(agents.stage.cutting).
-
-Proved by: tests/agents/stage/test_partition.py, tests/end_to_end/test_exactly_once.py
+Bounds: `topology.max_batch` records, or `MOST_BYTES` of payload, wait for a checkpoint at most,
+`PIECE` records apart at most; then the partition waits for the one on its way. Fewer where cuts or
+commits take long (agents.stage.cutting).
 """
 
 from __future__ import annotations
@@ -38,11 +35,12 @@ from typing import Any, Final
 
 from aiokafka.structs import TopicPartition
 
-from agents.kafka.partition_queue import Batch
+from agents.kafka.partition_queue import PolledBatch
 from agents.stage.arrangement import Arrangement
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
+from agents.stage.committing import Committing
 from agents.stage.cutting import CutSize
-from agents.stage.delivery import CameThrough, Checkpoint, CommitFailed
+from agents.stage.delivery import CameThrough, Checkpoint
 from agents.stage.hang import HangGuard
 from agents.stage.history import Histories, begun, refuse_other
 from agents.stage.inlet import Read
@@ -50,65 +48,71 @@ from agents.stage.item_price import ItemPrice
 from agents.stage.outbox import Outbox
 from agents.stage.rebuilding import Rebuilding
 from agents.stage.restoring import FoundState, Restoring
-from agents.stage.surroundings import Surroundings
+from agents.stage.services import Services
 from agents.state import changelog
 from agents.state.changelog import Progress
 from agents.state.copy_writer import CopyWriter
 from agents.state.held import ANY_OFFSET, STAMPED_FROM, HeldPages
 from agents.state.local_copy import LocalCopy
 from agents.state.stores.seal import StateTally
-from agents.watch.lane_clocks import explained
-from agents.watch.partition_metrics import PartitionMetrics, ShellTotals, StreamFigures, standings
-from agents.watch.question import Question
+from agents.watch.metrics.partition import (
+    PartitionMetrics,
+    ShellTotals,
+    StreamFigures,
+    current_figures,
+)
+from agents.watch.port.question import Question
+from agents.watch.unhealthy import explained
 from topology.model.event import DATA
 from topology.model.outcome import Step
 
 log = logging.getLogger(__name__)
 
-MAX_OUTBOX_BYTES: Final = 64 << 20
 PIECE: Final = 500
 """Records worked on in one go."""
 
 LONG_S: Final = 0.5
-"""After so long others have their turn."""
+"""Other tasks of the process get a turn after this time."""
 
 RESTS_AFTER_S: Final = 5.0
-"""Without an event."""
+"""A partition rests after this time without an event."""
 
 
 class Partition:
     """See the module's docstring. `open` first; `take` and `pulse` until `close`."""
 
     def __init__(
-        self, source: TopicPartition, arrangement: Arrangement, surroundings: Surroundings
+        self, source: TopicPartition, arrangement: Arrangement, services: Services
     ) -> None:
         topology = arrangement.topology
         self.source = source
-        self._feed = surroundings.clock_feed
+        self._feed = services.clock_feed
         self.stage = arrangement.operators(source, None if self._feed is None else self._feed.table)
         self._price = ItemPrice(self.stage.reading_ahead())
         self._guard = HangGuard(topology.stuck_after_ns, is_armed=any(topology.user_functions))
         self.stage.keep_moved()
-        tracing = surroundings.tracing
-        self._traces = None if tracing is None else tracing.of_partition()
+        traces = services.traces
+        self._traces = None if traces is None else traces.of_partition()
         if self._traces is not None:
-            self.stage.show(self._traces.budget)
-        self.clock = ArrivalClock(topology.tick_lag_ns, embedded=surroundings.logs.is_embedded)
+            self.stage.show(self._traces.probe)
+        self.clock = ArrivalClock(topology.tick_lag_ns, embedded=services.logs.is_embedded)
         self.next_offset: int | None = None
         self.high_watermark = 0
         self.is_open = False
-        self.restored = (0, 1)  # steps done and all that are known, while restoring
-        self.heard_of = False  # a batch or a tick has come since somebody looked
+        self.restored = (0, 1)  # (steps done, steps known), while restoring
+        self.got_batch = False  # a batch or a tick has come since the last pulse
         self.through = CameThrough()
-        self._queries = surroundings.query_feed
+        self._queries = services.query_feed
         self._queries_version = 0
-        self._topic_id = surroundings.topic_ids.get(source.topic, "")
+        self._topic_id = services.topic_ids.get(source.topic, "")
         self._history = ""
         self._arrangement = arrangement
-        self._surroundings = surroundings
-        counts_in = self.stage.counts_in  # not by way of self: in a circle all held would stay
+        self._services = services
+        counts_in = (
+            self.stage.counts_in
+        )  # not through self: a reference cycle would keep all held events
         self._metrics = PartitionMetrics(
-            surroundings.metrics,
+            services.metrics,
             arrangement.stage.name,
             source,
             self.stage.chains,
@@ -119,26 +123,28 @@ class Partition:
         self._outlet = arrangement.outlet(source)
         self._side = arrangement.side_outlet(source)
         self._results = arrangement.result_outlet()
-        self._delivery = surroundings.new_delivery(source)
+        self._delivery = services.new_delivery(source)
         self._outbox = Outbox(self._delivery.new_batch)
         self._held = HeldPages(topology.spill_after_ns, STAMPED_FROM, arrangement.retains_from)
-        topic_ids = surroundings.topic_ids
-        self._restoring = Restoring(surroundings.logs, arrangement, source, topic_ids)
+        topic_ids = services.topic_ids
+        self._restoring = Restoring(services.logs, arrangement, source, topic_ids)
         self._copy = LocalCopy(
             f"{source.topic}/{source.partition}",
-            lambda: surroundings.new_store(source),
+            lambda: services.new_store(source),
             self._metrics.store_failed,
             topic_ids.get(arrangement.changelog(source)[0], ""),
         )
         self._copying = CopyWriter(self._copy, self._metrics.store_failed)
         self._checkpoint_s = topology.checkpoint_ns / 1e9
         self._heartbeat_ns = topology.heartbeat_ns
-        self._cutting = CutSize(topology.max_batch)
+        self._cutting = services.cut_sizes.setdefault(
+            source, CutSize(topology.max_batch, topology.transaction_timeout_ns)
+        )
+        self._committing = Committing(self._delivery, self._restoring, self._cutting, self._metrics)
         self._tally = StateTally()  # of the state as it was last cut
-        self._log_end = 0  # of the changelog, as we know it
         self._progress_ns = 0
         self._last_checkpoint_s = 0.0
-        self._waits = True  # something did when `observe` last looked
+        self._waits = True  # some event was held at the last `observe`
         self._event_came_s = time.monotonic()
         self._taken = 0
         self._warned = False
@@ -147,18 +153,19 @@ class Partition:
     # -- opening and closing -------------------------------------------------------------
 
     async def open(self) -> int | None:
-        """Fence, restore; the offset to read from, None to begin with the first record."""
+        """Fence the former owner and restore. Returns the offset to read from; None: the first
+        record."""
         started = time.monotonic()
         found = await self._find()
         self._look_for_queries()
-        histories = self._surroundings.histories
+        histories = self._services.histories
         if found.progress is not None:
             refuse_other(found.progress, histories, self.source)
             await self._restore(found.state, found.progress)
         elif histories is not None:
             await self._begin_with(histories)
         self._metrics.restored(time.monotonic() - started)
-        self._metrics.begins(self._standings(), self._totals())
+        self._metrics.begins(self._current(), self._totals())
         self.is_open = True
         log.info(
             "%s/%d: begins at %s with %d events held",
@@ -170,7 +177,8 @@ class Partition:
         return self.next_offset
 
     async def close(self) -> None:
-        """Commit what is done, and let go. CommitFailed if it could not be."""
+        """Commit what is done, and release the partition. CommitFailed if it could not be
+        committed."""
         try:
             if self.is_open:
                 await self._arrived()
@@ -180,7 +188,7 @@ class Partition:
             await self.abandon()
 
     async def abandon(self) -> None:
-        """Let go without a word; the next owner begins at the last checkpoint."""
+        """Release the partition without a checkpoint; the next owner begins at the last one."""
         self.is_open = False
         if self._feed is not None:
             self._feed.left(self.source)
@@ -195,12 +203,12 @@ class Partition:
 
     async def _find(self) -> FoundState:
         """The state, from the local copy as far as it goes, then from the changelog."""
-        found = await self._restoring.find(self._copy, self._delivery.start(), self._tell)
+        found = await self._restoring.find(self._copy, self._delivery.start(), self._note_restored)
         self._copying.note(found.changes, found.position)
-        self._tally, self._log_end = found.tally, found.position
+        self._tally, self._committing.log_end = found.tally, found.position
         return found
 
-    def _tell(self, position: int, end: int) -> None:
+    def _note_restored(self, position: int, end: int) -> None:
         self.restored = (position, end)
 
     async def _restore(self, state: Mapping[bytes, bytes], progress: Progress) -> None:
@@ -209,18 +217,19 @@ class Partition:
         self.clock.restore(progress.arrival)
         self._history = progress.history
         rebuilding = Rebuilding(
-            self._surroundings.logs,
+            self._services.logs,
             self.source,
             self._inlet,
-            self._tell,
-            self._metrics.held_gone,
+            self._note_restored,
+            self._metrics.held_missing,
             self.restored[0],
         )
         await rebuilding.rebuild(state, self.stage, self._held)
 
     async def _begin_with(self, histories: Histories) -> None:
-        """The state of a history, and what follows from its last instant, in one transaction."""
-        origin = await begun(histories, self._arrangement, self.source, self._surroundings.logs)
+        """Commit the state of a history, and what follows from its last instant, in one
+        transaction."""
+        origin = await begun(histories, self._arrangement, self.source, self._services.logs)
         now_ns = origin.progress.arrival[0]
         self._tally.change(origin.entries)
         await self._restore(origin.entries, origin.progress)
@@ -234,10 +243,10 @@ class Partition:
 
     # -- working -------------------------------------------------------------------------------
 
-    async def take(self, batch: Batch) -> None:
-        """A batch of the log, or a tick. Raises what the last checkpoint met."""
+    async def take(self, batch: PolledBatch) -> None:
+        """Work on a batch of the log, or a tick. Raises the failure of the last checkpoint."""
         self._look_for_failure()
-        self.heard_of = True
+        self.got_batch = True
         self.high_watermark = batch.high_watermark
         if batch.skipped:
             self._metrics.lost(batch.skipped)
@@ -258,23 +267,22 @@ class Partition:
         self.next_offset = batch.next_offset if begin is None else max(begin, batch.next_offset)
         if self._is_first and batch.caught_up_at_ns is not None:
             self._tick(batch.caught_up_at_ns)
-        if self._taken >= self._cutting.records or self._outbox.bytes >= MAX_OUTBOX_BYTES:
+        if self._is_full:
             await self._arrived()
             self._begin_checkpoint()
         else:
             self.pulse()
 
     async def _work_through(self, records: Sequence[Any]) -> None:
-        """In pieces: when a batch takes long, the process still answers in between, and what is
-        done is committed and never to be done again."""
+        """Work on the records piece by piece. When a batch takes long, the process answers in
+        between, and checkpoints keep what is done."""
         since_s = time.monotonic()
-        for first in range(0, len(records), PIECE):
-            piece = records[first : first + PIECE]
+        for piece in self._pieces(records):
             self._work(piece)
-            self.heard_of = True
+            self.got_batch = True
             self._taken += len(piece)
             self.next_offset = piece[-1].offset + 1
-            if time.monotonic() - since_s >= LONG_S:
+            if self._is_full or time.monotonic() - since_s >= LONG_S:
                 await self._arrived()
                 if self._was_closed():
                     return
@@ -284,8 +292,25 @@ class Partition:
                     return
                 since_s = time.monotonic()
 
+    def _pieces(self, records: Sequence[Any]) -> Iterator[Sequence[Any]]:
+        """Cut into pieces of `PIECE` records at most, and of no more records or payload than may
+        wait for a checkpoint; a larger record is a piece of its own."""
+        first, size = 0, 0
+        for at, record in enumerate(records):
+            own = len(record.value or b"")
+            most = min(PIECE, self._cutting.records)
+            if at > first and (at - first >= most or size + own > self._cutting.bytes):
+                yield records[first:at]
+                first, size = at, 0
+            size += own
+        yield records[first:]
+
+    @property
+    def _is_full(self) -> bool:
+        return self._cutting.is_full(self._taken, self._outbox.bytes)
+
     def _was_closed(self) -> bool:
-        """While somebody else had a turn."""
+        """Whether it was closed while another task had a turn."""
         return not self.is_open
 
     def pulse(self) -> None:
@@ -306,7 +331,6 @@ class Partition:
         if feed is not None and feed.version != self._queries_version:
             self._queries_version = feed.version
             self.stage.set_queries(feed.queries, feed.compiled)
-            self._price.now_of(self.stage.reading_ahead())
 
     def _work(self, records: Sequence[Any]) -> None:
         with self._whole_or_nothing():
@@ -314,8 +338,8 @@ class Partition:
 
     @contextmanager
     def _whole_or_nothing(self) -> Iterator[None]:
-        """What fails half way leaves memory and log at odds: nothing of it may be committed,
-        not by the graceful close that follows either."""
+        """Close the partition where the body fails: memory is then ahead of the log, and nothing of
+        it may be committed, not even by the graceful close that follows."""
         try:
             yield
         except BaseException:
@@ -344,7 +368,7 @@ class Partition:
                 "%s bears no append time (message.timestamp.type=LogAppendTime): arrival is the"
                 " time of %s, and two runs over one log may differ",
                 self.source.topic,
-                "sending" if self._surroundings.logs.is_embedded else "reading",
+                "sending" if self._services.logs.is_embedded else "reading",
             )
 
     def _tick(self, caught_up_at_ns: int) -> None:
@@ -366,7 +390,7 @@ class Partition:
             self._results.put(finding, outbox)
         self._held.let_go(step.released, step.reports, before=before)
         self._held.let_go(self.stage.take_moved(), before=before)
-        self._metrics.said(step)
+        self._metrics.emitted(step)
         if self._traces is not None:
             self._traces.found(step.results)
 
@@ -380,11 +404,12 @@ class Partition:
             self._outlet.progress(now_ns, self._outbox)
         if self.next_offset is None or not (self._taken or self._outbox.records):
             return
+        size = self._taken, self._outbox.bytes
         with self._whole_or_nothing(), self._cutting.timed(self._taken):
             checkpoint = self._cut(now_ns, self.next_offset)
         self._taken = 0
         self._last_checkpoint_s = time.monotonic()
-        self._on_its_way = asyncio.create_task(self._commit(checkpoint))
+        self._on_its_way = asyncio.create_task(self._commit(checkpoint, *size))
 
     def _cut(self, now_ns: int, next_offset: int) -> Checkpoint:
         encoded = changelog.encoded(self.stage.changes(), changelog.STATE)
@@ -406,20 +431,14 @@ class Partition:
             self._traces.cut()
         return Checkpoint(self._outbox.take(), encoded, self.source, next_offset)
 
-    async def _commit(self, checkpoint: Checkpoint) -> None:
-        started = time.monotonic()
-        try:
-            position = await self._delivery.commit(checkpoint)
-        except CommitFailed:
-            self._metrics.aborted()
-            raise
-        self._restoring.accept_end(self._log_end, position)
-        self._log_end = position
-        self._metrics.committed(time.monotonic() - started)
+    async def _commit(
+        self, checkpoint: Checkpoint, records: int = 0, payload_bytes: int = 0
+    ) -> None:
+        await self._committing.commit(checkpoint, records, payload_bytes)
         self.through.note(checkpoint.next_offset)
         if self._traces is not None:
             self._traces.committed()
-        self._copying.note(checkpoint.changes, position)
+        self._copying.note(checkpoint.changes, self._committing.log_end)
 
     async def _arrived(self) -> None:
         """Wait for the checkpoint on its way."""
@@ -436,30 +455,30 @@ class Partition:
 
     @property
     def owes(self) -> bool:
-        """Something that was done waits for a checkpoint, or for the end of one."""
+        """Whether finished work waits for a checkpoint, or for the end of one."""
         return self._on_its_way is not None or bool(self._taken or self._outbox.records)
 
     @property
     def rests(self) -> bool:
-        """No event has come for a while, and none waits: time may be told seldom."""
+        """No event has come for a while, and none waits: seldom ticks are enough."""
         return not self._waits and time.monotonic() - self._event_came_s >= RESTS_AFTER_S
 
     @property
-    def stands_at(self) -> tuple[int, int]:
-        """The offset up to which all is committed that had to be, and the input's end."""
+    def position(self) -> tuple[int, int]:
+        """The offset below which nothing is left to commit, and the input's end."""
         return self.through.next_offset if self.owes else self.next_offset or 0, self.high_watermark
 
     @property
-    def spoken(self) -> Collection[str]:
+    def streams_seen(self) -> Collection[str]:
         """The streams whose events have come since it was opened."""
-        return self._metrics.spoken
+        return self._metrics.streams_seen
 
     @property
     def lag(self) -> int:
         return max(0, self.high_watermark - (self.next_offset or 0))
 
-    def explain(self, most_troubled: int) -> dict[str, Any]:
-        """What is held here, since when, and what it waits for (`agents.watch.troubled.share`)."""
+    def explain(self, most_unhealthy: int) -> dict[str, Any]:
+        """What is held here, since when, and what it waits for (`agents.watch.unhealthy`)."""
         return {
             "topic": self.source.topic,
             "partition": self.source.partition,
@@ -468,12 +487,12 @@ class Partition:
             "now": self.clock.now_ns,
             "held": len(self._held),
             "overtaken": self.clock.overtaken,
-            **explained(self.stage, self._metrics.troubled, most_troubled),
-            "queries_set_aside": self._surroundings.set_aside(self.stage.kept_final),
+            **explained(self.stage, self._metrics.unhealthy, most_unhealthy),
+            "queries_set_aside": dict(self._services.queries_set_aside),
         }
 
     def locate(self, asked: Question) -> dict[str, Any]:
-        """What is known here of one event (agents.watch.whereabouts)."""
+        """What is known here of one event (agents.watch.location)."""
         stream, source, epoch, seq = asked.stream, asked.source, asked.epoch, asked.seq
         return {
             "topic": self.source.topic,
@@ -487,12 +506,12 @@ class Partition:
     def observe(self) -> None:
         """Bring the gauges up to date."""
         self._waits = self._held.waits()
-        self._metrics.stands(self._standings(), self.lag, self._totals())
+        self._metrics.set_current(self._current(), self.lag, self._totals())
         self._metrics.answers(self.stage.chosen())
 
-    def _standings(self) -> dict[str, StreamFigures]:
+    def _current(self) -> dict[str, StreamFigures]:
         waiting = self._held.by_stream(self.stage.chains)
-        return standings(waiting, self.clock.now_ns, self.stage.figures_of)
+        return current_figures(waiting, self.clock.now_ns, self.stage.figures_of)
 
     def _totals(self) -> ShellTotals:
         alignment = self.stage.alignment

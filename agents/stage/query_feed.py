@@ -7,9 +7,7 @@ is no query is counted and logged, and the one before it goes on: it is *set asi
 with the reason (`set_aside`, `/explain`), until another record of that name comes. Nothing that
 somebody writes there keeps a stage from starting, or its records waiting: of each name only the
 newest record is read, its text has bounds (`topology.pattern.language.affordable`), and it is read
-and compiled in a thread, while the stage goes on. A query that is `final` is not told otherwise
-under its name (`topology.flow.answers`): the record is set aside, and where only that one is left
-at a start, the partition keeps the query `final` and says so.
+and compiled in a thread, while the stage goes on.
 
 Every process of the stage reads the whole topic, without a group, before it opens a
 partition; then it looks every `READ_TIMEOUT_MS`. A partition takes a change between two batches.
@@ -19,8 +17,6 @@ nothing. One that is removed retracts nothing.
 
 Bounds: `MAX_QUERIES` at a time, more are refused; `MAX_BYTES` of a record; `MAX_SET_ASIDE` names
 that are set aside, beyond these only the number is known; `MAX_AT_ONCE` records before any is read.
-
-Proved by: tests/agents/stage/test_query_feed.py, tests/end_to_end/test_queries.py
 """
 
 from __future__ import annotations
@@ -36,7 +32,6 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from agents.kafka.brokers import Brokers
 from topology.config import QueryConfig, Topology, TopologyError, query_of
-from topology.flow.answers import stays_final
 from topology.pattern.compile.scope import Environment
 from topology.pattern.language.affordable import too_long, too_much
 from topology.pattern.run.compiled import Compiled
@@ -191,28 +186,13 @@ class QueryFeed:
     def _add(self, name: str, query: QueryConfig, compiled: Compiled | None) -> str:
         if name not in self.queries and len(self.queries) >= MAX_QUERIES:
             return f"{MAX_QUERIES} queries run already; remove one"
-        if query.pattern is not None and self._differs(name, query.stream, query.pattern.amend_ns):
-            return "it has another LATE AMEND than the other patterns of its stream"
-        before = self.queries.get(name)
-        wrong = "" if before is None else stays_final(before, query, name)
-        if wrong:
-            return wrong
-        if before != query:
+        if self.queries.get(name) != query:
             self.queries[name] = query
             self.compiled.pop(name, None)
             if compiled is not None:
                 self.compiled[name] = compiled
             self.version += 1
         return ""
-
-    def _differs(self, name: str, stream: str | None, amend_ns: int) -> bool:
-        return any(
-            other.pattern is not None
-            and other.stream == stream
-            and other.pattern.amend_ns != amend_ns
-            for known, other in self.queries.items()
-            if known != name
-        )
 
 
 def _cut(record: Any) -> tuple[bytes | None, str]:

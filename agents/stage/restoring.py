@@ -3,17 +3,15 @@
 The state is the local copy as far as it goes, then the changelog from there to its end; where
 these two do not make a whole, the changelog alone. Before it is believed:
 
-* It has to be whole: as many entries as its progress says, and of that digest
+* It has to be whole: the number of entries and the digest that its progress has
   (agents.state.changelog). However a part of a changelog was lost, that is seen here, and a
   changelog restored from a backup, or copied to another cluster, is as good as the first.
 * Nobody may know of a later one. The group's offset was committed in the transaction of the
   changes, and the local copy was written after it; so a changelog that has come less far than
   either was lost, or made anew, or has lost its end. To begin anew would put everything out a
   second time, so it is refused. Where neither knows of any work, it is a first start. A group that
-  has been forgotten changes nothing: the state says where reading goes on.
+  has been forgotten changes nothing: the state has the offset where reading goes on.
 * Its format, arrangement and input have to be those of today.
-
-Proved by: tests/agents/stage/test_restoring.py, tests/end_to_end/test_lost_changelogs.py
 """
 
 from __future__ import annotations
@@ -21,19 +19,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.log_reader import LogReader
 from agents.stage.arrangement import Arrangement
-from agents.stage.together import together
 from agents.state import changelog
 from agents.state.changelog import (
     Claim,
+    LogRead,
+    OnProgress,
     Progress,
     StateRefused,
-    Tell,
     claim_of,
     instant_of,
     read_changelog,
@@ -50,8 +48,8 @@ WAYS_OUT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FoundState:
-    """The state by its keys, empty at the first start, and where in its changelog it stands:
-    `changes` lead there from where the local copy stands. `tally` is of all but its progress."""
+    """The state by its keys, empty at the first start, and its position in its changelog:
+    `changes` lead there from the position of the local copy. `tally` is of all but its progress."""
 
     state: Mapping[bytes, bytes]
     progress: Progress | None
@@ -77,7 +75,9 @@ class Restoring:
         self._where = TopicPartition(*arrangement.changelog(source))
         self._input_id = topic_ids.get(source.topic, "")
 
-    async def find(self, copy: LocalCopy, fence: Awaitable[None], tell: Tell) -> FoundState:
+    async def find(
+        self, copy: LocalCopy, fence: Awaitable[None], on_progress: OnProgress
+    ) -> FoundState:
         """StateRefused where the changelog is not what it was. When `fence` has come to its end the
         former owner writes no more; not before is the changelog's end looked for. The group's
         offset and the local copy may be older than that: they are never ahead of the changelog."""
@@ -85,19 +85,23 @@ class Restoring:
             asyncio.to_thread(copy.load), self._committed(), fence
         )
         known = self._known_to(copied.state)
-        read = await read_changelog(self._logs, self._where, copied.position, tell)
+        read = await read_changelog(self._logs, self._where, copied.position, on_progress)
         unfit = await asyncio.to_thread(copy.why_unfit, read.end)
         state, tally = await asyncio.to_thread(_joined, copied.state, read.changes)
         if unfit is None and copied.position is not None and not _is_whole(state, tally):
             unfit = "and the changelog behind it make no whole state"
         if unfit is not None:
-            read = await read_changelog(self._logs, self._where, None, tell)
+            read = await read_changelog(self._logs, self._where, None, on_progress)
             state, tally = await asyncio.to_thread(_joined, {}, read.changes)
         progress = self._accepted(state, tally)
         self._look_for_later(progress, committed, known)
         if unfit is not None:  # not before all else is found to be in order
             await asyncio.to_thread(copy.discard, unfit)
         return FoundState(state, progress, tally, read.changes, read.end)
+
+    async def changes_since(self, position: int) -> LogRead:
+        """What the changelog holds from there on. No transaction of it is open."""
+        return await read_changelog(self._logs, self._where, position, _nobody)
 
     async def _committed(self) -> int | None:
         """The group's offset; the embedded broker forgets records and offsets as it likes."""
@@ -163,7 +167,7 @@ class Restoring:
                 f" changelog was lost or made anew; {WAYS_OUT}"
             )
         raise StateRefused(
-            f"the state of {self._whose} in {self._changelog} stands at offset {instant[0]}, and"
+            f"the state of {self._whose} in {self._changelog} is at offset {instant[0]}, and"
             f" {who}: the changelog has lost its end; {WAYS_OUT}{moved}"
         )
 
@@ -184,6 +188,10 @@ class Restoring:
         return f"the changelog {self._where.topic}/{self._where.partition}"
 
 
+def _nobody(_: int, __: int) -> None:
+    """Ignores how far a short reading is."""
+
+
 def _joined(
     copied: Mapping[bytes, bytes], changes: Mapping[bytes, bytes | None]
 ) -> tuple[dict[bytes, bytes], StateTally]:
@@ -200,3 +208,19 @@ def _is_whole(state: Mapping[bytes, bytes], tally: StateTally) -> bool:
     if claim is None:
         return not state
     return (claim.entries, claim.digest) == (tally.entries, tally.digest)
+
+
+async def together(*parts: Awaitable[Any]) -> list[Any]:
+    """What each answers. Where one fails, none goes on: `asyncio.gather` lets the others run, and a
+    producer that still starts for a partition that was given up would fence the next owner. The
+    first error is raised, and so is a cancellation, when all others have been cancelled and have
+    ended. What a part has begun in a thread goes on, and a second cancellation does not wait for
+    them."""
+    tasks = [asyncio.ensure_future(part) for part in parts]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)

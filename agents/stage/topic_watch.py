@@ -9,7 +9,7 @@ each has its turn within those, however many there are; of the others one has it
 in the next, within a quarter of a minute; six of the others are seen every 30 s each. An input and
 its changelog cost the client 4 MB a day, ten of each 21 MB. What is found differs in weight:
 
-* **gone, or a partition without a leader**: no checkpoint comes through, so the worker is
+* **deleted, or a partition without a leader**: no checkpoint comes through, so the worker is
   not ready;
 * **fewer partitions than at the start**: the same, for somebody has made it anew;
 * **a topic that it reads has more partitions**: nobody reads the new ones, so it is not
@@ -26,8 +26,6 @@ A fault counts when two looks in a row have seen it, for a broker that has just 
 may not know its topics yet. Each is logged once, and its end too. A changelog may
 grow: it is then ready for a restart. The embedded broker makes any topic that it is asked
 about, and is not asked.
-
-Proved by: tests/agents/stage/test_topic_watch.py, tests/end_to_end/test_standstill.py
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ log = logging.getLogger(__name__)
 
 LOOK_S: Final = 2.5
 FIRST_LOOKS: Final = 24
-"""A minute: who begins with a topic that is not as it should be hears of it at once."""
+"""A minute: a topic that is wrong from the start is reported at once."""
 
 TURN: Final = 4
 OTHERS_EVERY: Final = 2
@@ -66,7 +64,7 @@ UNANSWERED: Final = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._A
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """A topic as the brokers describe it; one that is gone has no partitions."""
+    """A topic as the brokers describe it; one that was deleted has no partitions."""
 
     partitions: int
     leaderless: tuple[int, ...] = ()
@@ -77,12 +75,12 @@ class TopicState:
     """What a topic of the same name made anew does not have; "" where brokers give none."""
 
 
-class Silence(Exception):
+class NoAnswer(Exception):
     """No broker answered."""
 
 
 Look = Callable[[Collection[str]], Mapping[str, TopicState]]
-"""Asks the brokers about these topics; blocks for `ASK_TIMEOUT_S` or so. Silence if in vain."""
+"""Asks the brokers about these topics; blocks for `ASK_TIMEOUT_S` or so. NoAnswer if in vain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +140,13 @@ class TopicWatch:
         topics = self._turn()
         try:
             seen = await asyncio.to_thread(self._look, topics)
-        except Silence as silence:
-            found = self._suspected | {BROKERS: str(silence)}
+        except NoAnswer as failed:
+            found = self._suspected | {BROKERS: str(failed)}
         else:
-            told = {topic: self._fault(topic, seen[topic]) for topic in topics}
-            found = {topic: fault for topic, fault in told.items() if fault}
+            faults = {topic: self._fault(topic, seen[topic]) for topic in topics}
+            found = {topic: fault for topic, fault in faults.items() if fault}
             for topic in topics:
-                self._tell_growth(topic, seen[topic])
+                self._log_growth(topic, seen[topic])
                 self._look_for_anew(topic, seen[topic].topic_id)
         faults = {topic: fault for topic, fault in found.items() if topic in self._suspected}
         self._suspected = found
@@ -198,7 +196,7 @@ class TopicWatch:
             )
         return ""
 
-    def _tell_growth(self, topic: str, seen: TopicState) -> None:
+    def _log_growth(self, topic: str, seen: TopicState) -> None:
         known = self._known
         is_written = topic not in known.read and topic not in known.changelogs
         if is_written and seen.partitions > known.partitions[topic] and topic not in self._grown:
@@ -214,7 +212,7 @@ class TopicWatch:
             self._anew.pop(topic, None)
             return
         if self._anew.get(topic) != topic_id:
-            self._anew[topic] = topic_id  # the next look will tell
+            self._anew[topic] = topic_id  # the next look will show
             return
         self._ids[topic] = topic_id
         what = f"{topic} was deleted and made anew while this stage was at work"
@@ -256,7 +254,7 @@ def _seen(answer: Any, servers: str) -> TopicState:
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return TopicState(0)
         if error.code() in UNANSWERED:
-            raise Silence(f"no broker answers at {servers}: {error.str()}") from failed
+            raise NoAnswer(f"no broker answers at {servers}: {error.str()}") from failed
         return TopicState(0, refused=error.str())
     leaderless = tuple(each.id for each in found.partitions if each.leader is None)
     return TopicState(len(found.partitions), leaderless, topic_id=known_id(found.topic_id))

@@ -1,15 +1,13 @@
 """Writing a local copy outside of everybody's way.
 
-`note` says what has been committed and returns at once. A thread of the copy's own writes
+`note` takes what has been committed and returns at once. A thread of the copy's own writes
 what has come together, every `WRITE_EVERY_S` or when it is much; a value that changed ten times
 meanwhile is written once. So a copy lags by a moment, and by more where the disk or the server is
 slow; a store that hangs holds up nobody.
 
 While a write is under way at most `MAX_WAITING_BYTES` wait for the next. Beyond that the copy is
-left where it stands, until the partition is opened again: an older copy is as sound as any, and
+left where it is, until the partition is opened again: an older copy is as sound as any, and
 the changelog has the rest.
-
-Proved by: tests/agents/state/test_copy_writer.py
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ BEHIND: Final = "behind"
 
 
 class CopyWriter:
-    """Writes `copy`, which is nobody else's after the first `note`; `failed` hears where it
+    """Writes `copy`, which is nobody else's after the first `note`; `failed` is called where it
     is given up. `close` it in any case: the copy is closed with it."""
 
     def __init__(self, copy: LocalCopy, failed: Callable[[str], None]) -> None:
@@ -54,7 +52,7 @@ class CopyWriter:
         self._thread: threading.Thread | None = None
 
     def note(self, changes: Changes, position: int) -> None:
-        """The log stands at `position` after these changes. Never blocks."""
+        """The log is at `position` after these changes. Never blocks."""
         if not self.copy.is_used:
             return
         size = sum(len(key) + len(value or b"") for key, value in changes.items())
@@ -101,7 +99,7 @@ class CopyWriter:
 
     def _leave_behind(self) -> None:
         log.warning(
-            "%s: the local copy cannot keep up (%d bytes wait) and is left where it stands; the"
+            "%s: the local copy cannot keep up (%d bytes wait) and is left where it is; the"
             " next start reads the rest from the changelog",
             self.copy.name,
             self._waiting_bytes,

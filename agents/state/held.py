@@ -12,8 +12,6 @@ what was found out about it, so it is never stamped twice. Whether an event is l
 wherever it waits: MERGE holds late events beside those in order, and copies of these may be among
 them. An event held longer than
 `spill_after` is written whole, once, so that the input may forget it.
-
-Proved by: tests/agents/state/test_held.py, tests/agents/stage/test_restarts.py
 """
 
 from __future__ import annotations
@@ -101,14 +99,12 @@ def notes_of(events: Sequence[Event], stamped_from: int) -> list[tuple[Any, ...]
     ]
 
 
-def apply_note(event: Event, note: Note, *, says_late: bool = True) -> None:
-    """Put a freshly read event back where and as it was. `says_late`: notes say whether it is late;
-    else its record says so."""
+def apply_note(event: Event, note: Note) -> None:
+    """Put a freshly read event back where and as it was."""
     event.held_by = note.place
     event.arrival_ns = note.arrival_ns
     event.at_ns = note.at_ns
-    if says_late:
-        event.late = note.late
+    event.late = note.late
     if note.stamped:
         event.epoch = note.epoch
         event.seq = note.seq

@@ -9,8 +9,6 @@ damaged: it is put aside, logged with its place, counted, and made anew from the
 
 All calls block, so make them from a thread (`agents.state.copy_writer` has one for the writing);
 one waits for the other.
-
-Proved by: tests/agents/state/test_local_copy.py, tests/end_to_end/test_state_faults.py
 """
 
 from __future__ import annotations
@@ -20,10 +18,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
 
 from agents.state.stores import seal as sealing
+from agents.state.stores.rocksdb import RocksdbStore
 from agents.state.stores.seal import StateTally
-from agents.state.stores.store import Store, StoreDamaged, why_discard
+from agents.state.stores.store import StateStore, StoreDamaged, StoreName, why_discard
 
 log = logging.getLogger(__name__)
 
@@ -32,22 +33,35 @@ Changes = Mapping[bytes, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What a copy holds, and where in which log it stands; nothing, if it cannot be used."""
+    """What a copy holds, and its position in which log; nothing, if it cannot be used."""
 
     state: dict[bytes, bytes] = field(default_factory=dict)
     position: int | None = None
     log_id: str = ""
 
 
+def open_store(
+    kind: Literal["rocksdb", "redis"], name: StoreName, directory: Path, redis_url: str | None
+) -> StateStore:
+    """The copy of `name`. RocksDB may raise StoreLocked or StoreUnavailable here, Redis only when
+    it is asked. Redis needs the extra `sinks`, and is imported only then."""
+    if kind == "rocksdb":
+        return RocksdbStore(directory, name)
+    assert redis_url is not None, "the topology file wants one with `state: redis`"
+    from agents.state.stores.redis import RedisStore, connect, hung_at
+
+    return RedisStore(connect(redis_url), name, hung_at(redis_url))
+
+
 class LocalCopy:
     """`new_store` makes the store, or None where the topology wants no copy; `failed`
-    hears the kind of each failure. `log_id` is the id of the topic it is a copy of, "" where
-    none is known."""
+    is called with the kind of each failure. `log_id` is the id of the topic it is a copy of, ""
+    where none is known."""
 
     def __init__(
         self,
         name: str,
-        new_store: Callable[[], Store | None],
+        new_store: Callable[[], StateStore | None],
         failed: Callable[[str], None],
         log_id: str = "",
     ) -> None:
@@ -55,7 +69,7 @@ class LocalCopy:
         self._new_store = new_store
         self._failed = failed
         self._log_id = log_id
-        self._store: Store | None = None
+        self._store: StateStore | None = None
         self._tally = StateTally()
         self._found_log_id = ""
         self._position: int | None = None
@@ -79,7 +93,7 @@ class LocalCopy:
             self._found_log_id = copied.log_id
             return copied
 
-    def _read_or_set_aside(self, store: Store) -> Copied:
+    def _read_or_set_aside(self, store: StateStore) -> Copied:
         try:
             return self._read(store)
         except StoreDamaged as damage:
@@ -93,7 +107,7 @@ class LocalCopy:
             )
             return Copied()
 
-    def _read(self, store: Store) -> Copied:
+    def _read(self, store: StateStore) -> Copied:
         position = store.position()
         if position is None:
             return Copied()
@@ -166,14 +180,14 @@ class LocalCopy:
             try:
                 store.close()
             except Exception as failed:  # noqa: BLE001 - whatever a store raises
-                self._tell("could not be closed", failed)
+                self._warn("could not be closed", failed)
 
     def _give_up(self, why: Exception) -> None:
         self._tally = StateTally()
-        self._tell("is given up", why)
+        self._warn("is given up", why)
         self.close()
 
-    def _tell(self, what: str, why: Exception) -> None:
+    def _warn(self, what: str, why: Exception) -> None:
         log.warning("%s: the local copy %s: %s", self.name, what, why)
         self._failed(type(why).__name__)
 

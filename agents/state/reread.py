@@ -3,8 +3,6 @@
 They lie between the oldest held offset and the offset reading goes on from, so the
 stretch is short: what was held longer than `spill_after` is in the state itself. It may be
 millions of records all the same, so they come piece by piece.
-
-Proved by: tests/end_to_end/test_exactly_once.py, tests/end_to_end/test_chaos.py
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """The last events of a partition that did not go the plain way, kept for whoever asks about one.
 
 An event in order leaves no trace here; one that was late, a copy, dead, or given up is noted with
-the reason, the last `KEPT` of a partition. What is older stands in the topics alone: `events.late`,
+the reason, the last `KEPT` of a partition. What is older is in the topics alone: `events.late`,
 `events.gaps`, `events.dead`. No payload is kept.
 
 Cost: O(reports), none for what is in order. Memory: `KEPT` notes, below 2 MB a partition.
-
-Proved by: tests/agents/watch/test_decisions.py
 """
 
 from __future__ import annotations
@@ -19,10 +17,10 @@ from topology.model.event import NO_EPOCH, Event
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
 
 KEPT: Final = 4_096
-TOLD: Final = 20
+SHOWN: Final = 20
 """Notes on one event, the newest."""
 
-GONE_ON: Final = "late"
+SENT_ON: Final = "late"
 TURNED_AWAY: Final = "late_apart"
 COPY: Final = "duplicate"
 DIFFERS: Final = "conflict"
@@ -58,7 +56,7 @@ class Decisions:
 
     def passed(self, late: Iterable[Event]) -> None:
         """These went on, marked late."""
-        self._kept.extend(_of_event(GONE_ON, e, e.late, e.at_ns) for e in late)
+        self._kept.extend(_of_event(SENT_ON, e, e.late, e.at_ns) for e in late)
 
     def about(self, stream: str | None, source: str, epoch: int, seq: int) -> list[dict[str, Any]]:
         """What is kept of one event, oldest first. No stream: any; NO_EPOCH: any."""
@@ -70,7 +68,7 @@ class Decisions:
             and epoch in {NO_EPOCH, decision.epoch}
             and stream in {None, decision.stream}
         ]
-        return found[-TOLD:]
+        return found[-SHOWN:]
 
     def __iter__(self) -> Iterator[Decision]:
         return iter(self._kept)

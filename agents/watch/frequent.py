@@ -1,4 +1,4 @@
-"""Which sources weigh the most, in little memory, and how far what is told of them may be off.
+"""Which sources weigh the most, in little memory, and how far the amounts may be off.
 
 By the rule of Metwally, Agrawal and El Abbadi (Efficient computation of frequent and top-k
 elements, 2005), "Space-Saving": a table of at most `most` sources; where it is full, a newcomer
@@ -13,8 +13,6 @@ have been noted of it before it came. It holds for every source:
 
 Cost: O(log `most`) a note, amortised: the heap holds one entry a source, which is brought up to
 date when it has come to the top. Memory: `most` entries.
-
-Proved by: tests/agents/watch/test_frequent.py
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ Source = tuple[str, str]
 
 
 @dataclass(slots=True)
-class Named:
+class Weighed:
     """Since it came into the table: `amount`, the sum of what was noted with it, and `times`, how
     often. `error`: so much at most was noted before. `mark`: whatever its keeper wants to know of
     the time when it came; 0 at first."""
@@ -49,12 +47,12 @@ class Frequent:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._table: dict[Source, Named] = {}
+        self._table: dict[Source, Weighed] = {}
         self._least: list[tuple[int, int, Source]] = []  # (count or less, when looked at, source)
         self._looks = 0
         self._is_exact = True
 
-    def note(self, source: Source, amount: int = 1) -> Named:
+    def note(self, source: Source, amount: int = 1) -> Weighed:
         """What the table has of it now; `times` is 1 for one that has just come. `amount` is at
         least 1."""
         named = self._table.get(source)
@@ -64,17 +62,17 @@ class Frequent:
         named.times += 1
         return named
 
-    def _newcomer(self, source: Source, amount: int) -> Named:
+    def _newcomer(self, source: Source, amount: int) -> Weighed:
         self._looks += 1
         if len(self._table) < self._most:
-            named = self._table[source] = Named()
+            named = self._table[source] = Weighed()
             heappush(self._least, (amount, self._looks, source))
             return named
         self._is_exact = False
         error = self._least_count()
         del self._table[self._least[0][2]]
         heapreplace(self._least, (error + amount, self._looks, source))
-        named = self._table[source] = Named(error=error)
+        named = self._table[source] = Weighed(error=error)
         return named
 
     def _least_count(self) -> int:
@@ -94,16 +92,16 @@ class Frequent:
     def __contains__(self, source: Source) -> bool:
         return source in self._table
 
-    def __iter__(self) -> Iterator[tuple[Source, Named]]:
+    def __iter__(self) -> Iterator[tuple[Source, Weighed]]:
         return iter(self._table.items())
 
-    def of(self, source: Source) -> Named:
+    def of(self, source: Source) -> Weighed:
         """One that is not in the table has nothing, and the error that this may have."""
         named = self._table.get(source)
         if named is None:
-            named = Named(error=0 if self._is_exact else self._least_count())
+            named = Weighed(error=0 if self._is_exact else self._least_count())
         return named
 
-    def worst(self, told: int) -> list[tuple[int, Source]]:
-        """The `told` sources of which the most is certain, by `amount`, the most first."""
-        return nlargest(told, ((named.amount, source) for source, named in self._table.items()))
+    def worst(self, count: int) -> list[tuple[int, Source]]:
+        """The `count` sources of which the most is certain, by `amount`, the most first."""
+        return nlargest(count, ((named.amount, source) for source, named in self._table.items()))

@@ -1,15 +1,14 @@
-"""What a stage logs of its own accord: how it starts, how it stands, a line a minute.
+"""What a stage logs of its own accord: its start, its readiness, and a line a minute.
 
     owns        the partitions it has been given
     restore     how far it is, every `PROGRESS_S` while it lasts
     ready       and not ready, with the reasons; again every `REPEAT_S` while it lasts
+    dead        that most of what came is dead, why, and what to do; again every `REPEAT_S`
     minute      rate, lag, late by cause, dead, held, the last checkpoint
 
 The figures are those of `/metrics`, as differences over the minute. A state that lasts for
 less than two looks, which are a second apart, is not logged: a rebalance passes through "not
 ready" each time. Each line bears its values as `fields` too, for a log in JSON.
-
-Proved by: tests/agents/watch/test_stage_log.py
 """
 
 from __future__ import annotations
@@ -22,13 +21,17 @@ from typing import Any, Final
 
 from aiokafka.structs import TopicPartition
 
-from agents.watch.metrics import Metrics
+from agents.watch.deaths import Deaths
+from agents.watch.metrics.worker import Metrics
 
 log = logging.getLogger(__name__)
 
 MINUTE_S: Final = 60.0
 PROGRESS_S: Final = 5.0
 REPEAT_S: Final = 60.0
+ENOUGH: Final = 20
+"""From so many records on, it is known whether most of them are dead."""
+
 STARTS_S: Final = 10.0
 """For so long after its start it is no news that it is not ready."""
 
@@ -42,23 +45,25 @@ class StageLog:
         self._clock = clock
         self._began_s = self._since_s = clock()
         self._before: Counter[tuple[str, str]] = Counter()
-        self._restore_told_s: dict[TopicPartition, float] = {}
+        self._restore_logged_s: dict[TopicPartition, float] = {}
         self._was_ready: bool | None = None
         self._seen: bool | None = None
-        self._told_s = 0.0
+        self._logged_s = 0.0
+        self._deaths_seen = Deaths()
+        self._deaths_logged_s = float("-inf")
 
     def owns(self, partitions: Collection[TopicPartition]) -> None:
         places = [f"{source.topic}/{source.partition}" for source in sorted(partitions)]
-        _say("owns %s", ", ".join(places) or "no partition", partitions=places)
+        _log_fields("owns %s", ", ".join(places) or "no partition", partitions=places)
 
     def restoring(self, source: TopicPartition, position: int, end: int) -> None:
         """Log how far it is, if that was not logged lately."""
         now_s = self._clock()
-        if now_s - self._restore_told_s.setdefault(source, now_s) < PROGRESS_S:
+        if now_s - self._restore_logged_s.setdefault(source, now_s) < PROGRESS_S:
             return
-        self._restore_told_s[source] = now_s
+        self._restore_logged_s[source] = now_s
         place = f"{source.topic}/{source.partition}"
-        _say(
+        _log_fields(
             "%s: restoring, %d of %d records are read",
             *(place, position, end),
             partition=place,
@@ -67,9 +72,9 @@ class StageLog:
         )
 
     def restored(self, source: TopicPartition) -> None:
-        self._restore_told_s.pop(source, None)
+        self._restore_logged_s.pop(source, None)
 
-    def stands(self, reasons: Collection[str]) -> None:
+    def note_readiness(self, reasons: Collection[str]) -> None:
         """Ready without reasons. Asked once a second."""
         now_s = self._clock()
         is_ready = not reasons
@@ -78,16 +83,37 @@ class StageLog:
         if not lasts or (is_ready and self._was_ready):
             return
         if is_ready:
-            _say("ready", ready=True)
+            _log_fields("ready", ready=True)
         elif (self._was_ready is None and now_s - self._began_s < STARTS_S) or (
-            self._was_ready is False and now_s - self._told_s < REPEAT_S
+            self._was_ready is False and now_s - self._logged_s < REPEAT_S
         ):
             return
         else:
             fields = {"ready": False, "reasons": list(reasons)}
             log.warning("not ready: %s", "; ".join(reasons), extra={"fields": fields})
         self._was_ready = is_ready
-        self._told_s = now_s
+        self._logged_s = now_s
+
+    def dead(self) -> None:
+        """Log that most of what has come lately is dead. Asked once a second; it looks at `ENOUGH`
+        records or more, and at the first ones however few."""
+        before, now_s = self._deaths_seen, self._clock()
+        deaths = Deaths()
+        for each in self._metrics.deaths.values():
+            deaths.join(each)
+        if deaths.read < before.read:  # another set of partitions
+            before = self._deaths_seen = Deaths()
+        read, dead = deaths.read - before.read, deaths.dead - before.dead
+        if read < ENOUGH and (before.read or not dead):
+            return
+        if now_s - self._deaths_logged_s < REPEAT_S and dead:
+            return
+        self._deaths_seen = deaths.since(Deaths())
+        alarm = deaths.since(before).alarm()
+        if alarm is not None:
+            self._deaths_logged_s = now_s
+            fields = {"read": read, "dead": dead}
+            log.warning("%s", alarm, extra={"fields": fields})
 
     def minute(self, checkpoint_s: Callable[[], float | None]) -> None:
         """Once in a minute; `checkpoint_s`: when the last checkpoint came through."""
@@ -96,7 +122,7 @@ class StageLog:
         if elapsed_s < MINUTE_S:
             return
         self._since_s = now_s
-        counted, standing = self._counted(), self._standing()
+        counted, current = self._counted(), self._current()
         grown = counted - self._before
         self._before = counted
         last_s = checkpoint_s()
@@ -107,10 +133,10 @@ class StageLog:
             "late": {cause: n for (kind, cause), n in sorted(grown.items()) if kind == "late"},
             "duplicate": grown["duplicate", ""],
             "dead": {cause: n for (kind, cause), n in sorted(grown.items()) if kind == "dead"},
-            **standing,
+            **current,
             "checkpoint_age_s": None if last_s is None else round(now_s - last_s, 1),
         }
-        _say("%s", _minute_line(fields, elapsed_s), **fields)
+        _log_fields("%s", _minute_line(fields, elapsed_s), **fields)
 
     def _counted(self) -> Counter[tuple[str, str]]:
         """In all streams and partitions, by kind and cause."""
@@ -130,7 +156,7 @@ class StageLog:
                         found[kind, sample.labels.get("reason", "")] += int(sample.value)
         return found
 
-    def _standing(self) -> dict[str, int]:
+    def _current(self) -> dict[str, int]:
         gauges = {"lag": self._metrics.input_lag, "held": self._metrics.held}
         return {
             name: int(sum(sample.value for metric in gauge.collect() for sample in metric.samples))
@@ -155,9 +181,9 @@ def _minute_line(fields: Mapping[str, Any], elapsed_s: float) -> str:
 
 def _by_cause(causes: Mapping[str, int]) -> str:
     whole = f"{sum(causes.values()):,}"
-    told = ", ".join(f"{cause} {count:,}" for cause, count in causes.items())
-    return f"{whole} ({told})" if told else whole
+    listed = ", ".join(f"{cause} {count:,}" for cause, count in causes.items())
+    return f"{whole} ({listed})" if listed else whole
 
 
-def _say(text: str, *values: Any, **fields: Any) -> None:
+def _log_fields(text: str, *values: Any, **fields: Any) -> None:
     log.info(text, *values, extra={"fields": fields})

@@ -1,25 +1,25 @@
-"""Does the worker get on? Pure: it is told what is seen, and says what follows.
+"""Decides whether the worker makes progress. Pure: observations come in, a verdict goes out.
 
-What counts is what has been *committed*: the position that is told is that of the last
+What counts is what has been *committed*: the reported position is that of the last
 checkpoint as long as anything is owed to the log, and a partition that has read all and
 gets none of it committed does not get on. It *gets on* while its position rises above the
-highest it ever had, or while there is nothing to read (the position stands at the end) and
+highest it ever had, or while there is nothing to read (the position is at the end) and
 nothing owed. So a loop of aborts that seeks back again and again is no progress. From the
 moment neither is so, time counts against it:
 
-* after `unready_after_ns` the worker is not ready, and says which partition stands;
+* after `unready_after_ns` the worker is not ready, and names the partition that is stalled;
 * after `stuck_after_ns` it should stop: a new owner takes over, or the fault is loud.
 
-Two faults are told sooner, after `silent_after_ns`, since nothing sound looks like them:
+Two faults are reported sooner, after `silent_after_ns`, since nothing sound looks like them:
 something is owed and no checkpoint comes through, be it that they hang or that they fail;
-nothing is heard of a partition, which its broker answers for many times a second, and then
+no report of a partition comes, which its broker answers for many times a second, and then
 nobody looks after it. While it restores it is not ready from the start; its position is
 then that in the changelog, whose highest is kept apart, and the time is not held against
 its checkpoints. One that waits while others are restored is not ready, and no time counts
 against it: its own turn has not come, or it is not read before all that came with it can be.
 
 Between `leaving` and `joined` the worker has no place in its group: it is not ready, and
-says so, and this counts as standing too. A broker that falls silent ends there, as the
+reports it, and this counts as a stall too. A broker that falls silent ends there, as the
 group's session does.
 
 Only time in which the worker could have worked counts: between two calls at most
@@ -30,8 +30,6 @@ clock; where it goes back no time has passed. Memory and cost: O(partitions assi
 `unready_after_ns` lies above the time-out of a transaction (10 s): the open one of a
 dead worker holds up its readers for that long, and this is no fault of theirs. Their
 broker answers them meanwhile.
-
-Proved by: tests/agents/watch/test_watchdog.py, tests/end_to_end/test_standstill.py
 """
 
 from __future__ import annotations
@@ -83,7 +81,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`reasons` name each partition that is not in order, the longest standing first."""
+    """`reasons` name each partition that is not in order, the longest stalled first."""
 
     state: State
     reasons: tuple[str, ...] = ()
@@ -98,8 +96,8 @@ class _Watched:
         "owes",
         "paid_ns",
         "position",
+        "reported_ns",
         "restoring",
-        "told_ns",
         "waits",
     )
 
@@ -112,7 +110,7 @@ class _Watched:
         self.paid_ns = now_ns  # when nothing was owed, or a checkpoint came through
         self.commits = 0
         self.owes = False
-        self.told_ns = now_ns
+        self.reported_ns = now_ns
         self.waits = False
 
     def lag(self) -> int:
@@ -130,13 +128,13 @@ class Watchdog:
         self._left_ns: int | None = None
 
     def leaving(self, now_ns: int) -> None:
-        """The group is about to say who owns what, for the first time or anew."""
+        """The group is about to assign partitions, for the first time or anew."""
         self._pass_time(now_ns)
         if self._left_ns is None:
             self._left_ns = self._elapsed_ns
 
     def joined(self, now_ns: int) -> None:
-        """The group has said what this worker owns, be it nothing."""
+        """The group has assigned this worker its partitions, or none."""
         self._pass_time(now_ns)
         self._left_ns = None
 
@@ -150,7 +148,7 @@ class Watchdog:
         self._pass_time(now_ns)
         self._watched.pop(place, None)
 
-    def told(
+    def reported(
         self,
         now_ns: int,
         place: Place,
@@ -172,7 +170,7 @@ class Watchdog:
         if watched is None:
             return
         if restoring:
-            watched.paid_ns += self._elapsed_ns - watched.told_ns
+            watched.paid_ns += self._elapsed_ns - watched.reported_ns
         else:
             if not owes or commits > watched.commits:
                 watched.paid_ns = self._elapsed_ns
@@ -185,31 +183,32 @@ class Watchdog:
         watched.end_offset = end_offset
         watched.restoring = restoring
         watched.waits = False
-        watched.told_ns = self._elapsed_ns
+        watched.reported_ns = self._elapsed_ns
 
     def waits(self, now_ns: int, place: Place) -> None:
-        """It waits while others are restored: not ready, and the time since it was told last does
+        """It waits while others are restored: not ready, and the time since its last report does
         not count. A partition that is not assigned is passed over."""
         self._pass_time(now_ns)
         watched = self._watched.get(place)
         if watched is None:
             return
-        uncounted_ns = self._elapsed_ns - watched.told_ns
+        uncounted_ns = self._elapsed_ns - watched.reported_ns
         watched.moved_ns += uncounted_ns
         watched.paid_ns += uncounted_ns
-        watched.told_ns = self._elapsed_ns
+        watched.reported_ns = self._elapsed_ns
         watched.waits = True
 
     def verdict(self, now_ns: int) -> Verdict:
-        """How the worker stands; with a place and no partitions it is ready to get some."""
+        """The state of the worker; with a place in the group and no partitions it is ready to get
+        some."""
         self._pass_time(now_ns)
         longest_ns = 0
         faults: list[tuple[int, Place, str]] = []
         for place, watched in self._watched.items():
-            standing_ns, reason = self._standing(watched)
-            longest_ns = max(longest_ns, standing_ns)
+            stalled_ns, reason = self._stall(watched)
+            longest_ns = max(longest_ns, stalled_ns)
             if reason:
-                faults.append((-standing_ns, place, reason))
+                faults.append((-stalled_ns, place, reason))
         faults.sort()
         reasons = tuple(f"{topic}/{number}: {reason}" for _, (topic, number), reason in faults)
         if self._left_ns is not None:
@@ -220,26 +219,26 @@ class Watchdog:
             return Verdict(State.STOP, reasons)
         return Verdict(State.NOT_READY if reasons else State.READY, reasons)
 
-    def _standing(self, watched: _Watched) -> tuple[int, str]:
-        """For how long it stands, and what is to be said of it ("" if nothing)."""
-        silent_ns = self._elapsed_ns - watched.told_ns
+    def _stall(self, watched: _Watched) -> tuple[int, str]:
+        """For how long it is stalled, and the reason ("" if that is no fault)."""
+        silent_ns = self._elapsed_ns - watched.reported_ns
         owing_ns = self._elapsed_ns - watched.paid_ns if watched.owes else 0
-        standing_ns = self._elapsed_ns - watched.moved_ns if watched.lag() else silent_ns
+        stalled_ns = self._elapsed_ns - watched.moved_ns if watched.lag() else silent_ns
         if owing_ns >= self._patience.silent_after_ns:
             at = f"the last one at offset {watched.position}"
-            told = f"no checkpoint has come through for {_shown(owing_ns)} ({at})"
-            return max(silent_ns, standing_ns, owing_ns), told
+            fault = f"no checkpoint has come through for {_shown(owing_ns)} ({at})"
+            return max(silent_ns, stalled_ns, owing_ns), fault
         if silent_ns >= self._patience.silent_after_ns:
-            return max(silent_ns, standing_ns), f"nothing heard of it for {_shown(silent_ns)}"
-        if standing_ns >= self._patience.unready_after_ns:
+            return max(silent_ns, stalled_ns), f"no report of it for {_shown(silent_ns)}"
+        if stalled_ns >= self._patience.unready_after_ns:
             work = "restore" if watched.restoring else "progress"
             lag = f"lag {watched.lag()}, position {watched.position}"
-            return standing_ns, f"no {work} while there is lag for {_shown(standing_ns)} ({lag})"
+            return stalled_ns, f"no {work} while there is lag for {_shown(stalled_ns)} ({lag})"
         if watched.waits:
-            return standing_ns, "waits while others are restored"
+            return stalled_ns, "waits while others are restored"
         if watched.restoring:
-            return standing_ns, f"restoring, {watched.lag()} records to read"
-        return standing_ns, ""
+            return stalled_ns, f"restoring, {watched.lag()} records to read"
+        return stalled_ns, ""
 
     def _pass_time(self, now_ns: int) -> None:
         if self._last_now_ns is not None:

@@ -21,7 +21,7 @@ PURGE_EVERY = 64
 
 
 class Eager:
-    """`standing`: matches by their anchor: the start (ONE), or the end (any)."""
+    """`current`: matches by their anchor: the start (ONE), or the end (any)."""
 
     def __init__(self, sequence: Sequence, slack: int) -> None:
         self._sequence = sequence
@@ -31,7 +31,7 @@ class Eager:
         self._events: list[tuple[int, str]] = []
         self._runs: list[Members] = []
         self._complete: dict[int, list[Members]] = {}
-        self.standing: dict[int, set[Members]] = {}
+        self.current: dict[int, set[Members]] = {}
 
     @property
     def size(self) -> int:
@@ -76,20 +76,20 @@ class Eager:
                     break
                 if then > run[-1][-1]:
                     new += sequence.extended(run, type_then, then)
-        told = taken_back = 0
+        emitted = taken_back = 0
         for end in ends:
-            before = self.standing.get(end, set())
-            now = self.standing[end] = maximal(self._complete[end])
-            told += len(now - before)
+            before = self.current.get(end, set())
+            now = self.current[end] = maximal(self._complete[end])
+            emitted += len(now - before)
             taken_back += len(before - now)
-        return told, taken_back
+        return emitted, taken_back
 
     # -- MATCHES ONE --------------------------------------------------------------------------
 
     def _one(self, time: int, type_: str) -> Ops:
         sequence = self._sequence
         is_late = self._events[-1][0] > time
-        told = taken_back = 0
+        emitted = taken_back = 0
         for at, run in enumerate(self._runs):
             if not run[0][0] < time <= run[0][0] + sequence.within:
                 continue
@@ -99,19 +99,19 @@ class Eager:
             if walked == run:
                 continue
             self._runs[at] = walked
-            before = self.standing.pop(run[0][0], None)
+            before = self.current.pop(run[0][0], None)
             taken_back += before is not None
-            told += self._stand(walked)
+            emitted += self._stand(walked)
         for run in sequence.extended((), type_, time):
             walked = self._walked(run, time + 1) if is_late else run
             self._runs.append(walked)
-            told += self._stand(walked)
-        return told, taken_back
+            emitted += self._stand(walked)
+        return emitted, taken_back
 
     def _stand(self, run: Members) -> int:
         if not self._sequence.is_complete(run):
             return 0
-        self.standing[run[0][0]] = {run}
+        self.current[run[0][0]] = {run}
         return 1
 
     def _walked(self, run: Members, since: int) -> Members:

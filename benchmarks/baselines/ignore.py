@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from topology.waiting.published.mean_delay import AverageDelay
+from topology.published.mean_delay import AverageDelay
 
 
 class Ignore(AverageDelay):

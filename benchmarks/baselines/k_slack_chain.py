@@ -51,40 +51,40 @@ class KSlackChain:
         return len(self._store)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> list[Tapped]:
-        told: list[Tapped] = []
+        released: list[Tapped] = []
         for event in events:
             if event.at_ns > self._now_ns:
-                self._let_go(told)
+                self._release(released)
                 self._now_ns = event.at_ns
-            self._take(event, told)
+            self._take(event, released)
         if now_ns > self._now_ns:
-            self._let_go(told)
+            self._release(released)
             self._now_ns = now_ns
-        return told
+        return released
 
     def on_end(self) -> list[Tapped]:
-        told: list[Tapped] = []
-        self._let_go(told)
+        released: list[Tapped] = []
+        self._release(released)
         self._clock_ns = NEVER
-        self._let_go(told)
-        return told
+        self._release(released)
+        return released
 
-    def _take(self, event: Event, told: list[Tapped]) -> None:
+    def _take(self, event: Event, released: list[Tapped]) -> None:
         key = (event.ref_time_ns, event.source, event.epoch, event.seq)
         self._clock_ns = max(self._clock_ns, event.ref_time_ns)
         late = [tap for tap, last in enumerate(self._last) if key < last]
-        told += [Tapped(tap, event, self._now_ns, late=True) for tap in late]
+        released += [Tapped(tap, event, self._now_ns, late=True) for tap in late]
         if len(late) < len(self._last):
             insort(self._store, (key, event), key=_key)
 
-    def _let_go(self, told: list[Tapped]) -> None:
+    def _release(self, released: list[Tapped]) -> None:
         store = self._store
         slowest = len(store)
         for tap, k_ns in enumerate(self._ks_ns):
             begin = bisect_right(store, self._last[tap], key=_key)
             end = bisect_right(store, self._clock_ns - k_ns, lo=begin, key=_time)
             for key, event in store[begin:end]:
-                told.append(Tapped(tap, event, self._now_ns, late=False))
+                released.append(Tapped(tap, event, self._now_ns, late=False))
                 self._last[tap] = key
             slowest = min(slowest, max(begin, end))
         del store[:slowest]

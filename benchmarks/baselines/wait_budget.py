@@ -5,7 +5,7 @@ No query can ask for it; it shows what `RiskSlack` would do with a budget of wai
 
 from __future__ import annotations
 
-from topology.model.operator import Figures, Plain
+from topology.model.operator import Figures
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.miss import ONE, share
 from topology.waiting.risk import RiskSlack
@@ -17,6 +17,7 @@ class WaitBudget(AccuracyBudget):
     may be negative."""
 
     __slots__ = ("_every_ns", "_rate", "_wait_ns", "_waited_ns")
+    FIELDS = (*AccuracyBudget.FIELDS, "_waited_ns")
 
     def __init__(self, wait_ns: int, every_ns: int, *, rate: float = 0.002) -> None:
         super().__init__(1.0, guard="none")
@@ -43,13 +44,6 @@ class WaitBudget(AccuracyBudget):
 
     def figures(self) -> Figures:
         return {**super().figures(), "wait_ns": self._waited_ns // max(1, self._closed)}
-
-    def snapshot(self) -> Plain:
-        return [*super().snapshot(), self._waited_ns]
-
-    def restore(self, state: Plain) -> None:
-        super().restore(state[:-1])
-        self._waited_ns = state[-1]
 
 
 class WaitingRisk(RiskSlack):

@@ -4,8 +4,6 @@ Neither is in the project's locks. The environment is made of `requirements.txt`
 at hand, the jars of Kafka Streams come by Maven and its processor is compiled by `javac`; both lie
 in the project's cache, are made once, and anew where what they are made of has changed. Where one
 cannot be had, PeerUnavailable says why, and the benchmark leaves that peer out with this line.
-
-Proved by: tests/benchmarks/test_peers.py
 """
 
 from __future__ import annotations

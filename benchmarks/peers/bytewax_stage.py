@@ -48,7 +48,7 @@ def merged(one: Sums, other: Sums) -> Sums:
     return [one[0] + other[0], one[1] + other[1], max(one[2], other[2])]
 
 
-def told(result: tuple[str, tuple[int, Sums]]) -> tuple[str, int, dict[str, float]]:
+def row_of(result: tuple[str, tuple[int, Sums]]) -> tuple[str, int, dict[str, float]]:
     key, (window, (count, total, most)) = result
     return key, window, {"n": count, "sum": total, "avg": total / count, "max": most}
 
@@ -79,7 +79,7 @@ def flow_of(readings: list[Reading], results: list[Any], *, in_order: bool) -> D
         merged,
         ordered=in_order,
     )
-    op.output("results", op.map("told", windows.down, told), TestingSink(results))
+    op.output("results", op.map("rows", windows.down, row_of), TestingSink(results))
     return flow
 
 

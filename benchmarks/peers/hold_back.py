@@ -4,8 +4,6 @@ A record that is not the next of its source is kept in the state until the numbe
 come, or until a record of the source arrives `PATIENCE_MS` after the first was kept, or after some
 could go; then the numbers that are missing are given up. What comes below the next number is
 dropped: it is a copy, or late. `kafka_streams/HoldBack.java` says the same in Java, with a timer.
-
-Proved by: tests/benchmarks/test_peers.py
 """
 
 from __future__ import annotations

@@ -161,10 +161,10 @@ def replay(each: Input) -> Took:
 
 
 def backfill(spark: SparkSession, each: Input, folder: Path) -> Took:
-    from cli.spark.backfill.run import Wanted, run
-    from cli.spark.backfill.setting import setting_of
     from cli.topology_file import load
     from spark_analytics.backfill.place import Place
+    from spark_analytics.backfill.run import Wanted, run
+    from spark_analytics.executors.setting import setting_of
 
     topology = load(str(each.topology))
     out = str(folder / "history" / uuid.uuid4().hex)

@@ -29,8 +29,8 @@ from topology.config import parse
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_analytics.outputs import Output
-    from spark_analytics.running import Running
+    from spark_analytics.jobs.outputs import Output
+    from spark_analytics.jobs.running import Running
 
 CATCH_UP: Final = 100_000
 RATE: Final = 1_000
@@ -144,16 +144,16 @@ def _started(
     folder: Path,
     interval: str | None = None,
 ) -> Running:
-    from cli.spark.backfill.archived import topics_read
-    from cli.spark.backfill.setting import setting_of
-    from cli.spark.live.run import lanes_of, table
-    from spark_analytics.running import Running
-    from spark_analytics.topics import KafkaTopics
+    from spark_analytics.backfill.archived import topics_read
+    from spark_analytics.executors.setting import setting_of
+    from spark_analytics.jobs.running import Running
+    from spark_analytics.jobs.topics import KafkaTopics
+    from spark_analytics.live.run import partitions_of, table
 
     topology = setting.topology
     names = topics_read(topology)
     topics = KafkaTopics(spark, bootstrap, streaming=True, max_per_batch=CATCH_UP)
-    lanes = lanes_of(topology, dict.fromkeys(names, topology.topics.partitions))
+    partitions = partitions_of(topology, dict.fromkeys(names, topology.topics.partitions))
     own = setting_of(str(setting.path), topology)
-    query = table(topics.together(names), own, lanes, TICK_LAG_MS, MAX_WAITING)
+    query = table(topics.together(names), own, partitions, TICK_LAG_MS, MAX_WAITING)
     return Running([query], output, str(folder), str(folder), interval)

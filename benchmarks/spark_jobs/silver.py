@@ -22,13 +22,13 @@ WINDOW: Final = "10 seconds"
 
 
 def measure(spark: SparkSession, course: Course, say: Callable[[str], None]) -> Table:
-    from spark_analytics import jobs
     from spark_analytics.aggregates import Windows
-    from spark_analytics.running import run_bounded
+    from spark_analytics.jobs.definitions import JOBS, rates
+    from spark_analytics.jobs.running import run_bounded
+    from spark_analytics.jobs.work import Wanted
     from spark_analytics.tables.events import EventsTable
     from spark_analytics.tables.lake import Lake, open_lake
     from spark_analytics.tables.output import LakeOutput
-    from spark_analytics.work import Wanted
 
     topics = topics_of(spark, course, streaming=False)
     topology = course.setting.topology
@@ -37,17 +37,17 @@ def measure(spark: SparkSession, course: Course, say: Callable[[str], None]) -> 
     made: list[Lake] = []
 
     def write() -> None:
-        found = jobs.JOBS["events"](topics, topology, Wanted())[:1]
+        found = JOBS["events"](topics, topology, Wanted())[:1]
         place = str(course.folder / "lake" / uuid.uuid4().hex / "events")
         made.append(open_lake(spark, "iceberg", place, "events"))
         run_bounded(found, LakeOutput(made[-1], found), "")
 
     def from_topic() -> None:
-        drop(jobs.rates(topics, topology, Wanted(windows=windows, late_included=True))[0].rows)
+        drop(rates(topics, topology, Wanted(windows=windows, late_included=True))[0].rows)
 
     def from_table() -> None:
         wanted = Wanted(windows=windows, silver=EventsTable(made[-1]))
-        drop(jobs.rates(topics, topology, wanted)[0].rows)
+        drop(rates(topics, topology, wanted)[0].rows)
 
     table = Table(
         "from topic to windows, CPU us a record (bounded, local[2])",

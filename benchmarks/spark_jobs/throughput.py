@@ -33,8 +33,8 @@ from cli.local.kafka import create_topic
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_analytics.work import Table as JobTable
-    from spark_analytics.work import Wanted
+    from spark_analytics.jobs.work import Table as JobTable
+    from spark_analytics.jobs.work import Wanted
 
 PER_BATCH: Final = 20_000
 WORDS: Final = 50_000
@@ -134,8 +134,8 @@ def _add_parts(
     """`common`: what reading and decoding of a topic took, which its tables share."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    from spark_analytics.outputs import Folder
-    from spark_analytics.running import run_bounded
+    from spark_analytics.jobs.outputs import Folder
+    from spark_analytics.jobs.running import run_bounded
 
     records = topics_of(spark, course, streaming=False).records(subject.topic)
     found = _table(spark, course, subject, streaming=False)
@@ -174,10 +174,10 @@ def _add_parts(
 
 
 def _add_stream(
-    table: Table, spark: SparkSession, course: Course, subject: Subject, told: str = ""
+    table: Table, spark: SparkSession, course: Course, subject: Subject, note: str = ""
 ) -> None:
-    from spark_analytics.outputs import Folder
-    from spark_analytics.running import Running
+    from spark_analytics.jobs.outputs import Folder
+    from spark_analytics.jobs.running import Running
 
     place = str(course.folder / "streams" / uuid.uuid4().hex)
     found = _table(spark, course, subject, streaming=True)
@@ -191,7 +191,7 @@ def _add_stream(
         return f"{median(sum(p.durationMs.get(n, 0) for n in names) for p in batches):.0f}"
 
     table.add(
-        f"{subject.job}: {_shown(subject)}{told}",
+        f"{subject.job}: {_shown(subject)}{note}",
         thousands(sum(p.numInputRows for p in batches) / seconds),
         of("triggerExecution"),
         of("queryPlanning"),
@@ -208,7 +208,7 @@ def _shown(subject: Subject) -> str:
 
 
 def _table(spark: SparkSession, course: Course, subject: Subject, *, streaming: bool) -> JobTable:
-    from spark_analytics import jobs
+    from spark_analytics.jobs.definitions import JOBS
 
     topology = course.setting.topology
     if subject.job == "truth":  # the crowd's clocks are right, whatever the file says
@@ -220,19 +220,19 @@ def _table(spark: SparkSession, course: Course, subject: Subject, *, streaming: 
         }
         topology = topology.model_copy(update={"streams": streams})
     topics = topics_of(spark, course, streaming=streaming)
-    tables = jobs.JOBS[subject.job](topics, topology, _wanted())
+    tables = JOBS[subject.job](topics, topology, _wanted())
     return next(table for table in tables if table.name == subject.table)
 
 
 def _wanted() -> Wanted:
     from spark_analytics.aggregates import Windows
-    from spark_analytics.work import Wanted
+    from spark_analytics.jobs.work import Wanted
 
     return Wanted(windows=Windows("tumbling", WINDOW), results=(RESULTS,))
 
 
 def topics_of(spark: SparkSession, course: Course, *, streaming: bool) -> Any:
-    from spark_analytics.topics import KafkaTopics
+    from spark_analytics.jobs.topics import KafkaTopics
 
     return KafkaTopics(spark, course.bootstrap, streaming, max_per_batch=PER_BATCH)
 

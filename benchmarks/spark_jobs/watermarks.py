@@ -168,17 +168,17 @@ def _on_raw(
 
 
 def _on_ordered(spark: SparkSession, course: Course, slice_records: int) -> DataFrame:
-    from spark_analytics import jobs
     from spark_analytics.aggregates import Windows
-    from spark_analytics.work import Wanted
+    from spark_analytics.jobs.definitions import rates
+    from spark_analytics.jobs.work import Wanted
 
     wanted = Wanted(windows=Windows("tumbling", f"{WINDOW_MS} milliseconds"))
-    tables = jobs.rates(_topics(spark, course, slice_records), course.setting.topology, wanted)
+    tables = rates(_topics(spark, course, slice_records), course.setting.topology, wanted)
     return next(table for table in tables if table.name == "windows-default").rows
 
 
 def _topics(spark: SparkSession, course: Course, slice_records: int) -> Any:
-    from spark_analytics.topics import KafkaTopics
+    from spark_analytics.jobs.topics import KafkaTopics
 
     return KafkaTopics(spark, course.bootstrap, streaming=True, max_per_batch=slice_records)
 

@@ -3,7 +3,7 @@
 Two of the three sources stamp with a clock that is far off and runs at a rate of its own.
 A sync server listens on loopback, and each source has its client, as `SequencedProducer`
 would start one: what it says goes to `clock.offsets`, and the worker corrects by that. So
-what is shown is a measurement; the worker is not told the `WrongClock`.
+what is shown is a measurement; the worker does not know the `WrongClock`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def wrong_clocks(begin_ns: int) -> dict[str, WrongClock]:
     }
 
 
-def told(clocks: Mapping[str, WrongClock]) -> str:
+def described(clocks: Mapping[str, WrongClock]) -> str:
     """In words, of those that are wrong."""
     parts = []
     for source, clock in clocks.items():
@@ -73,10 +73,10 @@ def told(clocks: Mapping[str, WrongClock]) -> str:
 
 @contextmanager
 def syncing(
-    brokers: str, clocks: Mapping[str, WrongClock], tell: Callable[[str], None] = print
+    brokers: str, clocks: Mapping[str, WrongClock], report: Callable[[str], None] = print
 ) -> Iterator[None]:
     """Server and clients run meanwhile, and every clock has been measured when it begins; all are
-    ended after it. `tell` is told what is waited for."""
+    ended after it. `report` gets sentences about the wait."""
     publishing = TopicPublishing(brokers, TOPIC, "demo")
     server = SyncServer(
         "127.0.0.1", 0, KeyRing.open_to_all(), publishing.take, on_turn=publishing.turn
@@ -89,7 +89,7 @@ def syncing(
     try:
         for client in clients:
             client.start()
-        _wait_until_measured(clients, tell)
+        _wait_until_measured(clients, report)
         yield
     finally:
         for client in clients:
@@ -99,10 +99,10 @@ def syncing(
         publishing.close()
 
 
-def _wait_until_measured(clients: list[SyncClient], tell: Callable[[str], None]) -> None:
+def _wait_until_measured(clients: list[SyncClient], report: Callable[[str], None]) -> None:
     """Before that a source's word is all there is to go by, and it is wrong. What is not measured
     for long is shown as it is."""
-    patience = Patience(tell)
+    patience = Patience(report)
     while True:
         rounds = tuple(client.status().rounds for client in clients)
         measured = sum(each >= ROUNDS for each in rounds)

@@ -9,22 +9,22 @@ from typing import Final
 STILL_S: Final = 120.0
 """Without any change; then what is waited for will not come."""
 
-TELL_EVERY_S: Final = 5.0
+REPORT_EVERY_S: Final = 5.0
 
 
 class Patience:
-    """`tell` is told every few seconds what is waited for, and for how long it has been."""
+    """Waits with reports: `report` gets a sentence every few seconds about the wait."""
 
     def __init__(
         self,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         still_s: float = STILL_S,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._tell = tell
+        self._report = report
         self._still_s = still_s
         self._now_s = now_s
-        self._began_s = self._changed_s = self._told_s = now_s()
+        self._began_s = self._changed_s = self._reported_s = now_s()
         self._state: Hashable = None
 
     def lasts(self, state: Hashable, waited_for: str) -> bool:
@@ -32,7 +32,7 @@ class Patience:
         now_s = self._now_s()
         if state != self._state:
             self._state, self._changed_s = state, now_s
-        if now_s - self._told_s >= TELL_EVERY_S:
-            self._told_s = now_s
-            self._tell(f"waiting for {waited_for} ({now_s - self._began_s:.0f} s)")
+        if now_s - self._reported_s >= REPORT_EVERY_S:
+            self._reported_s = now_s
+            self._report(f"waiting for {waited_for} ({now_s - self._began_s:.0f} s)")
         return now_s - self._changed_s < self._still_s

@@ -1,7 +1,7 @@
 """The recorded events, and the same played now and faster.
 
 The recording spans four and a half hours (`ORIGIN.md`), of which all is said in less
-than a minute. Played at `speed`, its first event stands at `start_ns`, every distance
+than a minute. Played at `speed`, its first event is at `start_ns`, every distance
 of time is divided by `speed`, and a silence of all brokers longer than
 `longest_silence_ns` is cut to that: order and ties stay. Thirteen lines of broker 0
 bear a time up to 60 ms below that of the line before; played, a line is stamped no

@@ -26,7 +26,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from cli.as_json import json_option
-from cli.demo.clocks import WrongClock, syncing, told, wrong_clocks
+from cli.demo.clocks import WrongClock, described, syncing, wrong_clocks
 from cli.demo.patience import Patience
 from cli.demo.recording import played, recorded
 from cli.demo.stage import RAW_TOPIC, DemoFailed, Ground, ground
@@ -36,7 +36,7 @@ from inorder.failure import ProducerError
 from producers.replayer import Replayer, ReplayPace
 
 LOOK_S: Final = 0.1
-TELL_EVERY_S: Final = 5.0
+REPORT_EVERY_S: Final = 5.0
 LEAD_NS: Final = 3_000_000_000
 """From the last measurement that is needed to the first event: it applies meanwhile."""
 
@@ -62,7 +62,7 @@ def command(speed: float, seed: int, stay: bool, as_json: bool) -> None:
     except (DemoFailed, ProducerError) as failed:
         raise click.ClickException(str(failed)) from failed
     if as_json:
-        click.echo(orjson.dumps(verdict.told))
+        click.echo(orjson.dumps(verdict.account))
     sys.exit(0 if verdict.is_sound else 1)
 
 
@@ -85,7 +85,7 @@ def run(here: Ground, console: Console, speed: float, seed: int) -> Verdict:
     finally:
         watcher.close()
     verdict = judged(injected, watcher.outcome, duplicates, held)
-    console.print(_result(injected, watcher.outcome, verdict, told(clocks)))
+    console.print(_result(injected, watcher.outcome, verdict, described(clocks)))
     return verdict
 
 
@@ -151,14 +151,14 @@ def _watch(
     publisher: Publisher,
     watcher: Watcher,
     injected: Injected,
-    tell: Callable[[], None],
+    report: Callable[[], None],
     say: Callable[[str], None],
 ) -> None:
     """Until all has come out, and as long as anything still does once all went in."""
     patience = None
     while not _is_settled(publisher, watcher, injected):
         watcher.look(LOOK_S)
-        tell()
+        report()
         if not publisher.done.is_set():
             continue
         patience = patience or Patience(say)
@@ -168,7 +168,7 @@ def _watch(
         if not patience.lasts(progress, waited_for):
             break
     while watcher.look(1.0):
-        tell()
+        report()
     if publisher.failure is not None:
         raise publisher.failure
 
@@ -176,19 +176,19 @@ def _watch(
 def _watch_plainly(
     console: Console, publisher: Publisher, watcher: Watcher, injected: Injected
 ) -> None:
-    told_s = time.monotonic()
+    reported_s = time.monotonic()
 
-    def tell() -> None:
-        nonlocal told_s
-        if time.monotonic() - told_s >= TELL_EVERY_S:
-            told_s = time.monotonic()
+    def report() -> None:
+        nonlocal reported_s
+        if time.monotonic() - reported_s >= REPORT_EVERY_S:
+            reported_s = time.monotonic()
             outcome = watcher.outcome
             console.print(
                 f"in {outcome.raw} ({outcome.raw_descents} out of order), out {outcome.out}"
                 f" ({sum(outcome.late.values())} late), missing {outcome.missing}"
             )
 
-    _watch(publisher, watcher, injected, tell, console.print)
+    _watch(publisher, watcher, injected, report, console.print)
 
 
 def _watch_live(

@@ -27,7 +27,7 @@ TOPOLOGY: Final = """\
 streams:
   default:
     reorder: {rule: fixed, max_wait: 1s}
-    merge: {wait: delay, miss_target: 0.000001, max_wait: 1s, idle_after: 30s}
+    merge: {miss_target: 0.000001, max_wait: 1s, idle_after: 30s}
 stages: [reorder, merge]
 topics: {partitions: 4, replication: 1}
 application: demo
@@ -39,7 +39,7 @@ ASK_TIMEOUT_S: Final = 2.0
 ASK_EVERY_S: Final = 0.2
 
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 class DemoFailed(Exception):
@@ -86,21 +86,21 @@ class Ground:
 
 
 @contextmanager
-def ground(folder: Path, tell: Tell) -> Iterator[Ground]:
+def ground(folder: Path, report: Report) -> Iterator[Ground]:
     """Up and ready; the worker is stopped at the end, by its id."""
     with (
         EmbeddedBroker() as broker,
-        worker_on(broker.bootstrap, TOPOLOGY, folder, 2 * PARTITIONS, tell) as here,
+        worker_on(broker.bootstrap, TOPOLOGY, folder, 2 * PARTITIONS, report) as here,
     ):
         yield here
 
 
 @contextmanager
 def worker_on(
-    brokers: str, topology: str, folder: Path, places: int, tell: Tell = print
+    brokers: str, topology: str, folder: Path, places: int, report: Report = print
 ) -> Iterator[Ground]:
     """A real worker, ready: its stages own so many partitions. It is stopped at the end, by its
-    id. `tell` is told what is waited for."""
+    id. `report` gets sentences about the wait."""
     file = folder / "demo.yaml"
     file.write_text(topology)
     log = folder / "worker.log"
@@ -118,7 +118,7 @@ def worker_on(
         )
         try:
             here = Ground(brokers, worker, process, log)
-            _wait_until_ready(here, places, tell)
+            _wait_until_ready(here, places, report)
             yield here
         finally:
             process.terminate()
@@ -129,9 +129,9 @@ def worker_on(
                 process.wait()
 
 
-def _wait_until_ready(here: Ground, places: int, tell: Tell) -> None:
+def _wait_until_ready(here: Ground, places: int, report: Report) -> None:
     """As long as it makes progress: takes partitions, gives other reasons, or says more."""
-    patience = Patience(tell, STILL_S)
+    patience = Patience(report, STILL_S)
     while here.process.poll() is None:
         owned, reasons = len(here.explain()), here.reasons()
         if owned >= places:

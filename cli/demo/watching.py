@@ -177,7 +177,7 @@ class Verdict:
         return not self.notes
 
     @property
-    def told(self) -> dict[str, Any]:
+    def account(self) -> dict[str, Any]:
         """For programs."""
         rows = {what: {"injected": put, "found": found} for what, put, found in self.rows}
         return {"balanced": self.balanced, "rows": rows, "notes": self.notes}

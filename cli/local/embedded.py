@@ -3,7 +3,7 @@
 Produce, fetch, headers, consumer groups and transactions work; nothing is stored
 on disk. Its limits, which are not ours to lift:
 
-* A topic has the partitions that `make_topic` is told, once; one that nobody made comes to be with
+* A topic has the partitions that `make_topic` is given, once; one that nobody made comes to be with
   `PARTITIONS` when its metadata is asked for. Never send it a CreateTopics request
   (`AdminClient.create_topics`): it is not answered.
 * About 5 MB are kept of each partition; older records vanish. Bound what you send

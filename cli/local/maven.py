@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from cli.local.lock import exclusive
@@ -23,11 +24,13 @@ class JarsUnavailable(RuntimeError):
 
 
 class Jars:
-    """The jars of `pom`, in the cache under `name`."""
+    """The jars of `pom`, in the cache under `name`, which differs where the `properties` that the
+    pom leaves open do."""
 
-    def __init__(self, pom: Path, name: str) -> None:
+    def __init__(self, pom: Path, name: str, properties: Mapping[str, str] | None = None) -> None:
         self._pom = pom
         self._name = name
+        self._properties = [f"-D{key}={value}" for key, value in (properties or {}).items()]
 
     def missing(self) -> str | None:
         """Which programs are not there to bring and run them; None if all is there."""
@@ -63,6 +66,7 @@ class Jars:
             "dependency:copy-dependencies",
             f"-DoutputDirectory={folder}",
             "-DincludeScope=runtime",
+            *self._properties,
         ]
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=RESOLVE_TIMEOUT_S, check=False

@@ -29,13 +29,11 @@ def free_ports(count: int) -> list[int]:
     raise OSError(f"no {count} free ports between {FIRST} and {LAST} after {MAX_TRIES} tries")
 
 
-def free_or_other(wanted: int) -> int:
-    """This port, or another where somebody listens on it."""
-    return wanted if is_free(wanted) else free_ports(1)[0]
-
-
 def is_free(port: int) -> bool:
+    """Nobody listens there. Connections of a server that has gone, which linger for a minute, are
+    in no server's way."""
     with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
         except OSError:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from agents.kafka.brokers import BrokersUnavailable
 from cli.local.maven import JarsUnavailable
+from cli.recordings import readable
 from cli.spark import jars
 from cli.topology_file import Refused
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from cli.spark.job import Asked
-    from spark_analytics.outputs import Lasting
-    from spark_analytics.work import Table
+    from spark_analytics.jobs.watching import Figures
 
 
 def require_spark() -> None:
@@ -28,43 +27,21 @@ def require_spark() -> None:
         raise Refused(absent)
 
 
-def go_on(
-    asked: Asked,
-    spark: SparkSession,
-    found: Sequence[Table],
-    there: Lasting,
-    about: dict[str, Any],
-    watched: Callable[[], None] | None,
-) -> None:
-    """Queries on the checkpoint, until they end or a signal comes."""
-    from cli.spark.serving import served
-    from spark_analytics.running import Running, claim
-
-    written = [part.name for table in found for part in table.written()]
-    left = [name for name in written if there.holds(spark, name)]
-    claim(spark, asked.checkpoints, about, left)
-    running = Running(found, there, asked.folder, asked.checkpoints, asked.interval, watched)
-    with signals(running.stop), served(asked.http, lambda: running.watch.figures):
-        running.wait()
-
-
 @contextmanager
-def told_plainly(job: str) -> Iterator[None]:
+def plain_errors(job: str) -> Iterator[None]:
     """Errors as one line, each of its kind."""
     from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
 
+    from agents.master_keys import KeysRefused
     from agents.stage.arrangement import ArrangementError
-    from agents.stage.master_keys import KeysRefused
-    from cli.recording.file import InputError, Unreadable
     from spark_analytics.backfill.marked import StateUnreadable
     from spark_analytics.backfill.place import PlaceRefused
+    from spark_analytics.jobs.errors import first_line, raised
+    from spark_analytics.jobs.running import CheckpointRefused, JobFailed
+    from spark_analytics.jobs.work import JobRefused
     from spark_analytics.payload import SchemaRefused
-    from spark_analytics.running import CheckpointRefused, JobFailed
     from spark_analytics.tables.catalog import TablesRefused
-    from spark_analytics.told import first_line, raised
-    from spark_analytics.work import JobRefused
-    from topology.flow.answers import AnswerChanged
 
     def kind_of(error: BaseException) -> type[click.ClickException]:
         """States and keys are read where they are needed, so a task may have refused them."""
@@ -74,10 +51,11 @@ def told_plainly(job: str) -> Iterator[None]:
 
     refused_in_tasks = {
         f"{each.__module__}.{each.__name__}"
-        for each in (AnswerChanged, ArrangementError, KeysRefused, StateUnreadable)
+        for each in (ArrangementError, KeysRefused, StateUnreadable)
     }
     try:
-        yield
+        with readable():
+            yield
     except (
         JobRefused,
         SchemaRefused,
@@ -85,12 +63,11 @@ def told_plainly(job: str) -> Iterator[None]:
         TablesRefused,
         StateUnreadable,
         PlaceRefused,
-        AnswerChanged,
+        ArrangementError,
+        KeysRefused,
         FileNotFoundError,
     ) as error:
         raise Refused(str(error)) from None
-    except InputError as error:
-        raise Unreadable(str(error)) from None
     except JarsUnavailable as error:
         raise Refused(str(error)) from None
     except BrokersUnavailable as error:
@@ -104,19 +81,49 @@ def told_plainly(job: str) -> Iterator[None]:
 
 
 @contextmanager
-def open_session(made: Callable[[], SparkSession]) -> Iterator[SparkSession]:
+def open_session(
+    name: str, jars: Sequence[str], settings: Mapping[str, str]
+) -> Iterator[SparkSession]:
     """Ended at the end, unless this process had one before."""
     from py4j.protocol import Py4JError
     from pyspark.sql import SparkSession
 
+    from spark_analytics.session import new_session
+
     was_there = SparkSession.getActiveSession() is not None
-    spark = made()
+    spark = new_session(f"inorder {name}", jars, settings)
     try:
         yield spark
     finally:
         if not was_there:
             with suppress(Py4JError, ConnectionError):
                 spark.stop()
+
+
+@contextmanager
+def served(where: str | None, figures: Callable[[], Mapping[str, Figures]]) -> Iterator[None]:
+    """`/metrics` of the queries, as long as this lasts; nothing without an address."""
+    if where is None:
+        yield
+        return
+    from prometheus_client import CollectorRegistry, start_http_server
+
+    from cli.serving import listening
+    from spark_analytics.jobs.metrics import Exposed
+
+    host, port = listening("--http", where)
+    registry = CollectorRegistry()
+    registry.register(Exposed(figures))
+    try:
+        server, thread = start_http_server(port, host, registry)
+    except OSError as error:
+        raise Refused(f"--http {where}: {error.strerror}; name a free port") from None
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 @contextmanager

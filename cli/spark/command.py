@@ -7,21 +7,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cli.account import told_at_end
 from cli.as_json import json_option
+from cli.files.summary import print_summary, warn
 from cli.kafka_options import kafka_option, security
 from cli.spark import jars
-from cli.spark.around import go_on, open_session, require_spark, told_plainly
-from cli.spark.live.command import command as live
-from cli.spark.options import catalog_option, conf_option, master_option, output_options
+from cli.spark.around import open_session, plain_errors, require_spark
+from cli.spark.live import command as live
+from cli.spark.options import (
+    KEYS,
+    WINDOW,
+    catalog_option,
+    length_of,
+    output_options,
+    session_options,
+    settings_of,
+)
 from cli.topology_file import Refused, brokers_option, load, topology_option
 
 if TYPE_CHECKING:
     from cli.spark.job import Asked
+    from spark_analytics.tables.catalog import Format
 
 JOBS: Final = ("events", "rates", "disorder", "clocks", "results", "truth", "archive")
 FORMATS: Final = ("parquet", "iceberg", "delta")
@@ -31,30 +41,9 @@ BROUGHT: Final = (
     "the last run had been killed while its rows came in, and is now at its end; it flushed all, so"
     " nothing more was read. Its account is _backfill.json"
 )
-DEMO: Final = "Analyse the demo's topics live, with plots."
 
 
-class Commands(click.Group):
-    """The demo is imported when used: it needs rooms that are not in a cluster's package."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self.commands, "demo"]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name != "demo":
-            return super().get_command(ctx, cmd_name)
-        from cli.spark.demo.show import command as demo
-
-        return demo
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """So that help imports nothing either."""
-        known = [(name, each.get_short_help_str()) for name, each in self.commands.items()]
-        with formatter.section("Commands"):
-            formatter.write_dl([*known, ("demo", DEMO)])
-
-
-@click.group("spark", cls=Commands)
+@click.group("spark")
 def command() -> None:
     """Run Spark on the ordered topic, the raw one and the results."""
 
@@ -77,11 +66,11 @@ def command() -> None:
     show_default=True,
     help="Records that a batch takes of a topic.",
 )
-@click.option("--window", default="tumbling 10s", show_default=True, help="As in topology files.")
+@click.option("--window", default=WINDOW, show_default=True, help="As in topology files.")
 @click.option(
     "--key",
     multiple=True,
-    default=("source",),
+    default=KEYS,
     show_default=True,
 )
 @click.option(
@@ -114,8 +103,7 @@ def command() -> None:
 @click.option("--silver", is_flag=True, help="Read the table events below --out, not the topic.")
 @click.option("--http", metavar="HOST:PORT", help="Where Prometheus finds /metrics of the queries.")
 @click.option("--jar", multiple=True, metavar="PATH", help="For Spark, like a JDBC driver's.")
-@master_option
-@conf_option
+@session_options
 def run(job: str, topology_path: str, brokers: str, kafka_path: str | None, **rest: Any) -> None:
     """Run JOB until SIGTERM; with --batch or --until-caught-up to the end of the topics."""
     topology = load(topology_path)
@@ -123,8 +111,8 @@ def run(job: str, topology_path: str, brokers: str, kafka_path: str | None, **re
     require_spark()
     from cli.spark.job import Asked
 
-    asked = Asked(job, topology, brokers, access, **rest)
-    with told_plainly(job):
+    asked = Asked(job=job, topology=topology, brokers=brokers, security=access, **rest)
+    with plain_errors(job):
         _run(asked)
 
 
@@ -133,20 +121,16 @@ command.add_command(live)
 
 @command.command("compact")
 @click.option("--archive", required=True, metavar="DIR", help="What the job archive has written.")
-@master_option
-@conf_option
+@session_options
 @json_option("SPARK_COMPACT")
 def compact(archive: str, master: str | None, conf: tuple[str, ...], as_json: bool) -> None:
     """Make one file of the many of each finished hour of an archive."""
     require_spark()
-    from cli.spark.spelled import settings_of
     from spark_analytics import archive as archives
-    from spark_analytics.session import new_session
 
-    settings = settings_of(conf) | ({} if master is None else {"spark.master": master})
     with (
-        told_plainly("compact"),
-        open_session(lambda: new_session("inorder compact", (), settings)) as spark,
+        plain_errors("compact"),
+        open_session("compact", (), settings_of(master, conf)) as spark,
     ):
         hours = archives.compact(spark, archive.rstrip("/"))
     if as_json:
@@ -209,8 +193,7 @@ def compact(archive: str, master: str | None, conf: tuple[str, ...], as_json: bo
     metavar="DDL",
     help="For tables of Iceberg and Delta: types of JSON payloads, 'player INT, v DOUBLE'.",
 )
-@master_option
-@conf_option
+@session_options
 @json_option("SPARK_BACKFILL", "The summary as one line of JSON.")
 def backfill(
     topology_path: str,
@@ -223,12 +206,10 @@ def backfill(
     """Put recorded history in order, distributed: what inorder replay says, as tables."""
     topology = load(topology_path)
     require_spark()
-    from cli.spark.backfill.run import Wanted, run
-    from cli.spark.backfill.setting import setting_of
-    from cli.spark.spelled import length_of, settings_of
     from spark_analytics.backfill.place import Place
     from spark_analytics.backfill.resuming import Resumed
-    from spark_analytics.session import new_session
+    from spark_analytics.backfill.run import Wanted, run
+    from spark_analytics.executors.setting import setting_of
     from spark_analytics.tables.catalog import settings as lake_settings
 
     wanted = Wanted(**more, rest_ns=length_of(rest, "--rest"))
@@ -236,18 +217,18 @@ def backfill(
         raise Refused("--catalog is Iceberg's; add --format iceberg, or leave it out")
     if wanted.schema is not None and wanted.form == "parquet":
         raise Refused("--schema: payloads in Parquet are text; add --format iceberg, or delta")
-    settings = settings_of(conf) | ({} if master is None else {"spark.master": master})
+    settings = settings_of(master, conf)
     needed: Sequence[str] = ()
-    with told_plainly("backfill"):
+    with plain_errors("backfill"):
         if wanted.form != "parquet":
             settings = {**lake_settings(wanted.form), **settings}
             needed = jars.lake_jars(wanted.form) + jars.catalog_jars(wanted.catalog)
         resumed = Resumed(wanted.out) if wanted.resume else None
         place = Place(wanted.out, adds=wanted.resume)
         try:
-            with open_session(lambda: new_session("inorder backfill", needed, settings)) as spark:
+            with open_session("backfill", needed, settings) as spark:
                 setting = setting_of(topology_path, topology)
-                summary = run(spark, setting, topology, wanted, place, resumed)
+                summary = run(spark, setting, topology, wanted, place, resumed, warn)
         finally:
             place.give_up()
     if summary is None:
@@ -255,7 +236,7 @@ def backfill(
         if as_json and resumed is not None:
             click.echo(json.dumps(resumed.account), err=True)
         return
-    told_at_end(summary, as_json=as_json)
+    print_summary(summary, as_json=as_json)
 
 
 @command.command("maintain")
@@ -276,12 +257,11 @@ def backfill(
     show_default=True,
     help="Files that no table names go when they are older; longer than any write takes.",
 )
-@master_option
-@conf_option
+@session_options
 @json_option("SPARK_MAINTAIN")
-def maintain(
+def maintain_command(
     out: str,
-    kind: str,
+    kind: Format,
     catalog: str | None,
     keep: str,
     orphans: str,
@@ -291,24 +271,38 @@ def maintain(
 ) -> None:
     """Compact the tables below --out, let go of old states, remove what killed jobs have left."""
     require_spark()
-    from cli.spark.tables import maintained
+    from spark_analytics.tables.catalog import catalog_of
+    from spark_analytics.tables.catalog import settings as lake_settings
+    from spark_analytics.tables.maintain import maintain, require_long
 
-    with told_plainly("maintain"):
-        done = maintained(out, kind, catalog, keep, orphans, master, conf, open_session)
+    now = datetime.now(UTC)
+    keep_since, orphans_since = now - _ago(keep, "--keep"), now - _ago(orphans, "--orphans")
+    settings = {**lake_settings(kind), **settings_of(master, conf)}
+    with plain_errors("maintain"):
+        if kind == "delta":
+            require_long(keep_since, settings)
+        needed = [*jars.jars(), *jars.lake_jars(kind), *jars.catalog_jars(catalog)]
+        where = catalog_of(catalog)
+        with open_session("maintain", needed, settings) as spark:
+            done = maintain(spark, kind, out.rstrip("/"), where, keep_since, orphans_since)
     if as_json:
         click.echo(json.dumps({"tables": done}))
         return
     for name, each in done.items():
-        told = ", ".join(f"{count:,} {what}" for what, count in each.items() if count)
-        click.echo(f"{name}: {told or 'nothing to do'}", err=True)
+        parts = ", ".join(f"{count:,} {what}" for what, count in each.items() if count)
+        click.echo(f"{name}: {parts or 'nothing to do'}", err=True)
+
+
+def _ago(text: str, option: str) -> timedelta:
+    return timedelta(microseconds=length_of(text, option) // 1_000)
 
 
 def _run(asked: Asked) -> None:
-    from cli.spark.job import guard, ids_of, output, session, tables, topics_of
-    from spark_analytics.running import run_bounded
+    from cli.spark.job import go_on, guard, ids_of, output, session, tables, topics_of
+    from spark_analytics.jobs.running import run_bounded
 
     brokers = None if asked.archive or asked.silver else asked.brokers_now()
-    with open_session(lambda: session(asked)) as spark:
+    with session(asked) as spark:
         topics = topics_of(asked, spark)
         found = tables(asked, topics, spark)
         there = output(asked, found, spark)

@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cli.local.maven import Jars, JarsUnavailable
+from spark_analytics.executors.shipping import is_submitted
 
 VERSION = "4.0.0"
 
@@ -27,13 +28,6 @@ _POSTGRES = Jars(Path(__file__).parent / "postgres.xml", "spark-postgres")
 FORMATS = ("iceberg", "delta")
 POSTGRES = "jdbc:postgresql:"
 _LAKES = {kind: Jars(Path(__file__).parent / f"{kind}.xml", f"spark-{kind}") for kind in FORMATS}
-
-LAUNCHED = "PYSPARK_GATEWAY_PORT"
-"""Set by spark-submit for the Python program that it starts."""
-
-
-def is_submitted() -> bool:
-    return LAUNCHED in os.environ
 
 
 def missing() -> str | None:
@@ -52,6 +46,11 @@ def jars() -> list[str]:
     if is_submitted():
         return []
     return sorted(str(path) for path in _JARS.brought().glob("*.jar"))
+
+
+def folder() -> Path:
+    """Where `jars` lie, once they have been brought."""
+    return _JARS.folder()
 
 
 def postgres_jars() -> list[str]:

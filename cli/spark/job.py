@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -16,65 +17,64 @@ from pyspark.sql import SparkSession
 from agents.kafka.brokers import Brokers, BrokersUnavailable
 from agents.kafka.security import Security
 from cli.kafka_options import reached
-from cli.spark.jars import FORMATS, POSTGRES, catalog_jars, jars, lake_jars, postgres_jars
+from cli.spark.around import open_session, served, signals
+from cli.spark.jars import POSTGRES, catalog_jars, jars, lake_jars, postgres_jars
 from cli.spark.kafka import java_settings
-from cli.spark.spelled import length_of, settings_of, window_of
-from cli.spark.tables import formats, secrets_of
+from cli.spark.options import KEYS, WINDOW, length_of, settings_of, window_of
 from cli.topology_file import Refused
 from spark_analytics.aggregates import Measures, Windows
-from spark_analytics.jdbc import Jdbc, NameRefused, table_name
-from spark_analytics.jobs import JOBS
-from spark_analytics.outputs import Console, Folder, Lasting, Several, Topic, Without
+from spark_analytics.jobs.definitions import JOBS
+from spark_analytics.jobs.jdbc import Jdbc, NameRefused, table_name
+from spark_analytics.jobs.outputs import Console, Folder, Lasting, Several, Topic, Without
+from spark_analytics.jobs.running import JobFailed, Running, claim
+from spark_analytics.jobs.topics import ArchivedTopics, KafkaTopics, Topics
+from spark_analytics.jobs.work import Table, Wanted
 from spark_analytics.payload import schema_of
-from spark_analytics.running import JobFailed
-from spark_analytics.session import new_session
 from spark_analytics.silver import COLUMNS
-from spark_analytics.tables.catalog import Format, catalog_of
+from spark_analytics.tables.catalog import FORMATS, Format, catalog_of
 from spark_analytics.tables.catalog import settings as lake_settings
 from spark_analytics.tables.events import EventsTable
 from spark_analytics.tables.lake import open_lake
 from spark_analytics.tables.output import LakeOutput
-from spark_analytics.topics import ArchivedTopics, KafkaTopics, Topics
-from spark_analytics.work import Table, Wanted
 from topology.config import Topology
 
 JDBC_SECRETS: Final = {"user": "INORDER_JDBC_USER", "password": "INORDER_JDBC_PASSWORD"}
 """From the environment, as others on the machine can read command lines."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Asked:
-    """The options by their names."""
+    """The options by their names; those that only jobs are asked have a default."""
 
     job: str
     topology: Topology
     brokers: str
     security: Security
     out: str
-    batch: bool
-    archive: str | None
     checkpoint: str | None
     until_caught_up: bool
     every: str
     max_per_batch: int
-    window: str
-    key: Sequence[str]
-    sum: Sequence[str]
-    quantile: Sequence[str]
-    table: Sequence[str]
-    schema: str | None
-    results: Sequence[str]
-    late: str
     to: Sequence[str]
     to_topic: str | None
     jdbc_url: str | None
     jdbc_driver: str
     catalog: str | None
-    silver: bool
     http: str | None
     jar: Sequence[str]
     master: str | None
     conf: Sequence[str]
+    batch: bool = False
+    archive: str | None = None
+    window: str = WINDOW
+    key: Sequence[str] = KEYS
+    sum: Sequence[str] = ()
+    quantile: Sequence[str] = ()
+    table: Sequence[str] = ()
+    schema: str | None = None
+    results: Sequence[str] = ()
+    late: str = "apart"
+    silver: bool = False
     kafka: dict[str, str] = field(init=False)
     windows: Windows = field(init=False)
     interval: str | None = field(init=False)
@@ -97,7 +97,7 @@ class Asked:
         _check_tables(self)
         if self.job == "archive" and tuple(self.to) != ("parquet",):
             raise Refused(f"--to {' '.join(self.to)}: an archive is Parquet; leave --to out")
-        settings_of(self.conf)
+        settings_of(self.master, self.conf)
 
     @property
     def folder(self) -> str:
@@ -115,7 +115,7 @@ class Asked:
 
     @property
     def formats(self) -> list[Format]:
-        return formats(self.to)
+        return [kind for kind in FORMATS if kind in self.to]
 
     @property
     def events(self) -> str:
@@ -146,10 +146,8 @@ class Asked:
         }
 
 
-def session(asked: Asked) -> SparkSession:
-    settings = settings_of(asked.conf)
-    if asked.master is not None:
-        settings["spark.master"] = asked.master
+def session(asked: Asked) -> AbstractContextManager[SparkSession]:
+    settings = settings_of(asked.master, asked.conf)
     needed = [*jars(), *asked.jar, *catalog_jars(asked.catalog)]
     if (asked.jdbc_url or "").startswith(POSTGRES):
         needed += postgres_jars()
@@ -157,7 +155,24 @@ def session(asked: Asked) -> SparkSession:
         needed += lake_jars(kind)
     if asked.formats:
         settings = {**lake_settings(*asked.formats), **settings}
-    return new_session(f"inorder {asked.job}", needed, settings)
+    return open_session(asked.job, needed, settings)
+
+
+def go_on(
+    asked: Asked,
+    spark: SparkSession,
+    found: Sequence[Table],
+    there: Lasting,
+    about: dict[str, Any],
+    watched: Callable[[], None] | None,
+) -> None:
+    """Queries on the checkpoint, until they end or a signal comes."""
+    written = [part.name for table in found for part in table.written()]
+    left = [name for name in written if there.holds(spark, name)]
+    claim(spark, asked.checkpoints, about, left)
+    running = Running(found, there, asked.folder, asked.checkpoints, asked.interval, watched)
+    with signals(running.stop), served(asked.http, lambda: running.watch.figures):
+        running.wait()
 
 
 def ids_of(asked: Asked, brokers: Brokers, topics: Sequence[str]) -> dict[str, str]:
@@ -223,7 +238,7 @@ def output(asked: Asked, tables: Sequence[Table], spark: SparkSession) -> Lastin
 
 def _silver(asked: Asked, spark: SparkSession) -> EventsTable:
     (kind,) = asked.formats
-    catalog = catalog_of(asked.catalog, secrets_of(asked.catalog))
+    catalog = catalog_of(asked.catalog)
     lake = open_lake(spark, kind, asked.events, "events", catalog)
     own = open_lake(spark, kind, asked.folder, asked.name, catalog)
     return EventsTable(lake, asked.max_per_batch, own)
@@ -252,9 +267,9 @@ def _output(asked: Asked, kind: str, tables: Sequence[Table], spark: SparkSessio
     if kind == "parquet":
         return Folder(asked.folder)
     if kind in FORMATS:
-        (format_of,) = formats([kind])
+        (format_of,) = (each for each in FORMATS if each == kind)
         is_iceberg = format_of == "iceberg"
-        catalog = catalog_of(asked.catalog, secrets_of(asked.catalog)) if is_iceberg else None
+        catalog = catalog_of(asked.catalog) if is_iceberg else None
         lake = open_lake(spark, format_of, asked.folder, asked.name, catalog)
         return LakeOutput(lake, tables, bounded=asked.batch)
     try:

@@ -11,14 +11,14 @@ A record is *plain* if it is a `Record` of codec.native.records and
   is not there, and the record has a timestamp,
 * on a derived topic each stamp that it has to bear is there once and is plain digits, the error
   and the segment are not negative, and the lane is known,
-* on a raw topic it is no larger than allowed.
+* on a raw topic it is no larger than allowed, and has no more headers.
 
 Every other record goes to `general` as it is, which is the definition of all of these words
 (topology.wire.header_reader). The look also notes in the record what can be copied of it and
 what has to be replaced when it is written on (codec.native.batches).
 
 Names of sources, streams and types are the same objects for the same bytes, as long as no other
-takes their place in a table of `SLOTS`.
+takes their place in a table of `SLOTS`, whose entries have at most `MAX_SHARED_BYTES` each.
 
 Proved by: tests/codec/test_events.py
 """
@@ -32,7 +32,7 @@ from libc.string cimport memcmp
 from codec.native.records cimport UNREAD, Record
 from codec.native.wire cimport cursor, digits, signed_digits, take_length
 
-from codec.face import ORDERED, RAW, SEQUENCED
+from codec.face import MAX_HEADERS, ORDERED, RAW, SEQUENCED, Unreadable
 from inorder.contract import DEFAULT_STREAM, MAX_SOURCE_BYTES, MAX_STREAM_BYTES, STAMPED_NAMES
 from topology.model.event import NO_EPOCH, Event
 
@@ -46,6 +46,7 @@ cdef enum:
 
 cdef enum:
     SLOTS = 4096
+    MAX_SHARED_BYTES = 256
     MAX_FIELDS = 24
     NS_PER_MS = 1_000_000
     # What the general path counts for a header: its framing, and what its name may take.
@@ -60,6 +61,7 @@ cdef int64_t max_ms = 9_223_372_036_854  # fits int64 as nanoseconds
 cdef int64_t max_source_bytes = MAX_SOURCE_BYTES
 cdef int64_t max_stream_bytes = MAX_STREAM_BYTES
 cdef object no_epoch = NO_EPOCH
+cdef int32_t max_headers = MAX_HEADERS
 
 contracts = {}
 
@@ -163,7 +165,7 @@ cdef class EventReader:
         self._unit_ns = form.unit_ns
         self._most_ts = 0x7FFFFFFFFFFFFFFF // self._unit_ns
         self._max_record_bytes = form.max_record_bytes
-        self._lanes = form.lanes
+        self._lanes = form.upstream_partitions
         self._by_time = form.by_time or None
         self._default = DEFAULT_STREAM
         self._is_raw = form.topic == RAW
@@ -185,7 +187,10 @@ cdef class EventReader:
             if type(item) is not Record:
                 if self._is_raw:
                     arrival = clock.arrive(item.timestamp, item.timestamp_type, read_at_ns)
-                aside(self._general(item, arrival))
+                if type(item) is Unreadable:
+                    aside(item.dead(arrival))
+                else:
+                    aside(self._general(item, arrival))
                 alike = 0
                 continue
             record = <Record>item
@@ -340,9 +345,9 @@ cdef class EventReader:
             whole += PyBytes_GET_SIZE(record.key)
         if record.value is not None:
             whole += PyBytes_GET_SIZE(record.value)
-        if self._is_raw and whole > self._max_record_bytes:
+        if self._is_raw and (whole > self._max_record_bytes or record.count > max_headers):
             return False
-        if is_scattered or look.repeated >> SEQ & 1:
+        if is_scattered or record.is_padded or look.repeated >> SEQ & 1:
             kept_to = UNREAD
         record.seq_to = record.seq_to if kept_to >= 0 else 0
         self._kept_to = kept_to
@@ -382,6 +387,8 @@ cdef class EventReader:
         cdef Py_ssize_t known_size
         cdef const char* known
         cdef int64_t i
+        if size > MAX_SHARED_BYTES:
+            return PyUnicode_DecodeUTF8(<const char*>p, size, NULL)
         for i in range(size):
             hash = (hash ^ p[i]) * 16777619
         i = hash & (SLOTS - 1)

@@ -19,4 +19,5 @@ cdef class Record:
     cdef int32_t seq_from
     cdef int32_t seq_to
     cdef int32_t contract
+    cdef bint is_padded
     cdef readonly int timestamp_type

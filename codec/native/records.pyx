@@ -2,30 +2,36 @@
 """Record batches of format 2, as a fetch brings them: a face like aiokafka's, one pass in C.
 
 `memory_records` stands where aiokafka's fetcher makes its `MemoryRecords`. What is of an older
-format goes there whole. A batch is decoded at one go when it is iterated over, and its records
-keep their headers as the bytes they came as (`Record.block`) until somebody asks for `headers`.
+format goes there. A batch is decoded a stretch at a time, and its records keep their headers as the
+bytes they came as (`Record.block`) until somebody asks for `headers`.
 
-What aiokafka takes is taken, what it refuses is refused, with its exceptions
-(`CorruptRecordException`; `UnicodeDecodeError` for the name of a header), and the records before
-the fault come first, as there. Every length is held against the end of the batch before anything
-is read by it; aiokafka reads on a little further before it notices.
+`codec.batches` is the definition: what it reads is read, what it finds unreadable is so, in the
+same words. Every length is held against the end of its record before anything is read by it.
 
-Proved by: tests/codec/test_reading.py
+Proved by: tests/codec/test_reading.py, tests/codec/test_hostile.py
 """
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.list cimport PyList_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 
 from codec.native.checksum cimport crc32c
-from codec.native.wire cimport cursor, take_length, take_varint
+from codec.native.wire cimport cursor, size_of_varint, take_length, take_varint
+
+from itertools import chain
 
 from aiokafka.errors import CorruptRecordException
-from aiokafka.record.memory_records import MemoryRecords
 
-from codec.compression import uncompressed
+from codec import batches as plain
+from codec import face
+from codec.compression import MAX_UNPACKED_BYTES, NotUnpacked, uncompressed
+from codec.face import (
+    BEHIND, COUNT, HEADER, HEADERS, LENGTH, NAME, NO_RECORD, NUMBERS, OFFSET, PART, TIMESTAMP,
+    Unreadable,
+)
 
 cdef extern from *:
     """
@@ -58,6 +64,12 @@ cdef enum:
     APPEND_TIME = 0x08
     TRANSACTIONAL = 0x10
     CONTROL = 0x20
+    FORMAT = 2
+
+cdef int64_t max_base_offset = plain.MAX_BASE_OFFSET
+cdef int32_t max_batch_records = face.MAX_BATCH_RECORDS
+cdef int32_t max_headers = face.MAX_HEADERS_READ
+cdef Py_ssize_t stretch = face.STRETCH
 
 
 cdef inline uint64_t big_endian(cursor p, int size) noexcept:
@@ -76,9 +88,9 @@ cdef inline int64_t int64_at(cursor p) noexcept:
     return <int64_t>big_endian(p, 8)
 
 
-cdef inline int64_t added(int64_t a, int64_t b) noexcept:
-    """As two's complement has it, which is what aiokafka's sums come to."""
-    return <int64_t>(<uint64_t>a + <uint64_t>b)
+cdef inline bint overflows(int64_t a, int64_t b) noexcept:
+    """Their sum does not fit."""
+    return a > INT64_MAX - b if b > 0 else a < INT64_MIN - b
 
 
 cdef inline bint is_ascii(cursor p, int64_t size) noexcept:
@@ -96,7 +108,8 @@ cdef class Record:
     found in them, for whoever writes the record on (codec.native.batches):
 
     `block` holds `count` headers. `kept` of them, up to `kept_to`, are to be copied; behind these
-    stand the stamps of the stage before. `seq` and `epoch` are the numbers the record bears, -1
+    stand the stamps of the stage before. `is_padded`: a length of a header is spelled longer than
+    it needs to be. `seq` and `epoch` are the numbers the record bears, -1
     for none; `seq_from` and `seq_to` are where the number's header stands. `contract` names the
     header names that this was read by.
     """
@@ -141,7 +154,6 @@ cdef class RecordBatch:
     cdef readonly int64_t base_offset, first_timestamp, max_timestamp, producer_id
     cdef readonly int last_offset_delta, attributes, producer_epoch, base_sequence
     cdef int32_t _count
-    cdef object _fault
 
     def __cinit__(self, bytes log, Py_ssize_t begin, Py_ssize_t end):
         if begin < 0 or end > PyBytes_GET_SIZE(log) or end - begin < RECORDS_AT:
@@ -157,6 +169,8 @@ cdef class RecordBatch:
         self.producer_epoch = <int16_t>big_endian(p + PRODUCER_EPOCH_AT, 2)
         self.base_sequence = int32_at(p + BASE_SEQUENCE_AT)
         self._count = int32_at(p + COUNT_AT)
+        if not 0 <= self.base_offset <= max_base_offset:
+            raise CorruptRecordException(f"a record batch begins at offset {self.base_offset}")
 
     @property
     def magic(self):
@@ -184,118 +198,167 @@ cdef class RecordBatch:
 
     @property
     def next_offset(self):
-        return self.base_offset + self.last_offset_delta + 1
+        return self._last() + 1
+
+    cdef inline int64_t _last(self):
+        """The last of the batch's own offsets."""
+        return self.base_offset + max(self.last_offset_delta, 0)
 
     def validate_crc(self):
         return crc32c(self._log, self._from + ATTRIBUTES_AT, self._to) == self.crc
 
     def __iter__(self):
-        cdef bytes log = self._log
-        cdef Py_ssize_t begin = self._from + RECORDS_AT, end = self._to
-        if self.attributes & COMPRESSION:
-            log = uncompressed(self.attributes & COMPRESSION, log[begin:end])
-            begin, end = 0, PyBytes_GET_SIZE(log)
-        found = self._records(log, begin, end)
-        return iter(found) if self._fault is None else _until(found, self._fault)
+        return chain.from_iterable(self.stretches())
 
     def __next__(self):
         """The first record, which is how a control batch is asked for its marker."""
-        found = self._records(self._log, self._from + RECORDS_AT, self._to)
-        if found:
-            return found[0]
-        raise StopIteration if self._fault is None else self._fault
+        return plain.marker(next(iter(self)))
 
-    cdef list _records(self, bytes log, Py_ssize_t begin, Py_ssize_t end):
-        """The records, up to the first that is not well formed; `_fault` is then what is wrong."""
-        cdef cursor p = <cursor>PyBytes_AS_STRING(log) + begin
-        cdef cursor stop = <cursor>PyBytes_AS_STRING(log) + end
-        cdef list found = []
-        cdef bytes last_key = None
-        cdef Record record
-        cdef int32_t i
-        self._fault = None
-        for i in range(self._count):
-            record = Record.__new__(Record)
+    def stretches(self, most_bytes=MAX_UNPACKED_BYTES):
+        """Its records, up to `STRETCH` of them at a time; none of the lists is empty."""
+        cdef _Stretches found = _Stretches.__new__(_Stretches)
+        cdef int32_t most = max_batch_records
+        cdef str fault = None
+        found.batch, found.log = self, self._log
+        found.at, found.end = self._from + RECORDS_AT, self._to
+        if not 0 <= self._count <= min(<int64_t>self.last_offset_delta + 1, <int64_t>most):
+            fault = COUNT
+        elif self.attributes & COMPRESSION:
             try:
-                self._take(record, &p, stop, last_key)
-            except (CorruptRecordException, UnicodeDecodeError) as fault:
-                self._fault = fault
-                return found
-            last_key = record.key
-            found.append(record)
-        if p != stop:
-            self._fault = CorruptRecordException(
-                f"{stop - p} bytes are left behind the last record"
-            )
+                found.log = uncompressed(
+                    self.attributes & COMPRESSION, self._log[found.at : found.end], most_bytes
+                )
+                found.at, found.end = 0, PyBytes_GET_SIZE(found.log)
+            except NotUnpacked as why:
+                fault = str(why)
+        if fault is None and not self._count and found.at != found.end:
+            fault = BEHIND
+        if fault is None and self.last_offset_delta < 0:
+            fault = COUNT
+        if fault is not None:
+            return iter([[self._unreadable(self.base_offset, self._last(), fault)]])
+        found.left, found.place = self._count, self.base_offset
         return found
 
-    cdef int _take(self, Record record, cursor* at, cursor end, bytes last_key) except -1:
-        """Its length is held against what was read at the last, as there; until then the end of
-        the batch is the bound."""
-        cdef int64_t length = 0, size = 0, value_size = 0, delta = 0, offset_delta = 0, count = 0, i
-        cdef cursor p = at[0]
-        cdef cursor begin, headers, name
-        if not take_varint(&p, end, &length):
-            return corrupt("a batch ends amid the length of a record")
-        begin = p
-        # The record's own attributes say nothing; aiokafka reads them as a varint.
-        if not (
-            take_varint(&p, end, &delta)
-            and take_varint(&p, end, &delta)
-            and take_varint(&p, end, &offset_delta)
-        ):
-            return corrupt("a batch ends amid the numbers of a record")
-        record.offset = added(self.base_offset, offset_delta)
-        record.timestamp_type = 1 if self.attributes & APPEND_TIME else 0
-        record.timestamp = (
-            self.max_timestamp if record.timestamp_type else added(self.first_timestamp, delta)
-        )
+    cdef object _unreadable(self, int64_t first, int64_t last, str detail):
+        cdef bint is_appended = self.attributes & APPEND_TIME
+        stamp_ms = self.max_timestamp if is_appended else self.first_timestamp
+        return Unreadable(first, last, stamp_ms, 1 if is_appended else 0, detail)
+
+
+@cython.final
+cdef class _Stretches:
+    """How far a batch is decoded: `left` records are to come, the next one's place is `place`."""
+
+    cdef RecordBatch batch
+    cdef bytes log, last_key
+    cdef Py_ssize_t at, end
+    cdef int32_t left
+    cdef int64_t place
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef cursor begin = <cursor>PyBytes_AS_STRING(self.log)
+        cdef cursor p = begin + self.at
+        cdef cursor stop = begin + self.end
+        cdef list found = []
+        cdef int64_t length = 0, last
+        cdef Record record
+        while self.left and PyList_GET_SIZE(found) < stretch:
+            self.left -= 1
+            if not take_varint(&p, stop, &length) or not 0 <= length <= stop - p:
+                found.append(self.batch._unreadable(self.place, self.batch._last(), NO_RECORD))
+                self.left = 0
+                break
+            last = self.batch._last() - self.left
+            record = Record.__new__(Record)
+            record.offset = self.place
+            fault = self._take(record, p, p + length, last)
+            p += length
+            self.place = record.offset + 1
+            if not self.left and p != stop:
+                fault = BEHIND
+            if fault is None:
+                self.last_key = record.key
+                found.append(record)
+            else:
+                found.append(self.batch._unreadable(record.offset, record.offset, fault))
+        self.at = p - begin
+        if not found:
+            raise StopIteration
+        return found
+
+    cdef str _take(self, Record record, cursor p, cursor end, int64_t last):
+        """What is wrong with the record from `p` to `end`, None if it is well formed. Its offset
+        is the first that it may have, until it is found to bear a later one, `last` at most."""
+        cdef int64_t size = 0, value_size = 0, delta = 0, offset_delta = 0, count = 0, i
+        cdef int64_t usual = 0
+        cdef RecordBatch batch = self.batch
+        cdef bint is_name
+        cdef cursor headers, name
+        if p == end:
+            return NUMBERS
+        p += 1  # the record's own attributes, which say nothing
+        if not (take_varint(&p, end, &delta) and take_varint(&p, end, &offset_delta)):
+            return NUMBERS
+        if not record.offset - batch.base_offset <= offset_delta <= last - batch.base_offset:
+            return OFFSET
+        record.offset = batch.base_offset + offset_delta
+        record.timestamp_type = 1 if batch.attributes & APPEND_TIME else 0
+        if record.timestamp_type:
+            record.timestamp = batch.max_timestamp
+        elif overflows(batch.first_timestamp, delta):
+            return TIMESTAMP
+        else:
+            record.timestamp = batch.first_timestamp + delta
         if not take_length(&p, end, &size):
-            return corrupt("a key's length points over the end of its batch")
+            return PART
         if size >= 0:
             if (
-                last_key is not None
-                and PyBytes_GET_SIZE(last_key) == size
-                and memcmp(PyBytes_AS_STRING(last_key), p, size) == 0
+                self.last_key is not None
+                and PyBytes_GET_SIZE(self.last_key) == size
+                and memcmp(PyBytes_AS_STRING(self.last_key), p, size) == 0
             ):
-                record.key = last_key
+                record.key = self.last_key
             else:
                 record.key = PyBytes_FromStringAndSize(<const char*>p, size)
             p += size
         if not take_length(&p, end, &size):
-            return corrupt("a value's length points over the end of its batch")
+            return PART
         if size >= 0:
             record.value = PyBytes_FromStringAndSize(<const char*>p, size)
             p += size
-        if not take_varint(&p, end, &count) or count < 0:
-            return corrupt("a record has no count of headers, or one that is none")
+        if not take_varint(&p, end, &count) or not 0 <= count <= max_headers:
+            return HEADERS
         headers = p
         for i in range(count):
-            if not take_length(&p, end, &size) or size < 0:
-                return corrupt("the length of a header's name points over the end of its batch")
+            if not take_length(&p, end, &size):
+                return NAME
             name = p
-            p += size
+            is_name = size >= 0
+            if is_name:
+                p += size
             if not take_length(&p, end, &value_size):
-                return corrupt("the length of a header points over the end of its batch")
+                return HEADER
+            usual += size_of_varint(size) + size + size_of_varint(value_size)
             if value_size > 0:
                 p += value_size
+                usual += value_size
+            if not is_name:
+                return NAME
             if not is_ascii(name, size):
-                PyUnicode_DecodeUTF8(<const char*>name, size, NULL)
-        if p - begin != length:
-            return corrupt("a record has another length than it says")
+                try:
+                    PyUnicode_DecodeUTF8(<const char*>name, size, NULL)
+                except UnicodeDecodeError:
+                    return NAME
+        if p != end:
+            return LENGTH
         record.count = <int32_t>count
+        record.is_padded = p - headers != usual
         record.block = PyBytes_FromStringAndSize(<const char*>headers, p - headers)
-        at[0] = p
-        return 0
-
-
-cdef int corrupt(str what) except -1:
-    raise CorruptRecordException(what)
-
-
-def _until(found, fault):
-    yield from found
-    raise fault
+        return None
 
 
 @cython.final
@@ -333,11 +396,11 @@ cdef class _Batches:
                 f"a record batch says that it has {length} bytes, fewer than any has"
             )
         self._at = begin + BATCH_FROM + length
+        if (<cursor>PyBytes_AS_STRING(self._log))[begin + MAGIC_AT] != FORMAT:
+            return plain.OlderBatch(self._log[begin : self._at])
         return RecordBatch(self._log, begin, self._at)
 
 
 def memory_records(bytes log not None):
-    """In the place of aiokafka's `MemoryRecords`, which decides the format by the first batch."""
-    if PyBytes_GET_SIZE(log) > MAGIC_AT and (<cursor>PyBytes_AS_STRING(log))[MAGIC_AT] == 2:
-        return _Batches(log)
-    return MemoryRecords(log)
+    """In the place of aiokafka's `MemoryRecords`."""
+    return _Batches(log)

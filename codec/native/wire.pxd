@@ -34,12 +34,8 @@ cdef inline bint take_varint(cursor* at, cursor end, int64_t* value) noexcept no
 
 
 cdef inline bint take_length(cursor* at, cursor end, int64_t* length) noexcept nogil:
-    """A length that fits into what is left; any negative one is that of null, and comes as -1."""
-    cdef int64_t found
-    if not take_varint(at, end, &found):
-        return False
-    length[0] = -1 if found < 0 else found
-    return found <= end - at[0]
+    """A length that fits into what is left, or -1, which is that of null."""
+    return take_varint(at, end, length) and -1 <= length[0] <= end - at[0]
 
 
 cdef inline bint digits(cursor p, int64_t size, int64_t* number) noexcept nogil:

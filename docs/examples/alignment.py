@@ -3,7 +3,7 @@
 from topology.flow.alignment import Alignment
 from topology.model.event import DATA, PROGRESS, Event
 
-alignment = Alignment(lanes=2, max_queued=1_000)
+alignment = Alignment(partitions=2, max_queued=1_000)
 for lane, at_ns, kind in [(0, 10, DATA), (0, 20, DATA), (1, 12, DATA), (1, 30, PROGRESS)]:
     event = Event("default", f"lane {lane}", 0, 0, at_ns, at_ns, kind=kind)
     event.lane = lane

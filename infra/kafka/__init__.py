@@ -2,7 +2,7 @@
 
 `KafkaBroker` runs from Maven jars and needs Java 17 (`cli.local.kafka`); `ContainerBroker` is the
 same for a machine that has a Docker engine and no Java. `new_broker` takes what is there,
-`missing` says what is not.
+`missing` names what is not.
 """
 
 from __future__ import annotations

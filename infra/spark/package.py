@@ -20,9 +20,9 @@ from typing import Final
 
 from cli.local.maven import JarsUnavailable
 from cli.spark.jars import FORMATS, jars, lake_jars, postgres_jars
-from cli.spark.shipping import ROOMS as ROOMS
-from cli.spark.shipping import ZIPPED as ZIPPED
-from cli.spark.shipping import zip_into
+from spark_analytics.executors.shipping import ROOMS as ROOMS
+from spark_analytics.executors.shipping import ZIPPED as ZIPPED
+from spark_analytics.executors.shipping import zip_into
 
 ROOT: Final = Path(__file__).parents[2]
 OUT: Final = Path("dist/spark")

@@ -4,7 +4,7 @@
     conversation   the protocol with one server, without a socket
     jumps          whether the source's own clock has jumped
     keys           who may speak for which source: the key file, and the signatures
-    known          what rounds say about an offset, by plain intersection of intervals
+    known          what rounds show about an offset, by plain intersection of intervals
     packet         bytes <-> a packet; docs/sync_protocol.md has the layout
     reason         why a packet or a round comes to nothing, one word each
     settings       what a source may set

@@ -13,11 +13,11 @@ publish the rounds; the source itself needs nothing of the answer, `status` is f
 A daemon thread for each server; nothing it meets ends it, and none of it reaches who
 publishes: an absent server, a name that does not resolve, a network that is down are
 counted, and tried again after a while, the name looked up anew. Where a name has several
-addresses (IPv6 and IPv4, say) the next one is tried after one that cannot be reached or is
+addresses (say, IPv6 and IPv4) the next one is tried after one that cannot be reached or is
 silent. `close` waits for the threads `timeout_s` at most.
 
 The answer's arrival is the kernel's stamp where there is one, carried over to the
-source's clock: as much before now as the wall clock says, if that is at most
+source's clock: as much before now as the wall clock shows, if that is at most
 `MAX_DELAY_NS`.
 """
 
@@ -129,13 +129,13 @@ class SyncClient:
 
     def status(self) -> SyncStatus:
         """As of now."""
-        told = [talk.status() for talk in self._talks]
-        intervals = [interval for _, interval in told if interval is not None]
+        known = [talk.status() for talk in self._talks]
+        intervals = [interval for _, interval in known if interval is not None]
         common: Interval | None = intervals[0] if intervals else None
         for interval in intervals[1:]:
             common = common and common.cut(interval)
         failures: Counter[str] = Counter()
-        for status, _ in told:
+        for status, _ in known:
             failures.update(status.failures)
         if self._not_started:
             failures[Reason.FAILED] += self._not_started
@@ -144,9 +144,9 @@ class SyncClient:
             error_ns=common.error_ns if common else None,
             disagree=bool(intervals) and common is None,
             segment=self._watch.segment,
-            rounds=sum(status.rounds for status, _ in told),
+            rounds=sum(status.rounds for status, _ in known),
             failures=dict(failures),
-            servers=tuple(status for status, _ in told),
+            servers=tuple(status for status, _ in known),
         )
 
     def __enter__(self) -> Self:
@@ -254,7 +254,7 @@ class _Talk:
     def _arrival_ns(self, ancillary: stamps.Ancillary) -> int:
         received_ns = stamps.received_ns(ancillary)
         wall_ns = time.time_ns()
-        now_ns = self._clock()  # second, so that the arrival is rather told too late
+        now_ns = self._clock()  # second, so that the arrival is rather too late
         if received_ns is None or not 0 <= wall_ns - received_ns <= MAX_DELAY_NS:
             return now_ns
         return now_ns - (wall_ns - received_ns)

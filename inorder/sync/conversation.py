@@ -145,7 +145,7 @@ class Conversation:
         return None
 
     def on_unreachable(self, now_s: float) -> None:
-        """The system says that nothing can be sent there."""
+        """The system reports that nothing can be sent there."""
         self.failures[Reason.UNREACHABLE] += 1
         self._give_up(now_s)
 

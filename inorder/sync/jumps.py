@@ -5,7 +5,7 @@ The difference of the two moves slowly: by the clocks' own rates, `max_skew` at 
 it moves by more than `JUMP_NS` beyond that, the stamps have jumped, a new *segment*
 begins, and nothing known of the old one holds.
 
-The clock that only runs is CLOCK_BOOTTIME where there is one: the monotonic clock stands
+The clock that only runs is CLOCK_BOOTTIME where there is one: the monotonic clock stops
 still while a machine sleeps, and a clock anchored to it (`inorder.anchored_clock`) has
 then lost that time against the world, which is a jump. A step of the wall clock is none
 for such a clock: its stamps do not follow it.

@@ -156,7 +156,7 @@ class KeyRing:
 
     @classmethod
     def parse(cls, content: str, name: str = "keys") -> Self:
-        """`content` as in the file; `name` is for messages, which tell no secret."""
+        """`content` as in the file; `name` is for messages, which show no secret."""
         try:
             tables = _tables(content)
         except (tomllib.TOMLDecodeError, BadKeys) as error:
@@ -222,7 +222,7 @@ def _given(table: _Table) -> GivenKey:
 
 
 def _secret(digits: str, key_id: int) -> bytes:
-    # What was given is never told: messages end in logs.
+    # What was given is never shown: messages end in logs.
     try:
         secret = bytes.fromhex(digits)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What rounds say about an offset, by plain intersection of intervals (spec 2.2, 2.3).
+"""What rounds show about an offset, by plain intersection of intervals (spec 2.2, 2.3).
 
 D = server - source. A round bounds it from above when it was asked, D(t1) <= t2 - t1, and
 from below when it was answered, D(t4) >= t3 - t4. At another time of the source's clock

@@ -53,8 +53,8 @@ class Reason(StrEnum):
     """The source's clock jumped during the round."""
     SOURCE_CLOCK = "source_clock"
     """The source's own clock is so early or late that readers may reject the round, or so
-    far from the one that only runs that mono cannot be told."""
+    far from the one that only runs that mono cannot be known."""
     UNREACHABLE = "unreachable"
-    """No such name, or the network or the host says that nobody is there."""
+    """No such name, or the network or the host reports that nobody is there."""
     FAILED = "failed"
     """Anything else; the log has it."""

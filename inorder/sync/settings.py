@@ -46,7 +46,7 @@ class SyncSettings:
         if len(found) > MAX_SERVERS:
             raise ValueError(f"{len(found)} sync servers are too many; name {MAX_SERVERS} at most")
         if len(set(found)) < len(found):
-            raise ValueError(f"a sync server stands twice in {self.servers!r}; name each once")
+            raise ValueError(f"a sync server is twice in {self.servers!r}; name each once")
         least = {
             "first_rounds": 1,
             "rounds": 1,

@@ -8,11 +8,11 @@
 
 A round taken before is acknowledged as such and is no second sample, so that a source
 whose ACK was lost may ask again. Whatever is wrong otherwise gets no answer: its reason
-is told to the caller.
+is returned to the caller.
 
 The seal's secret is random and lives as long as the process. It is renewed when the
 server's clock has stepped (`renew`): rounds on both sides of a step mean nothing, and
-their age could not be told either.
+their age could not be known either.
 
 Bounds: `SeenTokens` with `max_reports` entries a generation. Cost: a packet takes three
 SHA-256 pairs at most.
@@ -76,7 +76,7 @@ class Answer(NamedTuple):
 class Answerer:
     """`now_ns` is the server's wall clock, `monotonic_s` one that does not go back.
 
-    `take` is given each sample and says whether there was room for it.
+    `take` is given each sample and returns whether there was room for it.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Answerer:
         if packet.kind == REQ:
             return self._respond(raw, key, received_ns)
         if packet.kind == REPORT:
-            return self._hear(raw, packet, key)
+            return self._receive(raw, packet, key)
         return Answer(None, None, Reason.KIND)
 
     def _respond(self, raw: bytes, key: Key, t2_ns: int) -> Answer:
@@ -132,7 +132,7 @@ class Answerer:
         )
         return Answer(key.signed(head + self._own.seal(head[LENGTH_AT:])), None, ANSWERED)
 
-    def _hear(self, raw: bytes, packet: Packet, key: Key) -> Answer:
+    def _receive(self, raw: bytes, packet: Packet, key: Key) -> Answer:
         if not hmac.compare_digest(self._cookie(raw), packet.cookie):
             return Answer(None, None, Reason.COOKIE)
         if abs(self._now_ns() - packet.t3_ns) > MAX_AGE_S * NS_PER_S:
@@ -156,7 +156,7 @@ def _acknowledged(raw: bytes, key: Key, status: int) -> bytes:
 
 
 def sample_line(packet: Packet, server: str) -> dict[str, int | str]:
-    """A sample as it stands in `clock.offsets`, and without its source."""
+    """A sample as it is in `clock.offsets`, and without its source."""
     line: dict[str, int | str] = {
         "t1": packet.t1_ns,
         "t2": packet.t2_ns,

@@ -46,13 +46,13 @@ class ServerCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         server, publishing = self._server, self._publishing
         packets = CounterMetricFamily(
-            "inorder_sync_packets", "Packets by what became of them", labels=["outcome"]
+            "inorder_sync_packets", "Packets, by outcome", labels=["outcome"]
         )
         for outcome in OUTCOMES:
             packets.add_metric([outcome], server.counts[outcome])
         yield packets
         samples = CounterMetricFamily(
-            "inorder_sync_samples", "Rounds reported, by what became of them", labels=["outcome"]
+            "inorder_sync_samples", "Reported rounds, by outcome", labels=["outcome"]
         )
         for outcome in ("delivered", "lost", "refused"):
             samples.add_metric([outcome], getattr(publishing, outcome))
@@ -60,7 +60,9 @@ class ServerCollector(Collector):
         waiting = publishing.taken - publishing.delivered - publishing.lost
         yield _gauge("samples_waiting", "Samples on their way to the topic", max(0, waiting))
         yield _gauge("addresses", "Addresses that the limiter knows", server.addresses)
-        yield _gauge("kernel_stamps", "Receive stamps are the kernel's", server.kernel_stamps)
+        yield _gauge(
+            "kernel_stamps", "Whether receive stamps are the kernel's", server.kernel_stamps
+        )
         yield CounterMetricFamily(
             "inorder_sync_clock_steps", "Steps of the server's clock", value=server.steps
         )

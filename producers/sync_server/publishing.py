@@ -2,10 +2,10 @@
 
 A record's key is the source, so a source's samples are in one partition and in order; its
 value is JSON: `{"t1":…,"t2":…,"t3":…,"t4":…,"server":…,"segment":…,"mono":…}`, `mono`
-where the source tells it.
+where the source sends it.
 
 A broker that is away never stops the exchange: samples wait, `QUEUE_RECORDS` at most and
-for `DELIVERY_TIMEOUT_S`; what finds no room or runs out of time is counted and gone. A
+for `DELIVERY_TIMEOUT_S`; what finds no room or runs out of time is counted and dropped. A
 lost sample costs a source nothing but freshness. `lines` has the form that `inorder replay`
 takes for clock lines.
 """
@@ -28,7 +28,7 @@ QUEUE_BYTES: Final = 64 << 20
 DELIVERY_TIMEOUT_S: Final = 60.0
 LINGER_MS: Final = 20
 FLUSH_TIMEOUT_S: Final = 5.0
-TOLD_EVERY_S: Final = 10.0
+LOG_EVERY_S: Final = 10.0
 STUCK_S: Final = 10.0
 
 log = logging.getLogger("inorder.sync")
@@ -74,7 +74,7 @@ class TopicPublishing:
         self.lost = 0
         self.refused = 0
         self._moved_s = time.monotonic()
-        self._told_s = float("-inf")
+        self._logged_s = float("-inf")
 
     def take(self, sample: Packet) -> bool:
         value = orjson.dumps(sample_line(sample, self._server))
@@ -83,7 +83,7 @@ class TopicPublishing:
             self._channel.send(coordinates, sample.source.encode(), value, [])
         except (QueueFull, RecordRefused, BrokerFatal) as error:
             self.refused += 1
-            self._tell(str(error))
+            self._log(str(error))
             if isinstance(error, BrokerFatal):
                 self._renew()
             return False
@@ -121,7 +121,7 @@ class TopicPublishing:
             self._channel.raise_failures()
         except DeliveryFailed as failed:
             self.lost += failed.count
-            self._tell(f"{failed.count} samples lost; the first: {failed.failures[0].reason}")
+            self._log(f"{failed.count} samples lost; the first: {failed.failures[0].reason}")
 
     def _renew(self) -> None:
         """The client has given up for good: another one begins."""
@@ -134,10 +134,10 @@ class TopicPublishing:
         limits = ChannelLimits(QUEUE_RECORDS, QUEUE_BYTES, 0.0, DELIVERY_TIMEOUT_S)
         return Channel(self._brokers, self._topic, limits=limits, settings=self._settings)
 
-    def _tell(self, what: str) -> None:
+    def _log(self, what: str) -> None:
         now_s = time.monotonic()
-        if now_s - self._told_s >= TOLD_EVERY_S:
-            self._told_s = now_s
+        if now_s - self._logged_s >= LOG_EVERY_S:
+            self._logged_s = now_s
             log.warning("%s (%d samples lost so far)", what, self.lost + self.refused)
 
 

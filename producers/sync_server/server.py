@@ -50,7 +50,7 @@ log = logging.getLogger("inorder.sync")
 
 
 class BindFailed(Exception):
-    """The server cannot listen where it was told to."""
+    """The server cannot listen at the given address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class ServerLimits:
 class SyncServer:
     """Bound once constructed; `run` serves until `stop`.
 
-    `take` is given every sample, in the serving thread, and says whether there was room;
+    `take` is given every sample, in the serving thread, and returns whether there was room;
     `on_turn` is called after each turn.
     """
 
@@ -136,7 +136,7 @@ class SyncServer:
                 raw, ancillary, _, address = receive(SIZE + 1, stamps.ANCILLARY_SIZE)
             except BlockingIOError:
                 return
-            except OSError as error:  # a network's passing trouble, told through the socket
+            except OSError as error:  # a network's passing trouble, reported through the socket
                 log.debug("receiving: %s", error)
                 return
             handle(raw, ancillary, address)

@@ -3,7 +3,7 @@
     python -m producers.sync_server.vectors      # writes vectors.json beside it anew
 
 The file holds whole exchanges (keys, the fields and the bytes of each packet, what a round
-says of the offset) and packets to be refused, each with its reason. Everything in it
+shows of the offset) and packets to be refused, each with its reason. Everything in it
 follows from the constants below.
 """
 
@@ -99,8 +99,8 @@ def _exchange(
     assert rsp is not None
     response = parse(rsp)
     assert isinstance(response, Packet)
-    told = response._replace(kind=REPORT, t4_ns=t4_ns, signature=NO_SEAL)
-    report = key.signed(body(told))
+    unsealed = response._replace(kind=REPORT, t4_ns=t4_ns, signature=NO_SEAL)
+    report = key.signed(body(unsealed))
     ack = server.answer(report, 0).reply
     assert ack is not None
     interval = Interval(t3_ns - t4_ns, t2_ns - request.t1_ns)
@@ -108,7 +108,7 @@ def _exchange(
         "about": about,
         "secret": secret.hex() if secret else None,
         "server_secret": OWN_SECRET.hex(),
-        "packets": [_told(raw) for raw in (req, rsp, report, ack)],
+        "packets": [_described(raw) for raw in (req, rsp, report, ack)],
         "lower": interval.lower_ns,
         "upper": interval.upper_ns,
         "offset": interval.offset_ns,
@@ -116,7 +116,7 @@ def _exchange(
     }
 
 
-def _told(raw: bytes) -> dict[str, Any]:
+def _described(raw: bytes) -> dict[str, Any]:
     packet = parse(raw)
     assert isinstance(packet, Packet)
     return {

@@ -6,17 +6,24 @@ that joins bring together; a word about a clock goes to all. One task takes a gr
 arrival, through one `topology.flow.replay.Replay`; groups run side by side, and none looks at
 another, so what each says is what it says in `inorder replay`.
 
-| module     | what it holds                                                             |
-|------------|---------------------------------------------------------------------------|
-| `cut`      | up to when an archive whose logs reach unevenly far is known              |
-| `dealing`  | a number for each task, by which Spark gives a row to just that one       |
-| `groups`   | which stream is in which group, and which task takes it                   |
-| `in_lake`  | the tables in Iceberg or Delta, and what comes into them of a run         |
-| `kinds`    | the tables, one for each kind of line, and the columns of each            |
-| `log_order`| an archive's records in one order, that of `inorder dump`                 |
-| `parcels`  | lines on their way from those who read to those who order: packed by group|
-| `part`     | the files that a task writes, one for each table                          |
-| `place`    | the folder of the tables: nothing half written is ever seen in it         |
-| `resuming` | tables that a later run adds to: what is known of the runs before         |
-| `state`    | where a group stood at the end of a run, as bytes                         |
+| module     | what it holds                                                              |
+|------------|----------------------------------------------------------------------------|
+| `archived` | records of an archive: which are taken, and their lines                    |
+| `cut`      | up to when an archive whose logs reach unevenly far is known               |
+| `groups`   | which stream is in which group, and which task takes it                    |
+| `in_lake`  | the tables in Iceberg or Delta, and what comes into them of a run          |
+| `kinds`    | the tables, one for each kind of line, and the columns of each             |
+| `log_order`| an archive's records in one order, that of `inorder dump`                  |
+| `marked`   | the form of a state's bytes, by which a reader refuses others              |
+| `noted`    | what the files of a state note, and that they note nothing else            |
+| `parcels`  | lines on their way from those who read to those who order: packed by group |
+| `part`     | the files that a task writes, one for each table                           |
+| `pieces`   | files, cut so that tasks read them side by side                            |
+| `place`    | the folder of the tables: nothing half written is ever seen in it          |
+| `progress` | lines on standard error while Spark works                                  |
+| `resuming` | tables that a later run adds to: what is known of the runs before          |
+| `run`      | the whole of a backfill, as one job of Spark                               |
+| `setting`  | the topology's text, on its way to the tasks                               |
+| `state`    | where a group stood at the end of a run, as bytes                          |
+| `work`     | what the tasks do: read a piece, take a group through the core             |
 """

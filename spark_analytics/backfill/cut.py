@@ -1,22 +1,20 @@
-"""Up to when an archive is known, so that a run that is gone on with leaves the rest to the next.
+"""The time up to which an archive is known; a run leaves later records to the next run.
 
-The topics of an archive are written side by side, so at any time some of its logs (partitions)
-reach further than others. One run over the whole archive takes its records by arrival. A run before
-it may therefore take only what nothing can come before any more: what arrives before the least time
-that every log has promised.
+The topics of an archive are written in parallel, so at any time some of its logs (partitions) reach
+further than others. One run over the whole archive would take the records by arrival. So an earlier
+run may take a record only if no record can arrive before it any more: if it arrives before the
+earliest of the times that the logs promise.
 
-* A log promises the arrival of its last record, as its clock never goes back.
-* One that has been silent for `rest_ns` before the newest record of all is taken to be at rest, and
-  promises that time. Else a partition to which nobody writes would hold all the others.
+* A log promises the arrival of its last record, because its clock never goes back.
+* A log that has been silent for `rest_ns` before the newest record of all counts as at rest, and
+  promises that time. Otherwise a partition to which nobody writes would hold back all the others.
 
-What is left is read by the next run. Where a log that was taken to be at rest brings a record of
-before after all, `overtaking` finds it: one run would have said something else.
+The next run reads the rest. If a log that counted as at rest brings an earlier record after all,
+`overtaking` finds it: a single run would have given another answer.
 
-A declared offset of a clock arrives later than it was appended (`log_order`), so what is taken of a
-log about clocks may lie behind what is left of it. Therefore a `Cut` knows both: up to where all
-was taken (`offsets`), and up to where it was looked at (`seen`).
-
-Proved by: tests/spark_analytics/backfill/test_cut.py
+A declared offset of a clock arrives later than it was appended (`log_order`), so in a log about
+clocks a taken record may lie behind one that is left. So a `Cut` holds two offsets for each log: up
+to where everything was taken (`offsets`), and up to where records were seen (`seen`).
 """
 
 from __future__ import annotations
@@ -29,8 +27,8 @@ NOTHING_READ: Final = -1
 
 
 class Cut(NamedTuple):
-    """Where a run stood, by `topic/partition`. `until_ns`: what arrives before was taken; None:
-    nothing is known of that. `floors_ms`: none of the records beyond `offsets` arrives before."""
+    """Where a run ended, by `topic/partition`. `until_ns`: records that arrive before were taken;
+    None: unknown. `floors_ms`: no record beyond `offsets` arrives before this time."""
 
     offsets: Mapping[str, int]
     seen: Mapping[str, int]
@@ -39,11 +37,11 @@ class Cut(NamedTuple):
 
     @property
     def topics(self) -> set[str]:
-        """Those whose logs it knows."""
+        """The topics whose logs are known."""
         return {log.rpartition("/")[0] for log in self.offsets}
 
     def noted(self) -> dict[str, Any]:
-        """For `read`, as plain values; `offsets` stand apart."""
+        """Plain values for `read`, which takes `offsets` apart."""
         return {
             "seen": dict(self.seen),
             "floors_ms": dict(self.floors_ms),
@@ -52,23 +50,23 @@ class Cut(NamedTuple):
 
 
 def read(offsets: Mapping[str, int], noted: Mapping[str, Any] | None) -> Cut:
-    """Earlier versions have noted offsets alone, up to which all was taken."""
+    """`noted` is None for a run that read no archive."""
     if noted is None:
         return Cut(offsets, offsets, {}, None)
     return Cut(offsets, noted["seen"], noted["floors_ms"], noted["until_ns"])
 
 
 class Jump(NamedTuple):
-    """Two offsets of a log, one behind the other, that are not."""
+    """Two offsets of a log that should follow each other and do not."""
 
     before: int
     offset: int
 
 
 class LogEnd(NamedTuple):
-    """What lies of a log beyond a cut. `arrival_ms`: of its last record. `new_ms`: of the first
-    that no run has seen; None: there is none. `is_stamped`: each bears the time of its append.
-    `jump`: the first."""
+    """The records of a log beyond a cut. `arrival_ms`: the arrival of the last record. `new_ms`:
+    the arrival of the first record that no run has seen; None: there is none. `is_stamped`: every
+    record has the time of its append. `jump`: the first one."""
 
     first: int
     last: int
@@ -79,30 +77,26 @@ class LogEnd(NamedTuple):
 
 
 class Left(NamedTuple):
-    """The first record of a log that is left."""
+    """The first record of a log that is left to the next run."""
 
     offset: int
     arrival_ms: int
 
 
 def until_ns(cut: Cut, ends: Mapping[str, LogEnd], rest_ns: int) -> int | None:
-    """The least promise of all logs that have ever been seen; it never goes back. None: there are
-    none."""
+    """The earliest promise of all logs ever seen; it never goes back. None: there is no log."""
     promised = dict(cut.floors_ms)
     promised.update({log: end.arrival_ms for log, end in ends.items()})
     if not promised:
         return cut.until_ns
     rest_from_ns = max(promised.values()) * NS_PER_MS - rest_ns
     least_ns = min(max(at_ms * NS_PER_MS, rest_from_ns) for at_ms in promised.values())
-    if not cut.offsets.keys() <= promised.keys():  # an earlier version has not noted what they said
-        least_ns = min(least_ns, rest_from_ns)
     return least_ns if cut.until_ns is None else max(cut.until_ns, least_ns)
 
 
-def overtaking(cut: Cut, ends: Mapping[str, LogEnd], told_ns: int | None) -> str | None:
-    """A log whose next record arrives before what was taken; `told_ns` stands in for that where the
-    cut does not say. None: there is none."""
-    until_ns = told_ns if cut.until_ns is None else cut.until_ns
+def overtaking(cut: Cut, ends: Mapping[str, LogEnd]) -> str | None:
+    """A log with a new record that arrives before taken ones. None: there is no such log."""
+    until_ns = cut.until_ns
     if until_ns is None:
         return None
     for log, end in sorted(ends.items()):
@@ -112,9 +106,8 @@ def overtaking(cut: Cut, ends: Mapping[str, LogEnd], told_ns: int | None) -> str
 
 
 def hole(cut: Cut, ends: Mapping[str, LogEnd]) -> tuple[str, int, int] | None:
-    """A log whose next record is not the next offset, or that has no longer what was seen of it and
-    left: its name, and the offsets that are missing, the first and the last. None: there is
-    none."""
+    """A log whose next record does not have the next offset, or that has lost records that were
+    seen and left: its name, and the first and last missing offset. None: there is no such log."""
     for log, last in sorted(cut.offsets.items()):
         end = ends.get(log)
         if end is not None and end.first > last + 1:
@@ -129,7 +122,7 @@ def hole(cut: Cut, ends: Mapping[str, LogEnd]) -> tuple[str, int, int] | None:
 def behind(
     cut: Cut, ends: Mapping[str, LogEnd], left: Mapping[str, Left], until_ns: int | None
 ) -> Cut:
-    """Where the run stands that has taken what arrives before `until_ns`."""
+    """The cut after a run that has taken all records that arrive before `until_ns`."""
     offsets, seen, floors_ms = dict(cut.offsets), dict(cut.seen), dict(cut.floors_ms)
     for log, end in ends.items():
         seen[log] = max(end.last, seen.get(log, NOTHING_READ))

@@ -10,20 +10,17 @@
 | `overflows_matches`, `overflows_joins`  | a query had more to say than its bound               |
 | `bad`, with a schema                    | events whose payload is not of it                    |
 
-`matches` has single matches, sets of them and what detectors say, apart by `kind`, and `position`
-counts each kind of line for itself: a row of a table is one by `stream`, `kind` and `position`.
-With a schema the `payload` of `events` is a struct; an event whose payload is none of it lies in
-`bad`.
+`matches` has single matches, sets of matches and results of detectors; `kind` distinguishes them,
+and `position` counts each kind of line separately, so `stream`, `kind` and `position` identify a
+row. With a schema the `payload` of `events` is a struct; an event whose payload does not fit it is
+in `bad`.
 
-A run's rows come from what it has staged, and the same ones whenever they are brought in: an append
-bears the number of the run, by which a table knows it again, and MERGE may be done twice. So
-whoever is killed amid them begins once more (`resuming`).
+A run's rows come from its staged files, which do not change: an append carries the number of the
+run, by which a table recognises it, and MERGE may be repeated. So a run that is killed while its
+rows are added can add them again (`resuming`).
 
-Cost: a run's rows are written twice, once by the tasks and once more into the table, sorted; those
-of results a third time where they are merged.
-
-Proved by: tests/spark_analytics/backfill/test_in_lake.py,
-tests/spark_analytics/backfill/test_lake_rows.py
+Cost: a run's rows are written twice, once by the tasks and once into the table, sorted; rows of
+results a third time, when they are merged.
 """
 
 from __future__ import annotations
@@ -47,14 +44,14 @@ from spark_analytics.tables.shapes import SHAPES, Shape
 from topology.config import Topology
 
 QUERY: Final = "backfill"
-"""Whose batches the runs are, for tables that know them by number."""
+"""The query whose batches the runs count as, for tables that recognise batches by number."""
 
 PATTERN: Final = "*?[]{}\\"
 PLACED: Final = ("stream", POSITION)
 EVERY_WORD: Final = Shape(
     (*PLACED, "kind"), ("query",), "start_time", ("query", "start_time", POSITION)
 )
-"""A table of results, each word of them."""
+"""A table of results, with every revision."""
 
 STANDING: Final = "_standing"
 BAD: Final = "bad"
@@ -63,18 +60,17 @@ RESULTS: Final[Mapping[str, Mapping[str, str]]] = {
     "matches": {"matches": "match", "match_sets": "match_set"},
     "joins": {"joins": "join"},
 }
-"""By table what tasks write that comes into it, and the kind of its lines."""
+"""For each table: the tables of the tasks that it is made from, and the kinds of their lines."""
 
 OVERFLOWS: Final = ("matches", "joins")
 
 
 Read = Callable[[str], DataFrame]
-"""The rows of a kind, with the columns of `kinds.TABLES`."""
+"""A function that reads the rows of a kind, with the columns of `kinds.TABLES`."""
 
 
 class LakeTable(NamedTuple):
-    """A table, `made` of the rows of `kinds`; `merged`: a row takes the place of the one of its
-    id."""
+    """A table, `made` from the rows of `kinds`; `merged`: a row replaces the row with its id."""
 
     name: str
     kinds: Sequence[str]
@@ -84,8 +80,8 @@ class LakeTable(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What comes into a table, from the files of `kinds`; `merged`: a row takes the place of the
-    one of its id."""
+    """Rows to add to a table, from the files of `kinds`; `merged`: a row replaces the row with its
+    id."""
 
     table: str
     kinds: Sequence[str]
@@ -95,7 +91,7 @@ class Rows(NamedTuple):
 
 
 def lake_tables(topology: Topology, schema: StructType | None = None) -> list[LakeTable]:
-    """All of them; `schema` of payloads, None: they are text."""
+    """All tables; `schema` of payloads, None: they are text."""
     found = _of_events(schema)
     by_time = Shape(PLACED, ("stream",), "at", ("stream", "at", POSITION))
     found += [_plain(table, by_time) for table in ("late", "duplicates", "dead")]
@@ -115,15 +111,15 @@ def lake_tables(topology: Topology, schema: StructType | None = None) -> list[La
 
 
 class LakeTables:
-    """`schema`: of payloads; None: they are text."""
+    """The tables of a lake; `schema`: of payloads; None: they are text."""
 
     def __init__(self, lake: Lake, topology: Topology, schema: StructType | None = None) -> None:
         self._lake = lake
         self._tables = lake_tables(topology, schema)
 
     def require(self, *, made: bool | None) -> None:
-        """TablesRefused if one is another's or has other columns. `made`: whether they are there;
-        None: some of them may be."""
+        """Raise TablesRefused if a table has another owner or other columns. `made`: whether the
+        tables must exist; None: some may."""
         self._refuse_pattern()
         for each in self.rows({}):
             name = f"{self._lake.place}/{each.table}"
@@ -142,7 +138,7 @@ class LakeTables:
             self._lake.require(each.table, each.rows.schema)
 
     def _refuse_pattern(self) -> None:
-        """What is staged lies beside the tables, and Spark takes such an address for a pattern."""
+        """Raise if Spark would read the address of the staged files as a pattern."""
         found = sorted(set(PATTERN) & set(self._lake.place))
         if found:
             raise TablesRefused(
@@ -165,12 +161,12 @@ class LakeTables:
                 self._lake.append(each.table, each.rows, each.shape, Mark(QUERY, coming.run))
 
     def drop(self) -> None:
-        """All of them, with what is in them."""
+        """Remove all tables with their rows."""
         for each in self.rows({}):
             self._lake.drop(each.table)
 
     def rows(self, files: Mapping[str, list[str]]) -> Iterator[Rows]:
-        """What comes into each table of what tasks have written: addresses by kind."""
+        """The rows to add to each table. `files`: the addresses of the tasks' files, by kind."""
 
         def read(kind: str) -> DataFrame:
             schema = from_arrow_schema(schema_of(kind))
@@ -215,7 +211,8 @@ def _of_events(schema: StructType | None) -> list[LakeTable]:
 
 
 def _results(kinds: Mapping[str, str]) -> Callable[[Read], DataFrame]:
-    """Lines of these kinds as rows of one table; kinds of lines by what they are read as."""
+    """A function that makes one table's rows of lines. `kinds`: the kind of lines, by the table
+    that is read."""
 
     def made(read: Read) -> DataFrame:
         rows = [read(name).withColumn("kind", F.lit(kind)) for name, kind in kinds.items()]
@@ -223,8 +220,8 @@ def _results(kinds: Mapping[str, str]) -> Callable[[Read], DataFrame]:
         for more in rows[1:]:
             found = found.unionByName(more, allowMissingColumns=True)
         if "matches" in kinds:
-            stands = F.get_json_object(LINE, "$.stands").cast("double")
-            found = found.withColumn("stands", stands)
+            count = F.get_json_object(LINE, "$.stands").cast("double")
+            found = found.withColumn("stands", count)
         return found.withColumn("standing", F.col("op") != "retract")
 
     return made

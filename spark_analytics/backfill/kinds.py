@@ -9,12 +9,12 @@ of nanoseconds is one.
 
 | table         | a row is                                                             |
 |---------------|----------------------------------------------------------------------|
-| `events`      | an ordered event; `late` where it stands outside of the order         |
+| `events`      | an ordered event; `late` if it is out of order                       |
 | `gaps`        | numbers that are missing                                             |
 | `late`        | an event that came too late to be passed on                          |
 | `duplicates`  | an event that had been seen                                          |
 | `dead`        | a line that cannot be used, and why                                  |
-| `windows`     | a window as it stood at `at_ns`: `op` and `revision` tell corrections|
+| `windows`     | a window as of `at_ns`: `op` and `revision` show corrections         |
 | `matches`     | a match, likewise                                                    |
 | `match_sets`  | all matches that end with one event, as ranges, likewise             |
 | `joins`       | a joined row, likewise                                               |
@@ -62,8 +62,8 @@ class Column(NamedTuple):
 
 def _json(values: Sequence[Any]) -> list[Any]:
     """The text of each; None where there is nothing."""
-    told = iter(json_texts([value for value in values if value is not None]))
-    return [None if value is None else next(told) for value in values]
+    texts = iter(json_texts([value for value in values if value is not None]))
+    return [None if value is None else next(texts) for value in values]
 
 
 def json_texts(values: Sequence[Any]) -> list[bytes]:
@@ -146,12 +146,11 @@ TABLES: Final[Mapping[str, Sequence[Column]]] = {
     "duplicates": _UNORDERED,
     "dead": [*_UNORDERED, *_text("detail")],
     "windows": [*_RESULT, *_VALUES, *_nested("low", "high", "expected"), *_AT],
-    "matches": [*_RESULT, *_nested("events"), *_VALUES, _flag("amended"), *_AT],
+    "matches": [*_RESULT, *_nested("events"), *_VALUES, *_AT],
     "match_sets": [
         *_RESULT,
         *_long(count="count"),
         *_nested("ranges", "joined"),
-        _flag("amended"),
         *_AT,
     ],
     "joins": [
@@ -206,7 +205,7 @@ def _by_key(lines: Lines) -> Callable[[str], Sequence[Any]]:
     sizes = [len(line) for line in lines]
     keys = list(lines[sizes.index(min(sizes))])
     try:
-        told = dict(zip(keys, zip(*map(itemgetter(*keys), lines), strict=True), strict=True))
+        columns = dict(zip(keys, zip(*map(itemgetter(*keys), lines), strict=True), strict=True))
     except KeyError:
-        told = {}
-    return lambda key: told[key] if key in told else [line.get(key) for line in lines]
+        columns = {}
+    return lambda key: columns[key] if key in columns else [line.get(key) for line in lines]

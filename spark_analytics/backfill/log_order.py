@@ -1,8 +1,9 @@
-"""Records of several partitions in one order, that of `inorder dump`: by arrival.
+"""Puts records of several partitions in one order, that of `inorder dump`: by arrival.
 
-The arrival clock of a partition is the running maximum of its append times, as a new leader's clock
-may step back. At one arrival words about clocks come first, then it goes by topic, partition and
-offset. A declared offset of a clock holds from `activation` after its append, and so it arrives.
+The arrival clock of a partition is the running maximum of its append times, because a new leader's
+clock may step back. Within one arrival clock records come first, then records are sorted by topic,
+partition and offset. A declared offset of a clock holds from `activation` after its append, and it
+counts as arriving then.
 
 Cost: a shuffle by partition, and one by range, whose sampling reads the records once more.
 """
@@ -24,15 +25,15 @@ LOG: Final = ("topic", "partition")
 
 
 class Parted(NamedTuple):
-    """Lines at an instant: the first of each log that is `left` there, and how many are `taken`."""
+    """A split at an instant: each log's first line that is `left`, and how many are `taken`."""
 
     left: Mapping[str, Left]
     taken: int
 
 
 def ends(rows: DataFrame, cut: Cut, *, holes: bool = False) -> dict[str, LogEnd]:
-    """What lies of each log beyond the cut, by `topic/partition`; one pass. `holes`: offsets that
-    are left out are no jump."""
+    """The records of each log beyond the cut, by `topic/partition`; one pass. `holes`: missing
+    offsets are no jump."""
     stamp_ms = F.unix_millis("timestamp")
     is_new = F.col("offset") > _of_log(cut.seen, F.lit(NOTHING_READ))
     floor_ms = _of_log(cut.floors_ms, F.lit(None).cast("long"))
@@ -77,14 +78,14 @@ def _end(row: Row) -> LogEnd:
 
 
 def beyond(rows: DataFrame, read: Mapping[str, int]) -> DataFrame:
-    """Without what has been read up to those offsets."""
+    """The rows beyond the offsets that have been read."""
     return rows.where(F.col("offset") > _of_log(read, F.lit(NOTHING_READ))) if read else rows
 
 
 def arrived(rows: DataFrame, cut: Cut, clock_topic: str, activation_ns: int) -> DataFrame:
-    """What lies beyond the cut: `COLUMNS` and `timestamp`, the record's own `stamp_ms`,
-    `arrival_ms`, `due_ns` (the same, or of a declared offset when it holds). What was taken already
-    is left out."""
+    """The records beyond the cut that were not taken yet: `COLUMNS` and `timestamp`, the record's
+    own `stamp_ms`, `arrival_ms`, and `due_ns` (the arrival; of a declared offset, when it takes
+    effect)."""
     log = Window.partitionBy(*LOG).orderBy("offset")
     stamp_ms = F.unix_millis("timestamp")
     floor_ms = _of_log(cut.floors_ms, F.lit(None).cast("long"))
@@ -103,7 +104,7 @@ def arrived(rows: DataFrame, cut: Cut, clock_topic: str, activation_ns: int) -> 
 
 
 def parted(lines: DataFrame, until_ns: int) -> Parted:
-    """What is due before `until_ns` is taken; one pass."""
+    """The split at `until_ns`: lines that are due before it are taken; one pass."""
     is_due = F.col("due_ns") < until_ns
     found = (
         lines.groupBy(*LOG)
@@ -120,7 +121,7 @@ def parted(lines: DataFrame, until_ns: int) -> Parted:
 
 
 def in_order(lines: DataFrame, clock_topic: str) -> DataFrame:
-    """Lines that have arrived; `COLUMNS`, `stamp_ms` and `arrival_ms` are left."""
+    """The lines of `arrived` in order, with `COLUMNS`, `stamp_ms` and `arrival_ms`."""
     rank = F.when(F.col("topic") == clock_topic, 0).otherwise(1)
     return lines.orderBy("due_ns", rank, *LOG, "offset").drop("due_ns", "timestamp")
 
@@ -130,7 +131,7 @@ def _log() -> Column:
 
 
 def _of_log(known: Mapping[str, int], otherwise: Column) -> Column:
-    """What is known of a record's log."""
+    """The value of `known` for a record's log."""
     if not known:
         return otherwise
     pairs = [F.lit(each) for pair in known.items() for each in pair]

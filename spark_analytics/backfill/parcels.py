@@ -2,16 +2,16 @@
 
 A parcel is one row for Spark and holds up to `LINES` lines of one piece and one group, so that
 Spark moves and sorts some hundred bytes of its own for every thousand lines. Its content is packed
-by `marshal`: exact for whatever a JSON reader or a Parquet file hands over, and as fast as JSON;
-who reads it is of the same Python, in the same run. The first parcel of each piece tells every
-group the piece's `PieceStretch` instead: with those of all pieces a group knows where each piece
-begins, so nobody has to look at all lines before.
+by `marshal`: exact for whatever a JSON reader or a Parquet file returns, and as fast as JSON; the
+reader is the same Python, in the same run. The first parcel of each piece holds the piece's
+`PieceStretch` instead, for every group: from the stretches of all pieces a group knows where each
+piece begins, without looking at all lines before it.
 
     (group, piece, number 0)      the PieceStretch, or why the piece cannot be read
     (group, piece, number 1, 2 …) lines, in their order
 
-`Unpacker` takes the stretches of all pieces and then parcels in that order, and gives back what
-the lines stand for.
+`Unpacker` takes the stretches of all pieces and then parcels in that order, and returns the content
+of the lines.
 
 """
 
@@ -35,10 +35,10 @@ DEAD: Final = 1
 SAMPLE: Final = 2
 DECLARED: Final = 3
 OF_LINE: Final = -1
-"""In place of a sequence number: that of the line, known when the pieces before are."""
+"""Placeholder for a sequence number that is the line's number, which depends on earlier pieces."""
 
 OF_TOPIC: Final = "of_topic"
-"""Key of a line, from an archive, that is a word about a clock: its offset in the clock topic."""
+"""The key of a clock line of an archive that holds its offset in the clock topic."""
 
 Packed = tuple[Any, ...]
 
@@ -51,13 +51,13 @@ class Parcel(NamedTuple):
 
 
 class PieceUnreadable(Exception):
-    """A piece that cannot be read at all; the message is for people."""
+    """A piece cannot be read at all; the message is for people."""
 
 
 class Packer:
     """Reads the rows of one piece and packs them. The parcel with the stretch comes last.
-    `archived`: words about clocks say where in their topic they stand, and a live worker that goes
-    on from here knows them by that."""
+    `archived`: clock lines have their offset in the clock topic, by which a live worker that goes
+    on from here recognises them."""
 
     def __init__(
         self, piece: int, groups: Groups, reading: Reading, *, archived: bool = False
@@ -95,14 +95,14 @@ class Packer:
                 yield self._parcel(group)
 
     def rest(self, lines: int) -> Iterator[Parcel]:
-        """After the last row; so many numbers are taken."""
+        """The last parcels, after the last row. `lines`: how many line numbers the piece uses."""
         yield from self.left()
-        told = marshal.dumps(tuple(self._reader.ended(lines)))
+        content = marshal.dumps(tuple(self._reader.ended(lines)))
         for group in range(len(self._groups)):
-            yield Parcel(group, self._piece, 0, told)
+            yield Parcel(group, self._piece, 0, content)
 
     def left(self) -> Iterator[Parcel]:
-        """What is packed by now."""
+        """Parcels of the lines that are packed and not yet returned."""
         for group, left in enumerate(self._lines):
             if left:
                 yield self._parcel(group)
@@ -149,25 +149,25 @@ def _seq(content: Event | Malformed, row: Row, by_time: frozenset[str]) -> int |
 
 
 def _word(word: Sample | Declared, number: int, offset: int | None = None) -> Packed:
-    """`offset`: None: it is the number."""
+    """A packed clock line. `offset` None: its number serves as the offset."""
     if isinstance(word, Sample):
         times = (word.t1_ns, word.t2_ns, word.t3_ns, word.t4_ns)
         return (
             *(SAMPLE, number, word.arrival_ns, offset, word.source, *times),
             *(word.server, word.segment, word.mono_ns),
         )
-    told = (word.source, word.at_ns, word.offset_ns, word.error_ns)
-    return (DECLARED, number, word.arrival_ns, offset, *told)
+    values = (word.source, word.at_ns, word.offset_ns, word.error_ns)
+    return (DECLARED, number, word.arrival_ns, offset, *values)
 
 
 class Unpacker:
-    """What the parcels of one group hold, the pieces put together. `stretches`: of all pieces, in
-    their order; `beginning`: what stands before the first. PieceUnreadable if one of them is."""
+    """Unpacks the parcels of one group across pieces. `stretches`: those of all pieces, in order;
+    `beginning`: the values before the first. PieceUnreadable if a piece could not be read."""
 
     def __init__(self, stretches: Sequence[bytes], beginning: Beginning) -> None:
         self._stretches = []
-        for told in stretches:
-            read = marshal.loads(told)
+        for stretch in stretches:
+            read = marshal.loads(stretch)
             if isinstance(read, str):
                 raise PieceUnreadable(read)
             self._stretches.append(PieceStretch(*read))
@@ -175,11 +175,11 @@ class Unpacker:
 
     @property
     def end(self) -> Beginning:
-        """What stands behind the last piece."""
+        """The values after the last piece."""
         return self._begins[-1]
 
     def contents(self, piece: int, content: bytes) -> Iterator[Content]:
-        """What one parcel holds, in the order of lines."""
+        """The content of one parcel, in the order of lines."""
         stretch, begin = self._stretches[piece], self._begins[piece]
         lines, arrival_of = begin.lines, begin.arrival_of
         for packed in marshal.loads(content):
@@ -188,7 +188,7 @@ class Unpacker:
 
 
 def content_of(packed: Packed, at_ns: int, number: int) -> Content:
-    """What was packed, with its right arrival and number."""
+    """The packed content, with its final arrival and number."""
     form = packed[0]
     if form == EVENT:
         _, _, _, ts_ns, stream, source, epoch, seq, type_, kind, value = packed
@@ -219,7 +219,7 @@ def content_of(packed: Packed, at_ns: int, number: int) -> Content:
 
 
 def packed_as_read(content: Content) -> Packed:
-    """For `content_of`, whose number and arrival are those of the content itself."""
+    """The content packed for `content_of`, with its own number and arrival."""
     if isinstance(content, Event):
         return _event(content, content.offset, content.ts_ns, content.seq)
     if isinstance(content, Malformed):
@@ -228,5 +228,5 @@ def packed_as_read(content: Content) -> Packed:
 
 
 def content_as_read(packed: Packed) -> Content:
-    """What `packed_as_read` has packed."""
+    """The content that `packed_as_read` has packed."""
     return content_of(packed, packed[2], packed[1])

@@ -1,11 +1,11 @@
-"""The files that one task writes: Parquet, one for each table that gets rows, of all its groups, as
-a file of its own for each group is dear where groups are many and small.
+"""The Parquet files that one task writes: one for each table that gets rows, for all its groups,
+because a file for each group is expensive where groups are many and small.
 
-They lie in a folder of their own, and their names hold the number of the task's attempt: what an
-attempt that failed has left there is never named to anybody, and goes with the folder. So a task
-may be tried again, or run twice at once, and each row is told once.
+They lie in a folder of their own, and their names are unique to the task's attempt. The files of a
+failed attempt are never reported, and are deleted with the folder. So a task may be repeated, or
+run twice at once, and each row counts once.
 
-A batch of `ROWS` lines of a table is held, then written as one row group.
+The task holds a batch of `ROWS` lines of a table, then writes it as one row group.
 
 """
 
@@ -27,7 +27,7 @@ Positions = dict[tuple[str | None, str], int]
 
 
 class File(NamedTuple):
-    """`name` below the folder of its table."""
+    """A written file; `name` is below the folder of its table."""
 
     table: str
     name: str
@@ -35,8 +35,8 @@ class File(NamedTuple):
 
 
 class Part:
-    """Takes lines in the order in which they are said. `folder` is where the tables' folders lie,
-    on `files`; `name` begins the name of each file."""
+    """Writes lines in the order in which they are emitted. `folder` holds the tables' folders, on
+    `files`; each file's name begins with `name`."""
 
     def __init__(self, files: fs.FileSystem, folder: str, name: str) -> None:
         self._files = files
@@ -48,8 +48,8 @@ class Part:
         self._rows: Counter[str] = Counter()
 
     def take(self, lines: Lines, positions: Positions) -> None:
-        """Where the next line of each stream and table stands is read from `positions`, and set
-        there anew."""
+        """Write the lines. `positions` has the position of the next line of each stream and table,
+        and is updated."""
         for line in lines:
             table = TABLE_OF[line["kind"]]
             at = (line["stream"], table)
@@ -62,7 +62,7 @@ class Part:
                 self._write(table)
 
     def close(self) -> list[File]:
-        """What has been written."""
+        """Finish the files; returns those that were written."""
         for table, held in self._lines.items():
             if held:
                 self._write(table)

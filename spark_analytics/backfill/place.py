@@ -1,24 +1,23 @@
-"""The folder of the tables, and how they come into it: all at once.
+"""The folder of the tables, and the step that publishes them all at once.
 
-What tasks write lies in a folder beside it, whose name begins with a dot. When all is written, that
-folder is renamed to the one that was asked for, in one step; a run that fails or is killed leaves
-nothing under the asked name, and takes its own folder away if it can. A folder that holds anything
-is refused: a backfill never writes over what is there.
+Tasks write into a folder beside it, whose name begins with a dot. After the last write that folder
+is renamed to the requested name, in one step. A run that fails or is killed leaves nothing under
+the requested name, and removes its own folder if it can. A folder that is not empty is refused: a
+backfill never overwrites.
 
-Tables of Iceberg and Delta cannot be renamed, as they know where they lie: what is staged is copied
-into them, a commit for each (`resuming`, `in_lake`). If that fails in a first run, all is taken
-away.
+Tables of Iceberg and Delta cannot be renamed, because they store their location. The staged rows
+are copied into them, with a commit for each table (`resuming`, `in_lake`). If that fails in a first
+run, all tables are removed.
 
-A place is a path, or an address as pyarrow's file systems know it (`hdfs://…`), or Spark's spelling
-of one (`s3a://…`); where folders are
-renamed file by file, as on object stores, readers had better wait for the end of the run.
-
-Proved by: tests/spark_analytics/backfill/test_place.py
+A place is a path, or an address of pyarrow's file systems (`hdfs://…`), or Spark's spelling of one
+(`s3a://…`). Object stores rename folders file by file, so readers there should wait for the end of
+the run.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -33,12 +32,15 @@ from spark_analytics.backfill.part import File
 ACCOUNT: Final = "_backfill.json"
 EMPTY: Final = "empty.parquet"
 SPARKS: Final = {"s3a": "s3", "s3n": "s3"}
-"""By the scheme that Spark has for a file system, pyarrow's. Addresses stay as they were typed, so
-that Spark finds there what was written by pyarrow."""
+"""pyarrow's scheme for each of Spark's. Addresses stay as they were typed, so that Spark finds the
+files that pyarrow wrote."""
+
+DIGITS: Final = 12
+"""How many random digits the name of a staging folder has."""
 
 STATE: Final = "_state"
 COMING: Final = "coming.json"
-"""In the state: what a run adds that is bringing its rows (`resuming`)."""
+"""The file of the state that notes what a run is adding (`resuming`)."""
 
 
 class PlaceRefused(ValueError):
@@ -46,8 +48,8 @@ class PlaceRefused(ValueError):
 
 
 def file_system(address: str, option: str = "--out") -> tuple[fs.FileSystem, str]:
-    """Where an address leads: the file system, and the path on it. What Spark calls `s3a://` is
-    `s3://` here. PlaceRefused if it leads nowhere, by the `option` that named it."""
+    """The file system of an address, and the path on it. Spark's `s3a://` is `s3://` here.
+    PlaceRefused, with the `option` that named it, if there is no such file system."""
     if "://" not in address:
         return fs.LocalFileSystem(), str(Path(address).absolute())
     try:
@@ -60,8 +62,8 @@ def file_system(address: str, option: str = "--out") -> tuple[fs.FileSystem, str
 
 
 class Place:
-    """`staged` is the address of the folder in which tasks write. PlaceRefused if the place holds
-    something (unless `adds`: it is to be added to), or cannot be written to."""
+    """The folder of the tables. `staged` is the address of the folder in which tasks write.
+    PlaceRefused if the place is not empty (unless the run `adds` to it), or not writable."""
 
     def __init__(self, address: str, *, adds: bool = False) -> None:
         self._address = address
@@ -96,7 +98,7 @@ class Place:
             )
 
     def complete(self, files: Iterable[File]) -> None:
-        """These files are the tables; a table without one is there, and empty."""
+        """Make the tables of these files only; a table without files is created empty."""
         wanted: dict[str, set[str]] = {table: set() for table in TABLES}
         for file in files:
             wanted[file.table].add(file.name)
@@ -111,7 +113,7 @@ class Place:
                 parquet.write_table(nothing, f"{folder}/{EMPTY}", filesystem=self._files)
 
     def publish(self, account: Mapping[str, Any]) -> None:
-        """The folder that was asked for is there, and whole."""
+        """Rename the staged folder to the requested one."""
         with self._files.open_output_stream(f"{self._staged}/{ACCOUNT}") as out:
             out.write(json.dumps(account).encode())
         self._refuse_filled()
@@ -120,23 +122,23 @@ class Place:
         self._files.move(self._staged, self._path)
 
     def open(self) -> None:
-        """The folder is there, for tables that cannot be renamed into it."""
+        """Create the folder, for tables that cannot be renamed into it."""
         self._refuse_filled()
         self._files.create_dir(self._path, recursive=True)
 
     def keep(self) -> None:
-        """What is staged is named in the folder, and needed until it is brought in."""
+        """Keep the staged files: the folder names them until they are added."""
         self._kept = True
 
     def take_away(self) -> None:
-        """Nothing is left of what `open` has made, and of what came into it."""
+        """Remove the folder that `open` has made, with its content."""
         self._kept = False
         if self._files.get_file_info(self._path).type != fs.FileType.NotFound:
             self._files.delete_dir(self._path)
 
     def give_up(self) -> None:
-        """Nothing is left of what was written and is not kept; nor of a folder that a catalog has
-        made for tables which never came."""
+        """Remove the staged files unless they are kept, and a folder that a catalog has made for
+        tables that were never created."""
         if self._kept:
             return
         if self._files.get_file_info(self._staged).type != fs.FileType.NotFound:
@@ -149,4 +151,12 @@ class Place:
 
 def _beside(address: str) -> str:
     above, _, name = address.rpartition("/")
-    return f"{above}/.{name}-{uuid.uuid4().hex[:12]}"
+    return f"{above}/.{name}-{uuid.uuid4().hex[:DIGITS]}"
+
+
+def own_folder(address: str, noted: str) -> str | None:
+    """The folder beside the address with the noted name, if runs give their folders such names."""
+    above, _, name = address.rpartition("/")
+    found = noted.rpartition("/")[2]
+    is_own = re.fullmatch(rf"\.{re.escape(name)}-[0-9a-f]{{{DIGITS}}}", found)
+    return f"{above}/{found}" if is_own else None

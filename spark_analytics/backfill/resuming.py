@@ -1,29 +1,29 @@
-"""Tables that a later run adds to: where the last one stood, and how new rows come beside the old.
+"""Tables that a later run adds to: where the last run ended, and how new rows join the old.
 
-    <out>/_state/current.json     which run was the last, what it had read, where its groups stood
+    <out>/_state/current.json     the last run, what it had read, the files of its groups' states
     <out>/_state/<run>/…          the state of each group (`state`)
-    <out>/_state/coming.json      what a run adds that is bringing its rows, and where it lies
+    <out>/_state/coming.json      what a run is adding, and where the staged files lie
 
-A run writes all its files beside the folder first. Then it notes them in `coming.json`: by that one
-rename it is decided, and all that follows may be done again. The rows come into the tables, the
-states into their folder, and `current.json` is replaced. So a run that is killed before has done
-nothing, and one that is killed after is brought to its end by the next, with the very files that it
-had written, whatever lies in the inputs by then. How rows come into tables so that none comes twice
-is the tables' to know (`Tables`): files of Parquet are moved, tables of Iceberg and Delta take each
-run by its number. Readers who look meanwhile may see a part of a run's rows.
-
-Proved by: tests/spark_analytics/backfill/test_resumed.py
+A run writes all its files beside the folder first. Then it notes them in `coming.json`. The rename
+of that file decides: every later step may be repeated. The run adds the rows to the tables, moves
+the states into their folder, and replaces `current.json`. So a run that is killed before the rename
+has changed nothing. A run that is killed after it is finished by the next run, with the files that
+it had written, whatever the inputs hold by then. The tables ensure that no row is added twice
+(`Tables`): files of Parquet are moved, tables of Iceberg and Delta accept each run number once.
+Readers may see a part of a run's rows meanwhile.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from pyarrow import fs
 
 from spark_analytics.backfill.marked import StateUnreadable
+from spark_analytics.backfill.noted import CURRENT, ENDED, Known, fault_of
 from spark_analytics.backfill.part import File
 from spark_analytics.backfill.place import (
     ACCOUNT,
@@ -32,33 +32,15 @@ from spark_analytics.backfill.place import (
     Place,
     PlaceRefused,
     file_system,
+    own_folder,
 )
 from topology.wire.stretches import Beginning
 
-CURRENT: Final = "current.json"
 PARQUET: Final = "parquet"
-ENDED: Final = "ended"
-
-Known = dict[str, Any]
-"""`run`, `topology` (its digest), `begin` (a Beginning), `files` (by path, its bytes and when it
-was written to), `offsets` (the last by `topic/partition`), `places` (by stream, where in the topics
-it lies), `sources` (the same by stream and source), `cut` (up to when archives were known, see
-`spark_analytics.backfill.cut`; of earlier versions absent), `states` (name by group), `tables` (see
-`Kept`; of earlier versions absent). `ended`: all was flushed, and what the others say is not
-there."""
-
-
-WHOLE: Final[Mapping[str, type]] = {"run": int, "topology": str}
-OPEN: Final[Mapping[str, type]] = {"begin": list, "files": dict, "offsets": dict, "states": dict}
-"""What is `Known` of each run, and of one that was not the last, as JSON has it."""
-
-COMES: Final[Mapping[str, type]] = {"run": int, "files": list}
-STAGED: Final[Mapping[str, type]] = {"staged": str, "now": dict, "account": dict}
-"""What a run notes that brings its rows; of earlier versions without the latter."""
 
 
 class Kept(NamedTuple):
-    """What settles which tables the rows go to, and their columns."""
+    """The values that determine the tables and their columns."""
 
     form: str = PARQUET
     catalog: str | None = None
@@ -66,8 +48,8 @@ class Kept(NamedTuple):
 
 
 class Coming(NamedTuple):
-    """What a run adds. `staged` is the address of the folder that holds it; `now`: where the run
-    stood."""
+    """What a run adds. `staged` is the address of the folder that holds it; `now`: the notes of the
+    run."""
 
     run: int
     staged: str
@@ -78,7 +60,7 @@ class Coming(NamedTuple):
 
 class Tables(Protocol):
     def bring(self, coming: Coming) -> None:
-        """Its rows into the tables, but those that are there; it may be called again."""
+        """Add the run's rows that are not in the tables yet; it may be called again."""
 
 
 class ParquetTables:
@@ -99,9 +81,9 @@ class ParquetTables:
 
 class Resumed:
     """The state of the tables at an address. PlaceRefused if there is none to go on from,
-    StateUnreadable if it is damaged. `who` asks for it, and `option` names the address; who only
-    `looks` at it is refused where a run has been killed amid its rows. `first`: this is the first
-    run, and nothing is there yet."""
+    StateUnreadable if it is damaged. Messages name the command `who` and the `option` of the
+    address. A caller that only `looks` is refused if a run was killed while it added rows. `first`:
+    this is the first run, and there is no state yet."""
 
     def __init__(
         self,
@@ -115,9 +97,10 @@ class Resumed:
         self._address = address
         self._who = who
         self.account: Known = {}
-        """That of the run that was brought to its end (`finish`)."""
+        """The summary of the run that `finish` has finished."""
         self._files, self._path = file_system(address.rstrip("/"), option)
         self._state = f"{self._path}/{STATE}"
+        self._refuse_links()
         self._coming = self._read(COMING)
         known = self._read(CURRENT)
         if known is None and (first or self._coming is not None):
@@ -140,8 +123,6 @@ class Resumed:
             )
         if self._coming is None:
             self._refuse_ended()
-        elif "staged" not in self._coming:
-            self._undo()
 
     @property
     def begin(self) -> Beginning:
@@ -149,23 +130,22 @@ class Resumed:
 
     @property
     def is_unfinished(self) -> bool:
-        """A run was killed while its rows came in: `finish` goes before anything else."""
+        """Whether a run was killed while it added rows: `finish` must then be called first."""
         return self._coming is not None
 
     @property
     def kept(self) -> Kept:
         known = self.known if self._coming is None else self._coming["now"]
-        return Kept(*known.get("tables", ()))
+        return Kept(*known["tables"])
 
     def states(self) -> dict[int, str]:
-        """The file of each group's state, as an address that leads there from anywhere: executors
-        stand in folders of their own."""
+        """Absolute addresses of the groups' state files: executors run in other folders."""
         address = self._address.rstrip("/") if "://" in self._address else self._path
         folder = f"{address}/{STATE}/{self.known['run']}"
         return {int(group): f"{folder}/{name}" for group, name in self.known["states"].items()}
 
     def require(self, topology: str, kept: Kept) -> None:
-        """PlaceRefused if the state is that of another topology, or of other tables."""
+        """Raise PlaceRefused if the state is of another topology, or of other tables."""
         known = self.known if self._coming is None else self._coming["now"]
         if known["topology"] != topology:
             raise PlaceRefused(
@@ -179,13 +159,13 @@ class Resumed:
             )
 
     def add(self, place: Place, coming: Coming, tables: Tables) -> None:
-        """What is staged counts from here on, whatever is killed."""
+        """Note the staged files, so that they count even if this run is killed, and add them."""
         self._write(COMING, {**coming._asdict(), "files": [list(each) for each in coming.files]})
         place.keep()
         self._bring(coming, tables)
 
     def finish(self, tables: Tables) -> bool:
-        """Bring a killed run to its end; whether that flushed all, so that nobody goes on."""
+        """Finish a killed run; returns whether it flushed all, so that no run can go on from it."""
         assert self._coming is not None
         coming = Coming(**self._coming)
         self._bring(coming._replace(files=[File(*each) for each in coming.files]), tables)
@@ -194,14 +174,19 @@ class Resumed:
 
     def _bring(self, coming: Coming, tables: Tables) -> None:
         before = self.known["run"]
+        _, staged = file_system(coming.staged)
         if coming.run > before:
+            if not is_there(self._files, staged):
+                raise StateUnreadable(
+                    f"{self._who}: {coming.staged}, which holds what comes into {self._address}, is"
+                    " not there; put it back beside that folder"
+                )
             tables.bring(coming)
             keep_states(self._files, coming.staged, self._state, coming.now)
             self._write(CURRENT, coming.now)
             self.known = coming.now
         with self._files.open_output_stream(f"{self._path}/{ACCOUNT}") as out:
             out.write(json.dumps(coming.account).encode())
-        _, staged = file_system(coming.staged)
         for folder in (f"{self._state}/{coming.run - 1}", staged):
             if is_there(self._files, folder):
                 self._files.delete_dir(folder)
@@ -215,18 +200,6 @@ class Resumed:
                 " take back. Ask with --no-to-end as long as more may come, and backfill anew"
             )
 
-    def _undo(self) -> None:
-        """Take away what a run left that was killed while its files came in: earlier versions
-        noted no more than their names."""
-        assert self._coming is not None
-        if self._coming["run"] > self.known["run"]:
-            for name in self._coming["files"]:
-                if is_there(self._files, f"{self._path}/{name}"):
-                    self._files.delete_file(f"{self._path}/{name}")
-        self._files.delete_file(f"{self._state}/{COMING}")
-        self._coming = None
-        self._refuse_ended()
-
     def _read(self, name: str) -> Known | None:
         if not is_there(self._files, f"{self._state}/{name}"):
             return None
@@ -236,15 +209,40 @@ class Resumed:
             found = json.loads(content)
         except ValueError as wrong:
             found = wrong
-        if isinstance(found, dict):
-            absent = _absent(found, name)
-            found = found if not absent else f"it says nothing of {', '.join(absent)}"
-        if not isinstance(found, dict):
+        fault = fault_of(found, is_current=name == CURRENT)
+        if not fault and "staged" in found:
+            fault = self._take_for_own(found)
+        if fault:
             raise StateUnreadable(
-                f"{self._who}: {self._address.rstrip('/')}/{STATE}/{name} is damaged ({found});"
+                f"{self._who}: {self._address.rstrip('/')}/{STATE}/{name} is damaged ({fault});"
                 " give back the file as it was written, or backfill anew into a new folder"
             )
-        return found
+        known: Known = found
+        return known
+
+    def _take_for_own(self, coming: Known) -> str:
+        """Set the address of the staged folder; returns what is wrong if it is no run's folder."""
+        noted = coming["staged"]
+        address = self._address.rstrip("/") if "://" in self._address else self._path
+        staged = own_folder(address, noted)
+        if staged is None or is_link(self._files, file_system(staged)[1]):
+            return f"it names {noted!r}, which is no folder that a run has made beside this one"
+        coming["staged"] = staged
+        return ""
+
+    def _refuse_links(self) -> None:
+        """Raise if there are links below the tables' folder; runs make none."""
+        folders = [self._state]
+        if is_there(self._files, self._state):
+            folders += [
+                each.path for each in self._files.get_file_info(fs.FileSelector(self._state))
+            ]
+        for folder in folders:
+            if is_link(self._files, folder):
+                raise PlaceRefused(
+                    f"{self._who}: {folder} is a link, and leads to what no backfill has written;"
+                    " put the folder itself in its place"
+                )
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
         self._files.create_dir(self._state, recursive=True)
@@ -252,7 +250,7 @@ class Resumed:
 
 
 def begun(place: Place, now: Known) -> None:
-    """The state of a first run, into what is staged."""
+    """Write the state of a first run into the staged folder."""
     files, staged = file_system(place.staged)
     folder = f"{staged}/{STATE}"
     keep_states(files, place.staged, folder, now)
@@ -260,7 +258,7 @@ def begun(place: Place, now: Known) -> None:
 
 
 def keep_states(files: fs.FileSystem, staged: str, folder: str, now: Known) -> None:
-    """The states that tasks have staged at that address, into the folder of their run."""
+    """Move the states that tasks have staged at that address into the folder of their run."""
     if now.get(ENDED):
         return
     _, source = file_system(staged)
@@ -270,33 +268,22 @@ def keep_states(files: fs.FileSystem, staged: str, folder: str, now: Known) -> N
 
 
 def write(files: fs.FileSystem, folder: str, name: str, content: Mapping[str, Any]) -> None:
-    """By one rename."""
+    """Write a file by one rename."""
     with files.open_output_stream(f"{folder}/{name}.new") as out:
         out.write(json.dumps(content).encode())
     files.move(f"{folder}/{name}.new", f"{folder}/{name}")
-
-
-def _absent(found: Known, name: str) -> list[str]:
-    """What one of these files has to say, and does not."""
-
-    def lacks(said: Known, needed: Mapping[str, type]) -> list[str]:
-        return [key for key, kind in needed.items() if not isinstance(said.get(key), kind)]
-
-    if name == COMING and "staged" not in found:
-        return lacks(found, COMES)
-    if name == CURRENT and found.get(ENDED):
-        return []  # it is refused, whatever else it says
-    absent = lacks(found, {**COMES, **STAGED}) if name == COMING else []
-    now = found if name == CURRENT or absent else found["now"]
-    return absent or lacks(now, WHOLE if now.get(ENDED) else {**WHOLE, **OPEN})
 
 
 def is_there(files: fs.FileSystem, path: str) -> bool:
     return bool(files.get_file_info(path).type != fs.FileType.NotFound)
 
 
+def is_link(files: fs.FileSystem, path: str) -> bool:
+    return bool(files.type_name == "local") and Path(path).is_symlink()
+
+
 def move_if_there(files: fs.FileSystem, source: str, target: str) -> None:
-    """What an attempt before this one has moved is at its place."""
+    """Move a file, unless an earlier attempt has moved it."""
     if is_there(files, source):
         files.move(source, target)
 

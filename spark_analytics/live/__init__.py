@@ -1,10 +1,13 @@
-"""The core on Spark's streams: groups of streams as in a backfill, and a state that goes on.
+"""The core on Spark's streams: groups of streams as in a backfill, with a state kept over batches.
 
-| module     | what it holds                                                              |
-|------------|----------------------------------------------------------------------------|
-| `group`    | a group of streams from batch to batch: what follows from what has come    |
-| `lanes`    | partitions as they are read: how far time may go, and each line's number   |
-| `state`    | where a group stands, as bytes: a snapshot, and what has changed since     |
-| `told`     | the tables of a batch, with the columns of a backfill's                    |
-| `in_lake`  | the same in Iceberg and Delta, where results are merged                    |
+| module       | what it holds                                                              |
+|--------------|----------------------------------------------------------------------------|
+| `group`      | a group of streams from batch to batch: lines in, output lines out         |
+| `partitions` | partitions as they are read: how far time may go, and each line's number   |
+| `state`      | the state of a group as bytes: a snapshot, and the changes since           |
+| `line_tables`| the tables of a batch, with the columns of a backfill's                    |
+| `in_lake`    | the same in Iceberg and Delta, where results are merged                    |
+| `reading`    | the tasks that read: records become lines, packed for their groups         |
+| `ordering`   | the tasks that order: a processor for each group, with Spark's state       |
+| `run`        | the query: reading, a shuffle by group, ordering                           |
 """

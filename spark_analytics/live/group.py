@@ -1,10 +1,8 @@
-"""One group of streams, from batch to batch: lines come, those that nothing can precede any more go
-through the operators, and what follows is told.
+"""One group of streams, from batch to batch: lines are read, lines that no other line can precede
+any more go through the operators, and the output is returned.
 
-What a group is told of time is up to when the log is known (`spark_analytics.live.lanes`), so its
-answers are those of a replay of the same log, however Spark cuts it into batches.
-
-Proved by: tests/spark_analytics/live/test_live_law.py
+The operators run up to the time to which the log is known (`spark_analytics.live.partitions`). So
+the answers equal those of a replay of the same log, however Spark cuts it into batches.
 """
 
 from __future__ import annotations
@@ -19,17 +17,17 @@ from spark_analytics.backfill import parcels
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.kinds import TABLE_OF
 from spark_analytics.backfill.parcels import DECLARED, content_of
-from spark_analytics.live.lanes import (
+from spark_analytics.live.line_tables import OVERTAKEN
+from spark_analytics.live.partitions import (
     HIDDEN,
     MOST_HIDDEN,
-    Lane,
-    LaneName,
-    Lanes,
+    Partition,
+    PartitionName,
+    Partitions,
     Stretch,
     Waiting,
 )
-from spark_analytics.live.state import Common, Held, Stood, entry, snapshot
-from spark_analytics.live.told import OVERTAKEN
+from spark_analytics.live.state import Common, Held, SavedGroup, entry, snapshot
 from topology.clock.sample import Declared, Sample
 from topology.config import Topology
 from topology.flow.batches import batches
@@ -46,18 +44,18 @@ class TooManyWait(Exception):
     """Some partition is too far behind the others; the message says what to do."""
 
 
-class LaneParcel(NamedTuple):
-    """As tasks that read give it. `number` 0: the content is a stretch; else lines of it. The
-    lane HIDDEN has no content."""
+class PartitionParcel(NamedTuple):
+    """A parcel of the reading tasks. `number` 0: the content is a stretch; otherwise it is lines of
+    the stretch. A parcel of the partition HIDDEN has no content."""
 
-    name: LaneName
+    name: PartitionName
     first: int
     number: int
     content: bytes
 
 
-class ToldLine(NamedTuple):
-    """A line, and its place among those of its stream and table."""
+class OutputLine(NamedTuple):
+    """A line and its position among the lines of its stream and table."""
 
     table: str
     position: int
@@ -65,15 +63,15 @@ class ToldLine(NamedTuple):
 
 
 class LiveGroup:
-    """`names`: all partitions that are read. `stood`: where it stood, where that is known;
-    `activation_ns` as for `inorder dump`."""
+    """A group's operators and waiting lines. `names`: all partitions that are read. `saved_group`:
+    the state to go on from; None: from the beginning."""
 
     def __init__(
         self,
         topology: Topology,
         group: int,
-        names: Iterable[LaneName],
-        stood: Stood | None = None,
+        names: Iterable[PartitionName],
+        saved_group: SavedGroup | None = None,
         max_waiting: int = MAX_WAITING,
     ) -> None:
         groups = Groups(topology)
@@ -81,55 +79,57 @@ class LiveGroup:
         self._max_waiting = max_waiting
         streams = topology.streams.values()
         self._activation_ns = min(stream.clock.activation_ns for stream in streams)
-        # Those of no stream are told which there are.
+        # The group of unknown streams knows the names of all others.
         streams_here = groups.streams[group] or list(topology.streams)
         self._hears = group != groups.strange
         self._replay = Replay(topology, streams_here, hears=self._hears)
         self._held: Held = {}
-        self._heard: list[Sample | Declared] = []
-        self._common = Common(Lanes({}))
-        if stood is not None:
-            self._common, self._held = stood.common, stood.held
-            saved = stood.saved()
+        self._new_words: list[Sample | Declared] = []
+        self._common = Common(Partitions({}))
+        if saved_group is not None:
+            self._common, self._held = saved_group.common, saved_group.held
+            saved = saved_group.saved()
             if saved is not None:
                 self._replay.restore(saved)
         for name in names:
-            self._common.lanes.lanes.setdefault(name, Lane())
+            self._common.partitions.partitions.setdefault(name, Partition())
 
-    def take(self, taken: Sequence[LaneParcel], quiet_ns: int) -> list[ToldLine]:
-        """What follows from a batch. Lanes of which it took nothing were at their ends at
-        `quiet_ns`. TooManyWait if lines beyond the bound wait."""
-        lanes, waiting = self._common.lanes, self._common.waiting
-        told: list[ToldLine] = []
+    def take(self, taken: Sequence[PartitionParcel], quiet_ns: int) -> list[OutputLine]:
+        """The output of a batch. Partitions from which it took nothing were at their ends at
+        `quiet_ns`. TooManyWait if more lines wait than the bound allows."""
+        partitions, waiting = self._common.partitions, self._common.waiting
+        output: list[OutputLine] = []
         for parcel in sorted(taken, key=attrgetter("name", "first", "number")):
             name = parcel.name
             if name == HIDDEN:
-                lanes.hide()
+                partitions.hide()
                 continue
             if not parcel.number:
                 stretch = Stretch(name, parcel.first, *marshal.loads(parcel.content))
-                begin_ns, come = lanes.begin_of(name), lanes.come(name)
-                is_late = begin_ns > lanes.lanes[name].clock_ns  # then time has been told
-                lanes.add(stretch)
+                begin_ns, received = partitions.begin_of(name), partitions.received(name)
+                is_late = (
+                    begin_ns > partitions.partitions[name].clock_ns
+                )  # the operators have run beyond it
+                partitions.add(stretch)
                 continue
             for packed in marshal.loads(parcel.content):
                 later_ns = self._activation_ns if packed[0] == DECLARED else 0
                 arrival_ns = max(packed[2], begin_ns + later_ns)
                 if is_late and packed[2] < begin_ns + later_ns:
-                    told.append(self._overtaken(packed, begin_ns))
-                waiting.append(Waiting(arrival_ns, name, come + packed[1] - 1, packed))
+                    output.append(self._overtaken(packed, begin_ns))
+                waiting.append(Waiting(arrival_ns, name, received + packed[1] - 1, packed))
         waiting.sort(key=_order)
-        told += self._advance(lanes.time_ns(quiet_ns))
+        output += self._advance(partitions.time_ns(quiet_ns))
         if len(waiting) > self._max_waiting:
             raise TooManyWait(self._too_many())
-        return told
+        return output
 
-    def rest(self, quiet_ns: int) -> list[ToldLine]:
-        """What follows from nothing having come up to then."""
-        return self._advance(self._common.lanes.time_ns(quiet_ns))
+    def rest(self, quiet_ns: int) -> list[OutputLine]:
+        """The output at `quiet_ns` if no partition brought anything before."""
+        return self._advance(self._common.partitions.time_ns(quiet_ns))
 
     def due_ns(self) -> int | None:
-        """`rest` says nothing before."""
+        """The earliest time at which `rest` has output; None: it has none."""
         due_ns = self._replay.next_deadline_ns()
         if self._common.waiting:
             waits_ns = self._common.waiting[0].arrival_ns
@@ -137,33 +137,33 @@ class LiveGroup:
         return due_ns
 
     def snapshot(self) -> bytes:
-        """All of it, for `folded`."""
-        told, self._held = snapshot(self._replay, self._common)
-        self._heard = []
-        return told
+        """The whole state, for `folded`."""
+        content, self._held = snapshot(self._replay, self._common)
+        self._new_words = []
+        return content
 
     def entry(self) -> bytes:
-        """What is other than when this or `snapshot` was last called."""
-        told, self._held = entry(self._replay, self._held, self._heard, self._common)
-        self._heard = []
-        return told
+        """What has changed since this or `snapshot` was last called."""
+        content, self._held = entry(self._replay, self._held, self._new_words, self._common)
+        self._new_words = []
+        return content
 
-    def _advance(self, time_ns: int) -> list[ToldLine]:
-        lanes, waiting = self._common.lanes, self._common.waiting
-        if time_ns <= lanes.told_ns:
+    def _advance(self, time_ns: int) -> list[OutputLine]:
+        partitions, waiting = self._common.partitions, self._common.waiting
+        if time_ns <= partitions.advanced_ns:
             return []
         until = bisect_left(waiting, time_ns, key=_arrival)
-        numbered = lanes.numbered(waiting[:until])
+        numbered = partitions.numbered(waiting[:until])
         contents = [content_of(line.packed, line.arrival_ns, at) for line, at in numbered]
         del waiting[:until]
         words = [each for each in contents if isinstance(each, Sample | Declared)]
         if self._hears:
-            self._heard += words
-        lanes.let_go(time_ns, len(words))
-        told = []
+            self._new_words += words
+        partitions.release(time_ns, len(words))
+        output = []
         for step in whole_instants(self._steps(contents, time_ns), self._topology):
-            told += [self._told(TABLE_OF[line["kind"]], line) for line in step_lines(step)]
-        return told
+            output += [self._output(TABLE_OF[line["kind"]], line) for line in step_lines(step)]
+        return output
 
     def _steps(self, contents: Iterable[Content], time_ns: int) -> Iterator[Step]:
         for inputs, until_ns in batches(contents):
@@ -172,21 +172,21 @@ class LiveGroup:
                 yield step
         yield self._replay.on_others(time_ns)
 
-    def _told(self, table: str, line: JsonObject) -> ToldLine:
+    def _output(self, table: str, line: JsonObject) -> OutputLine:
         positions = self._common.positions
         at = (line["stream"], table)
         position = positions.get(at, 0)
         positions[at] = position + 1
-        return ToldLine(table, position, line)
+        return OutputLine(table, position, line)
 
-    def _overtaken(self, packed: tuple[Any, ...], begin_ns: int) -> ToldLine:
-        return self._told(OVERTAKEN, overtaken_line(packed, begin_ns))
+    def _overtaken(self, packed: tuple[Any, ...], begin_ns: int) -> OutputLine:
+        return self._output(OVERTAKEN, overtaken_line(packed, begin_ns))
 
     def _too_many(self) -> str:
-        lanes = self._common.lanes.lanes
-        name = min(lanes, key=lambda each: lanes[each].promised_ns)
+        partitions = self._common.partitions.partitions
+        name = min(partitions, key=lambda each: partitions[each].promised_ns)
         waits = f"{len(self._common.waiting):,} lines wait for {name.topic}/{name.partition}, which"
-        batches = len(lanes[name].hidden)
+        batches = len(partitions[name].hidden)
         if not batches:
             return (
                 f"{waits} is read more slowly than the other partitions; raise --max-waiting, and"
@@ -200,7 +200,8 @@ class LiveGroup:
 
 
 def overtaken_line(packed: tuple[Any, ...], taken_ns: int) -> JsonObject:
-    """What is told about a record that arrived before the time that had been told."""
+    """The line of table `overtaken` for a record that arrived before `taken_ns`, to which the
+    operators had run."""
     line: JsonObject = {"kind": "overtaken", "stream": None, "source": None, "seq": None}
     if packed[0] == parcels.EVENT:
         line |= {"stream": packed[4], "source": packed[5], "seq": packed[7]}
@@ -209,7 +210,7 @@ def overtaken_line(packed: tuple[Any, ...], taken_ns: int) -> JsonObject:
     return {**line, "arrival": packed[2], "at": taken_ns}
 
 
-def _order(line: Waiting) -> tuple[int, LaneName, int]:
+def _order(line: Waiting) -> tuple[int, PartitionName, int]:
     return line.arrival_ns, line.name, line.place
 
 

@@ -1,10 +1,8 @@
 """The tables of a live job in Iceberg and Delta: those of a backfill there.
 
-A batch is appended to each table of lines once, known by its number, and results are merged by
-their ids where the revision is higher, so that a batch that is written again changes nothing
-(`spark_analytics.tables.output`). `overtaken` comes beside them.
-
-Proved by: tests/spark_analytics/live/test_live.py
+A batch has a number and is appended to each table of lines once. Results are merged by their ids
+where the revision is higher. So a batch that is written again changes nothing
+(`spark_analytics.tables.output`). The table `overtaken` is added to them.
 """
 
 from __future__ import annotations
@@ -14,12 +12,12 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from spark_analytics.backfill.in_lake import LakeTable, lake_tables
-from spark_analytics.live.told import KEYS, OVERTAKEN, picked
-from spark_analytics.work import Part
+from spark_analytics.jobs.work import Part
+from spark_analytics.live.line_tables import KEYS, OVERTAKEN, picked
 from topology.config import Topology
 
 COLUMNS: Final = 2
-"""Raised when these tables get other columns: the checkpoint of earlier ones is refused."""
+"""Raise this number when the columns of these tables change: older checkpoints are then refused."""
 
 
 def lake_parts(topology: Topology) -> list[Part]:

@@ -13,8 +13,6 @@ together day by day, so that a late correction of last year does not span the ye
 those of a query become one, the query with the most of them first.
 
 Cost: the rows that come are aggregated once, from memory.
-
-Proved by: tests/spark_analytics/test_merging.py
 """
 
 from __future__ import annotations
@@ -64,8 +62,8 @@ def bounds(rows: DataFrame, shape: Shape, day: str | None = None) -> list[str]:
     is_timed = not all(span.is_any for span in spans)
     said = [_any(_said(span, name, f"t.{quoted(time)}", spelled) for span in spans)]
     if is_timed and day is not None and time == shape.day_of:
-        # Delta prunes by what is of partitions only where nothing else stands among it, and by
-        # nothing where the query is named once more beside it.
+        # Delta prunes by conditions on partitions only if they are separate from all others, and
+        # not at all if the query is named a second time.
         said.append(_any(_said(span, name, f"t.{quoted(day)}", _day) for span in spans))
     elif is_timed and name is not None:
         values = dict.fromkeys(span.value for span in spans)
@@ -117,10 +115,10 @@ def _said(span: Span, by: str | None, time: str, spelled: Callable[[int], str]) 
 
 
 def _times(span: Span, time: str, spelled: Callable[[int], str]) -> list[str]:
-    told = [f"{time} IS NULL"] if span.has_null else []
+    conditions = [f"{time} IS NULL"] if span.has_null else []
     if span.least is not None and span.most is not None:
-        told.append(f"({time} >= {spelled(span.least)} AND {time} <= {spelled(span.most)})")
-    return told
+        conditions.append(f"({time} >= {spelled(span.least)} AND {time} <= {spelled(span.most)})")
+    return conditions
 
 
 def _instant(time_us: int) -> str:

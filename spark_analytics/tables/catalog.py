@@ -17,6 +17,7 @@ A second place of one session is `inorder_2`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -37,6 +38,8 @@ EXTENSIONS: Final[Mapping[Format, str]] = {
 EXTENSIONS_SETTING: Final = "spark.sql.extensions"
 DELTA_CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 ICEBERG_CATALOG: Final = "org.apache.iceberg.spark.SparkCatalog"
+JDBC_SECRETS: Final = {"jdbc.user": "INORDER_JDBC_USER", "jdbc.password": "INORDER_JDBC_PASSWORD"}
+REST_SECRETS: Final = {"token": "INORDER_CATALOG_TOKEN", "credential": "INORDER_CATALOG_CREDENTIAL"}
 RENAMES_IN_STEPS: Final = ("s3", "s3a", "s3n", "gs", "wasb", "wasbs")
 
 
@@ -55,17 +58,25 @@ class Catalog:
 
 
 def catalog_of(text: str | None, properties: Mapping[str, str] | None = None) -> Catalog:
-    """What `--catalog` says; TablesRefused where it is no catalog's address."""
+    """What `--catalog` says; TablesRefused where it is no catalog's address. Without `properties`
+    its secrets come from the environment."""
     if text is None:
         return Catalog()
     if text.startswith("jdbc:"):
-        return Catalog("jdbc", text, properties or {})
+        return Catalog("jdbc", text, _secrets(JDBC_SECRETS, properties))
     if text.startswith(("http://", "https://")):
-        return Catalog("rest", text, properties or {})
+        return Catalog("rest", text, _secrets(REST_SECRETS, properties))
     raise TablesRefused(
         f"--catalog {text}: write jdbc:postgresql://HOST/DATABASE, or http://HOST:PORT of a REST"
         " catalog, or leave it out where files are renamed in one step"
     )
+
+
+def _secrets(names: Mapping[str, str], given: Mapping[str, str] | None) -> Mapping[str, str]:
+    if given is not None:
+        return given
+    found = {name: os.environ.get(variable) for name, variable in names.items()}
+    return {name: value for name, value in found.items() if value}
 
 
 def settings(*formats: Format) -> dict[str, str]:

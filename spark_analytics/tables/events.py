@@ -45,7 +45,7 @@ class EventsTable:
         rows = self.lake.read(FRONTIERS).where("complete IS NOT NULL")
         return {row.stream: row.complete for row in rows.select("stream", "complete").collect()}
 
-    def told(self, table: str, spark: SparkSession) -> DataFrame | None:
+    def own_table(self, table: str, spark: SparkSession) -> DataFrame | None:
         if self.own is None or not self.own.exists(table):
             return None
         return self.own.read(table, spark)

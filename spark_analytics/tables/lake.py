@@ -12,8 +12,8 @@ ended, so only the first that a process writes of a table looks for its number.
 those that are not there; among rows of one key the highest counts. So it may be done again,
 and older words that come after newer ones change nothing.
 
-A table belongs to its `owner`, which stands among its properties: another's, or one with other
-columns, is refused before anything is written.
+A table belongs to the `owner` in its properties. A table of another owner, or with other columns,
+is refused before anything is written.
 
 Cost: an append writes its rows once, shuffled by partition and sorted; a MERGE reads the keys of
 those files whose partitions and bounds may hold one (`bounds`), and writes the rows that changed
@@ -33,6 +33,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_analytics import folders
+from spark_analytics.jobs.errors import first_line
 from spark_analytics.tables.bounds import bounds, quoted
 from spark_analytics.tables.catalog import (
     Catalog,
@@ -43,7 +44,6 @@ from spark_analytics.tables.catalog import (
     require_extension,
 )
 from spark_analytics.tables.shapes import Shape, ranks
-from spark_analytics.told import first_line
 
 OWNER: Final = "inorder.owner"
 QUERY: Final = "inorder-query"
@@ -105,7 +105,7 @@ class Lake(ABC):
     def _replace(self, table: str, rows: DataFrame, shape: Shape) -> None: ...
 
     def read(self, table: str, spark: SparkSession | None = None) -> DataFrame:
-        """As it stands; in another session than the lake's, where one is named."""
+        """The current rows; in the lake's session unless another is named."""
         return (spark or self.spark).read.table(self.name(table))
 
     @abstractmethod
@@ -140,7 +140,7 @@ class Lake(ABC):
         """Add or replace rows by key, where theirs is higher in `shape.newer`."""
         shape = self._made(table, rows.schema, shape)
         if shape.newer is None or not shape.keys:
-            raise TablesRefused(f"{table}: it has no key and column to tell which row stands")
+            raise TablesRefused(f"{table}: it has no key and column to decide which row is current")
         rest = [name for name in rows.columns if name not in shape.keys]
         highest = F.max_by(F.struct(*rest), F.struct(*ranks(shape.newer))).alias("_highest")
         single = rows.groupBy(*shape.keys).agg(highest).select(*shape.keys, "_highest.*")
@@ -193,13 +193,13 @@ class Lake(ABC):
         mine = dict(self._columns(schema))
         other = [name for name in {**there, **mine} if there.get(name) != mine.get(name)]
         if other:
-            told = "; ".join(
+            differences = "; ".join(
                 f"{name}: {there.get(name, 'absent')} there, {mine.get(name, 'absent')} now"
                 for name in other
             )
             raise TablesRefused(
-                f"{self.place}/{table} has other columns ({told}); write what it was made with"
-                " (--schema, --key and the like), or name another --out"
+                f"{self.place}/{table} has other columns ({differences}); write what it was made"
+                " with (--schema, --key and the like), or name another --out"
             )
 
     def _columns(self, schema: StructType) -> Iterator[tuple[str, str]]:
@@ -278,10 +278,10 @@ class IcebergLake(Lake):
         self._known.discard(table)
 
     def marks(self, table: str) -> dict[str, int]:
-        """The newest batch of each query that its snapshots tell of."""
-        told = F.col("summary")[BATCH].cast("long")
+        """The newest batch of each query in the table's snapshots."""
+        batch = F.col("summary")[BATCH].cast("long")
         rows = self.spark.read.table(f"{self.name(table)}.snapshots")
-        newest = rows.groupBy(F.col("summary")[QUERY].alias("query")).agg(F.max(told).alias("n"))
+        newest = rows.groupBy(F.col("summary")[QUERY].alias("query")).agg(F.max(batch).alias("n"))
         return {row.query: row.n for row in newest.collect() if row.query is not None}
 
     def _has(self, table: str, mark: Mark) -> bool:

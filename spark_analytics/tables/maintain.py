@@ -11,7 +11,7 @@ itself, as a backfill's does (`<out>/<table>`):
 |         | `orphans_since`                                    |                             |
 
 It may run beside the jobs, and be killed at any point: each step is a commit of its own. A rewrite
-that a job's commit has overtaken is given up and told as `overtaken`; the next run does it. Before
+that a job's commit has overtaken is given up, as `overtaken`, and the next run does it. Before
 snapshots go, the newest batch of each query is written to the table's properties, so that a job
 which starts again still knows it. Readers of a state that expired fail, and so does a stream
 (`--silver`) that lags further behind than `keep_since`.
@@ -30,10 +30,10 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
+from spark_analytics.jobs.errors import first_line
 from spark_analytics.tables.bounds import quoted
 from spark_analytics.tables.catalog import Catalog, Format, TablesRefused
 from spark_analytics.tables.lake import BATCH, OWNER, DeltaLake, IcebergLake, Lake
-from spark_analytics.told import first_line
 
 MIN_FILES: Final = 5
 """Fewer small files of a partition are left alone."""
@@ -85,7 +85,7 @@ def ours(
         f"{out}/{row.namespace.strip('`')}"
         for row in _there(out, lambda: spark.sql(f"SHOW NAMESPACES IN {whole.catalog}").collect())
     ]
-    if catalog.kind == "hadoop":  # the others have told of all that they know
+    if catalog.kind == "hadoop":  # the other catalogs have listed all their tables
         places.append(out)
     for place in places:
         lake = IcebergLake(spark, place, OWN, catalog, make=False)
@@ -165,8 +165,8 @@ def _keep_marks(lake: IcebergLake, table: str) -> None:
         if batch > int(kept.get(f"{BATCH}.{query}", -1))
     }
     if newer:
-        told = ", ".join(f"'{key}' = '{value}'" for key, value in newer.items())
-        lake.spark.sql(f"ALTER TABLE {lake.name(table)} SET TBLPROPERTIES ({told})")
+        properties = ", ".join(f"'{key}' = '{value}'" for key, value in newer.items())
+        lake.spark.sql(f"ALTER TABLE {lake.name(table)} SET TBLPROPERTIES ({properties})")
 
 
 def _delta(lake: Lake, table: str, keep_since: datetime) -> dict[str, int]:

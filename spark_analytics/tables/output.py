@@ -1,4 +1,4 @@
-"""An output of jobs that writes tables of Iceberg or Delta (`spark_analytics.outputs`).
+"""An output of jobs that writes tables of Iceberg or Delta (`spark_analytics.jobs.outputs`).
 
 A table whose rows replace one another goes by MERGE, any other is appended to, each batch once. A
 batch without rows makes no commit, but the first, which makes the table. A bounded run puts its
@@ -15,10 +15,10 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, TimestampType
 
+from spark_analytics.jobs.work import Part, Table
 from spark_analytics.tables.catalog import TablesRefused
 from spark_analytics.tables.lake import Lake, Mark
 from spark_analytics.tables.shapes import SHAPES, Shape
-from spark_analytics.work import Part, Table
 
 TIMES: Final = ("ref_time", "start_time", "start", "timestamp")
 """The first that a table has settles the day it is kept under."""

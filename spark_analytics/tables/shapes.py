@@ -2,8 +2,9 @@
 
 `keys` name a row. `day_of` is the timestamp by whose day files are kept apart, beside the columns
 `apart`; rows lie in order of `order` within a file, so that a query for an hour skips most of it.
-`newer` is the column that settles which of two rows of one key stands: the higher; or several, the
-first that differs settling it. `settled` is what a key says besides itself (`bounds`).
+`newer` is the column that decides which of two rows of one key is current: the higher one. With
+several columns the first that differs decides. `settled` is what a key determines besides itself
+(`bounds`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Settled:
 
 
 def ranks(newer: Newer | None) -> tuple[str, ...]:
-    """The columns that settle which row stands, none if no row replaces another."""
+    """The columns that decide which row is current; none if no row replaces another."""
     if newer is None:
         return ()
     return (newer,) if isinstance(newer, str) else newer

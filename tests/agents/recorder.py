@@ -11,7 +11,7 @@ from aiokafka.structs import TopicPartition
 from confluent_kafka import Producer
 
 from agents.kafka.application import Application, build_app, run
-from agents.kafka.partition_queue import Batch
+from agents.kafka.partition_queue import PolledBatch
 from cli.local.embedded import PARTITIONS
 
 PATIENCE_S = 30.0
@@ -26,13 +26,13 @@ class Recorder:
     def __init__(self, start_at: Mapping[int, int] | None = None) -> None:
         self.start_at = start_at or {}
         self.calls: list[tuple[str, Any]] = []
-        self.batches: list[Batch] = []
+        self.batches: list[PolledBatch] = []
         self.owned: set[TopicPartition] = set()
         self.reading: set[TopicPartition] = set()
         self.running: set[TopicPartition] = set()
         self.changed = asyncio.Condition()
         self.before_assigned: Callable[[], Any] | None = None
-        self.before_batch: Callable[[Batch], Any] | None = None
+        self.before_batch: Callable[[PolledBatch], Any] | None = None
         self.before_revoked: Callable[[], Any] | None = None
 
     async def on_assigned(
@@ -50,7 +50,7 @@ class Recorder:
         self.reading |= partitions
         self.calls.append(("reading", partitions))
 
-    async def on_batch(self, batch: Batch) -> None:
+    async def on_batch(self, batch: PolledBatch) -> None:
         assert batch.partition in self.owned, "a batch of a partition that is not ours"
         assert batch.partition in self.reading, "a batch before it is read"
         assert batch.partition not in self.running, "two batches of one partition at once"
@@ -91,7 +91,7 @@ class Recorder:
     def read(self) -> int:
         return sum(len(batch.records) for batch in self.batches)
 
-    def ticks(self, partition: int) -> list[Batch]:
+    def ticks(self, partition: int) -> list[PolledBatch]:
         return [
             batch
             for batch in self.batches

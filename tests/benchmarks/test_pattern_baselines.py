@@ -25,7 +25,7 @@ def by_baselines(asked: Sequence, feed: Feed) -> tuple[set[Members], set[Members
         buffered.update(nfa.accept(time, type_))
         eager.accept(time, type_)
     buffered.update(nfa.end())
-    return buffered, set().union(*eager.standing.values())
+    return buffered, set().union(*eager.current.values())
 
 
 @pytest.mark.parametrize("any_", [False, True], ids=["one", "maximal"])

@@ -10,7 +10,7 @@ from benchmarks import rivals, thesis
 from benchmarks.holding import Holding, event_of, run
 from benchmarks.rivals import AQ, FIXED, MP, OURS, Rival, judged, measure, measure_sources
 from benchmarks.workloads import D1, D3, soccer
-from topology.waiting import MPKSlack
+from topology.published.mp_k_slack import MPKSlack
 
 SHORT = D1.shortened(100)
 

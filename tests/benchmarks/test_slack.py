@@ -13,7 +13,7 @@ from benchmarks.tables import Page
 from benchmarks.workloads import D1, soccer
 from benchmarks.workloads.laws import MS, S
 from benchmarks.workloads.windows import CHANGING, STATIC, stream
-from topology.waiting import EventDriven
+from topology.published.event_driven import EventDriven
 
 MEANS_MS = {"CB": (20, 6), "BB": (20, 6), "BZ": (20, 5.56), "ZB": (19.26, 6), "ZZ": (19.26, 5.56)}
 

@@ -15,8 +15,8 @@ from infra.kafka import missing
 from tests.services import require
 
 
-def sample(at_s: float, mib: float = 100.0, stands_s: float = 0.0) -> Sample:
-    return Sample(at_s, {"supervisor": 40.0, "merge": mib - 40.0}, at_s, 0, 0, 0, 0, stands_s)
+def sample(at_s: float, mib: float = 100.0, stuck_s: float = 0.0) -> Sample:
+    return Sample(at_s, {"supervisor": 40.0, "merge": mib - 40.0}, at_s, 0, 0, 0, 0, stuck_s)
 
 
 def test_growth_is_a_share_of_an_hour_after_the_warm_up() -> None:
@@ -34,7 +34,7 @@ def test_faults_are_told_in_sentences() -> None:
     assert lost == ["1 events never came out, as ('a', 1)"]
     again = faults_of(samples, Counter(names), Counter({**names, ("a", 1): 2}))
     assert again == ["1 events came out again, as ('a', 1)"]
-    assert faults_of([sample(0), sample(60, stands_s=31)], Counter(), Counter()) == [
+    assert faults_of([sample(0), sample(60, stuck_s=31)], Counter(), Counter()) == [
         "a partition stood for 31 s"
     ]
 

@@ -39,6 +39,7 @@ from benchmarks.workloads.clocks import (
 )
 from benchmarks.workloads.laws import MS, S
 from benchmarks.workloads.rows import Row
+from topology.clock.settings import PASSIVE_FLOOR_NS
 from topology.model.event import Event
 from topology.model.outcome import Step
 
@@ -180,7 +181,7 @@ def test_without_sync_a_drift_puts_nearly_all_out_of_order(offsets: Offsets) -> 
 
 def test_estimate_brings_an_hour_down_to_half_its_floor(offsets: Offsets) -> None:
     estimated = offsets[ESTIMATE.name, 3_600 * S]
-    floor_ns = ESTIMATE.config.passive_floor_ns
+    floor_ns = PASSIVE_FLOOR_NS
     assert estimated.worst_ns <= floor_ns // 2
     assert (estimated.beyond, estimated.broken) == (0, 0)
 

@@ -8,10 +8,10 @@ import pytest
 
 from benchmarks.baselines import coverage
 from benchmarks.baselines.k_slack_chain import KSlackChain, worth_sharing
-from tests.laws.told import copies
+from tests.kit.events import copies
 from tests.topology.waiting.strategies import MS, disordered
 from topology.reorder.time_buffer import TimeBuffer
-from topology.waiting.published.k_slack import KSlack
+from topology.waiting.fixed import KSlack
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from benchmarks.windows import KINDS, RATE_HZ, by_keys, by_kind, config_of, stream, told_per_second
+from benchmarks.windows import (
+    KINDS,
+    RATE_HZ,
+    by_keys,
+    by_kind,
+    config_of,
+    emitted_per_second,
+    stream,
+)
 
 
 def test_every_number_of_keys_has_its_row() -> None:
@@ -17,5 +25,5 @@ def test_every_kind_has_its_row() -> None:
 
 
 def test_each_key_has_a_result_for_each_second() -> None:
-    _, _, results = told_per_second(config_of("tumbling 1s"), stream(3 * RATE_HZ, 10))
+    _, _, results = emitted_per_second(config_of("tumbling 1s"), stream(3 * RATE_HZ, 10))
     assert results == 30

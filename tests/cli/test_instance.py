@@ -13,7 +13,7 @@ REFUSED = 2
 
 @click.command()
 @instance_option
-def tell(instance: str | None) -> None:
+def show(instance: str | None) -> None:
     click.echo(str(instance))
 
 
@@ -35,12 +35,12 @@ def tell(instance: str | None) -> None:
 )
 def test_the_name(words: list[str], environment: dict[str, str], name: str) -> None:
     unset = dict.fromkeys(("HOSTNAME", "KUBERNETES_SERVICE_HOST", "INORDER_INSTANCE"))
-    told = CliRunner().invoke(tell, words, env={**unset, **environment})
-    assert told.stdout.strip() == name
+    answer = CliRunner().invoke(show, words, env={**unset, **environment})
+    assert answer.stdout.strip() == name
 
 
 @pytest.mark.parametrize("name", ["", "a b", "ä", "a/b", "x" * 201])
 def test_a_name_that_kafka_does_not_take_is_refused(name: str) -> None:
-    told = CliRunner().invoke(tell, ["--instance", name])
-    assert told.exit_code == REFUSED
-    assert f"--instance {name}: write 1 to 200 letters" in told.output
+    answer = CliRunner().invoke(show, ["--instance", name])
+    assert answer.exit_code == REFUSED
+    assert f"--instance {name}: write 1 to 200 letters" in answer.output

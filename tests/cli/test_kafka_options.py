@@ -53,18 +53,18 @@ def test_the_embedded_broker_takes_no_security(topology: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("5", "5 has no unit; write 5ms"),
         ("soon", "soon is not a number with a unit; write it like 5min"),
         ("-5s", "is not a number with a unit"),
     ],
 )
-def test_a_wait_has_a_unit(topology: Path, text: str, told: str) -> None:
+def test_a_wait_has_a_unit(topology: Path, text: str, message: str) -> None:
     answer = inorder(*WORKER, "--topology", topology, f"--brokers-wait={text}")
     assert answer.code == 2
     assert "--brokers-wait: " in answer.err
-    assert told in answer.err.replace("'", "").replace("`", "")
+    assert message in answer.err.replace("'", "").replace("`", "")
 
 
 def test_a_collector_that_is_none_is_refused(topology: Path) -> None:

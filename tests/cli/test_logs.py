@@ -100,9 +100,9 @@ def test_the_reason_of_a_refusal_is_a_line_of_json_too(tmp_path: Path, name: str
         code = refused.process.kill()
     said = parsed(refused.log)
     assert code == Exit.REFUSED
-    told = [line for line in said if line["level"] == "ERROR"]
-    assert "no broker answers at" in told[0]["message"]
-    assert told[0]["of"] == "merge"
+    errors = [line for line in said if line["level"] == "ERROR"]
+    assert "no broker answers at" in errors[0]["message"]
+    assert errors[0]["of"] == "merge"
 
 
 def test_a_bad_file_is_told_by_the_log(tmp_path: Path) -> None:

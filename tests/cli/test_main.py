@@ -80,7 +80,7 @@ inorder_engine.main()
 def test_a_command_that_serves_and_is_told_to_stop_while_it_is_imported(
     command: str, module: str, number: int
 ) -> None:
-    assert told_meanwhile(command, module, number) == (0, "")
+    assert written_meanwhile(command, module, number) == (0, "")
 
 
 @pytest.mark.parametrize(
@@ -94,10 +94,10 @@ def test_a_command_that_serves_and_is_told_to_stop_while_it_is_imported(
 def test_a_command_that_answers_dies_of_a_signal_in_silence(
     module: str, number: int, answer: tuple[int, str]
 ) -> None:
-    assert told_meanwhile("replay", module, number) == answer
+    assert written_meanwhile("replay", module, number) == answer
 
 
-def told_meanwhile(command: str, module: str, number: int) -> tuple[int, str]:
+def written_meanwhile(command: str, module: str, number: int) -> tuple[int, str]:
     """Its code, and what it says, when the signal comes as it begins to import the module."""
     done = subprocess.run(
         [sys.executable, "-c", TOLD_MEANWHILE.format(module=module, number=int(number)), command],

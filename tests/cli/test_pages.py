@@ -12,14 +12,18 @@ from typing import Any
 
 import pytest
 
-from cli.recording.row import INTEGER_COLUMNS, PAYLOAD, TEXT_COLUMNS
+from producers.recording.row import INTEGER_COLUMNS, PAYLOAD, TEXT_COLUMNS
 from tests import ROOT
 from tests.cli.invoking import inorder
 
 OPERATORS = [
     page for page in sorted((ROOT / "docs" / "operators").glob("*.md")) if page.stem != "index"
 ]
-PAGES = [ROOT / "README.md", ROOT / "docs/input.md", ROOT / "docs/patterns.md", *OPERATORS]
+PAGES = [
+    ROOT / "README.md",
+    *(ROOT / f"docs/{name}.md" for name in ("input", "patterns", "absence")),
+    *OPERATORS,
+]
 PROMPT = re.compile(r"^\$ (?:\.venv/bin/)?(?P<command>.*)$")
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
 

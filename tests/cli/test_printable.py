@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from agents.watch.two_producers import TwoProducers
-from cli import explain, resend
+from agents.watch.unhealthy import UnhealthySources
+from cli.kafka import resend
 from cli.logs import set_up
 from cli.printable import printable
+from cli.run import explain
 from inorder.resending import Request
 from tests.cli.invoking import TOPOLOGY, inorder
 from topology.model.event import Event
@@ -43,7 +44,7 @@ def log(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[], str]]:
 def test_two_producers_of_a_hostile_name_are_one_line(log: Callable[[], str], style: str) -> None:
     set_up("worker", style=style)
     event = Event("default", HOSTILE, 3, 7, 0, 0)
-    TwoProducers("raw/0").saw([Duplicate(0, event, conflict=True)])
+    UnhealthySources("raw/0").saw([Duplicate(0, event, conflict=True)])
     (line, end) = log().split("\n")
     assert end == ""
     name = ESCAPED if style == "text" else HOSTILE
@@ -74,7 +75,7 @@ def test_explain_says_a_hostile_name_in_one_line(monkeypatch: pytest.MonkeyPatch
     asked = ("explain", "127.0.0.1:1", "--source", HOSTILE, "--seq", "17")
     assert inorder(*asked).out == f"default: {ESCAPED} 1/2/17: held\n"
     assert json.loads(inorder(*asked, "--json").out) == answer
-    lane = {"source": HOSTILE, "epoch": 0, "held": 1, "later_epochs": [], "reason": "start"}
+    entry = {"source": HOSTILE, "epoch": 0, "held": 1, "later_epochs": [], "reason": "start"}
     part = {
         "stage": "reorder",
         "topic": "raw",
@@ -87,7 +88,7 @@ def test_explain_says_a_hostile_name_in_one_line(monkeypatch: pytest.MonkeyPatch
         "alignment": None,
         "streams": {
             "default": {
-                "reorder": {"waiting": [{**lane, "missing": None, "since": 0, "deadline": 0}]}
+                "reorder": {"waiting": [{**entry, "missing": None, "since": 0, "deadline": 0}]}
             }
         },
     }
@@ -98,7 +99,9 @@ def test_explain_says_a_hostile_name_in_one_line(monkeypatch: pytest.MonkeyPatch
 
 
 def test_resend_and_the_table_of_a_replay_do_too(tmp_path: Path) -> None:
-    assert resend.told([Request("default", HOSTILE, 1, 2, 3)]) == f"default {ESCAPED} 1: 2 to 3"
+    assert (
+        resend.sentence_of([Request("default", HOSTILE, 1, 2, 3)]) == f"default {ESCAPED} 1: 2 to 3"
+    )
     path, topology = tmp_path / "events.jsonl", tmp_path / "t.yaml"
     path.write_text(json.dumps({"source": "[red]a\nb\x1b[2J", "seq": 0, "ts": 1}) + "\n")
     topology.write_text(TOPOLOGY)
@@ -106,3 +109,10 @@ def test_resend_and_the_table_of_a_replay_do_too(tmp_path: Path) -> None:
     assert done.code == 0
     assert r"[red]a\nb\x1b[2J" in done.err
     assert done.lines[0]["source"] == "[red]a\nb\x1b[2J"
+
+
+def test_what_a_file_holds_is_escaped_in_what_is_said_of_it(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text('streams: {s: {}}\n"\\u202e\\e[2Jstream": 1\n')
+    refused = inorder("check", str(tmp_path / "t.yaml"))
+    assert refused.code == 2
+    assert r"\u202e\x1b[2Jstream" in refused.err

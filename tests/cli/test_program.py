@@ -10,7 +10,7 @@ import pytest
 
 from cli.demo.stage import TOPOLOGY
 from cli.program import PROGRAM
-from cli.stage_options import StageOptions
+from cli.run.stage_options import StageOptions
 from inorder_engine import ROOMS
 from tests import ROOT
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import click
 
-from agents.watch.http import HttpServer
+from agents.watch.port.http import HttpServer
 from cli.local.ports import LOOPBACK
 from cli.main import main
 from producers.sync_server.server import is_loopback

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from agents.dump import _event_line
 from cli.local.embedded import EmbeddedBroker
-from cli.recording.lines import read_lines
 from inorder.contract import MAX_INT64, UNIT_NS
+from producers.recording.lines import read_lines
+from producers.recording.topic_lines import _event_line
 from tests.cli.invoking import inorder
 from tests.inorder.records import read_events
 from tests.services import UniqueName

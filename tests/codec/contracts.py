@@ -50,6 +50,7 @@ def seeded_topic_log(dice: random.Random, topic: str, setting: Setting) -> bytes
                 headers_of(dice, topic, setting),
                 delta_ms=dice.choice((0, 0, 3)),
                 offset_delta=at,
+                in_headers=dice.choice((0,) * 9 + (1, 3)),
             )
             for at in range(count)
         ]

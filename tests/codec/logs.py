@@ -13,6 +13,7 @@ from aiokafka.record.util import calc_crc32c
 from aiokafka.structs import TopicPartition
 
 from codec.compression import compressed
+from codec.face import Unreadable
 
 PLACE: Final = TopicPartition("events.raw", 0)
 FIELDS: Final = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "checksum")
@@ -21,6 +22,7 @@ TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 READ_COMMITTED: Final = 1
 NOW_MS: Final = 1_700_000_000_000
+RECORDS_AT: Final = 61
 
 Headers = Sequence[tuple[bytes, bytes | None]]
 
@@ -39,8 +41,10 @@ def varint(number: int, padding: int = 0) -> bytes:
     return bytes(found)
 
 
-def part(content: bytes | None) -> bytes:
-    return varint(-1) if content is None else varint(len(content)) + content
+def part(content: bytes | None, padding: int = 0) -> bytes:
+    if content is None:
+        return varint(-1, padding)
+    return varint(len(content), padding) + content
 
 
 def record(
@@ -51,11 +55,20 @@ def record(
     delta_ms: int = 0,
     offset_delta: int = 0,
     padding: int = 0,
+    in_headers: int = 0,
 ) -> bytes:
+    """`padding`: bytes more than a number needs; `in_headers`: the same for the lengths there."""
     body = b"\x00" + varint(delta_ms, padding) + varint(offset_delta, padding)
     body += part(key) + part(value) + varint(len(headers))
-    body += b"".join(part(name) + part(content) for name, content in headers)
+    body += b"".join(
+        part(name, in_headers) + part(content, in_headers) for name, content in headers
+    )
     return varint(len(body), padding) + body
+
+
+def framed(body: bytes) -> bytes:
+    """A record of these bytes."""
+    return varint(len(body)) + body
 
 
 def batch(
@@ -67,14 +80,16 @@ def batch(
     latest_ms: int = NOW_MS,
     producer: tuple[int, int, int] = (-1, -1, -1),
     count: int | None = None,
+    last_delta: int | None = None,
     payload: bytes | None = None,
 ) -> bytes:
-    """`payload`: what stands in the place of the records."""
+    """`payload`: what takes the place of the records."""
     body = b"".join(records) if payload is None else payload
     if attributes & 7 in range(1, 5) and payload is None:
         body = compressed(attributes & 7, body)
     number = len(records) if count is None else count
-    tail = struct.pack(">hiqq", attributes, max(number - 1, 0), first_ms, latest_ms)
+    last = max(number - 1, 0) if last_delta is None else last_delta
+    tail = struct.pack(">hiqq", attributes, last, first_ms, latest_ms)
     tail += struct.pack(">qhii", *producer, number) + body
     return sealed(struct.pack(">qiibI", base_offset, len(tail) + 9, 0, 2, 0) + tail)
 
@@ -113,9 +128,7 @@ def read(
         batches = make(log)
         if not batches.has_next():
             return [], None, -1
-        records = PartitionRecords(
-            PLACE, batches, list(aborted), since, None, None, check_crcs, READ_COMMITTED
-        )
+        records = partition_records(lambda _: batches, log, since, aborted, check_crcs=check_crcs)
         records._consumer_record = lambda _, each: each
         found.extend(records)
     except Exception as fault:  # noqa: BLE001 - which one it is is what is asked
@@ -123,8 +136,25 @@ def read(
     return found, None, records.next_fetch_offset
 
 
+def partition_records(
+    make: Callable[[bytes], Any],
+    log: bytes,
+    since: int,
+    aborted: Sequence[tuple[int, int]] = (),
+    *,
+    check_crcs: bool = True,
+) -> Any:
+    return PartitionRecords(
+        PLACE, make(log), list(aborted), since, None, None, check_crcs, READ_COMMITTED
+    )
+
+
 def told(records: Sequence[Any]) -> list[list[object]]:
-    return [[getattr(each, field) for field in FIELDS] for each in records]
+    return [
+        [getattr(each, field) for field in FIELDS]
+        + ([each.first, each.detail] if isinstance(each, Unreadable) else [])
+        for each in records
+    ]
 
 
 # -- seeded ------------------------------------------------------------------------------------
@@ -213,3 +243,37 @@ def damaged(dice: random.Random, whole: bytes) -> bytes:
         found[dice.randrange(8, 61)] = dice.randrange(256)
         return bytes(found)
     return sealed(bytes(found))
+
+
+def hostile_batch(dice: random.Random, base_offset: int) -> tuple[bytes, int]:
+    """A batch in which all that its sender writes may be wrong, and the offset behind its own."""
+    count = dice.choice((0, 1, 2, 5, 20))
+    records = [
+        seeded_record(
+            dice,
+            dice.choice(
+                (number,) * 7 + (0, -5, -base_offset - 5, 1 << 30, (1 << 63) - 1, number + 1)
+            ),
+        )
+        for number in range(count)
+    ]
+    last_delta = dice.choice((max(count - 1, 0),) * 6 + (count, count + 7, 0, -1, -(1 << 31)))
+    payload = None
+    if dice.random() < 0.1:
+        payload = dice.randbytes(dice.choice((0, 1, 30)))
+    log = batch(
+        records,
+        base_offset=base_offset,
+        attributes=dice.choice((0, 0, 1, 2, 3, 4, 7)) | dice.choice((0, APPEND_TIME)),
+        first_ms=dice.choice((NOW_MS, -1, (1 << 63) - 1, -(1 << 63))),
+        latest_ms=dice.choice((NOW_MS, -1)),
+        count=dice.choice((None,) * 9 + (-1, count + 1, 1 << 30)),
+        last_delta=last_delta,
+        payload=payload,
+    )
+    found = bytearray(log)
+    for _ in range(dice.choice((0, 0, 1, 3))):
+        if len(found) > RECORDS_AT:
+            at = dice.randrange(RECORDS_AT, len(found))
+            found[at] = dice.choice((found[at] ^ 1 << dice.randrange(8), 0x80, 0xFF, 0, 1))
+    return sealed(bytes(found)), base_offset + max(last_delta, 0) + 1

@@ -10,7 +10,10 @@ import pytest
 
 pytest.importorskip("codec.native.events", reason="the compiled codec is not built")
 
-from codec.face import ORDERED, RAW, SEQUENCED, Topic
+from agents.stage.arrival import ArrivalClock
+from agents.stage.inlet import RawInlet, Read
+from codec import plain
+from codec.face import MAX_HEADERS, ORDERED, RAW, SEQUENCED, Form, Topic
 from codec.native import events, records
 from inorder import rfc3339
 from inorder.contract import HeaderContract
@@ -18,6 +21,7 @@ from tests.codec.contracts import seeded_setting, seeded_topic_log
 from tests.codec.logs import APPEND_TIME, Headers, batch, record
 from tests.codec.seeds import FIRST, SEEDS
 from tests.codec.ways import Setting, Way
+from topology.wire.header_reader import HeaderReader
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
@@ -72,6 +76,35 @@ def test_what_is_plain_does_not_go_to_the_general_path() -> None:
         list(records.memory_records(log).next_batch() or ()), way.clock, 0, found, found.append
     )
     assert [event.seq for event in found] == [7, 8]
+
+
+def test_a_table_of_names_keeps_no_long_ones() -> None:
+    """A sender may write as many and as long ones as it likes."""
+    long = b"t" * 257
+    headers = [(b"sourceId", b"machine"), (b"seqNum", b"1"), (b"type", long)]
+    log = batch([record(None, None, headers, offset_delta=at) for at in range(2)])
+    one, other = Way(Setting(), is_native=True).read(RAW, log).events
+    assert one.type == other.type == long.decode()
+    assert one.type is not other.type
+
+
+@pytest.mark.parametrize("reader", [events.EventReader, plain.EventReader])
+@pytest.mark.parametrize(
+    ("count", "reasons"), [(MAX_HEADERS, []), (MAX_HEADERS + 1, ["record_huge"])]
+)
+def test_a_record_has_a_bounded_number_of_headers(
+    reader: Any, count: int, reasons: list[str]
+) -> None:
+    names = HeaderReader(HeaderContract())
+    inlet = RawInlet(names, max_record_bytes=1 << 20)
+    headers = [(b"sourceId", b"a"), (b"seqNum", b"7"), *[(b"", None)] * (count - 2)]
+    first: Any = records.memory_records(batch([record(None, None, headers)])).next_batch()
+    (stretch,) = first.stretches()
+    read = Read()
+    form = Form(RAW, names.names, names.unit_ns, max_record_bytes=1 << 20)
+    reader(form, inlet._one).read(stretch, ArrivalClock(0), 0, read.events, read.add)
+    assert [each.reason for each in read.dead] == reasons
+    assert [event.seq for event in read.events] == [7]
 
 
 def test_names_are_the_same_objects() -> None:

@@ -8,10 +8,8 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, Final
 
-from aiokafka.record.memory_records import MemoryRecords
-
 from agents.stage.arrival import ArrivalClock
-from agents.stage.inlet import OrderedInlet, RawInlet, Read, SequencedInlet, UnknownLane
+from agents.stage.inlet import OrderedInlet, RawInlet, Read, SequencedInlet, UnknownPartition
 from agents.stage.outbox import Outbox
 from agents.stage.outlet import OrderedOutlet, SequencedOutlet
 from codec import plain
@@ -55,7 +53,7 @@ class Way:
         self._reader = native_events.EventReader if is_native else plain.EventReader
         self._writer = native_batches.EventWriter if is_native else plain.EventWriter
         self._new_batch = native_batches.new_batch if is_native else plain.new_batch
-        self._records = native_records.memory_records if is_native else MemoryRecords
+        self._records = native_records.memory_records if is_native else plain.memory_records
         self.clock = ArrivalClock(0, embedded=setting.embedded)
         self.clock.tick(1_700_000_000_003_000_000)
         self.seen: list[object] = []
@@ -74,7 +72,7 @@ class Way:
         events = self._reader(self.form(topic), inlets[topic]()._one)
         try:
             events.read(records, self.clock, READ_AT_NS, read.events, aside)
-        except UnknownLane as fault:
+        except UnknownPartition as fault:
             self.seen.append(str(fault))
         self.seen.append([event_told(event) for event in read.events])
         self.seen.append([dead_told(dead) for dead in read.dead])

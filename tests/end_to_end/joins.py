@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from typing import Final, NamedTuple
@@ -139,13 +138,15 @@ class StandingRows(StandingResults):
         }
 
     def await_expected(self, expected: Expected) -> None:
-        deadline_s = time.monotonic() + TIMEOUT_S
-        while True:
+        def faults() -> tuple[set[Content], set[Content]]:
             found = self.poll()
-            missing, wrong = expected.must - found, found - expected.must - expected.may
-            if not missing and not wrong:
-                return
-            assert time.monotonic() < deadline_s, (
-                f"{len(missing)} missing of {len(expected.must)}, {len(wrong)} too many,"
+            return expected.must - found, found - expected.must - expected.may
+
+        def said() -> str:
+            missing, wrong = faults()
+            return (
+                f"{len(missing)} of {len(expected.must)} rows, with {len(wrong)} too many,"
                 f" like {sorted(missing)[:2]} and {sorted(wrong)[:2]}"
             )
+
+        self.wait_until(lambda: not any(faults()), said)

@@ -6,7 +6,6 @@ of tests/topology/pattern.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,8 +18,6 @@ from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Query
-
-TIMEOUT_S = 60.0
 
 Members = tuple[tuple[Any, ...], ...]
 Content = tuple[str, Members]
@@ -91,9 +88,11 @@ class Standing(StandingResults):
         return {content_of(line) for line in self.lines.values()}
 
     def await_expected(self, expected: set[Content]) -> None:
-        deadline_s = time.monotonic() + TIMEOUT_S
-        while (found := self.poll()) != expected:
-            assert time.monotonic() < deadline_s, (
-                f"{len(expected - found)} missing of {len(expected)}, {len(found - expected)} too"
-                f" many, like {sorted(expected - found)[:2]} and {sorted(found - expected)[:2]}"
+        def said() -> str:
+            found = self.poll()
+            return (
+                f"{len(expected - found)} of {len(expected)} matches, with {len(found - expected)}"
+                f" too many, like {sorted(expected - found)[:2]} and {sorted(found - expected)[:2]}"
             )
+
+        self.wait_until(lambda: self.poll() == expected, said)

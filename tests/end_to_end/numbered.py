@@ -35,5 +35,5 @@ def send_all(setting: Setting, sources: int, *numbers: int) -> None:
 
 def wait_out(setting: Setting, count: int) -> None:
     emitted = Emitted(setting)
-    emitted.wait_for(count, TIMEOUT_S)
+    emitted.wait_for(count)
     emitted.close()

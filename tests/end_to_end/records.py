@@ -19,14 +19,17 @@ from confluent_kafka import (
 
 from benchmarks.workloads.rows import Row
 from tests.end_to_end.setting import Setting
+from tests.waiting import Patience
 
 FLUSH_TIMEOUT_S = 60.0
 READ_TIMEOUT_S = 60.0
 POLL_S = 0.2
-AT_END_S = 0.1
-"""How long a broker, and a reader of what is there already, wait for more at the end of a topic."""
+AT_END_MS = 10
+"""How long a broker waits for more at the end of a topic that is read once."""
 
 CHUNK = 2_000
+GATHER_S = 0.01
+"""How long a reader that has the first of some records waits for the next ones."""
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -225,7 +228,9 @@ class Reader:
     def poll(self, timeout_s: float = POLL_S) -> set[int]:
         """Take what has come; the partitions that stood at their end."""
         ends: set[int] = set()
-        for message in self._consumer.consume(CHUNK, timeout_s):
+        first = self._consumer.poll(timeout_s)
+        more = self._consumer.consume(CHUNK, GATHER_S) if first is not None else []
+        for message in ([first] if first is not None else []) + more:
             error = message.error()
             place = message.partition()
             assert place is not None
@@ -238,13 +243,13 @@ class Reader:
                 raise KafkaException(error)
         return ends
 
-    def to_end(self, timeout_s: float = READ_TIMEOUT_S) -> list[Read]:
+    def to_end(self) -> list[Read]:
         """All there is now."""
-        deadline_s = time.monotonic() + timeout_s
+        patience = Patience()
         missing = set(self._partitions)
         while missing:
-            assert time.monotonic() < deadline_s, f"partitions {missing} have no end in sight"
-            missing -= self.poll(AT_END_S)
+            patience.look(len(self.records), lambda: "the ends of partitions")
+            missing -= self.poll()
         return self.records
 
     def close(self) -> None:
@@ -264,7 +269,7 @@ def _read(message: Any) -> Read:
 
 def read_all(bootstrap: str, topic: str) -> list[Read]:
     """All committed records that a topic holds now, each partition in log order."""
-    reader = Reader(bootstrap, topic, **{"fetch.wait.max.ms": int(AT_END_S * 1000)})
+    reader = Reader(bootstrap, topic, **{"fetch.wait.max.ms": AT_END_MS})
     try:
         return reader.to_end()
     finally:

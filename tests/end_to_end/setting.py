@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
-from cli.user_functions.load import bringing
+from agents.user_functions import bringing
 from topology.config import Topology, parse
 
 SPLIT = "reorder, merge"

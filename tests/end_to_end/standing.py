@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from tests.end_to_end.records import Reader
 from tests.end_to_end.setting import Setting
+from tests.waiting import Patience
 
 
 class StandingResults:
@@ -39,6 +41,13 @@ class StandingResults:
             else:
                 self.lines[line["id"]] = line
         self._taken = len(self._reader.records)
+
+    def wait_until(self, true: Callable[[], bool], what: Callable[[], str]) -> None:
+        """Until that holds of what has come."""
+        patience = Patience()
+        while not true():
+            patience.look(self._taken, what)
+            self.read()
 
     def check(self, line: dict[str, Any]) -> None:
         """What must hold of every line of this kind."""

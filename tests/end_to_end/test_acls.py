@@ -11,7 +11,6 @@ import argparse
 import json
 import re
 import shlex
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,6 +35,7 @@ from tests.cli.invoking import inorder
 from tests.command import Command
 from tests.end_to_end.worker import Worker, running
 from tests.services import require
+from tests.waiting import Patience
 from topology.config import parse
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -169,7 +169,7 @@ def test_the_rights_of_the_page_are_enough(guarded: Guarded, tmp_path: Path) -> 
         *("--topic", "results.windows", "--dead-topic", "events.dead"),
     )
     with running(worker):
-        worker.wait_ready(TIMEOUT_S)
+        worker.wait_ready()
         done = inorder("produce", *guarded.options("source"), "--topic", "events.raw", stdin=EVENTS)
         assert done.code == 0, done.err
         assert read(guarded, "reader", "events.ordered", 3) == ["0", "1", "2"]
@@ -197,7 +197,7 @@ def test_a_user_for_each_stage_needs_what_the_command_says(
         started.append(Worker(stage, guarded.path, brokers, tmp_path, *kafka, "--stage", stage))
     with running(*started):
         for worker in started:
-            worker.wait_ready(TIMEOUT_S)
+            worker.wait_ready()
         done = inorder("produce", *guarded.options("source"), "--topic", "events.raw", stdin=LATER)
         assert done.code == 0, done.err
         assert read(guarded, "reader", "events.ordered", 6)[-3:] == ["3", "4", "5"]
@@ -237,8 +237,9 @@ def read(guarded: Guarded, user: str, topic: str, count: int) -> list[str]:
     consumer = Consumer({**guarded.client(user), **settings, "isolation.level": "read_committed"})
     consumer.subscribe([topic])
     found: list[str] = []
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while len(found) < count and time.monotonic() < deadline_s:
+    patience = Patience()
+    while len(found) < count:
+        patience.look(len(found), lambda: f"{count} events")
         for message in consumer.consume(100, 0.2):
             assert message.error() is None, message.error()
             headers: Any = dict(message.headers() or [])

@@ -1,11 +1,13 @@
-"""End to end: queries that choose how they answer, their workers killed in mid-flow. Each changes
-its way, and what stands at last equals what the events of the ordered topic come to."""
+"""End to end: windows and patterns with `answer: final`, and a detector that chooses its answer,
+their workers killed in mid-flow. The last results equal those of the ordered topic's events.
+
+Whether the detector changes its answer in a run depends on the load of the machine. That it does is
+proved where time is an argument: tests/topology/answer/test_auto.py.
+"""
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from tests.end_to_end.windows import StandingWindows, windows_of
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 EVENTS = 8_000
 SLOWER = 5
@@ -34,15 +36,13 @@ FOLLOWS = """PATTERN SEQ(_ a, _+ b[], _ c)
     WITHIN 150 ms USING skip_till_any MATCHES MAXIMAL"""
 AUTO = "answer: auto, speculate: {withdrawn: 1%}"
 QUERIES = f"""queries:
-  tumbling: {{window: tumbling 500ms, aggregate: {{n: count()}}, {AUTO}}}
-  sliding: {{window: sliding 500ms every 250ms, aggregate: {{n: count()}}, {AUTO}}}
-  rise: {{pattern: {json.dumps(FOLLOWS)}, {AUTO}}}
+  tumbling: {{window: tumbling 500ms, aggregate: {{n: count()}}, answer: final}}
+  sliding: {{window: sliding 500ms every 250ms, aggregate: {{n: count()}}}}
+  rise: {{pattern: {json.dumps(FOLLOWS)}, answer: final}}
   follows: {{detector: follows, {AUTO}}}
 """
-"""One changed of a hundred is more than is allowed, and of the first ones nobody knows that none
-will be: so each leaves the way in which it begins."""
-CHOOSING = {"tumbling", "sliding", "rise", "follows"}
-TIMEOUT_S = 60.0
+"""One changed result of a hundred is more than is allowed, so that the detector has reason to leave
+the answer with which it begins."""
 
 
 class Standing(StandingResults):
@@ -66,7 +66,7 @@ class Standing(StandingResults):
         return {matches.content_of(line) for line in self.lines.values() if line["query"] == "rise"}
 
 
-def test_whenever_they_change_the_same_stands_under_kills(
+def test_whatever_they_choose_results_are_exact_under_kills(
     kafka: SharedKafka, tmp_path: Path
 ) -> None:
     setting = settle(
@@ -74,19 +74,12 @@ def test_whenever_they_change_the_same_stands_under_kills(
         tmp_path,
         stages="reorder, merge, window+pattern, detector",
         partitions=2,
-        stream=f"merge: {{newcomers: 0s, idle_after: 500ms, expected_sources: {SOURCES}}}",
+        stream="merge: {newcomers: 0s, idle_after: 500ms, quiet_after: 5s,"
+        f" expected_sources: {SOURCES}}}",
         more=f"correct_for: 5s\n{QUERIES}",
         functions=FUNCTIONS,
     )
-    changed: set[str] = set()
-    script = [
-        (0.3, _look(changed)),
-        (0.3, Trouble.kill_stages),
-        (0.7, _look(changed)),
-        (0.7, Trouble.kill_worker),
-        (0.9, _look(changed)),
-        (1.0, _await_changes(changed)),
-    ]
+    script = [(0.3, Trouble.kill_stages), (0.7, Trouble.kill_worker)]
     play(setting, tmp_path, _rows(), 1.0, script)
     verdict = check(setting)
     assert not verdict.faults, verdict
@@ -97,14 +90,13 @@ def test_whenever_they_change_the_same_stands_under_kills(
     standing, standing_windows = Standing(setting), StandingWindows(setting)
     with running(worker):
         worker.wait_ready()
-        deadline_s = time.monotonic() + TIMEOUT_S
-        while (standing.matched, standing.found) != (expected, found):
-            standing.read()
-            assert time.monotonic() < deadline_s, (
-                f"{len(standing.matched)} matches of {len(expected)},"
-                f" {len(standing.found)} found of {len(found)}"
-            )
-            time.sleep(0.1)
+        standing.wait_until(
+            lambda: (standing.matched, standing.found) == (expected, found),
+            lambda: (
+                f"{len(expected)} matches, here {len(standing.matched)}; {len(found)} found,"
+                f" here {len(standing.found)}"
+            ),
+        )
         standing_windows.await_expected(windows_of(setting))
         stop_all([worker])
     print(f"{len(expected)} matches, {len(found)} found, {standing.corrections} corrections")
@@ -123,32 +115,3 @@ def _rows() -> list[Row]:
         )
         for row in rows
     ]
-
-
-def _look(changed: set[str]) -> Callable[[Trouble], None]:
-    """Which queries have changed their way."""
-
-    def look(trouble: Trouble) -> None:
-        for worker in trouble.workers:
-            for family in worker.families() if worker.http else ():
-                changed.update(
-                    sample.labels["query"]
-                    for sample in family.samples
-                    if sample.name == "inorder_answer_changes_total" and sample.value
-                )
-
-    return look
-
-
-def _await_changes(changed: set[str]) -> Callable[[Trouble], None]:
-    """Until all have."""
-    look = _look(changed)
-
-    def wait(trouble: Trouble) -> None:
-        deadline_s = time.monotonic() + TIMEOUT_S
-        while changed != CHOOSING:
-            assert time.monotonic() < deadline_s, f"{CHOOSING - changed} have not"
-            time.sleep(0.2)
-            look(trouble)
-
-    return wait

@@ -74,11 +74,11 @@ def test_every_record_ends_as_the_table_says(kafka: SharedKafka, tmp_path: Path)
     with running(worker):
         log, emitted = Log(setting), Emitted(setting)
         log.send(0)
-        emitted.wait_for(len(CASES), TIMEOUT_S)  # so their time is over for certain
+        emitted.wait_for(len(CASES))  # so their time is over for certain
         log.send(1)
         log.send(2)
         uncounted = sum(1 for case in CASES if case.outcome in (DUPLICATE, CONTROL))
-        emitted.wait_for(3 * len(CASES) - uncounted, TIMEOUT_S)
+        emitted.wait_for(3 * len(CASES) - uncounted)
         emitted.close()
         worker.wait_ready()
         assert worker.ask("live")[0] == 200

@@ -28,7 +28,7 @@ from tests.end_to_end.test_same_answer import assert_equal, in_one_go
 from tests.end_to_end.trouble import Trouble, play
 from tests.services import SharedKafka
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 MS = 1_000_000
 S = 1_000 * MS

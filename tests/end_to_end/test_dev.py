@@ -74,8 +74,9 @@ def test_without_java(tmp_path: Path) -> None:
         assert publish_and_read(tmp_path, brokers) == [0, 1, 2]
         look = LOOK.search(command.log)
         assert look is not None
-        with urllib.request.urlopen(f"{look[1]}view") as answer:
-            assert json.load(answer)["sources"]["known"] == 1
+        with urllib.request.urlopen(f"{look[1]}events", timeout=READY_TIMEOUT_S) as answer:
+            view = next(line for line in answer if line.startswith(b"data:"))
+            assert json.loads(view.removeprefix(b"data:"))["sources"]["known"] == 1
         interrupted(command)
 
 

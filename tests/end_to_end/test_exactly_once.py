@@ -17,7 +17,7 @@ from tests.end_to_end.setting import FUSED, SPLIT, settle
 from tests.end_to_end.trouble import Trouble, play
 from tests.services import SharedKafka
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 EVENTS = 14_000
 SPEED = 0.25

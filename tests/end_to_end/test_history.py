@@ -23,11 +23,11 @@ from tests.end_to_end.setting import Setting, settle
 from tests.end_to_end.test_same_answer import CALM
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka
-from tests.spark_analytics.backfill.told import left_off, tabled
+from tests.spark_analytics.backfill.outputs import left_off, tabled
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-EVENTS = 6_000
+EVENTS = 4_000
 SPEED = 0.2
 QUERIES = """\
 queries:
@@ -38,20 +38,29 @@ PATTERN = """\
   p: {pattern: "PATTERN SEQ(_ a, _ b) WHERE [who] WITHIN 40 ms"}
 """
 TIMEOUT_S = 120.0
-KILLS = 2
 
 
 def value(row: Row) -> bytes:
     return json.dumps({"who": row.source, "n": row.seq}).encode()
 
 
-def test_history_and_live_have_no_seam(kafka: SharedKafka, tmp_path: Path) -> None:
-    """Four stages, and sources of the one stream in two partitions. How long they are waited for is
-    fixed: a rule that learns, learns in each partition apart."""
+@pytest.mark.parametrize(
+    ("stages", "kills"),
+    [
+        ("reorder, merge+window+pattern", 1),
+        pytest.param("reorder, merge, window, pattern", 2, marks=pytest.mark.chaos),
+    ],
+    ids=["two stages", "four stages"],
+)
+def test_history_and_live_have_no_seam(
+    kafka: SharedKafka, tmp_path: Path, stages: str, kills: int
+) -> None:
+    """Sources of the one stream are in two partitions. How long they are waited for is fixed: a
+    rule that learns, learns in each partition apart."""
     setting = settle(
         kafka.bootstrap,
         tmp_path,
-        stages="reorder, merge, window, pattern",
+        stages=stages,
         clock="unsynced: trust, sync: none",
         stream="reorder: {rule: fixed, max_wait: 400ms}",
         more=CALM + QUERIES + PATTERN,
@@ -70,7 +79,7 @@ def test_history_and_live_have_no_seam(kafka: SharedKafka, tmp_path: Path) -> No
     sources = {"default": {source: sorted(where) for source, where in lies.items()}}
     out = left_off(tmp_path, setting.path.read_text(), lines[:cut], ends, sources)
     told = [json.loads(line) for lines in tabled(out).values() for line in lines]
-    no_seam(setting, told, out, tmp_path / "raw.jsonl", tmp_path / "live")
+    no_seam(setting, told, out, tmp_path / "raw.jsonl", tmp_path / "live", kills)
 
 
 def places_of(setting: Setting) -> list[tuple[str, str]]:
@@ -85,7 +94,12 @@ def places_of(setting: Setting) -> list[tuple[str, str]]:
 
 
 def no_seam(
-    setting: Setting, told: Sequence[dict[str, Any]], out: Path, dumped: Path, folder: Path
+    setting: Setting,
+    told: Sequence[dict[str, Any]],
+    out: Path,
+    dumped: Path,
+    folder: Path,
+    kills: int = 1,
 ) -> None:
     """What a backfill told, and then a worker that goes on from what it left, is the replay."""
     wanted = replay(setting, dumped)
@@ -110,7 +124,7 @@ def no_seam(
     worker = Worker("live", setting.path, setting.bootstrap, folder, *options)
     before = results_of(told, wanted.end_ns)
     with running(may_start=[worker]):
-        killed_while_it_takes_over(worker, Random(5))
+        killed_while_it_takes_over(worker, Random(5), kills)
         worker.start()
         wait_until(lambda: _come(ordered) >= left, TIMEOUT_S, f"{left} events")
         wait_until(lambda: len(found()) >= len(results) - len(before), TIMEOUT_S, "results")
@@ -134,9 +148,9 @@ def results_of(lines: Iterable[dict[str, Any]], end_ns: int) -> list[dict[str, A
     )
 
 
-def killed_while_it_takes_over(worker: Worker, rng: Random) -> None:
+def killed_while_it_takes_over(worker: Worker, rng: Random, kills: int) -> None:
     """The power goes as soon as it has begun, or a little later."""
-    for _ in range(KILLS):
+    for _ in range(kills):
         worker.start()
         worker.process.wait_until(lambda: "starts; reads" in worker.log, TIMEOUT_S)
         time.sleep(rng.random())

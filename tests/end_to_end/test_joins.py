@@ -24,7 +24,7 @@ from tests.end_to_end.trouble import Trouble, play, stop_all
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 EVENTS = 6_000
 SPEED = 0.2

@@ -2,7 +2,7 @@
 
 Six sources in two partitions send through `SequencedProducer`s, each with a client and a buffer of
 its own. The broker is killed, or frozen, and comes back; what they kept comes in bursts, partition
-by partition and client by client. That is a pause of the whole log and not lateness (decision 10).
+by partition and client by client. That is a pause of the whole log and not lateness (decision 7).
 """
 
 from __future__ import annotations
@@ -26,19 +26,18 @@ from tests.end_to_end.setting import FUSED, SPLIT, Setting, settle
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
 
-pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.chaos, pytest.mark.kafka]
 
 SOURCES = [f"machine-{number}" for number in range(6)]
 PERIOD_S = 0.02
 BEFORE_S, OUTAGE_S, AFTER_S = 15.0, 12.0, 25.0
-TIMEOUT_S = 90.0
 
 WARM_NS = 5_000_000_000
 """Six clients that find their broker for the first time are late in their first two seconds, be
 there an outage later or not (some 100 events); that is another matter."""
 
 AT_MOST_LATE = 0.005
-"""A share of all events: those that were on their way when the broker stopped (decision 10)."""
+"""A share of all events: those that were on their way when the broker stopped (decision 7)."""
 
 
 def send(setting: Setting, hurt: Callable[[float], None]) -> int:
@@ -104,7 +103,7 @@ def test_a_broker_that_stops_makes_next_to_nothing_late(
         worker.wait_ready()
         sent = send(setting, hurt)
         emitted = Emitted(setting)
-        emitted.wait_for(sent, TIMEOUT_S)
+        emitted.wait_for(sent)
         emitted.close()
         assert worker.stop() == 0, worker.log[-3000:]
     verdict = check(setting)

@@ -27,7 +27,7 @@ TIMEOUT_S = 60.0
 COUNT = 40
 LOST = (7, 8, 9, 20)
 STEP_NS = 10_000_000
-QUERY = "queries:\n  counts: {window: tumbling 10s, aggregate: {n: count()}}\n"
+QUERY = "queries:\n  counts: {window: tumbling 1s, aggregate: {n: count()}}\n"
 
 
 @pytest.fixture
@@ -62,7 +62,8 @@ def test_what_is_missing_is_asked_for_and_corrects_its_window(
         stages=f"{FUSED}+window",
         partitions=1,
         topics=f"resend: {requests}",
-        stream="reorder: {max_wait: 200ms, start: zero}, keyed_by: stream",
+        stream="reorder: {max_wait: 200ms, start: zero}, merge: {quiet_after: 1s},"
+        " keyed_by: stream",
         more=QUERY,
     )
     asked = ("resend", "--topology", str(setting.path), "--brokers", setting.bootstrap)
@@ -74,7 +75,7 @@ def test_what_is_missing_is_asked_for_and_corrects_its_window(
             *(setting.bootstrap, setting.raw, "s1"), key_by="stream", resend=resend
         )
         with producer:
-            begin_ns = producer._clock() // 10**10 * 10**10
+            begin_ns = producer._clock() // 10**9 * 10**9
             for seq in range(COUNT):
                 producer.send(b"{}", ts_ns=begin_ns + seq * STEP_NS)
             producer.flush()

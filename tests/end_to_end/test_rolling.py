@@ -77,7 +77,7 @@ class Flow:
         return found
 
     def finish(self) -> None:
-        self._emitted.wait_for(len({(row.source, row.seq) for row in self._rows}), TIMEOUT_S)
+        self._emitted.wait_for(len({(row.source, row.seq) for row in self._rows}))
         self._sender.finish(TIMEOUT_S)
         self._emitted.close()
 

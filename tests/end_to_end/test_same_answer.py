@@ -25,12 +25,11 @@ from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 EVENTS = 10_000
 SPEED = 0.2
 CALM = "tick_lag: 3s\n"
-TIMEOUT_S = 90.0
 
 SCRIPT = [(0.3, Trouble.kill_stages), (0.8, Trouble.kill_worker)]
 
@@ -39,7 +38,7 @@ def in_one_go(setting: Setting, folder: Path, expected: int) -> None:
     worker = Worker("calm", setting.path, setting.bootstrap, folder)
     with running(worker):
         emitted = Emitted(setting)
-        emitted.wait_for(expected, TIMEOUT_S)
+        emitted.wait_for(expected)
         emitted.close()
         stop_all([worker])
 

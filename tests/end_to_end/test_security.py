@@ -134,7 +134,7 @@ def test_every_command_gets_in(
     )
     with running(worker):
         emitted = Emitted(setting)
-        emitted.wait_for(3, TIMEOUT_S)
+        emitted.wait_for(3)
         emitted.close()
         commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in worker.stages()]
         assert len(commands) == 2
@@ -203,7 +203,7 @@ def test_tokens_are_renewed_while_it_works_and_one_that_has_expired_is_told(
             producer.produce(setting.raw, b"{}", b"s", headers=headers)
             assert producer.flush(TIMEOUT_S) == 0
             sent += 1
-            emitted.wait_for(sent, TIMEOUT_S, secured.renew_soon)
+            emitted.wait_for(sent, secured.renew_soon)
             time.sleep(TOKEN_LIFE_S / 4)
         emitted.close()
         secured.renew(TOKEN_LIFE_S)

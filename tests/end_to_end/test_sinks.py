@@ -49,7 +49,6 @@ pytestmark = [
     pytest.mark.redis,
     pytest.mark.postgres,
     pytest.mark.slow,
-    pytest.mark.timeout(240),
 ]
 
 EVENTS = 5_000

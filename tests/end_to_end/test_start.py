@@ -138,7 +138,7 @@ def once(setting: Setting, worker: Worker) -> None:
     with running(worker):
         send(setting, [("s", b"1", contract("s", seq)) for seq in range(3)])
         emitted = Emitted(setting)
-        emitted.wait_for(3, TIMEOUT_S)
+        emitted.wait_for(3)
         emitted.close()
         assert worker.stop() == 0, worker.log
 
@@ -183,7 +183,7 @@ def test_an_input_made_anew_and_longer_than_the_state(kafka: SharedKafka, tmp_pa
     worker = Worker("c", anew.path, anew.bootstrap, tmp_path)
     with running(worker):
         emitted = Emitted(anew)
-        emitted.wait_for(3 + 9, TIMEOUT_S)
+        emitted.wait_for(3 + 9)
         emitted.close()
         assert worker.stop() == 0, worker.log
 

@@ -97,7 +97,6 @@ def test_flipped_bits_in_the_local_copy(
 
 
 @pytest.mark.chaos
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("stages", [FUSED, SPLIT])
 def test_flipped_bits_in_large_local_copies(
     kafka: SharedKafka, tmp_path: Path, workers: list[Worker], stages: str
@@ -227,7 +226,7 @@ def test_a_frozen_redis_stops_nothing(
     finally:
         own_redis.process.resume()
     sender.finish()
-    emitted.wait_for(len({(row.source, row.seq) for row in rows}), TIMEOUT_S)
+    emitted.wait_for(len({(row.source, row.seq) for row in rows}))
     emitted.close()
     print(f"longest silence while Redis was frozen: {silence_s:.2f} s")
     assert silence_s < 2.0  # on a busy machine; it was 16 s

@@ -25,7 +25,7 @@ from inorder.sequenced import SequencedProducer
 from inorder.sync.client import SyncClient
 from inorder.sync.keys import KeyRing
 from inorder.sync.settings import SyncSettings
-from tests.cli.test_sync_server import Server, running
+from tests.cli.run.test_sync_server import Server, running
 from tests.end_to_end.records import Read, read_all
 from tests.end_to_end.setting import Setting, settle
 from tests.inorder.sync.key_file import key_table

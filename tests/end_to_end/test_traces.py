@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from cli.local.poll import wait_until
-from tests.agents.watch.traces.collector import Received, collecting
 from tests.end_to_end.records import contract, read_all, send
 from tests.end_to_end.setting import SPLIT, settle
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka
+from tests.sinks.otlp.collector import Received, collecting
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -94,20 +94,20 @@ def test_explain_then_a_stop_with_events_held(kafka: SharedKafka, tmp_path: Path
         quick = lines_of(worker, "--source", "quick", "--seq", "0")
         assert "default: quick/0/0: held by merge" in quick
         assert "  waits for hole: its events wait behind a hole" in quick
-        assert "nobody who was asked has heard" in lines_of(worker, "--source", "x", "--seq", "1")
+        assert "nobody who was asked has met" in lines_of(worker, "--source", "x", "--seq", "1")
         tell(("hole", 1, 3), ("quick", 1, 1000), ("other", 0, 500), ("other", 2, 2000))
         wait_for_words(
             worker,
             r"default/other epoch 0: 1 held behind number 1,",
             r"default: 4 wait for the merge, the first from hole ",
-            r"held back by slow: it is silent, until \d+$",
+            r"held back by slow: it is silent, until \d+ at most$",
         )
         began_s = time.monotonic()
         assert worker.stop() == 0, worker.log
         assert time.monotonic() - began_s < HELD_S
         worker.start()
         emitted = Emitted(setting)
-        emitted.wait_for(8, TIMEOUT_S)
+        emitted.wait_for(8)
         emitted.close()
         assert worker.stop() == 0, worker.log
     verdict = check(setting)
@@ -154,8 +154,6 @@ def test_any_worker_tells_of_all(kafka: SharedKafka, tmp_path: Path) -> None:
             lambda: "s/0/0: let go by merge" in words_of(first, 0), HELD_S, "the word of merge"
         )
         assert "has not come; awaited" in words_of(second, 1)
-        _, seen = second.ask("view")
-        assert [stage["stage"] for stage in seen["stages"]] == [setting.stages[1]]
         assert first.stop() == 0, first.log
         gone = words_of(second, 2)
         assert "has not come to merge" in gone
@@ -185,7 +183,7 @@ def test_health_balance_and_a_stage_that_dies(kafka: SharedKafka, tmp_path: Path
         assert worker.ask("live") == (200, {"ok": True, "reasons": []})
         emitted = Emitted(setting)
         Sender(setting, rows[:half], speed=0.5, epoch=0).start().finish()
-        emitted.wait_for(len({(r.source, r.seq) for r in rows[:half]}), TIMEOUT_S)
+        emitted.wait_for(len({(r.source, r.seq) for r in rows[:half]}))
 
         def balanced() -> bool:
             try:
@@ -210,7 +208,7 @@ def test_health_balance_and_a_stage_that_dies(kafka: SharedKafka, tmp_path: Path
         assert worker.ask("live")[0] == 200
         Sender(setting, rows[half:], speed=0.5, epoch=0).start().finish()
         worker.wait_ready()
-        emitted.wait_for(len({(r.source, r.seq) for r in rows}), TIMEOUT_S)
+        emitted.wait_for(len({(r.source, r.seq) for r in rows}))
         emitted.close()
         assert worker.stop() == 0, worker.log
     assert "exit -9" in worker.log
@@ -240,14 +238,16 @@ def test_a_broker_that_says_nothing(
         try:
             wait_until(lambda: worker.ask("ready")[0] == 503, 2 * UNREADY_S, "not ready")
             told = str(worker.ask("ready")[1])
-            assert re.search(f"{setting.raw}/0: nothing heard|no place in the consumer group", told)
+            assert re.search(
+                f"{setting.raw}/0: no report of it|no place in the consumer group", told
+            )
             assert worker.ask("live")[0] == 200
         finally:
             own_kafka.resume()
         worker.wait_ready()
         send(setting, [("s", b"{}", contract("s", seq)) for seq in range(3)])
         emitted = Emitted(setting)
-        emitted.wait_for(3, TIMEOUT_S)
+        emitted.wait_for(3)
         emitted.close()
         assert worker.stop() == 0, worker.log
 
@@ -265,7 +265,7 @@ def test_embedded_broker(tmp_path: Path) -> None:
         sender = Sender(inside, rows, speed=0.5).start()
         sender.finish()
         emitted = Emitted(inside)
-        emitted.wait_for(len({(row.source, row.seq) for row in rows}), TIMEOUT_S)
+        emitted.wait_for(len({(row.source, row.seq) for row in rows}))
         emitted.close()
         # Append times are not to be had here, so only this is promised: each once.
         ordered = [r for r in read_all(inside.bootstrap, inside.ordered) if not r.is_control]
@@ -275,7 +275,6 @@ def test_embedded_broker(tmp_path: Path) -> None:
 
 
 @pytest.mark.chaos
-@pytest.mark.timeout(400)
 def test_a_stop_in_mid_start_is_a_stop(kafka: SharedKafka, tmp_path: Path) -> None:
     """At any instant of the start, while another one works: each ends in time, with 0."""
     setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, state="memory")

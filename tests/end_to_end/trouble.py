@@ -15,8 +15,6 @@ from tests.end_to_end.worker import SESSION_S, Worker, running
 ZOMBIE_S = SESSION_S + 3.0
 """So the sleeper's partitions have gone elsewhere when it wakes."""
 
-TIMEOUT_S = 150.0
-
 
 class Trouble:
     """Two workers that run, one that may join, and what can be done to them."""
@@ -111,7 +109,7 @@ def play(
             act(trouble)
         sender.finish()
         expected = len({(row.source, row.seq) for row in rows})
-        emitted.wait_for(expected, TIMEOUT_S, trouble.wake_due)
+        emitted.wait_for(expected, trouble.wake_due)
         while not trouble.is_quiet:  # a zombie has to wake, and must not say anything
             emitted.poll()
             trouble.wake_due()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from tests.end_to_end.records import Reader
 from tests.end_to_end.setting import Setting
+from tests.waiting import QUIET_S, Patience
 
 
 class Emitted:
@@ -39,21 +40,14 @@ class Emitted:
     def wait_for(
         self,
         count: int,
-        timeout_s: float,
         meanwhile: Callable[[], object] = lambda: None,
-        idle_s: float = 40.0,
+        quiet_s: float = QUIET_S,
     ) -> None:
-        """Until `count` are out; AssertionError after `timeout_s`, or when for `idle_s`
-        nothing has come."""
-        deadline_s = time.monotonic() + timeout_s
-        begun_s = time.monotonic()
+        """Until `count` are out; AssertionError when for `quiet_s` nothing has come."""
+        patience = Patience(quiet_s)
         while (found := self.poll()) < count:
             meanwhile()
-            now_s = time.monotonic()
-            assert now_s < deadline_s, f"{found} of {count} events came out in {timeout_s:g} s"
-            assert now_s - max(begun_s, self._moved_s) < idle_s, (
-                f"{found} of {count} events came out, then for {idle_s:g} s none"
-            )
+            patience.look(found, lambda: f"{count} events, of which {self.poll(0)} came out")
 
     def close(self) -> None:
         for reader in (self._ordered, *self._aside):

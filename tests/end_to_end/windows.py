@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from typing import Any, NamedTuple
 
@@ -10,7 +9,6 @@ from tests.end_to_end.records import read_all
 from tests.end_to_end.setting import Setting
 from tests.end_to_end.standing import StandingResults
 
-TIMEOUT_S = 60.0
 SIZE_NS = 500_000_000
 STEP_NS = 250_000_000
 
@@ -75,12 +73,13 @@ class StandingWindows(StandingResults):
         return {(line["query"], line["start"]): line["values"]["n"] for line in self.lines.values()}
 
     def await_expected(self, expected: Expected) -> None:
-        deadline_s = time.monotonic() + TIMEOUT_S
-        while True:
+        def wrong() -> list[tuple[tuple[str, int], int | None, int | None]]:
             found, counts = self.poll(), expected.counts
-            wrong = {key for key in {*found, *expected.passed} if found.get(key) != counts.get(key)}
-            if not wrong:
-                return
-            assert time.monotonic() < deadline_s, [
-                (key, found.get(key), counts.get(key)) for key in sorted(wrong)[:5]
+            keys = sorted({*found, *expected.passed})
+            return [
+                (key, found.get(key), counts.get(key))
+                for key in keys
+                if found.get(key) != counts.get(key)
             ]
+
+        self.wait_until(lambda: not wrong(), lambda: f"windows, found and wanted: {wrong()[:5]}")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cli.local.poll import wait_until
 from tests.command import Command
+from tests.waiting import POLL_S, Patience, wait_until
 
-READY_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 45.0
-ORPHAN_TIMEOUT_S = 30.0
+STOP_QUIET_S = 45.0
+ORPHAN_QUIET_S = 30.0
 SESSION_S = 3.0
 """Half the default: a killed one's partitions go to others when this is over."""
 
@@ -56,8 +56,12 @@ class Worker(Command):
                 sums[key] = sums.get(key, 0.0) + sample.value
         return sums
 
-    def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
-        self.process.wait_until(lambda: self.ask("ready")[0] == 200, timeout_s)
+    def wait_ready(self) -> None:
+        patience = Patience()
+        while self.ask("ready")[0] != 200:
+            assert self.alive, f"{self.name} ended early:\n{self.log[-3000:]}"
+            patience.look(self.log, lambda: f"{self.name} to be ready:\n{self.log[-3000:]}")
+            time.sleep(POLL_S)
 
     # -- its stages ----------------------------------------------------------------------------
 
@@ -115,9 +119,9 @@ class Worker(Command):
         self.process.terminate()
 
     def exit_code(self) -> int | None:
-        """Wait for the end, at most STOP_TIMEOUT_S; then it is killed."""
-        with suppress(TimeoutError):
-            wait_until(lambda: not self.alive, STOP_TIMEOUT_S, f"the end of {self.name}")
+        """Wait for the end; when its log has stood still for STOP_QUIET_S it is killed."""
+        with suppress(AssertionError):
+            wait_until(lambda: not self.alive, "its end", lambda: self.log, quiet_s=STOP_QUIET_S)
         return self.process.kill()
 
     def stop(self) -> int | None:
@@ -129,8 +133,9 @@ class Worker(Command):
         """Until the stages that lost their supervisor have stopped of themselves."""
         wait_until(
             lambda: not any(map(_lives, self._orphans)),
-            ORPHAN_TIMEOUT_S,
             f"the stages {sorted(self._orphans)} of {self.name}, whose supervisor was killed",
+            lambda: self.log,
+            quiet_s=ORPHAN_QUIET_S,
         )
 
     def close(self) -> None:

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
-from agents import supervisor
-from agents.watch import http
+from agents.process import supervisor
+from agents.watch.port import http
 from infra import prometheus
 from producers.sync_server.publishing import FLUSH_TIMEOUT_S
 from tests import ROOT

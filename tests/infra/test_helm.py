@@ -16,9 +16,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from agents import supervisor
 from agents.kafka.stage_topics import group_of, inputs_of
-from agents.watch import http, token
+from agents.process import supervisor
+from agents.watch.port import http, token
 from infra.helm import CHART, KUBERNETES, HelmFailed, missing, render
 from tests import ROOT
 from tests.docs.commands import commands_of

@@ -17,8 +17,8 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from agents.supervisor import READY
-from agents.watch.metrics import Metrics
+from agents.process.supervisor import READY
+from agents.watch.metrics.worker import Metrics
 from agents.watch.page.view import View
 from benchmarks.workloads import crowd
 from cli.local.poll import wait_until
@@ -53,7 +53,7 @@ QUERIES = """\
 queries:
   early: {detector: counted, answer: speculate}
   counts: {window: tumbling 1s, aggregate: {n: count()}, quality: {accuracy: 99%, max_wait: 1s}}
-  chosen: {window: tumbling 1s, aggregate: {n: count()}, answer: auto}
+  chosen: {detector: counted, answer: auto}
 """
 SILENT = {
     *("Checkpoints aborted", "Copies that differ", "Dead by reason", "Holes given up"),

@@ -18,6 +18,7 @@ import pytest
 
 from cli.local.process import Process
 from tests import ROOT
+from tests.infra.environment import RUN_S, Environment
 
 CLIENT = {"inorder"}
 ENGINE = {
@@ -25,8 +26,6 @@ ENGINE = {
     "inorder_engine.py",
 }
 BUILD_S = 200.0
-INSTALL_S = 300.0
-RUN_S = 120.0
 READY = re.compile(r"ready: embedded broker at (\S+), worker at")
 GIVEN = os.environ.get("INORDER_WHEELS", "")
 LIBRARY = "inorder_core__mypyc"
@@ -111,32 +110,6 @@ def is_compiled(wheel: Path) -> bool:
     return not wheel.stem.endswith("-none-any")
 
 
-class Empty:
-    """An environment with nothing in it but what is installed here."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._uv("venv", "--quiet", "--python", sys.executable, str(folder))
-
-    def install(self, *what: Path | str) -> None:
-        self._uv("pip", "install", "--quiet", "--python", str(self.folder), *map(str, what))
-
-    def run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(self.folder / "bin" / program), *arguments],
-            cwd=self.folder,
-            env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-            capture_output=True,
-            text=True,
-            timeout=RUN_S,
-            check=False,
-        )
-
-    def _uv(self, *arguments: str) -> None:
-        uv = str(Path(sys.executable).with_name("uv"))
-        subprocess.run([uv, *arguments], cwd="/", check=True, timeout=INSTALL_S)
-
-
 def test_what_lies_in_the_wheels(wheels: dict[str, Path]) -> None:
     held = {}
     for name, wheel in wheels.items():
@@ -154,7 +127,7 @@ def test_the_client_lives_beside_another_package_named_agents(
     (tmp_path / "others" / "agents").mkdir(parents=True)
     (tmp_path / "others" / "pyproject.toml").write_text(OTHERS)
     (tmp_path / "others" / "agents" / "__init__.py").write_text('OWNER = "somebody else"\n')
-    there = Empty(tmp_path / "client")
+    there = Environment(tmp_path / "client")
     there.install(wheels["inorder"], tmp_path / "others")
     done = there.run("python", "-c", PUBLISH)
     assert done.stdout == "[0, 1, 2]\n", done.stderr
@@ -169,15 +142,15 @@ def test_the_client_lives_beside_another_package_named_agents(
 
 
 @pytest.fixture(scope="module")
-def engine(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Empty:
-    there = Empty(tmp_path_factory.mktemp("engine") / "there")
+def engine(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    there = Environment(tmp_path_factory.mktemp("engine") / "there")
     there.install(wheels["inorder"], wheels["inorder_engine"])
     return there
 
 
 @pytest.mark.slow
 def test_the_engine_runs_its_commands(
-    engine: Empty, wheels: dict[str, Path], tmp_path: Path
+    engine: Environment, wheels: dict[str, Path], tmp_path: Path
 ) -> None:
     there = engine
     done = there.run("python", "-P", "-c", EVERY_COMMAND)
@@ -208,7 +181,7 @@ def test_the_engine_runs_its_commands(
 
 
 @contextmanager
-def served(there: Empty, folder: Path) -> Iterator[str]:
+def served(there: Environment, folder: Path) -> Iterator[str]:
     """`inorder dev` as it was installed: a broker, which is told, and a worker with its stages."""
     command = [str(there.folder / "bin" / "inorder"), "dev"]
     dev = Process("dev", command, folder, {"PYTHONPATH": ""})
@@ -223,13 +196,13 @@ def served(there: Empty, folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.long
-def test_the_engine_shows_its_demo(engine: Empty) -> None:
+def test_the_engine_shows_its_demo(engine: Environment) -> None:
     demo = engine.run("inorder", "demo", "--speed", "20")
     assert demo.returncode == 0, demo.stdout + demo.stderr
 
 
 @pytest.mark.slow
-def test_what_is_imported_has_types(engine: Empty, tmp_path: Path) -> None:
+def test_what_is_imported_has_types(engine: Environment, tmp_path: Path) -> None:
     user = tmp_path / "typed.py"
     user.write_text(TYPED)
     python = engine.folder / "bin" / "python"

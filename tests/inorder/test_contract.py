@@ -29,8 +29,8 @@ def test_code_and_file_say_the_same(preset: str) -> None:
     [
         ("preset", "odd", "preset 'odd' is not known"),
         ("ts_unit", "h", "ts_unit 'h' is not known"),
-        ("seq", "sourceId", "already stands for `source`"),
-        ("ts", "refTs", "already stands for what the stages stamp"),
+        ("seq", "sourceId", "already used for `source`"),
+        ("ts", "refTs", "already used for what the stages stamp"),
         ("source", "søurce", "is no header name"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -131,6 +132,10 @@ def test_an_ordered_topic_is_read_by_the_contract(config: HeaderConfig) -> None:
     record = ordered_event(headers, b'{"x": 1}', config)
     expected = ("default", "press", 2, 7, 1_500, 1_600, 5, "A", {"x": 1}, "merge_new", 20)
     assert record == OrderedEvent(*expected)
+    if config.preset == "plain":
+        confluent = SimpleNamespace(headers=lambda: headers, value=lambda: b'{"x": 1}')
+        aiokafka = SimpleNamespace(headers=headers, value=b'{"x": 1}')
+        assert ordered_event(confluent) == ordered_event(aiokafka) == record
 
 
 def test_a_watermark_holds_no_event_and_a_raw_record_is_refused() -> None:

@@ -283,7 +283,7 @@ def test_a_failure_says_whether_the_record_may_stand_all_the_same() -> None:
     producer = SequencedProducer(NOWHERE, "raw", "s1", limits=limits)
     producer.send(b"a")
     producer.send(b"b")
-    with pytest.raises(DeliveryFailed, match="2 of them may stand in the topic all the same") as x:
+    with pytest.raises(DeliveryFailed, match="2 of them may be in the topic all the same") as x:
         producer.close(10)
     assert x.value.may_stand == 2
     assert all(failure.may_stand for failure in x.value.failures)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
+from tests.kit.events import copies
 from tests.laws.streams import MS, START, raw
 from tests.laws.streams_between import (
     MAX_WAIT,
@@ -22,7 +23,7 @@ from tests.laws.streams_between import (
     two_streams,
     written_again,
 )
-from tests.laws.told import copies
+from topology.answer.quality import Quality
 from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample
@@ -34,17 +35,17 @@ from topology.flow.stage import Stage
 from topology.merge.operator import Merge
 from topology.model.event import Event
 from topology.model.operator import Operator
-from topology.query.quality import Quality
+from topology.published.clock import RoundTripClock
+from topology.published.event_driven import EventDriven
+from topology.published.merge import PacedMerge
+from topology.published.mp_k_slack import MPKSlack
+from topology.published.reorder import PacedReorder
 from topology.reorder.time_buffer import TimeBuffer
-from topology.waiting import (
-    AccuracyBudget,
-    EventDriven,
-    KSlack,
-    MPKSlack,
-    RiskSlack,
-    SlackPolicy,
-    TailSlack,
-)
+from topology.waiting.budget import AccuracyBudget
+from topology.waiting.fixed import KSlack
+from topology.waiting.policy import SlackPolicy
+from topology.waiting.risk import RiskSlack
+from topology.waiting.tail import TailSlack
 from topology.window import Output, WindowConfig, Windows
 from topology.window.aggregates.built_in import BUILT_IN
 
@@ -78,7 +79,9 @@ class Case:
 # -- the operators ---------------------------------------------------------------------------------
 
 
-def measured_clock(unsynced: Any, max_sources: int = 100, model: Any = "polygon") -> Clock:
+def measured_clock(
+    unsynced: Any, max_sources: int = 100, made: Callable[..., Clock] = Clock
+) -> Clock:
     """Rounds for s0 (right, then set back), s1 (too few), s2 (a declared offset)."""
     table = DriftTable()
     for i in range(60):
@@ -95,23 +98,25 @@ def measured_clock(unsynced: Any, max_sources: int = 100, model: Any = "polygon"
         table.add(Declared("s2", at * MS, offset_ns, MS, at * MS, i))
     config = ClockConfig(
         unsynced=unsynced,
-        model=model,
         activation_ns=20 * MS,
         jump_min_ns=30 * MS,
         broker_slack_ns=10 * MS,
     )
-    return Clock(config, max_sources, table)
+    return made(config, max_sources, table)
 
 
 def _chained_merge() -> Merge:
     return Merge("default", MergeConfig(max_wait_ns=50 * MS), position=3, heartbeat_ns=0)
 
 
+@cache
 def _topology(more: str = "") -> Any:
     text = f"""
 streams:
   even: {{reorder: {{max_wait: {MAX_WAIT}, max_jump: 100}}, merge: {{max_wait: {MAX_WAIT}}}}}
-  odd: {{reorder: {{max_wait: {MAX_WAIT}, max_jump: 100, late: side}}, merge: {{wait: thesis}}}}
+  odd:
+    reorder: {{max_wait: {MAX_WAIT}, max_jump: 100, late: side}}
+    experimental: {{merge: thesis}}
   default: {{reorder: {{max_wait: {MAX_WAIT}, max_jump: 100}}, merge: {{max_wait: {MAX_WAIT}}}}}
 heartbeat: 20ms
 {more}"""
@@ -195,8 +200,8 @@ def _window_case(
 CASES = [
     _reorder_case("default"),
     _reorder_case("fixed", rule="fixed"),
-    _reorder_case("thesis", rule="thesis"),
-    _reorder_case("rfc", rule="rfc", estimator_clock="event"),
+    _reorder_case("thesis", made=PacedReorder),
+    _reorder_case("rfc", made=partial(PacedReorder, is_rfc=True, by_event_clock=True)),
     _reorder_case("start zero", start="zero", late="drop"),
     _reorder_case("start at 5", start=5, late="side"),
     _reorder_case("epochs ignored", infer_restart=True),
@@ -237,14 +242,14 @@ CASES = [
     ),
     Case(
         "clock, thesis",
-        lambda: measured_clock("estimate", model="thesis"),
+        lambda: measured_clock("estimate", made=RoundTripClock),
         sequenced,
         replays=False,
         reorders=False,
     ),
     _merge_case("default"),
-    _merge_case("thesis", wait="thesis"),
-    _merge_case("thesis without patience", wait="thesis", max_wait="0ms"),
+    _merge_case("thesis", made=PacedMerge),
+    _merge_case("thesis without patience", made=PacedMerge, max_wait="0ms"),
     _merge_case("late dropped", late="drop"),
     _merge_case("no wait", max_wait="0ms"),
     _merge_case("two queued", max_queued=2),

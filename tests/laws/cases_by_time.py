@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 from tests.laws.cases import UNMERGED, Case
@@ -10,15 +12,22 @@ from tests.laws.streams_between import MAX_WAIT, two_streams
 from topology.config import parse
 from topology.config.stream import ReorderConfig
 from topology.flow.stage import Stage
+from topology.published.mp_k_slack import MPKSlack
 from topology.reorder.by_time import ReorderByTime
+from topology.waiting.policy import SlackPolicy
 from topology.waiting.strategy import strategy_of
 
 
-def _sources_case(name: str, max_ahead_ns: int | None = None, **settings: Any) -> Case:
+def _sources_case(
+    name: str,
+    max_ahead_ns: int | None = None,
+    policy: Callable[[], SlackPolicy] | None = None,
+    **settings: Any,
+) -> Case:
     config = ReorderConfig(**{"rule": "time", "max_wait": MAX_WAIT, **settings})
     return Case(
         f"sources by time, {name}",
-        lambda: ReorderByTime("default", config, strategy_of(config), 1, max_ahead_ns),
+        lambda: ReorderByTime("default", config, policy or strategy_of(config), 1, max_ahead_ns),
         raw,
         replays="max_sources" not in settings,
         max_held=settings.get("max_held_total", 1 << 62),
@@ -27,21 +36,31 @@ def _sources_case(name: str, max_ahead_ns: int | None = None, **settings: Any) -
     )
 
 
-def _topology(reorder: str = "", more: str = "") -> Any:
+@cache
+def _topology(reorder: str, experimental: str, more: str) -> Any:
     """The streams `default` and `odd` by time, beside one that numbers."""
+    timed = (
+        f"{{reorder: {{rule: time, max_wait: {MAX_WAIT}{reorder}}},"
+        f" merge: {{max_wait: {MAX_WAIT}}}, experimental: {{{experimental}}}}}"
+    )
     text = f"""
 streams:
   even: {{reorder: {{max_wait: {MAX_WAIT}, max_jump: 100}}, merge: {{max_wait: {MAX_WAIT}}}}}
-  odd: {{reorder: {{rule: time, max_wait: {MAX_WAIT}{reorder}}}, merge: {{max_wait: {MAX_WAIT}}}}}
-  default:
-    {{reorder: {{rule: time, max_wait: {MAX_WAIT}{reorder}}}, merge: {{max_wait: {MAX_WAIT}}}}}
+  odd: {timed}
+  default: {timed}
 heartbeat: 20ms
 {more}"""
     return parse(text)
 
 
-def _stage(*operators: str, reorder: str = "", more: str = "", streams: str = "default") -> Stage:
-    return Stage(_topology(reorder, more), operators, streams=streams.split())
+def _stage(
+    *operators: str,
+    reorder: str = "",
+    experimental: str = "",
+    more: str = "",
+    streams: str = "default",
+) -> Stage:
+    return Stage(_topology(reorder, experimental, more), operators, streams=streams.split())
 
 
 BY_TIME = [
@@ -49,7 +68,7 @@ BY_TIME = [
     _sources_case("tail, strict", late="side", max_ahead_ns=5 * MS),
     _sources_case("fixed", strategy="fixed", wait="20ms", late="drop"),
     _sources_case("no wait", strategy="fixed", wait="0ms"),
-    _sources_case("largest lateness", strategy="mp"),
+    _sources_case("largest lateness", policy=partial(MPKSlack, measure="arrival", idle_ns=0)),
     _sources_case("few held", max_held=3, max_held_total=5),
     _sources_case("two held in all", max_held_total=2),
     _sources_case("one source known", strategy="fixed", wait="3ms", max_sources=1),
@@ -70,7 +89,11 @@ BY_TIME = [
     Case(
         "stage, one stream by number, one by time",
         lambda: _stage(
-            "reorder", "merge", reorder=", strategy: mp, late: side", streams="even odd"
+            "reorder",
+            "merge",
+            reorder=", late: side",
+            experimental="reorder: mp",
+            streams="even odd",
         ),
         two_streams,
         stamped_from=4,

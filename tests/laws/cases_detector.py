@@ -6,22 +6,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from tests.kit.events import copies
 from tests.laws.cases import Case
 from tests.laws.streams import MS
 from tests.laws.streams_between import accepted, merge_of, merged, written_again
-from tests.laws.told import copies
-from tests.topology.speculate.oracle import Counter
+from tests.topology.detector.oracle import Counter
+from topology.answer.rules import Answer
+from topology.detector.ahead import Ahead
+from topology.detector.config import DetectorConfig
+from topology.detector.detector import Detector, behaviour_of
+from topology.detector.item import Seen
+from topology.detector.operator import Detecting
+from topology.detector.queries import DetectorQueries, Holding
+from topology.detector.result_event import Reading
 from topology.flow.chain import Chain
 from topology.model.event import Event
 from topology.model.outcome import Step
 from topology.query.queries import Queries
-from topology.speculate.ahead import Ahead
-from topology.speculate.config import Answer, DetectorConfig
-from topology.speculate.detector import Detector, behaviour_of
-from topology.speculate.item import Seen
-from topology.speculate.operator import Detecting
-from topology.speculate.queries import DetectorQueries, Holding
-from topology.speculate.result_event import Reading
 from topology.window import Output, WindowConfig, Windows
 
 _CONFIG = DetectorConfig(
@@ -125,7 +126,7 @@ def behind_windows(answer: Answer) -> Any:
         ("window", Queries([Windows("default", windows)])),
         ("detector", reader),
     ]
-    return Reader(Chain(found, prefix="default\n"))
+    return Reader(Chain(found))
 
 
 def _case(

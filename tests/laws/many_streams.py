@@ -27,8 +27,8 @@ REORDER: Final = (
     "",
     "reorder: {max_wait: 200ms}, ",
     "reorder: {rule: fixed, max_wait: 300ms, late: side}, ",
-    "reorder: {rule: thesis, late: drop}, ",
-    "reorder: {rule: rfc, start: zero}, ",
+    "reorder: {late: drop}, |reorder: thesis",
+    "reorder: {start: zero}, |reorder: rfc",
     "reorder: {rule: time}, ",
     "reorder: {rule: time, strategy: fixed, wait: 150ms}, ",
     "reorder: {max_held: 4, max_jump: 100}, ",
@@ -37,13 +37,14 @@ CLOCK: Final = (
     "clock: {unsynced: trust}, ",
     "clock: {unsynced: trust}, ",
     "",
-    "clock: {model: thesis, activation: 20ms}, ",
+    "clock: {activation: 20ms}, |clock: thesis",
     "clock: {unsynced: reject, activation: 20ms}, ",
 )
+"""Behind a bar: what stands in `experimental`."""
 MERGE: Final = (
     "",
     "merge: {max_wait: 100ms, idle_after: 400ms, quiet_after: 1s}",
-    "merge: {wait: thesis}",
+    "|merge: thesis",
     "merge: {newcomers: 0s, quiet_after: 4s, outage_wait: 2s}",
     "merge: {max_queued: 5, idle_after: 1s}",
     "merge: {max_wait: 2s, idle_after: 5s, expected_sources: [zz]}",
@@ -61,11 +62,11 @@ WHOLE: Final = (
 QUALITY: Final = (
     "quality: {accuracy: 90%, max_wait: 300ms}",
     "quality: {accuracy: 70%, max_wait: 2s, guard: soft}",
-    "quality: {accuracy: 90%, max_wait: 500ms, strategy: prob_slack}",
-    "quality: {accuracy: 90%, max_wait: 500ms, strategy: event_driven}",
+    "quality: {accuracy: 90%, max_wait: 500ms}, experimental: {quality: prob_slack}",
+    "quality: {accuracy: 90%, max_wait: 500ms}, experimental: {quality: event_driven}",
     "quality: {accuracy: 90%, max_wait: 500ms, strategy: fixed, wait: 200ms}",
-    "quality: {accuracy: 90%, max_wait: 500ms, strategy: aq}",
-    "quality: {accuracy: 90%, max_wait: 500ms, strategy: mean_delay}",
+    "quality: {accuracy: 90%, max_wait: 500ms}, experimental: {quality: aq}",
+    "quality: {accuracy: 90%, max_wait: 500ms}, experimental: {quality: mean_delay}",
 )
 WINDOW: Final = ("tumbling 1s", "sliding 2s every 500ms", "session 700ms", "count 3")
 AGGREGATE: Final = "aggregate: {n: count(), s: sum(payload.v), l: last(payload.v)}"
@@ -83,14 +84,18 @@ def topology_of(seed: int) -> Topology:
     return parse(text_of(seed))
 
 
+def _stream(rng: Random) -> str:
+    parts = [rng.choice(each).partition("|") for each in (REORDER, CLOCK, MERGE)]
+    methods = ", ".join(method for _, _, method in parts if method)
+    sections = [section.rstrip(", ") for section, _, _ in parts if section]
+    return ", ".join([*sections, f"experimental: {{{methods}}}"] if methods else sections)
+
+
 def text_of(seed: int) -> str:
     rng = Random(seed)
     names = "abcde"[: rng.randint(2, 5)]
     lines = ["streams:"]
-    lines += [
-        f"  {name}: {{{rng.choice(REORDER)}{rng.choice(CLOCK)}{rng.choice(MERGE)}}}"
-        for name in names
-    ]
+    lines += [f"  {name}: {{{_stream(rng)}}}" for name in names]
     whole = {each.partition(":")[0]: each for each in rng.sample(WHOLE, 2)}
     lines += whole.values()
     lines.append("queries:")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from random import Random
 from typing import Any
 
+from tests.kit.events import copies, copy_of, made_once
 from tests.laws.streams import MS, START, orderly, raw
-from tests.laws.told import copies, copy_of
 from topology.clock import Clock
 from topology.config.stream import ClockConfig, MergeConfig, ReorderConfig
 from topology.flow.chain import Chain
@@ -19,16 +20,18 @@ PAUSE = 3_000 * MS
 MAX_WAIT = "50ms"
 
 
-def reorder_of(**settings: Any) -> Reorder:
-    return Reorder("default", ReorderConfig(**{"max_wait": MAX_WAIT, "max_jump": 100, **settings}))
+def reorder_of(made: Callable[..., Reorder] = Reorder, **settings: Any) -> Reorder:
+    return made("default", ReorderConfig(**{"max_wait": MAX_WAIT, "max_jump": 100, **settings}))
 
 
 def clock_of(max_sources: int = 100, max_ahead_ns: int = 3_600 * 1_000 * MS) -> Clock:
     return Clock(ClockConfig(max_ahead_ns=max_ahead_ns, unsynced="trust"), max_sources)
 
 
-def merge_of(late: str = "pass", max_sources: int = 100, **settings: Any) -> Merge:
-    return Merge(
+def merge_of(
+    late: str = "pass", max_sources: int = 100, made: Callable[..., Merge] = Merge, **settings: Any
+) -> Merge:
+    return made(
         "default",
         MergeConfig(**{"max_wait": MAX_WAIT, "idle_after": "150ms", **settings}),
         late=late,
@@ -38,6 +41,7 @@ def merge_of(late: str = "pass", max_sources: int = 100, **settings: Any) -> Mer
     )
 
 
+@made_once
 def sequenced(seed: int) -> list[Event]:
     """A raw stream behind REORDER and CLOCK, numbered anew as in a topic."""
     chain = Chain([("reorder", reorder_of()), ("clock", clock_of())])
@@ -52,6 +56,7 @@ def sequenced(seed: int) -> list[Event]:
     return copies(released)
 
 
+@made_once
 def written_again(seed: int) -> list[Event]:
     """The same behind a REORDER that has crashed now and then: what it wrote last stands in the
     topic twice, under `at_least_once`."""
@@ -68,6 +73,7 @@ def written_again(seed: int) -> list[Event]:
     return topic
 
 
+@made_once
 def paused(seed: int) -> list[Event]:
     """The same with a pause of the whole log: what comes after it was kept, then all is as ever."""
     events = sequenced(seed)
@@ -113,10 +119,11 @@ def accepted(seed: int) -> list[Event]:
     return events
 
 
-def aligned(seed: int, lanes: int = 3) -> list[Event]:
+@made_once
+def aligned(seed: int) -> list[Event]:
     """The output of several partitions in one topic: each lane in its order, the lanes
     interleaved anyhow, with `progress` between."""
-    rng = Random(seed)
+    rng, lanes = Random(seed), 3
     queues: list[list[Event]] = [[] for _ in range(lanes)]
     for event in sequenced(seed):
         event.lane = int(event.source[1:]) % lanes
@@ -153,6 +160,7 @@ def two_streams(seed: int) -> list[Event]:
     return events
 
 
+@made_once
 def headerless(seed: int) -> list[Event]:
     """No epochs, tame: what a small counter can carry."""
     events = orderly(seed, n=90)

@@ -34,7 +34,7 @@ streams:
   default:
     reorder: {{rule: fixed, max_wait: 200ms, start: zero, max_sources: {MAX_SOURCES}}}
     clock: {{unsynced: %s}}
-    merge: {{wait: delay, max_wait: 300ms, idle_after: 500ms}}
+    merge: {{max_wait: 300ms, idle_after: 500ms}}
 queries:
   mean: {{window: tumbling 1s, key: payload.k, aggregate: {{m: avg(payload.v), n: count()}}}}
   pair: {{pattern: "PATTERN SEQ(A a, B b) WHERE a.v < b.v WITHIN 100 ms"}}

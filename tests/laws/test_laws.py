@@ -1,13 +1,11 @@
 """Laws: what every operator owes, whatever comes (DESIGN.md section 4, topology/model/operator.py).
 
-Each law runs over all operators and settings of `cases.py` and `cases_by_time.py`, and over seeded
-streams.
-`INORDER_SEEDS=10` runs ten times as many seeds; a failure names settings and seed.
+Each law runs over all operators and settings of `all_cases.py`, and over seeded streams; a failure
+names settings and seed.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from random import Random
@@ -15,14 +13,17 @@ from typing import Any
 
 import pytest
 
+from tests.kit.events import copies
+from tests.kit.outputs import CONTROL, Outputs, Released, settled_offsets
+from tests.kit.runs import cut, held_after_restart, through_changelog
 from tests.laws.all_cases import ALL
 from tests.laws.cases import Case
-from tests.laws.told import INNER, Told, Went, copies, disposed, held_again, over_the_wire
+from tests.seeds import seeds_of_today
 from topology.model.event import DATA, WATERMARK, Event
 from topology.model.operator import Operator
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
 
-SEEDS = range(12 * int(os.environ.get("INORDER_SEEDS", "1")))
+SEEDS = seeds_of_today(3)
 
 QUIET_NS = 1_000_000_000
 """The longest time the laws look at the clock after an event."""
@@ -58,15 +59,6 @@ def law_where(applies: Callable[[Case], bool]) -> Callable[[Law], Callable[[Case
 law = law_where(every)
 
 
-def cut(events: list[Event], rng: Random) -> Iterator[list[Event]]:
-    """Batches of any size, empty ones among them."""
-    at = 0
-    while at < len(events):
-        size = rng.choice((0, 1, 1, 2, 3, 10, 50))
-        yield events[at : at + size]
-        at += size
-
-
 def one_by_one(events: list[Event], rng: Random) -> Iterator[list[Event]]:
     for event in events:
         yield [event]
@@ -88,9 +80,10 @@ class Run:
         self.rng = Random(seed)
         self.raw = case.stream(seed)
         self.operator: Operator = case.make()
-        self.told = Told()
+        self.outputs = Outputs()
         self.released: list[Event] = []
         self.reports: list[Report] = []
+        self.freed: list[Event] = []
         self.taken: list[Event] = []
         self.now_ns = 0
         self._batches = list(how(copies(self.raw), self.rng))
@@ -128,30 +121,31 @@ class Run:
 
     def restart(self) -> None:
         """Down and up again, as a worker does."""
-        state = over_the_wire(self.operator.snapshot())
-        held = held_again(self.operator, self.raw, self.case.stamped_from)
+        state = through_changelog(self.operator.snapshot())
+        held = held_after_restart(self.operator, self.raw, self.case.stamped_from)
         again = self.case.make()
         again.restore(state, held)
-        assert over_the_wire(again.snapshot()) == state
+        assert through_changelog(again.snapshot()) == state
         self.operator = again
 
     def _add(self, step: Any) -> None:
-        self.told.add(step)
+        self.outputs.add(step)
         self.released += step.released
         self.reports += step.reports
+        self.freed += step.freed
 
     def outcome(self) -> tuple[Any, ...]:
         """All but the watermark records, which come with the ticks. Where operators
         stand in a row, the reports of one instant have no order among them."""
-        reports = self.told.reports
+        reports = self.outputs.reports
         if self.case.several_operators:
             reports = sorted(reports, key=repr)
-        return by_stream(self.told.without_watermarks()), reports, self.told.results
+        return by_stream(self.outputs.without_watermarks()), reports, self.outputs.results
 
 
-def by_stream(events: list[Went]) -> dict[str, list[Went]]:
+def by_stream(events: list[Released]) -> dict[str, list[Released]]:
     """Streams share a stage, not an order. (In the tests the odd sources are one.)"""
-    streams: dict[str, list[Went]] = {}
+    streams: dict[str, list[Released]] = {}
     for event in events:
         streams.setdefault(event.stream, []).append(event)
     return streams
@@ -160,12 +154,12 @@ def by_stream(events: list[Went]) -> dict[str, list[Went]]:
 @law
 def test_the_same_answer_however_the_input_is_cut(case: Case, seed: int) -> None:
     whole = Run(case, seed).to_end()
-    assert Run(case, seed).to_end().told.released == whole.told.released
+    assert Run(case, seed).to_end().outputs.released == whole.outputs.released
     for how in (one_by_one, cut):
         parted = Run(case, seed, how).to_end()
         assert parted.outcome() == whole.outcome()
         if not case.aligned and not case.several_operators:
-            assert parted.told.released == whole.told.released
+            assert parted.outputs.released == whole.outputs.released
 
 
 @law
@@ -190,9 +184,13 @@ def test_before_the_deadline_nothing_happens(case: Case, seed: int) -> None:
         quiet = run.quiet()
         if not quiet or (deadline_ns is not None and deadline_ns <= quiet[0]):
             continue
-        before = len(run.told.released), len(run.told.reports), len(run.told.results)
+        before = len(run.outputs.released), len(run.outputs.reports), len(run.outputs.results)
         run.on_time(quiet[-1] if deadline_ns is None else min(deadline_ns - 1, quiet[-1]))
-        assert (len(run.told.released), len(run.told.reports), len(run.told.results)) == before
+        assert (
+            len(run.outputs.released),
+            len(run.outputs.reports),
+            len(run.outputs.results),
+        ) == before
 
 
 @law
@@ -216,8 +214,8 @@ def test_all_changes_in_turn_make_the_snapshot(case: Case, seed: int) -> None:
             if value is None:
                 table.pop(key, None)
             else:
-                table[key] = over_the_wire(value)
-        assert table == over_the_wire(run.operator.snapshot())
+                table[key] = through_changelog(value)
+        assert table == through_changelog(run.operator.snapshot())
 
 
 @law_where(lambda case: not case.retains)
@@ -226,13 +224,28 @@ def test_nothing_is_lost_and_nothing_doubled(case: Case, seed: int) -> None:
     all_data = {event.offset for event in run.raw if event.kind == DATA}
     for _ in run.steps():
         held = [event.offset for event in run.operator.held() if event.kind == DATA]
-        gone = disposed(run.released, run.reports, all_data)
+        gone = settled_offsets(run.released, run.reports, all_data)
         assert sorted(gone + held) == sorted(e.offset for e in run.taken if e.offset in all_data)
         assert all(event.held_by > 0 for event in run.operator.held())
     run.end()
-    assert sorted(disposed(run.released, run.reports, all_data)) == sorted(all_data)
+    assert sorted(settled_offsets(run.released, run.reports, all_data)) == sorted(all_data)
     assert not list(run.operator.held())
     assert all(event.held_by == 0 for event in run.released)
+
+
+@law_where(lambda case: case.retains)
+def test_what_is_kept_beyond_passing_is_freed_once(case: Case, seed: int) -> None:
+    run = Run(case, seed, cut)
+    kept: set[int] = set()
+    for _ in run.steps():
+        held = {event.offset for event in run.operator.held()}
+        freed = [event.offset for event in run.freed]
+        assert kept - held <= set(freed)
+        assert not held & set(freed)
+        assert len(freed) == len(set(freed))
+        if run.operator.keeps_passed:
+            kept |= held
+    assert bool(kept) == run.operator.keeps_passed
 
 
 @law
@@ -266,9 +279,9 @@ def test_time_does_not_go_back(case: Case, seed: int) -> None:
     for _ in run.steps():
         pass
     run.end()
-    instants = [event.at_ns for event in run.told.released]
+    instants = [event.at_ns for event in run.outputs.released]
     assert instants == sorted(instants)
-    decided = [result.at_ns for result in run.told.results]
+    decided = [result.at_ns for result in run.outputs.results]
     assert decided == sorted(decided)
     again = case.make()
     for batch in cut(copies(run.raw), Random(seed)):
@@ -316,13 +329,13 @@ def test_watermarks_keep_their_word(case: Case, seed: int) -> None:
             assert event.ref_time_ns >= watermark_ns
             assert complete_ns <= event.complete_ns <= event.ref_time_ns
             announced[event.stream] = event.ref_time_ns, event.complete_ns
-        elif event.kind not in INNER and not event.late:
+        elif event.kind not in CONTROL and not event.late:
             assert event.ref_time_ns >= watermark_ns
 
 
 @law_where(lambda case: case.reorders and case.max_sources > 1)  # while it knows the source
 def test_each_source_leaves_in_sequence(case: Case, seed: int) -> None:
     last: dict[str, tuple[int, int]] = {}
-    for event in Run(case, seed, cut).to_end().told.in_order():
+    for event in Run(case, seed, cut).to_end().outputs.in_order():
         assert (event.epoch, event.seq) > last.get(event.source, (-1, -1)), event
         last[event.source] = event.epoch, event.seq

@@ -7,8 +7,8 @@ streams that go to and fro between what is plain and what is not.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import groupby, pairwise
 from random import Random
 from typing import Any
@@ -16,26 +16,29 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.kit.events import copies, made_once
+from tests.kit.outputs import Outputs
 from tests.laws.all_cases import ALL
 from tests.laws.cases import Case, measured_clock
 from tests.laws.streams import MS
 from tests.laws.streams_between import clock_of, merge_of, reorder_of
-from tests.laws.told import Told, copies
-from topology.config import parse
+from tests.seeds import seeds_of_today
+from topology.config import Topology, parse
 from topology.flow.chain import Chain
 from topology.flow.stage import Stage
 from topology.model.event import BYE, DATA, DEAD, HEARTBEAT, Event
 from topology.model.operator import Operator
 
-SEEDS = range(1 * int(os.environ.get("INORDER_SEEDS", "1")))
+SEEDS = seeds_of_today(1)
 BATCHES = (1, 7, 100, 1000)
 
 
-def calm(seed: int, n: int = 400, sources: int = 3) -> list[Event]:
+@made_once
+def calm(seed: int) -> list[Event]:
     """Long stretches in order, so that every source is known well, between every kind of trouble:
     overtaking and losses in bursts, copies, control events, silences, restarts, errors of clocks,
     and payloads; several events of a source arrive at one instant."""
-    rng = Random(seed)
+    rng, n, sources = Random(seed), 400, 3
     numbers = [rng.choice((0, 0, 5))] * sources
     epochs = [0] * sources
     ts = 1_000_000
@@ -72,6 +75,7 @@ def calm(seed: int, n: int = 400, sources: int = 3) -> list[Event]:
     return events
 
 
+@made_once
 def sequenced(seed: int) -> list[Event]:
     """The same behind REORDER and CLOCK, with errors and lanes."""
     rng = Random(seed)
@@ -87,18 +91,19 @@ def sequenced(seed: int) -> list[Event]:
     return released
 
 
+@cache
+def _topology(merge: str) -> Topology:
+    return parse(f"streams: {{default: {{merge: {{{merge}}}}}}}\nstages: [reorder+merge]\n")
+
+
 def _stage(merge: str = "") -> Stage:
-    return Stage(
-        parse(f"streams: {{default: {{merge: {{{merge}}}}}}}\nstages: [reorder+merge]\n"),
-        ("reorder", "merge"),
-    )
+    return Stage(_topology(merge), ("reorder", "merge"))
 
 
 CALM = [
     Case("merge, known sources", merge_of, sequenced),
     Case("merge, few queued", lambda: merge_of(max_queued=9), sequenced),
     Case("merge, little queued", lambda: merge_of(max_queued_bytes=40), sequenced),
-    Case("merge, thesis, known sources", lambda: merge_of(wait="thesis"), sequenced),
     Case("merge, short pauses", lambda: merge_of(outage_wait="2s", max_wait="9ms"), sequenced),
     Case("reorder, known sources", lambda: reorder_of(max_held=40, max_held_total=60), calm),
     Case("clock, rounds of sync", lambda: measured_clock("estimate"), calm),
@@ -130,7 +135,7 @@ def course(
     for number, at in enumerate(range(0, len(events), size)):
         batch = events[at : at + size]
         now_ns = max([now_ns, *(event.at_ns for event in batch)])
-        told = Told()
+        told = Outputs()
         told.add(operator.on_batch(batch, now_ns))
         if rng.random() < 0.1:
             told.add(operator.on_time(now_ns))
@@ -155,7 +160,7 @@ def course(
             msgspec.msgpack.encode(operator.changes()),
             msgspec.msgpack.encode(operator.snapshot()) if looks else None,
         )
-    told = Told()
+    told = Outputs()
     told.add(operator.on_end(now_ns))
     yield told.released, told.reports, told.results, msgspec.msgpack.encode(operator.snapshot())
 
@@ -173,7 +178,7 @@ def test_the_general_way_says_the_same(case: Case) -> None:
 def test_the_streams_go_to_and_fro() -> None:
     """Else the law above would say little: much is the next one of its source, much is not, and
     several come at one instant."""
-    for seed in SEEDS:
+    for seed in (0, 2, 4):
         newest: dict[str, int] = {}
         plain: list[bool] = []
         events = sequenced(seed)

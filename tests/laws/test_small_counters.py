@@ -5,12 +5,12 @@ the same but for a multiple of 256 (reorder_drift_merge.md 1.5, wrap).
 
 from __future__ import annotations
 
-import os
 from random import Random
 
 import pytest
 
 from tests.laws.streams import MS, START
+from tests.seeds import seeds_of_today
 from topology.config.stream import ReorderConfig
 from topology.model.event import NO_EPOCH, Event
 from topology.model.operator import Plain
@@ -18,7 +18,7 @@ from topology.model.outcome import Duplicate, Gap, Late, Report, Step
 from topology.reorder.operator import Reorder
 
 CYCLE = 256
-SEEDS = range(60 * int(os.environ.get("INORDER_SEEDS", "1")))
+SEEDS = seeds_of_today(30)
 
 
 def stream(seed: int) -> list[Event]:

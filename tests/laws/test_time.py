@@ -5,13 +5,10 @@ replay says is the same, line by line, for batches of 1, 7, 64 and 256 lines and
 once. Groups of streams that nothing ties together, run apart in batches of their own, say
 together what all say in one replay, byte for byte. A stage as a worker runs it, cut within instants
 and told the time in between, says the same lines; which of an instant comes first is not said.
-
-A sample in each run, 240 topologies in all under `long`.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from random import Random
@@ -20,6 +17,7 @@ from typing import Final
 import pytest
 
 from tests.laws.many_streams import contents_of, text_of, topology_of
+from tests.seeds import seeds_of_today
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample
 from topology.config import Topology
@@ -32,26 +30,14 @@ from topology.model.outcome import Malformed, Step
 from topology.wire.json_lines import line_json, step_lines
 from topology.wire.line_reader import Content
 
-CHUNK: Final = 8
-CHUNKS: Final = 30 * int(os.environ.get("INORDER_SEEDS", "1"))
-SAMPLE: Final = 15
-"""Found that count windows filled before a silence were told at the last beat of it."""
+SEEDS: Final = seeds_of_today(8)
 CUTS: Final = (1, 7, 64, 1 << 30)
 KINDS: Final = {"event", "gap", "late", "duplicate", "dead", "window", "match", "join"}
 
-chunks = pytest.mark.parametrize(
-    "chunk",
-    [
-        pytest.param(chunk, marks=() if chunk == SAMPLE else pytest.mark.long)
-        for chunk in range(CHUNKS)
-    ],
-)
 
-
-@chunks
-def test_time_passes_alike(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_passes_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds: Counter[str] = Counter()
-    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+    for seed in SEEDS:
         topology = topology_of(seed)
         try:
             whole = lines(replayed(topology, seed), topology)

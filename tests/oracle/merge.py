@@ -5,9 +5,9 @@ a deadline of any head for any source. At the end of each instant (everything of
 in) the rule is applied as printed, over plain lists, until nothing moves.
 
     h = the smallest head by (ref, source, epoch, seq)
-    h below the last one that left unmarked, or below a published W: it leaves at once,
-        marked late(merge)
-    h leaves if for every other source s: s has a head; s is idle or catching up;
+    h with a time below that of the last one that left unmarked, or below a published W: it
+        leaves at once, marked late(merge)
+    h leaves if for every other source s: s has a head; s is idle and not dozing, or catching up;
         h is below the newest key of s, or below its heartbeat; or s is not blocked and
         ref_h + D_s is due
 
@@ -49,6 +49,11 @@ A deadline d is due at the end of instant d. Readings taken where the spec leave
    but W may pass that by now - D_s while nothing leaves, and what comes below a
    published W and unmarked would break the promise of W. So it is late, too. Without
    `heartbeat_ns` nothing is published and the printed rule holds.
+
+12. An idle source with 8 samples dozes if it was silent for longer than idle_after before and
+   spoke again, for twice its silence since its last arrival: the longest one, of which each shorter
+   one takes away a fourth of the difference. It is waited for like an active one, but for W; D_s
+   is that of its own samples then, however few.
 
 11. What is ahead of the clock leaves when the clock has reached it, and W is never ahead of it:
    who lets it pass is no matter.
@@ -151,6 +156,7 @@ class _Source:
     catching_up: bool = False
     late_ns: int = 0
     taken: list[Item] = field(default_factory=list)
+    silence_ns: int = 0
     passed_at_ns: int | None = None
     """`wait: thesis`: when its time-out is over; None while it does not run."""
 
@@ -215,7 +221,7 @@ class _Merge:
         self.first_ns.setdefault(item.source, item.at_ns)
         if item.late:
             known = self.sources.get(item.source)
-            if known is not None and self.fits(known, item) and not self.is_late(item):
+            if known is not None and self.fits(known, item) and not self.is_passed(item):
                 known.queue.append(index)
                 known.queue.sort(key=lambda one: self.items[one].key)
                 known.taken.append(item)
@@ -229,6 +235,7 @@ class _Merge:
             source.blocked = item.kind == BLOCKED
             source.said_bye = source.said_bye and not source.blocked
             return
+        self.learn(source, item)
         source.last_arrival_ns = (
             max(source.last_arrival_ns, item.arrived_ns) if source.heard else item.arrived_ns
         )
@@ -254,6 +261,13 @@ class _Merge:
         source.queue.append(index)
         source.newest = item.key if source.newest is None else max(source.newest, item.key)
         source.last_ref_ns = source.newest[0]
+
+    def learn(self, source: _Source, item: Item) -> None:
+        silent_ns = item.arrived_ns - self.heard_ns(source)
+        if silent_ns > self.settings.idle_after_ns:
+            before_ns = source.silence_ns
+            less_ns = max(0, before_ns - silent_ns) // 4
+            source.silence_ns = max(silent_ns, before_ns) - less_ns
 
     def fits(self, source: _Source, item: Item) -> bool:
         """A number that was skipped, with a time between those of its neighbours."""
@@ -301,8 +315,13 @@ class _Merge:
         return self.last_unmarked is not None and ref_ns < self.last_unmarked[0]
 
     def is_late(self, head: Item) -> bool:
-        below_last = self.last_unmarked is not None and head.key < self.last_unmarked
+        below_last = self.is_below(head.ref_ns)
         return below_last or (self.watermark_ns is not None and head.ref_ns < self.watermark_ns)
+
+    def is_passed(self, item: Item) -> bool:
+        """One whose number was skipped: its own source may be beyond it at the same time."""
+        below_last = self.last_unmarked is not None and item.key < self.last_unmarked
+        return below_last or self.is_late(item)
 
     def may_leave(self, head: Item, now_ns: int) -> bool:
         return head.ref_ns <= now_ns and all(
@@ -312,7 +331,9 @@ class _Merge:
         )
 
     def lets_pass(self, source: _Source, head: Item, now_ns: int) -> bool:
-        if source.queue or source.catching_up or self.is_idle(source, now_ns):
+        dozes = self.is_idle(source, now_ns) and self.dozes(source, now_ns)
+        is_out = self.is_idle(source, now_ns) and not dozes
+        if source.queue or source.catching_up or is_out:
             return True
         if source.newest is not None and head.key < source.newest:
             return True
@@ -321,7 +342,7 @@ class _Merge:
             return True
         if self.settings.timeout is not None:
             return False  # is_idle knows the time-out
-        return not source.blocked and head.ref_ns + self.delay_ns(source) <= now_ns
+        return not source.blocked and head.ref_ns + self.delay_ns(source, known=dozes) <= now_ns
 
     def leave(self, head: Item, now_ns: int) -> None:
         source = self.sources[head.source]
@@ -334,7 +355,7 @@ class _Merge:
             source.catching_up = self.settings.timeout is not None or index not in self.within
         else:
             self.answer.leaving.append(Leaving(now_ns, index))
-            self.last_unmarked = head.key
+            self.last_unmarked = max(head.key, self.last_unmarked or head.key)
             source.catching_up = False
 
     def end(self, end_ns: int) -> None:
@@ -343,10 +364,10 @@ class _Merge:
 
     # How long a source is waited for.
 
-    def delay_ns(self, source: _Source) -> int:
-        """D_s."""
+    def delay_ns(self, source: _Source, *, known: bool = False) -> int:
+        """D_s; `known`: its own samples are enough."""
         max_wait_ns, miss_ppm = self.settings.max_wait_ns, self.settings.miss_ppm
-        if source.delays.values >= KNOWN_AFTER:
+        if source.delays.values >= KNOWN_AFTER or known:
             return min(max_wait_ns, source.delays.quantile_ns(miss_ppm))
         if self.stream.values >= KNOWN_AFTER:
             return min(max_wait_ns, 2 * self.stream.quantile_ns(miss_ppm))
@@ -361,14 +382,27 @@ class _Merge:
                 return True
         return source.said_bye or self.idle_from(source) <= now_ns
 
+    def dozes(self, source: _Source, now_ns: int) -> bool:
+        """If it is idle."""
+        if self.settings.timeout is not None or source.said_bye or source.delays.values < 8:
+            return False
+        return self.expected_until(source) > now_ns
+
+    def expected_until(self, source: _Source) -> int:
+        return self.heard_ns(source) + 2 * source.silence_ns
+
     def idle_from(self, source: _Source) -> int:
-        idle_after_ns = self.settings.idle_after_ns
-        kept_ns = source.late_ns + idle_after_ns
-        if not source.heard and source.name not in self.settings.expected:
-            return max(kept_ns, self.first_ns[source.name] + idle_after_ns)
-        if not source.heard:
-            return max(kept_ns, self.begun_ns + self.settings.max_wait_ns)
-        return max(kept_ns, source.last_arrival_ns + idle_after_ns)
+        return self.heard_ns(source) + self.settings.idle_after_ns
+
+    def heard_ns(self, source: _Source) -> int:
+        if source.heard:
+            return max(source.late_ns, source.last_arrival_ns)
+        if source.name not in self.settings.expected:
+            return max(source.late_ns, self.first_ns[source.name])
+        return max(
+            source.late_ns,
+            self.begun_ns + self.settings.max_wait_ns - self.settings.idle_after_ns,
+        )
 
     def run_timeouts(self, now_ns: int) -> None:
         """`wait: thesis`: time-outs of empty sources run while another has a head."""
@@ -386,14 +420,16 @@ class _Merge:
         """The next instant after `now_ns` at which a deadline might free anything or
         move W."""
         candidates = [
-            self.items[source.queue[0]].ref_ns + self.delay_ns(other)
+            self.items[source.queue[0]].ref_ns + self.delay_ns(other, known=known)
             for source in self.sources.values()
             if source.queue
             for other in self.sources.values()
+            for known in (False, True)
         ]
         for source in self.sources.values():
             candidates += [self.items[index].ref_ns for index in source.queue]
             candidates.append(self.idle_from(source))
+            candidates.append(self.expected_until(source))
             if source.passed_at_ns is not None:
                 candidates.append(source.passed_at_ns)
         if self.settings.heartbeat_ns is not None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from random import Random
 from typing import Any
 
 import pytest
 
-from tests.laws.told import copies, disposed
+from tests.kit.events import copies
+from tests.kit.outputs import settled_offsets
 from tests.oracle.by_time import Arrival, Left, by_time
+from tests.seeds import seeds_of_today
 from topology.config import ReorderConfig, parse
 from topology.flow.stage import Stage
 from topology.model.event import DATA, WATERMARK, Event
@@ -20,7 +21,7 @@ from topology.waiting.strategy import strategy_of
 
 MS = 1_000_000
 START = 10_000
-SEEDS = range(20 * int(os.environ.get("INORDER_SEEDS", "1")))
+SEEDS = seeds_of_today(10)
 
 
 @pytest.mark.parametrize(
@@ -98,15 +99,20 @@ def test_each_source_leaves_as_the_oracle_says(wait: int, max_wait: int) -> None
             assert numbers[source] == list(range(first, first + len(arrivals)))
 
 
+PUBLISHED = "the largest lateness"
+
+
 def topology(late: str = "pass", more: str = "", clock: str = "unsynced: trust") -> Any:
     reorder = f"{{rule: time, max_wait: 100ms, late: {late}{more}}}"
+    if more == PUBLISHED:
+        reorder = f"{{rule: time, max_wait: 100ms, late: {late}}}, experimental: {{reorder: mp}}"
     stream = f"{{reorder: {reorder}, clock: {{{clock}}}}}"
     return parse(f"streams: {{default: {stream}}}\nheartbeat: 20ms\ncorrect_for: 2s\n")
 
 
 @pytest.mark.parametrize("late", ["pass", "side"])
 @pytest.mark.parametrize(
-    "more", ["", ", accuracy: 90%", ", strategy: mp", ", strategy: fixed, wait: 20ms"]
+    "more", ["", ", accuracy: 90%", PUBLISHED, ", strategy: fixed, wait: 20ms"]
 )
 def test_the_whole_stage_keeps_order_and_balance(late: str, more: str) -> None:
     for seed in SEEDS:
@@ -122,12 +128,12 @@ def test_the_whole_stage_keeps_order_and_balance(late: str, more: str) -> None:
         released += end.released
         reports += end.reports
 
-        assert sorted(disposed(released, reports, set(range(len(events))))) == [
+        assert sorted(settled_offsets(released, reports, set(range(len(events))))) == [
             one.offset for one in events
         ]
         assert not any(isinstance(report, Duplicate) for report in reports)
         kept = [one for one in released if one.kind == DATA]
-        keys = [(e.ref_time_ns, e.source, e.epoch, e.seq) for e in kept if not e.late]
+        keys = [(e.ref_time_ns, e.at_ns, e.source, e.epoch, e.seq) for e in kept if not e.late]
         assert keys == sorted(set(keys))
         assert len({(one.source, one.epoch, one.seq) for one in kept}) == len(kept)
         for one in kept:

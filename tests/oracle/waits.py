@@ -14,7 +14,7 @@ revealed the hole. Readings taken where reorder_drift_merge.md leaves room:
   arrival. t_buffer: every event that left later than it arrived, in the order of
   leaving; the hold of a start or an epoch counts like any other. The second sample's
   deviation is taken from the updated average (thesis) or the old one (rfc), as for
-  all later ones. `min_wait` has no part in them.
+  all later ones.
 * Only the arrival clock; `estimator_clock: event` is not modelled.
 """
 
@@ -79,7 +79,7 @@ def fixed(wait_ns: int) -> Rule:
     return lambda _known_at_ns, _history: wait_ns
 
 
-def miss(miss_ppm: int, max_wait_ns: int, min_wait_ns: int = 0) -> Rule:
+def miss(miss_ppm: int, max_wait_ns: int) -> Rule:
     """Folds the happenings as they grow, hence one rule value for one run."""
     stream = Histogram()
     sources: dict[str, Histogram] = {}
@@ -104,7 +104,7 @@ def miss(miss_ppm: int, max_wait_ns: int, min_wait_ns: int = 0) -> Rule:
         holes = max(1, chosen.n // UNIT)
         if holes < enough:
             longest_ns = longest_ns * len(f"{enough:b}") // len(f"{holes:b}")
-        return min(max_wait_ns, max(min_wait_ns, longest_ns))
+        return min(max_wait_ns, longest_ns)
 
     return wait_ns
 

@@ -20,9 +20,9 @@ from typing import Final
 
 from topology.clock.cell import UNSYNCED
 from topology.clock.measured import MeasuredClock
-from topology.clock.published.thesis import ThesisClock
 from topology.clock.sample import Sample
 from topology.config.stream import ClockConfig
+from topology.published.clock import ThesisClock
 
 US: Final = 1_000
 MS: Final = 1_000_000

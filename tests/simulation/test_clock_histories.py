@@ -1,25 +1,24 @@
 """Simulation: in every honest history of time sync the true offset lies in the interval.
 
-1 500 histories of everything (`tests.simulation.clock_histories`), and some of each kind
-that must be there; `INORDER_SEEDS=10` runs ten times as many, and so does `python -m
-benchmarks clock --full`. A failure prints the seed; `python -m
-tests.simulation.test_clock_histories SEED` runs it again.
+150 histories of everything (`tests.simulation.clock_histories`) a day, and some of each kind that
+must be there; those of all days in `make laws`, and more in `python -m benchmarks clock --full`.
+A failure prints the seed; `python -m tests.simulation.test_clock_histories SEED` runs it again.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from random import Random
 from typing import Final
 
 import pytest
 
+from tests.seeds import seeds_of_today
 from tests.simulation.clock_histories import CONFIG, LIES, PATHS, Outcome, Plan, plan_of, run
 from topology.config.stream import ClockConfig
 
-HISTORIES: Final = 1_500 * int(os.environ.get("INORDER_SEEDS", "1"))
-CHUNK: Final = 50
+HISTORIES: Final = seeds_of_today(300)
+PARTS: Final = 3
 
 
 def outcome_of(seed: int, plan: Plan | None = None, config: ClockConfig = CONFIG) -> Outcome:
@@ -30,12 +29,12 @@ def outcome_of(seed: int, plan: Plan | None = None, config: ClockConfig = CONFIG
     return outcome
 
 
-@pytest.mark.parametrize("chunk", range(HISTORIES // CHUNK))
-def test_histories(chunk: int) -> None:
-    outcomes = [outcome_of(seed) for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK)]
+@pytest.mark.parametrize("part", range(PARTS))
+def test_histories(part: int) -> None:
+    outcomes = [outcome_of(seed) for seed in HISTORIES[part::PARTS]]
     # The checks are there, and so is what they guard against: the fixed bound fails.
-    assert sum(outcome.checks for outcome in outcomes) > 10 * CHUNK
-    assert sum(outcome.thesis_violations for outcome in outcomes) > CHUNK
+    assert sum(outcome.checks for outcome in outcomes) > 10 * len(outcomes)
+    assert sum(outcome.thesis_violations for outcome in outcomes) > len(outcomes)
 
 
 @pytest.mark.parametrize("kind", PATHS)

@@ -17,6 +17,7 @@ import pytest
 
 from topology.clock import Clock
 from topology.clock.one_way import SETTLED_AFTER_NS
+from topology.clock.settings import PASSIVE_FLOOR_NS
 from topology.config.stream import ClockConfig
 from topology.model.event import Event
 
@@ -27,7 +28,7 @@ LENGTH_NS: Final = 20 * S
 SOURCES: Final = 12
 RIGHT: Final = {"right": 400, "bunched": 100, "backfill": 400}
 """With the longest way of the quickest packets, ms: they stay below `mend_above`."""
-FLOOR_NS: Final = ClockConfig().passive_floor_ns
+FLOOR_NS: Final = PASSIVE_FLOOR_NS
 WRONG: Final = ("offsets", "drift")
 
 
@@ -121,8 +122,8 @@ def test_clocks_that_are_seconds_off_are_mended(kind: str, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_the_error_that_is_stated_holds(kind: str, seed: int) -> None:
     """From the first event of a source on, where its quickest packets take no longer than
-    `passive_floor`. Nobody can know of one thing: that a clock is ahead, as long as all its events
-    have waited so long that they do not seem to come from the future."""
+    `PASSIVE_FLOOR_NS`. Nobody can know of one thing: that a clock is ahead, as long as all its
+    events have waited so long that they do not seem to come from the future."""
     _, truth = world(kind, seed, longest_way=30)
     out, _ = stamped(kind, seed, "estimate", longest_way=30)
     outside = [e for e in out if abs(e.ref_time_ns - truth[e.source, e.seq]) > e.error_ns]

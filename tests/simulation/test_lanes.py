@@ -17,7 +17,7 @@ from typing import Final
 
 import pytest
 
-from tests.laws.told import copies
+from tests.kit.events import copies
 from tests.simulation.test_simulation import Fused, Split, coordinates, in_order
 from tests.simulation.world import MS, World
 from topology.config import Topology, parse
@@ -31,7 +31,7 @@ RULES: Final = {
     "time": "{rule: time, accuracy: 90%}",
     "time, fixed": "{rule: time, strategy: fixed, wait: 5ms}",
 }
-MERGES: Final = ("{}", "{max_wait: 20ms, miss_target: 10%}", "{wait: thesis}")
+MERGES: Final = ("{}", "{max_wait: 20ms, miss_target: 10%}")
 
 
 class Appended:

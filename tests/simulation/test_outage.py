@@ -56,3 +56,23 @@ def test_how_it_is_cut_changes_nothing() -> None:
     assert [(e.offset, e.at_ns, e.late) for e in one] == [
         (e.offset, e.at_ns, e.late) for e in other
     ]
+
+
+def test_a_worker_that_was_down_longer_than_quiet_after_makes_nobody_late() -> None:
+    """The log went on: what is read on coming back arrived when it was appended. So a restart is no
+    pause, however long it took; only one of the log is."""
+    events = log(Outage(begins=60_000, lasts=0, apart=0, until=60_000), seed=1)
+    text = "streams: {default: {clock: {unsynced: trust}}}\nstages: [reorder+merge]"
+
+    def stage() -> Stage:
+        return Stage(parse(text), ["reorder", "merge"])
+
+    before, after = stage(), stage()
+    down = next(at for at, event in enumerate(events) if event.arrival_ns > 5_000 * MS)
+    released = before.on_batch(events[:down], events[down - 1].arrival_ns).released
+    held = [event for event in events[:down] if event.held_by]
+    after.restore(before.snapshot(), held)
+    released += after.on_batch(events[down:], events[-1].arrival_ns).released
+    released += after.on_end(events[-1].arrival_ns).released
+    assert len([event for event in released if event.kind == DATA]) == len(events)
+    assert late(released).total() <= 3

@@ -6,15 +6,14 @@ everything that arrived is accounted for once, each source leaves in sequence, t
 stream in order, a crash changes nothing, and the two cuts agree where one lane makes
 them comparable.
 
-500 worlds (a part of them cut in two), and as many again in `make laws`; `INORDER_SEEDS=10` runs
-ten times as many. A failure prints the line that runs its world again:
+100 worlds a day (a part of them cut in two), those of all days in `make laws`. A failure prints the
+line that runs its world again:
 
     python -m tests.simulation.test_simulation SEED
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -23,7 +22,9 @@ from typing import Any, Final, Protocol
 
 import pytest
 
-from tests.laws.told import copy_of, held_again, over_the_wire
+from tests.kit.events import copy_of
+from tests.kit.runs import held_after_restart, through_changelog
+from tests.seeds import seeds_of_today
 from tests.simulation.world import World
 from topology.config import HeaderConfig, Topology, parse
 from topology.flow.stage import Stage
@@ -32,9 +33,8 @@ from topology.model.outcome import Duplicate, Late, Malformed, Report
 from topology.wire.header_reader import HeaderReader
 from topology.wire.header_writer import HeaderWriter
 
-WORLDS: Final = 1_000 * int(os.environ.get("INORDER_SEEDS", "1"))
-CHUNK: Final = 25
-CHUNKS: Final = range(WORLDS // CHUNK)
+WORLDS: Final = seeds_of_today(100)
+PARTS: Final = 4
 SPLIT_EVERY: Final = 4
 """The two-stage cut costs more: one world of so many goes through it."""
 
@@ -45,12 +45,9 @@ NEVER_STAMPED: Final = 99
 BEAT_NS: Final = TOPOLOGY.heartbeat_ns
 
 
-@pytest.mark.parametrize(
-    "chunk",
-    [*CHUNKS[::2], *(pytest.param(chunk, marks=pytest.mark.long) for chunk in CHUNKS[1::2])],
-)
-def test_worlds(chunk: int) -> None:
-    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+@pytest.mark.parametrize("part", range(PARTS))
+def test_worlds(part: int) -> None:
+    for seed in WORLDS[part::PARTS]:
         try:
             check(seed)
         except AssertionError as failure:
@@ -103,7 +100,8 @@ def in_order(released: Iterable[Event]) -> None:
             assert complete_ns <= event.complete_ns <= event.ref_time_ns
             watermark_ns, complete_ns = event.ref_time_ns, event.complete_ns
         elif event.kind == DATA and not event.late:
-            key = (event.ref_time_ns, event.source, event.epoch, event.seq)
+            # Equal times that left together are in order of their sources.
+            key = (event.ref_time_ns, event.at_ns, event.source, event.epoch, event.seq)
             assert last is None or key > last
             assert event.ref_time_ns >= watermark_ns
             assert (event.epoch, event.seq) > last_of.get(event.source, (-1, -1))
@@ -147,9 +145,9 @@ class Fused:
         for batch in batches([copy_of(event) for event in self.raw], self.rng):
             self._add(self.stage.on_batch(batch, batch[-1].at_ns))
             if crashes and self.rng.random() < 0.2:
-                apply(over_the_wire(self.stage.changes()), table)
+                apply(through_changelog(self.stage.changes()), table)
                 if self.rng.random() < 0.5:
-                    held = held_again(self.stage, self.raw, FUSED_STAMPED_FROM)
+                    held = held_after_restart(self.stage, self.raw, FUSED_STAMPED_FROM)
                     self.stage = new_stage(self.topology, "reorder", "merge")
                     self.stage.restore(table, held)
         self._add(self.stage.on_end(self.raw[-1].at_ns if self.raw else 0))
@@ -178,8 +176,8 @@ class Split:
         for batch in batches(topic, self.rng):
             self._add(merge.on_batch(batch, batch[-1].at_ns))
             if self.rng.random() < 0.1:
-                state = over_the_wire(merge.snapshot())
-                held = held_again(merge, topic, stamped_from=1)
+                state = through_changelog(merge.snapshot())
+                held = held_after_restart(merge, topic, stamped_from=1)
                 merge = self._merge()
                 merge.restore(state, held)
         self._add(merge.on_end(self._end_ns))
@@ -198,7 +196,10 @@ class Split:
         for batch in batches([copy_of(event) for event in raw], self.rng):
             step = stage.on_batch(batch, batch[-1].at_ns)
             if self.rng.random() < 0.1:
-                state, held = over_the_wire(stage.snapshot()), held_again(stage, raw, NEVER_STAMPED)
+                state, held = (
+                    through_changelog(stage.snapshot()),
+                    held_after_restart(stage, raw, NEVER_STAMPED),
+                )
                 stage = new_stage(self.topology, "reorder")
                 stage.restore(state, held)
             self.reports += step.reports

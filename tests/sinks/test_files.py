@@ -284,3 +284,44 @@ def test_a_journal_taken_over_at_its_making_is_not_written_to(
 def test_bounds_that_never_let_a_file_grow_are_refused(rolling: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="above 0"):
         Rolling(**rolling)
+
+
+def link(path: Path, victim: Path) -> None:
+    path.symlink_to(victim)
+
+
+def hard_link(path: Path, victim: Path) -> None:
+    path.hardlink_to(victim)
+
+
+def folder(path: Path, _: Path) -> None:
+    path.mkdir()
+
+
+def pipe(path: Path, _: Path) -> None:
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("make", [link, hard_link, folder, pipe])
+def test_what_is_called_as_a_journal_and_is_none_is_told(make: Any, tmp_path: Path) -> None:
+    """Nothing of it is changed: without a line end, a journal's rest would be cut off."""
+    victim, results = tmp_path / "victim", tmp_path / "results"
+    victim.write_text("a key without a line end")
+    results.mkdir()
+    make(results / "_open-20200101T000000Z-00000000.jsonl", victim)
+    with pytest.raises(SinkUnusable, match="is no journal of a sink"):
+        FileSink(results).write([result()])
+    assert victim.read_text() == "a key without a line end"
+
+
+def test_a_file_in_the_making_is_never_written_through_a_link(tmp_path: Path) -> None:
+    victim, results = tmp_path / "victim", tmp_path / "results"
+    victim.write_text("precious")
+    results.mkdir()
+    (results / "_open-20200101T000000Z-00000000.jsonl").write_bytes(record("x") + b"\n")
+    (results / "_making-results-20200101T000000Z-00000000.parquet").symlink_to(victim)
+    sink = FileSink(results)
+    sink.write([])
+    sink.close()
+    assert victim.read_text() == "precious"
+    assert rows_in(results) == [result("x")]

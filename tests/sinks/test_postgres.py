@@ -15,6 +15,7 @@ import sinks.postgres as kind
 from infra.postgres import PostgresServer
 from sinks import attempts
 from sinks.postgres import PostgresSink
+from sinks.result import Result, parse
 from sinks.sink import SinkError, SinkUnavailable, SinkUnusable
 from tests.sinks.results import fields, result
 
@@ -197,6 +198,42 @@ def test_many_rows_go_in_pieces(
 ) -> None:
     sink.write([result(f"r{number}", 0) for number in range(2 * kind.ROWS_PER_STATEMENT + 1)])
     assert asked(postgres_server, f"select count(*) from {table}") == [(2001,)]
+
+
+def test_a_row_that_the_server_fails_at_each_time_is_refused(
+    sink: PostgresSink, postgres_server: PostgresServer, table: str
+) -> None:
+    """More elements than jsonb holds, which the server calls an internal error."""
+    huge = result("huge", 0, values={"a": [0] * (2**24 + 2)})
+    assert [each.result.id for each in sink.write([result("a", 0), huge])] == ["huge"]
+    assert asked(postgres_server, f"select id from {table}") == [("a",)]
+
+
+def test_what_nobody_could_select_is_refused(
+    sink: PostgresSink, postgres_server: PostgresServer, table: str
+) -> None:
+    """A number of nine characters is 16,385 digits to the server."""
+    record = result("tiny", 0).record.replace(b'"v":0.0', b'"v":[' + b"1e-16383," * 9_000 + b"0]")
+    tiny, small = parse(record), result("small", 0, values={"v": [1e-300] * 1_000})
+    assert isinstance(tiny, Result)
+    assert [each.result.id for each in sink.write([tiny, small])] == ["tiny"]
+    assert len(asked(postgres_server, f"select record from {table}")) == 1
+
+
+def test_a_statement_has_a_bound_in_bytes(
+    sink: PostgresSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statements: list[int] = []
+    put = sink._put
+    monkeypatch.setattr(kind, "BYTES_PER_STATEMENT", 1_000)
+
+    def counted(connection: Any, rows: Any) -> None:
+        statements.append(len(rows))
+        put(connection, rows)
+
+    monkeypatch.setattr(sink, "_put", counted)
+    sink.write([result(f"r{number}", 0, values={"v": "x" * 400}) for number in range(6)])
+    assert statements == [1] * 6
 
 
 def test_a_table_of_another_shape_is_told(

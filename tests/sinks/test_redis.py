@@ -116,6 +116,12 @@ def test_a_lowered_bound_is_reached(redis_server: RedisServer, name: str) -> Non
         assert client.hlen(keys_of(name).latest) == 10
 
 
+def test_a_result_that_one_call_cannot_carry_is_refused(sink: RedisSink) -> None:
+    """Else bounds by number are none in bytes."""
+    large = result("large", 0, values={"a": "0" * kind.BYTES_PER_CALL})
+    assert [each.result.id for each in sink.write([result("a", 0), large])] == ["large"]
+
+
 def test_many_and_large_results_go_in_pieces(sink: RedisSink, client: Any, keys: RedisKeys) -> None:
     large = [result(f"l{number}", 0, values={"v": "x" * (3 << 20)}) for number in range(3)]
     small = [result(f"s{number:04}", 0) for number in range(1201)]

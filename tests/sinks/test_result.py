@@ -98,7 +98,7 @@ def without(name: str) -> bytes:
         (record(end="noon"), kind.FIELD_WRONG, "end"),
         (record(events=[1]), kind.FIELD_WRONG, "events"),
         (record(values=[1]), kind.FIELD_WRONG, "values"),
-        (record(start=2, end=1), kind.INTERVAL_BACKWARDS, "start 2"),
+        (record(start=2, end=1), kind.INTERVAL_BACKWARDS, "start lies behind end"),
     ],
 )  # fmt: skip
 def test_what_is_no_result_is_told(value: bytes | None, reason: str, told: str) -> None:
@@ -107,6 +107,7 @@ def test_what_is_no_result_is_told(value: bytes | None, reason: str, told: str) 
     assert found.reason == reason
     assert reason in kind.REASONS
     assert told in found.detail
+    assert "delete" not in found.detail, "a dead letter has no content"
 
 
 @pytest.mark.parametrize("key", [b"", b"b", b"\xff"])

@@ -18,7 +18,7 @@ from sinks import result as kinds_of_result
 from sinks.counts import SinkCollector
 from sinks.dead import DeadLetter
 from sinks.result import Result
-from sinks.runner import Runner, RunnerLimits, SourceFailed
+from sinks.runner import TOO_LARGE, Runner, RunnerLimits, SourceFailed
 from sinks.sink import REFUSED, Refused, SinkUnavailable, SinkUnusable
 from tests.sinks.results import MemorySink, record, result
 
@@ -33,12 +33,11 @@ class Record:
         offset: int,
         value: bytes | None,
         key: bytes | None = b"a",
-        headers: list[tuple[str, bytes]] | None = None,
         error: KafkaError | None = None,
         partition: int = 0,
     ) -> None:
         self._offset, self._value, self._key = offset, value, key
-        self._headers, self._error, self._partition = headers, error, partition
+        self._error, self._partition = error, partition
 
     def offset(self) -> int:
         return self._offset
@@ -52,8 +51,8 @@ class Record:
     def key(self) -> bytes | None:
         return self._key
 
-    def headers(self) -> list[tuple[str, bytes]] | None:
-        return self._headers
+    def headers(self) -> None:
+        raise SystemError("no sink may ask for them: a name that is no UTF-8 breaks the client")
 
     def error(self) -> KafkaError | None:
         return self._error
@@ -209,23 +208,32 @@ def test_a_batch_is_bounded() -> None:
     ]
     limits = RunnerLimits(batch_bytes=1, batch_wait_s=0.4)
     steps = Setting(updates(*range(150)), limits).run()
-    assert [len(what) for step, what in steps if step == "write"] == [100, 50]
+    assert [len(what) for step, what in steps if step == "write"] == [1] * 150
+
+
+def test_a_record_above_the_bound_is_dead_and_its_place_is_passed() -> None:
+    large = record("large", 0) + b" " * 1_000
+    records = [*updates(0), Record(1, large, b"large"), Record(2, record("a", 1))]
+    setting = Setting(records, RunnerLimits(batch_wait_s=0.005, record_bytes=1_000))
+    assert setting.run() == [("write", [0, 1]), ("letters", [1]), ("commit", {0: 3})]
+    assert setting.letters.letters[0].reason == TOO_LARGE
 
 
 def test_every_record_is_counted_as_one_thing() -> None:
     setting = Setting(
         [
             Record(0, record("a", 0)),
-            Record(1, None, b"", [("kind", b"frontier")]),
+            Record(1, None, b""),
             Record(2, b"{"),
             Record(3, None),
             Record(4, record("b", 7), b"b"),
-            Record(5, record("a", 1, "retract"), headers=[("other", b"1")]),
+            Record(5, record("a", 1, "retract")),
+            Record(6, b'{"kind": "overflow", "query": "q"}', b"q"),
         ]
     )
     setting.sink.refuses = {"b"}
     steps = setting.run()
-    assert steps == [("write", [0, 7, 1]), ("letters", [2, 3, 4]), ("commit", {0: 6})]
+    assert steps == [("write", [0, 7, 1]), ("letters", [2, 3, 4]), ("commit", {0: 7})]
     letters = [(each.offset, each.reason, each.revision) for each in setting.letters.letters]
     assert letters == [
         (2, kinds_of_result.NOT_JSON, None),
@@ -233,9 +241,9 @@ def test_every_record_is_counted_as_one_thing() -> None:
         (4, REFUSED, 7),
     ]
     counts = setting.runner.counts
-    assert counts.records == 6
-    assert counts.written.total() + counts.dead.total() + counts.control == 6
-    assert (counts.control, counts.dead.total()) == (1, 3)
+    assert counts.records == 7
+    assert counts.written.total() + counts.dead.total() + counts.control == 7
+    assert (counts.control, counts.dead.total()) == (2, 3)
     assert counts.written["retract"] == 1
 
 

@@ -19,13 +19,14 @@ from infra.redis import RedisServer
 from sinks.dead import DeadLetter, DeadTopic
 from sinks.runner import Runner, RunnerLimits, consumer_of
 from sinks.sink import SinkUnavailable
+from tests.as_they_stand import send_with_no_name
 from tests.services import SharedKafka, UniqueName
 from tests.sinks.kinds import redis_place
 from tests.sinks.results import MemorySink, current_of, result, rows_in, same
 from tests.sinks.sink_process import SinkProcess
 from tests.sinks.topic import ResultsProducer, group_has_read, history, never_committed
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.kafka]
 
 TIMEOUT_S = 60.0
 
@@ -205,6 +206,36 @@ def test_dead_letters_reach_their_topic_and_files_appear(
     letters = [orjson.loads(value) for value in read(kafka.bootstrap, dead, 2)]
     told = [(each["kind"], each["topic"], each["offset"], each["reason"]) for each in letters]
     assert told == [("dead", topic, 1, "not_json"), ("dead", topic, 3, "key_not_id")]
+
+
+def test_a_name_of_a_header_that_is_no_text_ends_no_sink(
+    kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
+) -> None:
+    """The client reads it and is broken by it, so a sink asks for no headers."""
+    topic = unique_name("results")
+    kafka.create_topic(topic)
+    changes = [result(f"r{number}", 0) for number in range(200)]
+    sink = SinkProcess(
+        "sink",
+        tmp_path / "sink",
+        *("files", "--brokers", kafka.bootstrap, "--topic", topic, "--group", topic),
+        *("--folder", str(tmp_path / "out"), "--format", "jsonl"),
+    )
+    with ResultsProducer(kafka.bootstrap, topic) as producer:
+        producer.results(changes[:100])
+        for number in range(5):
+            stranger = result(f"stranger{number}", 0)
+            send_with_no_name(kafka.bootstrap, topic, stranger.id.encode(), stranger.record)
+        producer.results(changes[100:])
+        try:
+            sink.start()
+            wait_for_read(kafka.bootstrap, topic, topic, producer)
+            assert sink.process.stop() == 0
+        finally:
+            sink.process.kill()
+    ids = {each.id for each in rows_in(tmp_path / "out")}
+    assert ids == {*(each.id for each in changes), *(f"stranger{n}" for n in range(5))}
+    assert sink.dead_letters == []
 
 
 def read(brokers: str, topic: str, count: int) -> list[bytes]:

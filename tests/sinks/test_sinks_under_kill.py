@@ -28,7 +28,6 @@ pytestmark = [
     pytest.mark.redis,
     pytest.mark.postgres,
     pytest.mark.slow,
-    pytest.mark.timeout(300),
 ]
 
 KILLS = 3

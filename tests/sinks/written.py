@@ -25,7 +25,6 @@ WRITTEN: list[Result] = [
         **HEAD,
         members=[Member("a", "s1", 0, 1, 10), Member("b", "s2", 1, 2**62, 20)],
         key="k",
-        amended=True,
     ),
     JoinResult(
         **HEAD,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import cli.spark.jars
+from cli.local import classes
 from tests.services import require
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ SETTINGS = {
     "spark.master": "local[2]",
     "spark.driver.memory": "512m",
     # They live for a minute: the first compiler will do.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": " ".join(
+        ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *classes.reading(cli.spark.jars.folder()))
+    ),
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",

@@ -18,13 +18,13 @@ from pyspark.sql import functions as F
 from benchmarks.workloads import crowd, to_events
 from spark_analytics import folders, silver
 from spark_analytics.aggregates import Measures
-from spark_analytics.jdbc import Jdbc
-from spark_analytics.jobs import JOBS
-from spark_analytics.outputs import Folder, newest, read
+from spark_analytics.jobs.definitions import JOBS
+from spark_analytics.jobs.jdbc import Jdbc
+from spark_analytics.jobs.outputs import Folder, newest, read
+from spark_analytics.jobs.running import Running, run_bounded
+from spark_analytics.jobs.work import JobRefused, Table, Wanted
 from spark_analytics.payload import schema_of
-from spark_analytics.running import Running, run_bounded
 from spark_analytics.session import is_connected, new_session
-from spark_analytics.work import JobRefused, Table, Wanted
 from tests.spark_analytics.conftest import SETTINGS
 from tests.spark_analytics.records import MS, Record, frame, ordered_records, raw_records
 from tests.spark_analytics.values import result
@@ -61,8 +61,8 @@ class Given:
         released = stage.on_batch(events, events[-1].arrival_ns).released
         released += stage.on_end(events[-1].arrival_ns).released
         rounds = [{f"t{at}": (number * 10 + at) * MS for at in range(1, 5)} for number in range(9)]
-        told = [result(f"w{number}", 0, "emit", at=number) for number in range(5)]
-        told += [result("w1", 1, "retract", at=9), result("w2", 1, "update", at=9)]
+        records = [result(f"w{number}", 0, "emit", at=number) for number in range(5)]
+        records += [result("w1", 1, "retract", at=9), result("w2", 1, "update", at=9)]
         self._records = {
             "raw": raw_records(ROWS),
             "ordered": ordered_records(released),
@@ -71,7 +71,7 @@ class Given:
                 for at, each in enumerate(rounds)
             ],
             "results.windows": [
-                Record(key, value, [], at, at) for at, (key, value) in enumerate(told)
+                Record(key, value, [], at, at) for at, (key, value) in enumerate(records)
             ],
         }
 
@@ -88,22 +88,22 @@ def answers(spark: SparkSession, folder: Path) -> Answers:
             if table.parts:
                 parts = {part.name: part.pick(table.rows) for part in table.parts}
                 found |= {
-                    f"{job}/{name}": told(rows) for name, rows in parts.items() if name in names
+                    f"{job}/{name}": texts_of(rows) for name, rows in parts.items() if name in names
                 }
                 if "windows-standing" in parts:
-                    found["as of"] = told(silver.as_of(parts["windows"], 5))
+                    found["as of"] = texts_of(silver.as_of(parts["windows"], 5))
             elif table.name in names:
                 rows = table.rows if table.fold is None else table.fold(table.rows)
-                found[f"{job}/{table.name}"] = told(rows)
+                found[f"{job}/{table.name}"] = texts_of(rows)
     rows = spark.range(3).selectExpr("id", "id % 2 AS k")
     run_bounded([Table("t", rows, ["id"])], Folder(f"{folder}/tables"), str(folder))
-    found["written"] = told(newest(read(spark, f"{folder}/tables", "t"), ["id"]))
+    found["written"] = texts_of(newest(read(spark, f"{folder}/tables", "t"), ["id"]))
     there = (folders.exists(spark, f"{folder}/{name}") for name in ("tables", "none"))
     found["there"] = [str(each) for each in there]
     return found
 
 
-def told(rows: DataFrame) -> list[str]:
+def texts_of(rows: DataFrame) -> list[str]:
     return sorted(row[0] for row in rows.select(F.to_json(F.struct("*"))).collect())
 
 

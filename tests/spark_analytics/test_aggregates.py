@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_analytics import decode, payload
 from spark_analytics.aggregates import Measures, Windows, aggregate, late, of_stream, unmarked
-from spark_analytics.jobs import rates
-from spark_analytics.outputs import Folder, read
-from spark_analytics.running import JobFailed, Running
-from spark_analytics.work import Table, Wanted
+from spark_analytics.jobs.definitions import rates
+from spark_analytics.jobs.outputs import Folder, read
+from spark_analytics.jobs.running import JobFailed, Running
+from spark_analytics.jobs.work import Table, Wanted
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import (
     BEGIN_NS,
@@ -84,7 +84,7 @@ def windowed(records: DataFrame, windows: Windows) -> DataFrame:
     return aggregate(own, windows, ("stream", "source"), MEASURES)
 
 
-def told(rows: DataFrame) -> list[tuple[object, ...]]:
+def row_values(rows: DataFrame) -> list[tuple[object, ...]]:
     names = ["start", "end", "source", "n", "rate", "sum_payload_v", "quantiles_payload_v"]
     return sorted((tuple(row) for row in rows.select(names).collect()), key=repr)
 
@@ -134,15 +134,15 @@ def test_a_stream_stopped_and_started_says_what_batch_says(
         Running(tables, output, "", str(tmp_path / "checkpoint"), None).wait()
 
     run()
-    before = {kind: len(told(read(spark, output.path, kind))) for kind in streamed}
+    before = {kind: len(row_values(read(spark, output.path, kind))) for kind in streamed}
     later = tmp_path / "later"
     write_parts(spark, records[150:], later, 1)
     (later / "part=000").rename(tmp_path / "in" / "part=009")
     run()
     for kind, windows in streamed.items():
-        got = told(read(spark, output.path, kind))
+        got = row_values(read(spark, output.path, kind))
         assert 0 < before[kind] < len(got)
-        assert got == told(windowed(frame(spark, records), windows))
+        assert got == row_values(windowed(frame(spark, records), windows))
 
 
 def test_windows_that_late_events_correct(spark: SparkSession) -> None:
@@ -150,11 +150,11 @@ def test_windows_that_late_events_correct(spark: SparkSession) -> None:
     events = seeded_events(3, 200)
     punctual = [event for event in events if not event.kind]
 
-    def said(told: list[Event], *, late_included: bool) -> list[tuple[object, ...]]:
-        topics = GivenTopics(frame(spark, ordered_records(told)))
+    def said(events: list[Event], *, late_included: bool) -> list[tuple[object, ...]]:
+        topics = GivenTopics(frame(spark, ordered_records(events)))
         wanted = Wanted(WINDOWS["session"], late_included=late_included)
         tables = {table.name: table.rows for table in rates(topics, TOPOLOGY, wanted)}
-        assert tables["late"].count() == sum(bool(event.late) for event in told)
+        assert tables["late"].count() == sum(bool(event.late) for event in events)
         return sorted(map(tuple, tables["windows-default"].collect()))
 
     apart = said(events, late_included=False)

@@ -1,4 +1,4 @@
-"""Oracle: the SQL of docs/spark.md for what stands now and what stood at a time, as it stands,
+"""Oracle: the SQL of docs/spark.md for what is current and what was at a time, as it stands,
 over tables of each format, against `silver.as_of`, at instants at which something was told; and of
 which words they read."""
 
@@ -22,7 +22,7 @@ from spark_analytics.tables.shapes import Shape
 from tests import ROOT
 from tests.spark_analytics.marks import SPARK
 
-pytestmark = [*SPARK, pytest.mark.timeout(300)]
+pytestmark = [*SPARK]
 
 BEGIN = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
 SCHEMA = "id STRING, query STRING, op STRING, revision BIGINT, at_ns BIGINT, at TIMESTAMP"
@@ -33,12 +33,12 @@ WORDS = 60
 def texts() -> tuple[str, str, str]:
     """The view, what stands now, what stood."""
     page = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
-    part = page.partition("\n### What stands now")[2].partition("\n## ")[0]
+    part = page.partition("\n### What is current, and what was")[2].partition("\n## ")[0]
     view, now, then = re.findall(r"^```sql\n(.*?)^```", part, re.M | re.S)
     return view, now, then
 
 
-def told(spark: SparkSession) -> DataFrame:
+def all_revisions(spark: SparkSession) -> DataFrame:
     """Words of results, some of them twice, some instants shared, at one place two clocks."""
     rng = Random(25)
     at_us = 0
@@ -72,7 +72,7 @@ def scanned(spark: SparkSession, text: str) -> str:
 
 
 def test_the_texts_say_what_as_of_says(spark: SparkSession, tmp_path: Path) -> None:
-    rows = told(spark).cache()
+    rows = all_revisions(spark).cache()
     view, now, then = texts()
     moments = rows.select("at", "at_ns").distinct().orderBy("at").collect()
     some = [*moments[:: len(moments) // 3], moments[-1]]
@@ -107,7 +107,7 @@ def test_a_catalog_that_keeps_views_keeps_this_one(
     uri = f"jdbc:postgresql://127.0.0.1:{postgres_server.port}/postgres"
     catalog = catalog_of(uri, {"jdbc.user": "postgres"})
     lake = IcebergLake(spark, str(tmp_path / "views"), "job", catalog)
-    rows = told(spark)
+    rows = all_revisions(spark)
     lake.append("windows", rows, SHAPE)
     view, now, _ = texts()
     name = lake.name("windows_told")

@@ -13,7 +13,7 @@ from agents.kafka.declared import declared
 from agents.kafka.topics import create
 from cli.local.poll import wait_until
 from cli.local.ports import free_ports
-from spark_analytics.outputs import read
+from spark_analytics.jobs.outputs import read
 from tests.cli.invoking import Answer
 from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, new_producer
 from tests.end_to_end.setting import FUSED, Setting, settle
@@ -23,7 +23,7 @@ from tests.spark_analytics.records import BEGIN_NS, MS, ordered_records, waterma
 from tests.spark_analytics.topics import done, run
 from topology.model.event import Event
 
-pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [*SPARK, pytest.mark.kafka]
 
 TIMEOUT_S = 60.0
 SCHEMA = ("--schema", "v BIGINT", "--sum", "payload.v")
@@ -41,14 +41,14 @@ def fill(setting: Setting, count: int = 20) -> list[str]:
     events[5].late = "gap"
     sound = ordered_records([*events, watermark(BEGIN_NS + 3_600 * 10**9, BEGIN_NS)])
     like = sound[0]
-    told = dict(like.headers)
+    sound_headers = dict(like.headers)
     spoilt: list[tuple[str, bytes | None, Headers]] = [
         ("stamp_missing", b'{"v": 1}', [h for h in like.headers if h[0] not in STAMPS]),
-        ("stamp_unreadable", b'{"v": 1}', list({**told, "refTs": b"\xfe"}.items())),
-        ("seq_not_integer", b'{"v": 1}', list({**told, "seqNum": b"one"}.items())),
-        ("unknown_stream", b'{"v": 1}', list({**told, "streamId": b"nobody's"}.items())),
-        ("payload_unreadable", b'{"v": "much"}', list(told.items())),
-        ("payload_unreadable", b"\xff\xfe", list(told.items())),
+        ("stamp_unreadable", b'{"v": 1}', list({**sound_headers, "refTs": b"\xfe"}.items())),
+        ("seq_not_integer", b'{"v": 1}', list({**sound_headers, "seqNum": b"one"}.items())),
+        ("unknown_stream", b'{"v": 1}', list({**sound_headers, "streamId": b"nobody's"}.items())),
+        ("payload_unreadable", b'{"v": "much"}', list(sound_headers.items())),
+        ("payload_unreadable", b"\xff\xfe", list(sound_headers.items())),
     ]
     records = [(record.value, list(record.headers)) for record in sound[:-1]]
     records += [(value, headers) for _, value, headers in spoilt]
@@ -76,9 +76,9 @@ def make_again(setting: Setting) -> None:
     wait_until(is_there, TIMEOUT_S, "the topic to be there")
 
 
-def assert_refused(answer: Answer, code: int, *told: str) -> None:
+def assert_refused(answer: Answer, code: int, *words: str) -> None:
     assert answer.code == code, answer.err
-    for each in told:
+    for each in words:
         assert each in answer.err
     assert "Traceback" not in answer.err
     assert "\tat " not in answer.err

@@ -24,7 +24,7 @@ from agents.kafka.security import PLAINTEXT
 from agents.kafka.topics import create
 from cli.spark.command import command
 from infra.spark import package
-from spark_analytics.outputs import read
+from spark_analytics.jobs.outputs import read
 from tests import ROOT
 from tests.end_to_end.records import new_producer
 from tests.services import SharedKafka
@@ -34,7 +34,7 @@ from tests.spark_analytics.records import MS, ordered_records
 from topology.config import parse
 from topology.model.event import Event
 
-pytestmark = [*SPARK, pytest.mark.timeout(300)]
+pytestmark = [*SPARK]
 
 FOLDER = ROOT / "infra" / "spark"
 MANIFESTS = sorted(FOLDER.glob("*.yaml"))
@@ -56,7 +56,7 @@ def asked(arguments: list[str]) -> Any:
     options = dict(subcommand.make_context(name, rest).params)
     del options["topology_path"], options["kafka_path"]
     topology = parse("streams: {default: {}}")
-    return Asked(options.pop("job"), topology, options.pop("brokers"), PLAINTEXT, **options)
+    return Asked(topology=topology, security=PLAINTEXT, **options)
 
 
 def test_there_is_a_manifest() -> None:
@@ -100,7 +100,9 @@ def test_every_place_of_the_image_agrees() -> None:
 
 def test_the_package_is_whole(tmp_path: Path) -> None:
     package.build(tmp_path)
-    modules = "cli.main, cli.spark.command, cli.spark.job, cli.spark.jars, spark_analytics.running"
+    modules = (
+        "cli.main, cli.spark.command, cli.spark.job, cli.spark.jars, spark_analytics.jobs.running"
+    )
     program = f"import {modules}; print(cli.spark.job.__file__, cli.spark.jars.__file__)"
     done = subprocess.run(
         [sys.executable, "-c", program],

@@ -13,9 +13,9 @@ from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row, figures
 from spark_analytics import clocks, decode, disorder
 from spark_analytics.aggregates import Windows
-from spark_analytics.outputs import Folder, read
-from spark_analytics.running import Running
-from spark_analytics.work import Table
+from spark_analytics.jobs.outputs import Folder, read
+from spark_analytics.jobs.running import Running
+from spark_analytics.jobs.work import Table
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import (
     BEGIN_NS,

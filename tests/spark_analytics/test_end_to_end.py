@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.workloads import crowd
 from sinks.result import Result
 from spark_analytics import results
-from spark_analytics.outputs import read
+from spark_analytics.jobs.outputs import read
 from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, contract, read_all, send
 from tests.end_to_end.setting import FUSED, Setting, settle
 from tests.end_to_end.trouble import play
@@ -29,7 +29,7 @@ from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS, MS, S, watermark
 from tests.spark_analytics.topics import done, run, write_ordered
 
-pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [*SPARK, pytest.mark.kafka]
 
 ROWS = crowd(2_000).rows
 IDS = 40

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks.workloads import crowd
-from spark_analytics.outputs import read
+from spark_analytics.jobs.outputs import read
 from spark_analytics.tables.lake import IcebergLake
 from tests.cli.invoking import inorder
 from tests.end_to_end.setting import FUSED, settle
@@ -94,7 +94,7 @@ def windows_of(events: Iterable[Event]) -> frozenset[Window]:
     )
 
 
-def standing(of: IcebergLake) -> dict[Window, int]:
+def current_counts(of: IcebergLake) -> dict[Window, int]:
     """How many events each window counts, as one reader sees it."""
     if not of.exists("windows"):
         return {}
@@ -145,7 +145,7 @@ def test_ten_kills_leave_the_tables_of_the_batch(
     met: set[frozenset[Window]] = set()
 
     def look_at_windows() -> None:
-        there = standing(lake(spark, tmp_path, "rates"))
+        there = current_counts(lake(spark, tmp_path, "rates"))
         assert all(counts[window] == n for window, n in there.items())
         met.add(frozenset(there))
         assert met <= whole_sets, "a batch by halves"
@@ -156,7 +156,7 @@ def test_ten_kills_leave_the_tables_of_the_batch(
         killed(setting, tmp_path, *rates, "--every", "100ms", until=still)
     done(run(setting, tmp_path, *rates, "--until-caught-up"))
     assert len(met) > 2
-    assert standing(lake(spark, tmp_path, "rates")) == counts
+    assert current_counts(lake(spark, tmp_path, "rates")) == counts
     whole = ("rates", "--batch", "--late", "include", *SCHEMA, *WINDOWS)
     done(run(setting, tmp_path, *whole, "--table", "windows-default"))
     judged = lake(spark, tmp_path, "rates").read("windows")
@@ -179,9 +179,9 @@ def maintained(spark: SparkSession, folder: Path, tables: Iterable[tuple[str, st
     for path in folder.rglob("*"):
         if path.is_file() and "checkpoints" not in path.parts:
             os.utime(path, (time.time() - OLD_S,) * 2)
-    told = done(inorder("spark", "maintain", "--out", str(folder), "--keep", "1s")).err
+    report = done(inorder("spark", "maintain", "--out", str(folder), "--keep", "1s")).err
     for job, table in tables:
-        assert re.search(rf"{job}/{table}: \d+ files made fewer", told), told
+        assert re.search(rf"{job}/{table}: \d+ files made fewer", report), report
         of = lake(spark, folder, job)
         assert on_disk(folder / job / table) <= named(of, table)
 
@@ -210,7 +210,7 @@ def test_ten_kills_leave_the_results_of_the_batch(
     cuts = [*range(0, len(words), FEW_A_BATCH), len(words)]
     whole = {latest(words[:cut]) for cut in cuts}
     seen: set[Standing] = set()
-    told: set[int] = set()
+    row_counts: set[int] = set()
 
     def look() -> None:
         of = lake(spark, tmp_path, "events")
@@ -219,8 +219,8 @@ def test_ten_kills_leave_the_results_of_the_batch(
             seen.add(frozenset(map(tuple, rows)))
             assert seen <= whole, "a batch by halves"
         if of.exists("windows"):
-            told.add(of.read("windows").count())
-            assert told <= set(cuts), "a batch by halves"
+            row_counts.add(of.read("windows").count())
+            assert row_counts <= set(cuts), "a batch by halves"
 
     for _ in range(2 * KILLS):
         commits = tmp_path / "checkpoints" / "events" / "windows" / "commits"
@@ -228,7 +228,7 @@ def test_ten_kills_leave_the_results_of_the_batch(
     done(run(setting, tmp_path, *job, "--until-caught-up"))
     look()
     assert len(seen) > 2
-    assert len(told) > 2
+    assert len(row_counts) > 2
     done(run(setting, tmp_path, *job, "--batch"))
     streamed, bounded = (lake(spark, tmp_path, name) for name in ("events", "events-batch"))
     for table in ("windows", "windows_standing"):

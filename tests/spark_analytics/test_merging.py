@@ -18,17 +18,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_analytics import silver
+from spark_analytics.jobs.work import Table
 from spark_analytics.tables import bounds
 from spark_analytics.tables.bounds import MAX_SPANS, Span, fewer
 from spark_analytics.tables.catalog import Format
 from spark_analytics.tables.lake import open_lake
 from spark_analytics.tables.output import LakeOutput
 from spark_analytics.tables.shapes import Settled, Shape, shape_of
-from spark_analytics.work import Table
 from tests.spark_analytics.marks import SPARK
 from topology.config import parse
 
-pytestmark = [*SPARK, pytest.mark.timeout(300)]
+pytestmark = [*SPARK]
 
 ODD = "it's \\ `odd`"
 SETTLED = Settled("query", "start_time", frozenset({"w", ODD}))
@@ -48,7 +48,7 @@ def frame(spark: SparkSession, *words: Word) -> DataFrame:
     return spark.createDataFrame(rows, SCHEMA)
 
 
-def standing(lake: Any) -> dict[str, tuple[str | None, int, int | None]]:
+def current_rows(lake: Any) -> dict[str, tuple[str | None, int, int | None]]:
     rows = lake.read("standing").collect()
     assert len({row.id for row in rows}) == len(rows)
     return {
@@ -112,7 +112,7 @@ def test_words_about_results_end_as_a_plain_fold_of_them(
         for word in words:
             if word[0] not in wanted or word[2] > wanted[word[0]][1]:
                 wanted[word[0]] = word[1:]
-        assert standing(lake) == wanted
+        assert current_rows(lake) == wanted
 
 
 def test_stretches_are_few_and_leave_out_no_time() -> None:

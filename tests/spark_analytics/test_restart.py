@@ -21,7 +21,7 @@ from pyspark.sql import Row, SparkSession
 
 from benchmarks.workloads import crowd
 from infra.postgres import PostgresServer
-from spark_analytics.outputs import read
+from spark_analytics.jobs.outputs import read
 from tests.end_to_end.records import read_all
 from tests.end_to_end.setting import FUSED, Setting, settle
 from tests.services import SharedKafka
@@ -95,7 +95,6 @@ def prepared(
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)
 def test_a_stream_that_was_killed_says_what_batch_says(
     spark: SparkSession, kafka: SharedKafka, postgres_server: PostgresServer, tmp_path: Path
 ) -> None:

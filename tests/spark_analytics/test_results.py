@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from inorder.engine import Detector, parse
 from spark_analytics import results
-from spark_analytics.jobs import JOBS
-from spark_analytics.work import JobRefused, Wanted
+from spark_analytics.jobs.definitions import JOBS
+from spark_analytics.jobs.work import JobRefused, Wanted
 from tests.sinks.written import HEAD, WRITTEN
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import Record, frame
@@ -142,9 +142,9 @@ def test_control_records_are_told_apart(spark: SparkSession) -> None:
     assert sorted(row.offset for row in read.events.collect()) == [6, 7]
     kinds = [(row.offset, row.kind) for row in read.control.orderBy("offset").collect()]
     assert kinds == list(enumerate(["overflow", "overflow", "frontier", "frontier", "", ""]))
-    told = results.overflows(read.control).orderBy("offset").collect()
-    assert [row.offset for row in told] == [0, 1]
-    for row in told:
+    found = results.overflows(read.control).orderBy("offset").collect()
+    assert [row.offset for row in found] == [0, 1]
+    for row in found:
         assert (row.query, row.shown, row.at, row.stream) == ("q", 2, 7, "pitch")
         assert tuple(row.event) == ("b", None, "s1", 0, 5, 3)
         assert row.line.encode() == said

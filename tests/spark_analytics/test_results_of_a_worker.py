@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from benchmarks.workloads import crowd
-from spark_analytics.outputs import read
+from spark_analytics.jobs.outputs import read
 from tests.end_to_end.records import Read, Sender
 from tests.end_to_end.setting import Setting, settle
 from tests.end_to_end.worker import Worker, running
@@ -36,7 +36,7 @@ from tests.sinks.told import (
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.topics import done, run
 
-pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [*SPARK, pytest.mark.kafka]
 
 EVENTS = 2_500
 JSON_TEXT = ("values", "low", "high", "expected", "ranges", "joined")

@@ -24,7 +24,7 @@ from topology.model.event import Event
 
 __all__ = ["secured"]
 
-pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.timeout(180)]
+pytestmark = [*SPARK, pytest.mark.kafka]
 
 
 @pytest.mark.parametrize("listener", sorted(LISTENERS.keys() - {"BEARER"}))

@@ -22,15 +22,15 @@ from spark_analytics import decode, disorder, silver
 from spark_analytics.aggregates import Measures, Windows
 from spark_analytics.backfill import kinds
 from spark_analytics.corrected import FINAL, MAX_RANGES, joined
-from spark_analytics.jobs import JOBS
+from spark_analytics.jobs.definitions import JOBS
+from spark_analytics.jobs.running import JobFailed, Running, run_bounded
+from spark_analytics.jobs.watching import Figures
+from spark_analytics.jobs.work import JobRefused, Table, Wanted
 from spark_analytics.payload import schema_of
-from spark_analytics.running import JobFailed, Running, run_bounded
 from spark_analytics.tables.catalog import Format, TablesRefused
 from spark_analytics.tables.events import EventsTable
 from spark_analytics.tables.lake import Lake, open_lake
 from spark_analytics.tables.output import LakeOutput
-from spark_analytics.watching import Figures
-from spark_analytics.work import JobRefused, Table, Wanted
 from tests.sinks.written import HEAD
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import (
@@ -275,10 +275,10 @@ def test_results_fold_and_what_was_said_is_kept(spark: SparkSession, tmp_path: P
     figures = run(lake, [found], tmp_path / "checkpoint")
     rows = lake.read("windows_standing").orderBy("id").collect()
     assert [(r.id, r.revision, r.standing) for r in rows] == [("x", 2, False), ("y", 0, True)]
-    told = lake.read("windows")
-    assert told.count() == 4
+    windows = lake.read("windows")
+    assert windows.count() == 4
     assert figures["windows"].rows == len(words)
-    stood = silver.as_of(told, 3).orderBy("id").collect()
+    stood = silver.as_of(windows, 3).orderBy("id").collect()
     assert [(r.id, r.revision) for r in stood] == [("x", 1), ("y", 0)]
     assert [row.reason for row in lake.read("bad_windows").collect()] == ["result_unreadable"]
 
@@ -289,7 +289,7 @@ FOUND: dict[str, list[Result]] = {
         WindowResult(**HEAD, key=key, low={"v": 1}, high={"w": "x"}) for key in ({"k": [1]}, "7", 7)
     ],
     "matches": [
-        MatchResult(**HEAD, members=[MEMBER], key="k", amended=True),
+        MatchResult(**HEAD, members=[MEMBER], key="k"),
         MatchSetResult(**HEAD, count=2, ranges=[MemberRange("a", 3, MEMBER, MEMBER)], key=None),
     ],
     "joins": [JoinResult(**HEAD, partners=[Partner("a", "b", "s1", 0, 1, 10)], probability=0.25)],
@@ -327,7 +327,7 @@ queries:
         for table, said in FOUND.items()
     }
 
-    class Told:
+    class GivenTopics:
         streaming = False
 
         def __init__(self) -> None:
@@ -337,7 +337,7 @@ queries:
             return frame(spark, found.get(topic, []))
 
     made: dict[str, DataFrame] = {}
-    for table in silver.events_tables(Told(), parse(STREAMS + queries), Wanted()):
+    for table in silver.events_tables(GivenTopics(), parse(STREAMS + queries), Wanted()):
         made |= {part.name: part.pick(table.rows) for part in table.written()}
     made["match_sets"] = made["matches"]
     made["overflows"] = made["overflows-matches"]
@@ -356,10 +356,10 @@ queries:
         said = [replace(each, id=str(at)) for at, each in enumerate(FOUND.get(name, []))]
         said = [each for each in said if not isinstance(each, MatchSetResult)]
         if said:
-            told = made[name].where("kind <> 'match_set'")
+            all_rows = made[name].where("kind <> 'match_set'")
             want = history(spark, name, said)
             for mark_ns, count in ((HEAD["at_ns"] - 1, 0), (HEAD["at_ns"], len(said))):
-                stood = silver.as_of(told, mark_ns).select(shared).collect()
+                stood = silver.as_of(all_rows, mark_ns).select(shared).collect()
                 assert len(stood) == count
                 assert sorted(map(repr, stood)) == sorted(
                     map(repr, silver.as_of(want, mark_ns).select(shared).collect())
@@ -380,7 +380,7 @@ SET = MatchSetResult(
 def test_sets_of_matches_and_overflows_are_kept(spark: SparkSession) -> None:
     """With all that was said of them; by a detector and a pattern, whose topic is one."""
 
-    class Told:
+    class GivenTopics:
         streaming = False
 
         def __init__(self) -> None:
@@ -401,11 +401,11 @@ queries:
 """
     own = {"mine": Detector(lambda state, event: (state, None))}
     both = engine.parse(STREAMS + queries, detectors=own)
-    found = silver.events_tables(Told(), both, Wanted())
+    found = silver.events_tables(GivenTopics(), both, Wanted())
     assert [table.name for table in found] == ["events", "late", "gaps", "dead", "matches"]
     rows = {part.name: part.pick(found[-1].rows).collect() for part in found[-1].parts}
-    told = rows["matches"]
-    assert [(row.kind, row.revision, row["count"]) for row in told] == [
+    matches = rows["matches"]
+    assert [(row.kind, row.revision, row["count"]) for row in matches] == [
         ("match_set", 0, 2**62),
         ("match_set", 1, 2**62),
     ]
@@ -413,7 +413,7 @@ queries:
     assert (row.revision, row.standing) == (1, True)
     line = json.loads(row.line)
     assert json.loads(row.ranges) == json.loads(row.joined) == line["ranges"] == line["joined"]
-    assert [row.joined is None for row in told] == [True, False]
+    assert [row.joined is None for row in matches] == [True, False]
     (overflow,) = rows["overflows-matches"]
     assert (overflow.query, overflow.shown, overflow.at_ns) == ("q", 2, 9)
     assert json.loads(overflow.event) == json.loads(overflow.line)["event"]
@@ -436,7 +436,7 @@ def test_what_cannot_be_asked_is_refused(spark: SparkSession, tmp_path: Path) ->
         def complete(self) -> dict[str, datetime]:
             raise AssertionError
 
-        def told(self, table: str, spark: SparkSession) -> DataFrame | None:
+        def own_table(self, table: str, spark: SparkSession) -> DataFrame | None:
             raise AssertionError
 
     sessions = Wanted(windows=Windows("session", "5 seconds"), silver=Nothing())

@@ -29,7 +29,7 @@ from spark_analytics.tables.maintain import CHECK, maintain, ours
 from spark_analytics.tables.shapes import shape_of
 from tests.spark_analytics.marks import SPARK
 
-pytestmark = [*SPARK, pytest.mark.timeout(300)]
+pytestmark = [*SPARK]
 
 EVENTS = "stream STRING, source STRING, epoch BIGINT, seq BIGINT, ref_time TIMESTAMP"
 EVENT_SHAPE = shape_of("events")
@@ -102,7 +102,7 @@ def test_batches_and_corrections_are_idempotent(
     narrow = events(spark, range(1)).drop("seq")
     with pytest.raises(TablesRefused, match="other columns .*seq: bigint there, absent now"):
         open_lake(spark, kind, place, "job").append("events", narrow, shape)
-    with pytest.raises(TablesRefused, match="no key and column to tell which row stands"):
+    with pytest.raises(TablesRefused, match="no key and column to decide which row is current"):
         open_lake(spark, kind, place, "job").merge("events", found, shape_of("events"))
     assert {path for path in files(tmp_path) - before if path.suffix == ".parquet"} == set()
 
@@ -121,10 +121,10 @@ def test_a_catalog_that_is_not_there_is_told_in_a_sentence(
 ) -> None:
     shut = f"127.0.0.1:{free_ports(1)[0]}"
     for uri in (f"http://{shut}", f"jdbc:postgresql://{shut}/none"):
-        with pytest.raises(TablesRefused, match="cannot be used .* mend --catalog") as told:
+        with pytest.raises(TablesRefused, match="cannot be used .* mend --catalog") as refused:
             open_lake(spark, "iceberg", str(tmp_path / "out"), "job", catalog_of(uri))
-        assert shut in str(told.value)
-        assert "\n" not in str(told.value)
+        assert shut in str(refused.value)
+        assert "\n" not in str(refused.value)
     with pytest.raises(TablesRefused, match="write jdbc:postgresql"):
         catalog_of("thrift://metastore:9083")
     with pytest.raises(TablesRefused, match="rename on s3a: is not one step"):

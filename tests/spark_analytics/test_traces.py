@@ -21,13 +21,13 @@ from pyspark.sql import SparkSession
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
 from benchmarks.traces import TraceAbsent, TraceRow, jr_umts, mesh_sensors
-from spark_analytics import jobs
 from spark_analytics.aggregates import Measures, Windows
-from spark_analytics.outputs import Folder, read
+from spark_analytics.jobs.definitions import JOBS
+from spark_analytics.jobs.outputs import Folder, read
+from spark_analytics.jobs.running import run_bounded
+from spark_analytics.jobs.topics import KafkaTopics
+from spark_analytics.jobs.work import Wanted
 from spark_analytics.payload import schema_of
-from spark_analytics.running import run_bounded
-from spark_analytics.topics import KafkaTopics
-from spark_analytics.work import Wanted
 from tests.end_to_end.records import contract, read_all, send
 from tests.end_to_end.setting import Setting
 from tests.end_to_end.trouble import stop_all
@@ -37,13 +37,12 @@ from tests.services import SharedKafka, without_trace
 from tests.spark_analytics.marks import SPARK
 from topology.config import parse
 
-pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [*SPARK, pytest.mark.kafka]
 
 RECORDS = 3_000
 MINUTES = 5
 S = 1_000_000_000
 WINDOW_NS = MINUTES * 60 * S
-OUT_TIMEOUT_S = 60.0
 STREAMS = {"default": ("mesh_sensors", "hops"), "umts": ("jr_umts", "content_bytes")}
 """The trace of each stream, and a whole number of its records, which is summed up as `v`."""
 
@@ -157,7 +156,7 @@ def put_in_order(traces: dict[str, Trace], setting: Setting, folder: Path) -> No
         worker.wait_ready()
         send(setting, records)
         emitted = Emitted(setting)
-        emitted.wait_for(sum(len(trace.firsts) for trace in traces.values()), OUT_TIMEOUT_S)
+        emitted.wait_for(sum(len(trace.firsts) for trace in traces.values()))
         emitted.close()
         stop_all([worker])
 
@@ -230,7 +229,7 @@ class Tables:
             measures=Measures(sums=("payload.v",)),
             schema=schema_of("v INT"),
         )
-        found = jobs.JOBS[job](topics, self.setting.topology, wanted)
+        found = JOBS[job](topics, self.setting.topology, wanted)
         run_bounded([table for table in found if table.name in names], self.output, "")
 
     def rows(self, name: str, stream: str | None = None) -> list[Any]:

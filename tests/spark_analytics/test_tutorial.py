@@ -18,7 +18,7 @@ from tests import ROOT
 from tests.cli.invoking import inorder
 from tests.spark_analytics.marks import SPARK
 
-pytestmark = [*SPARK, pytest.mark.timeout(300)]
+pytestmark = [*SPARK]
 
 PAGE = ROOT / "docs" / "spark.md"
 BLOCK = re.compile(r"^```(?P<kind>console|python|sql)\n(?P<text>.*?)^```", re.M | re.S)

@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 
 from cli.spark.job import output
 from spark_analytics import archive
-from spark_analytics.outputs import Folder, newest, read
-from spark_analytics.running import CheckpointRefused, claim
-from spark_analytics.topics import ArchivedTopics
-from spark_analytics.work import Part, Table
+from spark_analytics.jobs.outputs import Folder, newest, read
+from spark_analytics.jobs.running import CheckpointRefused, claim
+from spark_analytics.jobs.topics import ArchivedTopics
+from spark_analytics.jobs.work import Part, Table
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import Record, frame
 from topology.config import HeaderConfig

@@ -6,8 +6,6 @@ half-width run straight between their values at its ends. The upper bound of the
 convex over time and the lower one concave, so the straight pieces lie outside both: the
 true offset stays inside. The grid is fixed, so the same stamp gets the same numbers
 whoever asked before.
-
-Proved by: tests/topology/clock/test_measured_laws.py, tests/topology/clock/test_operator.py
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ UNSYNCED: Final = "unsynced"
 """Too few rounds, or the error has grown beyond `max_error`: the clock is not known."""
 SYNCED: Final = "synced"
 STALE: Final = "stale"
-"""No good round for `stale_after`; the error grows as fast as a clock may drift."""
+"""No good round for `STALE_AFTER_NS`; the error grows as fast as a clock may drift."""
 SUSPECT: Final = "suspect"
 """The newest rounds contradict what was known, and no majority has decided yet."""
 BROKEN: Final = "broken"

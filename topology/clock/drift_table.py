@@ -1,4 +1,4 @@
-"""What has been heard about the clocks of all sources, as far as it is still needed.
+"""What has been reported about the clocks of all sources, as far as it is still needed.
 
 The drift table is the same for every partition of a process, and grows by itself: the
 shell reads `clock.offsets`, a replay its clock lines. Operators look up what concerns
@@ -7,13 +7,11 @@ from when the table was filled (reorder_drift_merge.md 2.6).
 
 Kept per source, in the order of arrival: every sample since the oldest instant that
 somebody may still ask about, but at least the `KEPT` newest, at most `MAX_SAMPLES`.
-Or, where the table is told so (`fold`): what has been taken by all who know the source is kept as
+Or, where the table is asked to (`fold`): what has been taken by all who know the source is kept as
 the model that it makes (`topology.clock.folded`), and the `KEPT` newest as they are.
-At most `max_sources` sources that were heard of, those in use apart; past that the one
-heard of longest ago is forgotten, counted in `forgotten`. What is cut or forgotten is
+At most `max_sources` known sources, those in use apart; past that the one
+reported longest ago is forgotten, counted in `forgotten`. What is cut or forgotten is
 missed only by a source whose events are far behind.
-
-Proved by: tests/topology/clock/test_drift_table.py, tests/agents/stage/test_clock_feed.py
 """
 
 from __future__ import annotations
@@ -23,8 +21,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from topology.clock.folded import Folded
+from topology.clock.models import Rounds
 from topology.clock.sample import Declared, Sample
-from topology.clock.settings import ClockSettings
 from topology.model.idle import LongestIdle
 
 KEPT: Final = 64
@@ -39,9 +37,9 @@ Place = tuple[int, int]
 
 
 class SampleTrack:
-    """What was heard about one source. `version` rises with every word; `users` is how
-    many operators look at it. `folded`: what came before `samples`, by each of the settings that
-    the table was told."""
+    """What was reported about one source. `version` rises with each report; `users` is how
+    many operators look at it. `folded`: what came before `samples`, for each of the settings that
+    the table was given."""
 
     __slots__ = ("declared", "folded", "last_arrival_ns", "samples", "users", "version")
 
@@ -62,10 +60,10 @@ class SampleTrack:
         end = bisect_left(self.samples, (until_ns + 1, -1), key=place_of)
         return self.samples[begin:end]
 
-    def folded_by(self, config: ClockSettings) -> Folded | None:
+    def folded_by(self, rounds: Rounds) -> Folded | None:
         """For one who has taken nothing yet."""
         for each in self.folded:
-            if each.config == config:
+            if each.rounds == rounds:
                 return each
         return None
 
@@ -81,7 +79,7 @@ class DriftTable:
         self._max_sources = max_sources
         self._tracks: dict[str, SampleTrack] = {}
         self._longest_idle = LongestIdle()
-        self._heard_of = 0
+        self._sources_known = 0
         self.forgotten = 0
         self.cut = 0
         self.dropped: list[Sample | Declared] | None = None
@@ -94,13 +92,13 @@ class DriftTable:
         return len(self._tracks)
 
     def use(self, source: str) -> SampleTrack:
-        """What was heard and will be heard about the source; `SampleTrack.users` counts it."""
+        """What was and will be reported about the source; `SampleTrack.users` counts it."""
         track = self._track(source)
         track.users += 1
         return track
 
     def leave(self, source: str) -> None:
-        """One operator less looks at it; what nothing was heard about is not kept for none."""
+        """One operator less looks at it; an unused track without reports is dropped."""
         track = self._tracks[source]
         track.users -= 1
         if not track.users and not track.version:
@@ -112,32 +110,32 @@ class DriftTable:
             track = self._tracks[source] = SampleTrack()
         return track
 
-    def add(self, heard: Sample | Declared) -> None:
+    def add(self, news: Sample | Declared) -> None:
         """One more word; in the order of its topic for each source."""
-        track = self._track(heard.source)
-        if isinstance(heard, Sample):
+        track = self._track(news.source)
+        if isinstance(news, Sample):
             samples = track.samples
-            if samples and place_of(heard) <= place_of(samples[-1]):
+            if samples and place_of(news) <= place_of(samples[-1]):
                 return  # read twice
-            samples.append(heard)
+            samples.append(news)
             if len(samples) > MAX_SAMPLES:
                 self._drop(samples, 1)
                 self.cut += 1
                 track.folded = []  # which the cut one would have come next to
         else:
-            if heard in track.declared:
+            if news in track.declared:
                 return
-            track.declared.append(heard)
+            track.declared.append(news)
             track.declared.sort(key=in_force)
             beyond = max(0, len(track.declared) - MAX_DECLARED)
             self._drop(track.declared, beyond)
             self.cut += beyond
         track.version += 1
         if track.version == 1:
-            self._longest_idle.note(heard.source, heard.arrival_ns)
-            self._heard_of += 1
-            self._make_room(heard.source)
-        track.last_arrival_ns = max(track.last_arrival_ns, heard.arrival_ns)
+            self._longest_idle.note(news.source, news.arrival_ns)
+            self._sources_known += 1
+            self._make_room(news.source)
+        track.last_arrival_ns = max(track.last_arrival_ns, news.arrival_ns)
 
     def words(self) -> list[Sample | Declared]:
         """All that is kept; added to an empty table in this order they make the same."""
@@ -148,7 +146,7 @@ class DriftTable:
         return found
 
     def forget_all(self) -> None:
-        """The samples are heard anew, from an earlier time on. Who has heard some already
+        """The samples are read again, from an earlier time on. Who has taken some already
         goes on behind them."""
         for track in self._tracks.values():
             self._drop(track.samples, len(track.samples))
@@ -167,8 +165,8 @@ class DriftTable:
             if track.users and len(track.samples) > least:
                 yield source
 
-    def fold(self, source: str, until: Place, configs: Sequence[ClockSettings]) -> bool:
-        """Its samples up to that place, but for the newest, are folded by each of these settings,
+    def fold(self, source: str, until: Place, rounds: Sequence[Rounds]) -> bool:
+        """Its samples up to that place, but for the newest, are folded in each of these ways,
         which are the same each time. Whether there were any."""
         track = self._tracks[source]
         samples = track.samples
@@ -176,7 +174,7 @@ class DriftTable:
         if count <= 0:
             return False
         if not track.folded:
-            track.folded = [Folded(config) for config in configs]
+            track.folded = [Folded(each) for each in rounds]
         for each in track.folded:
             for sample in samples[:count]:
                 each.take(sample)
@@ -202,10 +200,10 @@ class DriftTable:
         del words[:count]
 
     def _make_room(self, newest: str) -> None:
-        if self._heard_of > self._max_sources:
+        if self._sources_known > self._max_sources:
             longest = self._longest_idle.longest(self._tracks, newest, 1 << 63)
             if longest is not None:
-                self._heard_of -= 1
+                self._sources_known -= 1
                 track = self._tracks.pop(longest)
                 self._drop(track.samples, len(track.samples))
                 self._drop(track.declared, len(track.declared))

@@ -1,23 +1,20 @@
 """What the oldest rounds of a source say, in place of them: the model that has taken them.
 
-A source that is heard for the first time, or again after it was forgotten, takes all rounds since
+A source that sends for the first time, or again after it was forgotten, takes all rounds since
 ever, one after the other. The model that those at the beginning make is the same whoever takes
 them, and much smaller than they are. So whoever knows that all of some have been taken by those who
 know the source, and that nobody who comes may ask for less than all of them, folds them and keeps
 the model instead. A newcomer begins with a copy, and goes on with the rounds behind.
 
 Cost: that of the model for each round, and of its snapshot for a copy.
-
-Proved by: tests/topology/clock/test_drift_table.py, tests/topology/flow/test_heard.py
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from topology.clock.models import MODELS, Measuring
+from topology.clock.models import Measuring, Rounds
 from topology.clock.sample import Sample
-from topology.clock.settings import ClockSettings
 from topology.model.operator import Plain
 
 BEFORE_ALL: Final = -(1 << 63)
@@ -27,11 +24,11 @@ class Folded:
     """`place` (arrival, offset) of the newest round in it; `segments`: how often the rounds have
     ended a segment of the clock."""
 
-    __slots__ = ("config", "measured", "place", "segments")
+    __slots__ = ("measured", "place", "rounds", "segments")
 
-    def __init__(self, config: ClockSettings) -> None:
-        self.config = config
-        self.measured: Measuring = MODELS[config.model](config)
+    def __init__(self, rounds: Rounds) -> None:
+        self.rounds = rounds
+        self.measured: Measuring = rounds.clock()
         self.place = (BEFORE_ALL, BEFORE_ALL)
         self.segments = 0
 
@@ -45,20 +42,20 @@ class Folded:
 
     def copied(self) -> Measuring:
         """The model, to go on with."""
-        twin = MODELS[self.config.model](self.config)
+        twin = self.rounds.clock()
         twin.restore(self.measured.snapshot())
         return twin
 
     def snapshot(self) -> Plain:
-        return [self.config.model, *self.place, self.segments, self.measured.snapshot()]
+        return [self.rounds.model, *self.place, self.segments, self.measured.snapshot()]
 
 
-def unfolded(config: ClockSettings, state: Any) -> Folded | None:
+def unfolded(rounds: Rounds, state: Any) -> Folded | None:
     """From a snapshot; None: that was of another model."""
     model, arrival_ns, offset, segments, measured = state
-    if model != config.model:
+    if model != rounds.model:
         return None
-    folded = Folded(config)
+    folded = Folded(rounds)
     folded.place = (arrival_ns, offset)
     folded.segments = segments
     folded.measured.restore(measured)

@@ -12,8 +12,6 @@ An interval that is true contains the truth. If at least `quorum` of them are tr
   that overlap true ones, where the plain intersection of all can miss the truth.
 
 Cost: O(n log n) and O(n^2); n is a handful.
-
-Proved by: tests/topology/clock/test_marzullo.py
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Every sync server has its own *view* (`topology.clock.server_view`). Where there is one server,
 its view answers for itself. Less than half of several may be false; how many there are is what
-`servers` says, or the number of those heard within `stale_after`, if that is more. Until most of
+`servers` says, or the number of those seen within `STALE_AFTER_NS`, if that is more. Until most of
 them have an answer the clock is `unsynced`: one that lies and is quicker than the others does not
 decide alone. Where those that speak are too few, those that have fallen silent answer too, from
 what they said, with the error grown since (holdover).
@@ -14,7 +14,7 @@ other two say the offset cannot be. Where views that have an answer reach no maj
 clock is `suspect` and the answer spans them all.
 
 A sample is *rejected*, counted and without effect, if its round trip is below -2
-granularities or above `max_rtt`, an answer comes before its question (t3 < t2, t4 < t1),
+granularities or above `MAX_RTT_NS`, an answer comes before its question (t3 < t2, t4 < t1),
 the server took more than `MAX_TURNAROUND_NS`, or the clocks are 292 years apart. One
 granularity is added to both ends.
 
@@ -38,9 +38,6 @@ whole ns.
 
 Bounds: `MAX_SERVERS` views; past that the one longest without a sample gives way.
 Cost per source: O(bounds) a sample, O(views x corners) a cell.
-
-Proved by: tests/topology/clock/test_measured.py, tests/topology/clock/test_measured_laws.py,
-tests/simulation/test_clock_histories.py
 """
 
 from __future__ import annotations
@@ -51,8 +48,9 @@ from topology.clock.cell import STALE, SUSPECT, SYNCED, UNSYNCED, ClockCell, cel
 from topology.clock.marzullo import majority, true_ones
 from topology.clock.sample import UNKNOWN_MONO, Sample
 from topology.clock.server_view import JUMPED, Limits, OffsetSpan, Round, ServerView
-from topology.clock.settings import ClockSettings
+from topology.clock.settings import MAX_RTT_NS, STALE_AFTER_NS, ClockSettings
 from topology.model.operator import Plain
+from topology.model.saved import Saved
 
 CELL_ROUNDING_NS: Final = 2
 """A shifted product is up to 1 ns low, for the offset and for the error."""
@@ -61,7 +59,7 @@ MAX_TURNAROUND_NS: Final = 1_000_000_000
 STEP_NS: Final = 1_000_000
 
 
-class MeasuredClock:
+class MeasuredClock(Saved):
     """`segment` counts the clock's jumps;
     `rejected`, `falsetickers`, `late` and `jumps` count what the words above say."""
 
@@ -73,18 +71,34 @@ class MeasuredClock:
         "_limits",
         "_max_error_ns",
         "_mono_ns",
+        "_mono_reported_ns",
         "_mono_since_ns",
-        "_mono_told_ns",
         "_outvoted",
         "_past_false",
+        "_reported_segment",
+        "_reported_since_ns",
         "_servers",
-        "_told_segment",
-        "_told_since_ns",
         "_views",
         "jumps",
         "late",
         "rejected",
         "segment",
+    )
+    FIELDS = (
+        "segment",
+        "_reported_segment",
+        "_reported_since_ns",
+        "_jumped",
+        "_electors",
+        "_mono_ns",
+        "_former_mono_ns",
+        "_mono_since_ns",
+        "_mono_reported_ns",
+        "_outvoted",
+        "_past_false",
+        "rejected",
+        "late",
+        "jumps",
     )
 
     def __init__(self, config: ClockSettings) -> None:
@@ -97,14 +111,14 @@ class MeasuredClock:
         """Servers whose rounds have jumped since the segment began."""
         self._electors: list[str] = []
         """Those that had an answer when the first of them did."""
-        self._told_segment: int | None = None
-        self._told_since_ns = 0
-        """The server's time when it was told first, or its append if that was before."""
+        self._reported_segment: int | None = None
+        self._reported_since_ns = 0
+        """The server's time when it was reported first, or its append if that was before."""
         self._mono_ns = UNKNOWN_MONO
         self._former_mono_ns = UNKNOWN_MONO
         self._mono_since_ns = 0
-        self._mono_told_ns = 0
-        """The server's times when the present one was told first and last."""
+        self._mono_reported_ns = 0
+        """The server's times when the present one was reported first and last."""
         self._outvoted = 0
         self._past_false = 0
         self.segment = 0
@@ -134,7 +148,7 @@ class MeasuredClock:
             self._vote(sample.server)
         self.late += view.late_rounds - late
         if len(self._views) > 1:
-            self._judge(view, new.heard_ns)
+            self._judge(view, new.received_ns)
 
     def _round_of(self, sample: Sample) -> Round | None:
         limits = self._limits
@@ -142,7 +156,7 @@ class MeasuredClock:
         turnaround_ns = sample.t3_ns - sample.t2_ns
         if not sample.is_sane:
             return None
-        if not -2 * granularity_ns <= sample.round_trip_ns <= limits.max_rtt_ns:
+        if not -2 * granularity_ns <= sample.round_trip_ns <= MAX_RTT_NS:
             return None
         if sample.t4_ns < sample.t1_ns or not 0 <= turnaround_ns <= MAX_TURNAROUND_NS:
             return None
@@ -159,8 +173,8 @@ class MeasuredClock:
 
     def _is_over(self, sample: Sample) -> bool:
         """Whether the sample belongs to a segment that is over, by the source's own word."""
-        if self._told_segment is not None and sample.segment < self._told_segment:
-            return sample.t3_ns < self._told_since_ns  # later: the source counts anew
+        if self._reported_segment is not None and sample.segment < self._reported_segment:
+            return sample.t3_ns < self._reported_since_ns  # later: the source counts anew
         return (
             sample.t3_ns < self._mono_since_ns
             and sample.mono_ns != UNKNOWN_MONO
@@ -172,21 +186,21 @@ class MeasuredClock:
     def _listen(self, sample: Sample) -> None:
         """What the source itself says of its clock's jumps."""
         stepped = False
-        if sample.segment != self._told_segment:
-            stepped = self._told_segment is not None
-            self._told_segment = sample.segment
-            self._told_since_ns = min(sample.t3_ns, sample.arrival_ns)
+        if sample.segment != self._reported_segment:
+            stepped = self._reported_segment is not None
+            self._reported_segment = sample.segment
+            self._reported_since_ns = min(sample.t3_ns, sample.arrival_ns)
         mono_ns = sample.mono_ns
         if mono_ns != UNKNOWN_MONO:
             if self._mono_ns == UNKNOWN_MONO:
                 self._mono_ns = mono_ns
-                self._mono_since_ns = self._mono_told_ns = sample.t3_ns
+                self._mono_since_ns = self._mono_reported_ns = sample.t3_ns
             elif stepped or abs(mono_ns - self._mono_ns) > STEP_NS:
                 self._former_mono_ns, self._mono_ns = self._mono_ns, mono_ns
-                self._mono_since_ns = self._mono_told_ns = sample.t3_ns
+                self._mono_since_ns = self._mono_reported_ns = sample.t3_ns
                 stepped = True
-            elif sample.t3_ns > self._mono_told_ns:
-                self._mono_ns, self._mono_told_ns = mono_ns, sample.t3_ns
+            elif sample.t3_ns > self._mono_reported_ns:
+                self._mono_ns, self._mono_reported_ns = mono_ns, sample.t3_ns
         if stepped:
             self.jumps += 1
             self.begin_segment()
@@ -236,12 +250,12 @@ class MeasuredClock:
             self._jumped.remove(idle)
 
     def _present(self) -> dict[str, ServerView]:
-        """Without the servers that have been silent for `stale_after` while others spoke: one
+        """Without the servers that have been silent for `STALE_AFTER_NS` while others spoke: one
         that was given up, or came back under another name, has no vote."""
         views = self._views
         if len(views) < 2:
             return views
-        since_ns = max(self._arrivals_ns.values()) - self._limits.stale_after_ns
+        since_ns = max(self._arrivals_ns.values()) - STALE_AFTER_NS
         return {name: view for name, view in views.items() if self._arrivals_ns[name] >= since_ns}
 
     def _judge(self, view: ServerView, ts_ns: int) -> None:
@@ -284,18 +298,11 @@ class MeasuredClock:
         views = [
             [name, self._arrivals_ns[name], view.snapshot()] for name, view in self._views.items()
         ]
-        monos = [self._mono_ns, self._former_mono_ns, self._mono_since_ns, self._mono_told_ns]
-        counts = [self._outvoted, self._past_false, self.rejected, self.late, self.jumps]
-        votes = [self._jumped.copy(), self._electors.copy()]
-        told = [self._told_segment, self._told_since_ns]
-        return [self.segment, told, votes, monos, counts, views]
+        return [super().snapshot(), views]
 
     def restore(self, state: Plain) -> None:
-        self.segment, told, votes, monos, counts, views = state
-        self._told_segment, self._told_since_ns = told
-        self._jumped, self._electors = list(votes[0]), list(votes[1])
-        self._mono_ns, self._former_mono_ns, self._mono_since_ns, self._mono_told_ns = monos
-        self._outvoted, self._past_false, self.rejected, self.late, self.jumps = counts
+        own, views = state
+        super().restore(own)
         self._views = {}
         self._arrivals_ns = {}
         for name, arrival_ns, view_state in views:

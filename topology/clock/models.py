@@ -1,21 +1,17 @@
-"""What turns rounds of time sync into a clock: one interface, and the models by name.
+"""What turns rounds of time sync into a clock: one interface, and the settings it is made with.
 
-* `polygon` (default): what the rounds of all servers leave possible (`topology.clock.measured`).
-* `thesis`: the least round trip, as published (`topology.clock.published.thesis`).
-
-Proved by: tests/topology/clock/published/test_thesis.py, tests/laws/test_laws.py
+The model is `topology.clock.measured`: what the rounds of all servers leave possible.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 from topology.clock.cell import ClockCell
 from topology.clock.measured import MeasuredClock
-from topology.clock.published.thesis import ThesisClock
 from topology.clock.sample import Sample
-from topology.clock.settings import ClockModel, ClockSettings
+from topology.clock.settings import ClockSettings
 from topology.model.operator import Plain
 
 
@@ -48,7 +44,14 @@ class Measuring(Protocol):
     def restore(self, state: Plain) -> None: ...
 
 
-MODELS: Final[Mapping[ClockModel, Callable[[ClockSettings], Measuring]]] = {
-    "polygon": MeasuredClock,
-    "thesis": ThesisClock,
-}
+class Rounds(NamedTuple):
+    """How rounds become a clock: by the model `made`, with these settings. `model` names it in a
+    state, so that one of another model is not read."""
+
+    config: ClockSettings
+    model: str = "polygon"
+    made: Callable[[ClockSettings], Measuring] = MeasuredClock
+
+    def clock(self) -> Measuring:
+        """One without samples."""
+        return self.made(self.config)

@@ -2,7 +2,7 @@
 
 No event arrives before it happens, so each bounds the offset from above: D <= arrival -
 ts, the *reading* (reorder_drift_merge.md 2.7). From below nothing bounds it but an
-assumption: that the quickest events take at most `passive_floor` (F). So D lies in
+assumption: that the quickest events take at most `PASSIVE_FLOOR_NS` (F). So D lies in
 [U - F, U], U being the lower edge of the readings. F cannot be seen from one side: if
 all events of a source take longer, its times are late by what is over, and no figure shows
 it. Arrival is the broker's clock, which thus becomes the reference.
@@ -26,7 +26,7 @@ taken long; an early one can only have a clock that is ahead. So
 The edge is settled when `SMALLEST` readings within F of one another, and none that is lower by
 more, lie `SETTLED_AFTER_NS` of arrivals apart. So the readings of a backlog, which fall as it
 is drained, and those of old data that is played quicker or slower than it happened, move
-no clock. Nothing tells old data played at its own pace from a clock that is behind.
+no clock. Old data played at its own pace cannot be distinguished from a clock that is behind.
 
 The error reaches to the farther end. Where a clock is left alone, that is U: it may be right, or
 as far behind as that. Where it is moved, the quickest events may have taken `mend_above`
@@ -40,8 +40,6 @@ those that are behind by at most `UNSETTLED_NS`; afterwards for all whose quicke
 at most `mend_above`.
 
 Cost: O(1) an event and a cell; twelve numbers a source.
-
-Proved by: tests/topology/clock/test_one_way.py, tests/simulation/test_estimates.py
 """
 
 from __future__ import annotations
@@ -49,6 +47,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from topology.clock.cell import CELL_NS, UNSYNCED, ClockCell, cell_start
+from topology.model.saved import Saved
 
 BIN_NS: Final = 10_000_000_000
 SMALLEST: Final = 3
@@ -67,10 +66,11 @@ ALL: Final = 1 << 64
 BILLION: Final = 1_000_000_000
 
 
-class Level:
+class Level(Saved):
     """Looks for readings that agree, over long enough, on where the edge is."""
 
     __slots__ = ("_near", "_reading_ns", "_seen", "_since_ns", "_width_ns", "settled_ns")
+    FIELDS = ("_reading_ns", "_since_ns", "_near", "_seen", "settled_ns")
 
     def __init__(self, width_ns: int) -> None:
         self._width_ns = width_ns
@@ -103,12 +103,6 @@ class Level:
     def settle(self, reading_ns: int) -> None:
         self.settled_ns = reading_ns
         self._near = 0
-
-    def snapshot(self) -> list[Any]:
-        return [self._reading_ns, self._since_ns, self._near, self._seen, self.settled_ns]
-
-    def restore(self, state: list[Any]) -> None:
-        self._reading_ns, self._since_ns, self._near, self._seen, self.settled_ns = state
 
 
 class OneWay:
@@ -220,7 +214,7 @@ class OneWay:
     def edge(self, ts_ns: int) -> tuple[int, int, int]:
         """U at this time, how far the smallest readings lie apart, and how far off U may be
         through drift, up or down."""
-        # The open bin is read as it stands: carried, U would climb and fall with each bin.
+        # The open bin is read as it is: carried, U would climb and fall with each bin.
         unsure_ns = abs(ts_ns - self._bin_start_ns) * self._max_skew_ppb // BILLION + 1
         carried_ns = self._carried_to(ts_ns)
         if self._carried is not None and carried_ns < self._reading():

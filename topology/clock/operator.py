@@ -16,10 +16,10 @@ What holds for all of them (reorder_drift_merge.md 2.6, 2.7):
   latest arrival of the source so far. When the table was filled changes nothing.
 * An event whose corrected time is more than `max_behind` before its arrival is dead, reason
   `behind`. The default is never. (What is as old as it says, a backfill, wants `trust`: by
-  the arrivals alone it cannot be told from a clock that is years behind.)
+  the arrivals alone it cannot be distinguished from a clock that is years behind.)
 * Monotone within a source: a reference time below the one before is raised to it, and
   what was added goes into the error. An event that is late already is stamped as it
-  stands and raises nothing.
+  is and raises nothing.
 * No reference time lies further after its arrival than `broker_slack` where the offset was
   declared or measured, `jump_min` under `estimate`, `max_ahead` under `trust`. So a source
   whose offset was wrong recovers as soon as another one holds.
@@ -37,15 +37,12 @@ What holds for all of them (reorder_drift_merge.md 2.6, 2.7):
   its stamp, may be the end of a backlog of a clock that is right: its error reaches back to its
   stamp, and so do those of what follows for `SETTLE_NS`.
 * `segment` counts up whenever the ground of the stamps is a new one (declared, measured, the
-  policy; another declared offset, an estimate that moves by more than `passive_floor`):
+  policy; another declared offset or error, an estimate that moves by more than `PASSIVE_FLOOR_NS`):
   distances within a segment are as sure as the clock is, those across are not.
 
 Cost: O(1) an event; a new cell each second of a source's time. Memory: one entry per
 source, at most `max_sources`; past that the longest idle one is forgotten, and one that was silent
 for `forget_after` when a new one comes, as in REORDER; counted in `forgotten`.
-
-Proved by: tests/topology/clock/test_operator.py, tests/laws/test_laws.py,
-tests/end_to_end/test_clocks.py
 """
 
 from __future__ import annotations
@@ -55,12 +52,14 @@ from typing import Any, Final
 
 from topology.clock.cell import CELL_BITS, STATES, WIDEST_NS
 from topology.clock.drift_table import DriftTable, Place
+from topology.clock.models import Rounds
 from topology.clock.plain import stamp_followers
-from topology.clock.settings import ClockSettings
+from topology.clock.settings import PASSIVE_FLOOR_NS, ClockSettings
 from topology.clock.source_clock import MovedSources, SourceClock
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
 from topology.model.idle import LongestIdle
-from topology.model.operator import NEVER, Changes, Figures, Operator, State
+from topology.model.journal import Journal
+from topology.model.operator import NEVER, Changes, Figure, Figures, Operator, State
 from topology.model.outcome import Step, dead_letter
 
 STAMP: Final = "stamp/"
@@ -72,7 +71,7 @@ AHEAD_DETAIL: Final = (
     "ts is {} ns after the arrival; set the source's clock, or headers.ts_unit of its stream, or"
     " raise clock.max_ahead"
 )
-MAX_TOLD: Final = 100
+MAX_LISTED: Final = 100
 
 BEHIND_DETAIL: Final = (
     "its time is longer before the arrival than clock.max_behind allows; set the source's clock"
@@ -84,8 +83,23 @@ UNSYNCED_DETAIL: Final = (
 )
 
 
+FIGURES: Final[Mapping[str, Figure]] = {
+    "sources": Figure("Sources known"),
+    "synced": Figure("Sources whose clock was known when they spoke last"),
+    "stale": Figure("The same, but the last good round of time sync is long ago"),
+    "unsynced": Figure("Sources whose clock was not known: the policy `unsynced` held"),
+    "suspect": Figure("Sources whose newest rounds contradict the older, undecided yet"),
+    "broken": Figure("Sources whose events have refuted their clock, and not synced since"),
+    "moved": Figure("Sources whose clock was moved by arrivals alone (`unsynced: estimate`)"),
+    "moved_ns": Figure("How far it moved one of them at most"),
+    "contradicted": Figure("Events that contradicted the clock of their source", is_total=True),
+    "jumps": Figure("Jumps of a clock that events have shown", is_total=True),
+    "forgotten": Figure("Sources forgotten at a bound, or after forget_after", is_total=True),
+}
+
+
 class Clock(Operator):
-    """`table` is what was heard about the clocks (None: nothing ever is). Nothing is held or
+    """`table` is what was reported about the clocks (None: nothing ever is). Nothing is held or
     delayed."""
 
     def __init__(
@@ -97,20 +111,23 @@ class Clock(Operator):
         forget_after_ns: int = NEVER,
     ) -> None:
         self._config = config
+        self._rounds = self._rounds_of(config)
         self._max_sources = max_sources
         self._forget_after_ns = forget_after_ns
         self._table = table if table is not None and config.sync != "none" else DriftTable()
         self._sources: dict[str, SourceClock] = {}
         self._longest_idle = LongestIdle()
-        self._dirty: list[SourceClock] = []
-        self._gone: list[str] = []
+        self._journal = Journal(self._sources)
         self._states = dict.fromkeys(STATES, 0)
         self._tally = MovedSources()
-        self._width_ns = max(config.passive_floor_ns, config.mend_above_ns)
+        self._width_ns = max(PASSIVE_FLOOR_NS, config.mend_above_ns)
         """What an event may take, of a source whose clock is known to be wrong."""
         self.forgotten = 0
         self.contradicted = 0
         self.jumps = 0
+
+    def _rounds_of(self, config: ClockSettings) -> Rounds:
+        return Rounds(config)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901, PLR0912, PLR0915
         # In one piece because it runs for every event.
@@ -133,13 +150,12 @@ class Clock(Operator):
             clock = sources.get(event.source)
             if clock is None:
                 clock = self._new(event.source, arrival_ns)
-            if not clock.stamp_dirty:
-                clock.stamp_dirty = True
-                self._dirty.append(clock)
+            if not clock.dirty:
+                self._journal.mark(clock)
             if arrival_ns > clock.last_arrival_ns:
                 clock.last_arrival_ns = arrival_ns
             if clock.last_arrival_ns >= clock.due_ns or clock.track.version != clock.track_version:
-                clock.hear()
+                clock.receive()
             ts_ns = event.ts_ns
             reading_ns = arrival_ns - ts_ns
             cell = clock.cell
@@ -220,7 +236,7 @@ class Clock(Operator):
             event.ref_time_ns = event.ts_ns
             event.error_ns = 0
         else:
-            early_ns = self._config.passive_floor_ns // 2
+            early_ns = PASSIVE_FLOOR_NS // 2
             event.ref_time_ns = event.arrival_ns - early_ns
             event.error_ns = self._width_ns - early_ns
             if event.ts_ns < event.ref_time_ns:  # the clock may be right, and those before late
@@ -253,7 +269,7 @@ class Clock(Operator):
             step.released.append(event)
 
     def _new(self, source: str, arrival_ns: int) -> SourceClock:
-        clock = SourceClock(source, self._config, self._table.use(source), self._tally)
+        clock = SourceClock(source, self._rounds, self._table.use(source), self._tally)
         self._sources[source] = clock
         self._longest_idle.note(source, arrival_ns)
         clock.last_arrival_ns = arrival_ns
@@ -264,24 +280,24 @@ class Clock(Operator):
         return clock
 
     def _forget(self, newcomer: str, before_ns: int) -> None:
-        """The longest idle source, if it was last heard before that time."""
+        """The longest idle source, if it last sent before that time."""
         longest = self._longest_idle.longest(self._sources, newcomer, before_ns)
         if longest is not None:
-            gone = self._sources.pop(longest)
+            absent = self._sources.pop(longest)
             self._table.leave(longest)
-            self._recount(gone, "")
-            self._gone.append(longest)
+            self._recount(absent, "")
+            self._journal.forget([STAMP + longest, MODEL + longest])
             self.forgotten += 1
 
     @property
-    def hears(self) -> ClockSettings | None:
-        """The settings by which it takes what the table was told; None: it takes nothing."""
-        return None if self._config.sync == "none" else self._config
+    def hears(self) -> Rounds | None:
+        """How it takes rounds from the table; None: it takes nothing."""
+        return None if self._config.sync == "none" else self._rounds
 
-    def heard(self, source: str) -> Place | None:
+    def received(self, source: str) -> Place | None:
         """The source's samples up to there have been taken; None: it is not known here."""
         clock = self._sources.get(source)
-        return None if clock is None else clock.heard
+        return None if clock is None else clock.received
 
     def on_time(self, now_ns: int) -> Step:
         return Step(now_ns)
@@ -307,8 +323,8 @@ class Clock(Operator):
         }
 
     def explain(self) -> dict[str, Any]:
-        """The sources whose time is least sure, at most `MAX_TOLD`."""
-        worst = sorted(self._sources.values(), key=trouble, reverse=True)[:MAX_TOLD]
+        """The sources whose time is least sure, at most `MAX_LISTED`."""
+        worst = sorted(self._sources.values(), key=trouble, reverse=True)[:MAX_LISTED]
         return {**self.figures(), "clocks": [clock.explain() for clock in worst]}
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Any] | None:
@@ -332,19 +348,12 @@ class Clock(Operator):
         return state
 
     def changes(self) -> Changes:
-        changes: Changes = {}
-        for source in self._gone:
-            changes[STAMP + source] = changes[MODEL + source] = None
-        self._gone.clear()
-        for clock in self._dirty:
-            clock.stamp_dirty = False
-            if self._sources.get(clock.source) is not clock:
-                continue
+        changes: Changes = {**self._journal.take_removed()}
+        for clock in self._journal.take_changed():
             changes[STAMP + clock.source] = clock.stamp_state()
             if clock.model_dirty:
                 clock.model_dirty = False
                 changes[MODEL + clock.source] = clock.model_state()
-        self._dirty.clear()
         return changes
 
     def held(self) -> Iterable[Event]:
@@ -355,7 +364,7 @@ class Clock(Operator):
             if not key.startswith(STAMP):
                 continue
             source = key[len(STAMP) :]
-            clock = SourceClock(source, self._config, self._table.use(source), self._tally)
+            clock = SourceClock(source, self._rounds, self._table.use(source), self._tally)
             clock.restore(stamp, state[MODEL + source])
             if clock.state:
                 self._states[clock.state] += 1

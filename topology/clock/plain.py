@@ -9,8 +9,6 @@ They follow on it without another source between them, and
 * no vote for a jump of the clock is open.
 
 So one offset, one error and one segment hold for all of them. Cost: O(1) an event, and little.
-
-Proved by: tests/laws/test_plain.py, tests/topology/clock/test_operator.py
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ def stamp_followers(
     least_ns = max(clock.least_reading_ns, clock.notable_ns)
     most_ns = max_behind_ns + offset_ns
     due_ns = clock.due_ns
-    heard_ns = clock.last_arrival_ns
+    received_ns = clock.last_arrival_ns
     newest_ns = clock.ref_time_ns
     first, last = at, len(batch)
     while at < last:
@@ -52,15 +50,15 @@ def stamp_followers(
             or arrival_ns >= due_ns
         ):
             break
-        if arrival_ns > heard_ns:
-            heard_ns = arrival_ns
+        if arrival_ns > received_ns:
+            received_ns = arrival_ns
         event.ref_time_ns = newest_ns = ref_time_ns
         event.error_ns = error_ns
         event.segment = segment
         at += 1
     if at > first:
         clock.ref_time_ns = newest_ns
-        clock.last_arrival_ns = heard_ns
+        clock.last_arrival_ns = received_ns
         if clock.watched:
             clock.fallen_ns = newest_ns - offset_ns - jump_min_ns
     return at

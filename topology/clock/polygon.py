@@ -25,15 +25,15 @@ first that would leave none. It is the centroid of those lines: the mean of the 
 both ways' delays are exponential. The guess moves the middle; what is possible stays.
 
 Cost: O(kept) to add a bound and to build the polygon, times its few corners.
-
-Proved by: tests/oracle/test_oracle_clock.py, tests/topology/clock/test_measured_laws.py
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from math import ceil, floor, inf
-from typing import Any, Final
+from typing import Final
+
+from topology.model.saved import Saved
 
 MAX_BOUNDS: Final = 32
 """Bounds of each kind. Ten rounds at first and four a minute are 30 in five minutes."""
@@ -45,10 +45,11 @@ NO_AREA: Final = 1e-15
 """A nanosecond times 1e-15: corners that are one point but for rounding."""
 
 
-class Bounds:
+class Bounds(Saved):
     """D <= `values_ns[i]` at `times_ns[i]` of the source, in the order of time."""
 
     __slots__ = ("_skew_ppb", "times_ns", "values_ns")
+    FIELDS = ("times_ns", "values_ns")
 
     def __init__(self, skew_ppb: int) -> None:
         self._skew_ppb = skew_ppb
@@ -81,10 +82,10 @@ class Bounds:
 
     def expire(self, before_ns: int) -> None:
         """Drop what is older; the newest stays, however old."""
-        gone = min(bisect_left(self.times_ns, before_ns), len(self.times_ns) - 1)
-        if gone > 0:
-            del self.times_ns[:gone]
-            del self.values_ns[:gone]
+        expired = min(bisect_left(self.times_ns, before_ns), len(self.times_ns) - 1)
+        if expired > 0:
+            del self.times_ns[:expired]
+            del self.values_ns[:expired]
 
     def thin(self, rate: float) -> None:
         """Down to `MAX_BOUNDS`; `rate` is that of D, or of -D, as far as known."""
@@ -97,12 +98,6 @@ class Bounds:
             expected = values[at - 1] + rate * (times[at] - times[at - 1])
             looser = at if values[at] > expected else at - 1
             del times[looser], values[looser]
-
-    def snapshot(self) -> list[list[int]]:
-        return [self.times_ns.copy(), self.values_ns.copy()]
-
-    def restore(self, state: Any) -> None:
-        self.times_ns, self.values_ns = list(state[0]), list(state[1])
 
 
 class Polygon:

@@ -1,10 +1,8 @@
-"""What is heard about the clock of a source: rounds of time sync, and declared offsets.
+"""What is reported about the clock of a source: rounds of time sync, and declared offsets.
 
 D = server - source is the *offset*: it is added to a source's time. Its change is the
 *skew*. A round bounds it from both sides, since no packet travels for less than nothing
 (reorder_drift_merge.md 2.1, 2.2): t3 - t4 <= D <= t2 - t1.
-
-Proved by: tests/topology/clock/test_declared.py, tests/agents/stage/test_clock_feed.py
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 UNKNOWN_MONO: Final = -(1 << 63)
-"""`Sample.mono_ns` of a source that does not tell."""
+"""`Sample.mono_ns` of a source that does not report it."""
 
 
 SANE_NS: Final = (1 << 63) - (1 << 40)
@@ -32,11 +30,11 @@ MAX_SERVER: Final = 64
 class Sample:
     """One round of time sync.
 
-    `t1_ns` sent and `t4_ns` answered by the source's clock, `t2_ns` heard and `t3_ns`
+    `t1_ns` sent and `t4_ns` answered by the source's clock, `t2_ns` received and `t3_ns`
     answered by the server's. `server` names the server, where there are several.
     `segment` is the source's own count of its clock's jumps, `mono_ns` its wall clock
     minus its monotonic clock. `arrival_ns` is when the sample was appended to its topic,
-    `offset` where it stands there.
+    `offset` its place there.
     """
 
     source: str
@@ -63,8 +61,8 @@ class Sample:
 
 @dataclass(slots=True)
 class Declared:
-    """A user's word: from arrival `at_ns` on the offset is `offset_ns`, give or take
-    `error_ns`. It stands above all that is measured, until the next one; None takes
+    """A declaration of a user: from arrival `at_ns` on the offset is `offset_ns`, give or take
+    `error_ns`. It overrides all that is measured, until the next one; None takes
     it back."""
 
     source: str

@@ -29,15 +29,13 @@ is doubted and no more than `MAX_BOUNDS` bounds are needed, the belief depends o
 of rounds within `sync_window` alone: their order and repeats change nothing
 (`topology.clock.polygon`). In a jump, order matters for as long as it is undecided.
 
-From `stale_after` past the newest round, or before the oldest bound, the clock may do
+From `STALE_AFTER_NS` past the newest round, or before the oldest bound, the clock may do
 anything a clock does: the bounds go apart by `max_skew` on both sides, while the guess goes
 on along its line, so that the error grows by `max_skew` and the guessed rate. There the
 view is `stale`.
 
 reorder_drift_merge.md 2.3, 2.5. Cost: O(bounds) a round, O(corners) a cell; memory
 `MAX_BOUNDS` of each kind and `MAX_DOUBTED` rounds.
-
-Proved by: tests/topology/clock/test_measured.py, tests/simulation/test_clock_histories.py
 """
 
 from __future__ import annotations
@@ -47,7 +45,8 @@ from typing import Any, Final
 from topology.clock.cell import CELL_NS, STALE, SUSPECT, SYNCED, cell_start
 from topology.clock.marzullo import most_covered
 from topology.clock.polygon import PPB, Bounds, Polygon, guess_of, polygon_of
-from topology.clock.settings import ClockSettings
+from topology.clock.settings import STALE_AFTER_NS, ClockSettings
+from topology.model.saved import Saved
 
 GOOD_ROUNDS: Final = 3
 """Fewer are no answer; so many must agree on a jump."""
@@ -74,41 +73,37 @@ class Limits:
     __slots__ = (
         "granularity_ns",
         "half_wander",
-        "max_rtt_ns",
         "skew",
         "skew_ppb",
-        "stale_after_ns",
         "window_ns",
     )
 
     def __init__(self, config: ClockSettings) -> None:
         self.granularity_ns = config.granularity_ns
-        self.max_rtt_ns = config.max_rtt_ns
         self.skew_ppb = config.max_skew_ppb
-        self.stale_after_ns = config.stale_after_ns
         self.window_ns = config.sync_window_ns
         self.skew = config.max_skew_ppb / PPB
         self.half_wander = config.wander_ppb_per_min / PPB / NS_PER_MIN / 2
 
 
 class Round:
-    """D <= `upper_ns` at `sent_ns`, D >= `lower_ns` at `heard_ns`, both of the source;
+    """D <= `upper_ns` at `sent_ns`, D >= `lower_ns` at `received_ns`, both of the source;
     `server_ns` is when the server answered, `lag_ns` how far that is from the append."""
 
-    __slots__ = ("heard_ns", "lag_ns", "lower_ns", "sent_ns", "server_ns", "upper_ns")
+    __slots__ = ("lag_ns", "lower_ns", "received_ns", "sent_ns", "server_ns", "upper_ns")
 
     def __init__(
         self,
         sent_ns: int,
         upper_ns: int,
-        heard_ns: int,
+        received_ns: int,
         lower_ns: int,
         server_ns: int,
         lag_ns: int,
     ) -> None:
         self.sent_ns = sent_ns
         self.upper_ns = upper_ns
-        self.heard_ns = heard_ns
+        self.received_ns = received_ns
         self.lower_ns = lower_ns
         self.server_ns = server_ns
         self.lag_ns = lag_ns
@@ -117,7 +112,7 @@ class Round:
         return [
             self.sent_ns,
             self.upper_ns,
-            self.heard_ns,
+            self.received_ns,
             self.lower_ns,
             self.server_ns,
             self.lag_ns,
@@ -128,7 +123,7 @@ class Round:
 
     def at(self, ts_ns: int, skew_ppb: int) -> tuple[int, int]:
         """The offsets it leaves possible at `ts_ns`, carried there by the skew."""
-        below_ns = abs(ts_ns - self.heard_ns) * skew_ppb // PPB + 1
+        below_ns = abs(ts_ns - self.received_ns) * skew_ppb // PPB + 1
         above_ns = abs(ts_ns - self.sent_ns) * skew_ppb // PPB + 1
         return self.lower_ns - below_ns, self.upper_ns + above_ns
 
@@ -153,7 +148,7 @@ class OffsetSpan:
         self.low_end_ns, self.guess_end_ns, self.high_end_ns = end
 
 
-class Belief:
+class Belief(Saved):
     """Rounds that agree: what they leave possible, and how old they are."""
 
     __slots__ = (
@@ -162,9 +157,9 @@ class Belief:
         "_limits",
         "_lowers",
         "_uppers",
-        "heard_ns",
         "newest",
         "polygon",
+        "received_ns",
     )
 
     def __init__(self, limits: Limits) -> None:
@@ -177,7 +172,7 @@ class Belief:
         """Made when it is asked for."""
         self.newest: Round | None = None
         """By the server's clock."""
-        self.heard_ns = 0
+        self.received_ns = 0
         """The newest time of the source in all rounds."""
 
     @property
@@ -189,15 +184,15 @@ class Belief:
         """False, and nothing changed, if it contradicts the others."""
         newest = self.newest
         if newest is None:
-            self.newest, self.heard_ns = new, new.heard_ns
+            self.newest, self.received_ns = new, new.received_ns
         elif not agree(newest, new, self._limits.skew_ppb):
             return False
         if not self._bound(new):
             return False
         if newest is not None and new.newer_than(newest):
             self.newest = new
-        if new.heard_ns > self.heard_ns:
-            self.heard_ns = new.heard_ns
+        if new.received_ns > self.received_ns:
+            self.received_ns = new.received_ns
         self._count(new)
         return True
 
@@ -205,10 +200,10 @@ class Belief:
         limits = self._limits
         uppers, lowers = self._uppers.copy(), self._lowers.copy()
         tighter = uppers.add(new.sent_ns, new.upper_ns)
-        tighter = lowers.add(new.heard_ns, -new.lower_ns) or tighter
+        tighter = lowers.add(new.received_ns, -new.lower_ns) or tighter
         if not tighter:
             return True
-        expired_ns = max(self.heard_ns, new.heard_ns) - GUESS_WINDOWS * limits.window_ns
+        expired_ns = max(self.received_ns, new.received_ns) - GUESS_WINDOWS * limits.window_ns
         uppers.expire(expired_ns)
         lowers.expire(expired_ns)
         if self.polygon is not None:
@@ -231,14 +226,13 @@ class Belief:
     def first_ns(self) -> int:
         """The oldest of the bounds that count."""
         oldest_ns = min(self._uppers.times_ns[0], self._lowers.times_ns[0])
-        return max(oldest_ns, self.heard_ns - self._limits.window_ns)
+        return max(oldest_ns, self.received_ns - self._limits.window_ns)
 
     def span(self, start_ns: int) -> OffsetSpan:
         """Over the cell that starts there."""
-        limits = self._limits
         # At the edges of cells, so that within each the bounds stay convex.
-        fresh_from_ns = cell_start(self.first_ns() - limits.stale_after_ns)
-        fresh_until_ns = cell_start(self.heard_ns + limits.stale_after_ns) + CELL_NS
+        fresh_from_ns = cell_start(self.first_ns() - STALE_AFTER_NS)
+        fresh_until_ns = cell_start(self.received_ns + STALE_AFTER_NS) + CELL_NS
         end_ns = start_ns + CELL_NS
         if fresh_from_ns <= start_ns < fresh_until_ns:
             return OffsetSpan(SYNCED, self._range(start_ns), self._range(end_ns))
@@ -279,10 +273,10 @@ class Belief:
     def snapshot(self) -> list[Any]:
         newest = None if self.newest is None else self.newest.plain()
         bounds = [self._uppers.snapshot(), self._lowers.snapshot()]
-        return [self._first_three.copy(), newest, self.heard_ns, *bounds]
+        return [self._first_three.copy(), newest, self.received_ns, *bounds]
 
     def restore(self, state: Any) -> None:
-        first_three, newest, self.heard_ns, uppers, lowers = state
+        first_three, newest, self.received_ns, uppers, lowers = state
         self._first_three = [list(each) for each in first_three]
         self._uppers.restore(uppers)
         self._lowers.restore(lowers)
@@ -294,7 +288,7 @@ class Belief:
             )
 
 
-class ServerView:
+class ServerView(Saved):
     """`false_rounds`, `late_rounds` and `jumps` count; `floor_ns` is the server's time up
     to which rounds belong to a clock segment that is over."""
 
@@ -308,6 +302,7 @@ class ServerView:
         "late_rounds",
         "suspect",
     )
+    FIELDS = ("belief", "suspect", "floor_ns", "false_rounds", "late_rounds", "jumps")
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -422,7 +417,7 @@ class ServerView:
         gap_ns = first.server_ns - old.newest.server_ns
         jumped = old.rounds >= GOOD_ROUNDS
         if jumped and gap_ns > self._limits.window_ns:
-            low_ns, high_ns = old.possible_at(first.heard_ns)
+            low_ns, high_ns = old.possible_at(first.received_ns)
             jumped = first.lower_ns > high_ns or first.upper_ns < low_ns
         self.belief = Belief(self._limits)
         for each in believed:
@@ -439,15 +434,11 @@ class ServerView:
         return AGREES
 
     def snapshot(self) -> list[Any]:
-        counts = [self.false_rounds, self.late_rounds, self.jumps]
-        doubted = [each.plain() for each in self.doubted]
-        return [self.belief.snapshot(), doubted, self.suspect, self.floor_ns, *counts]
+        return [super().snapshot(), [each.plain() for each in self.doubted]]
 
     def restore(self, state: Any) -> None:
-        belief, doubted, self.suspect, self.floor_ns, *counts = state
-        self.false_rounds, self.late_rounds, self.jumps = counts
-        self.belief = Belief(self._limits)
-        self.belief.restore(belief)
+        own, doubted = state
+        super().restore(own)
         self.doubted = [Round(*each) for each in doubted]
 
 
@@ -457,14 +448,14 @@ def server_time(each: Round) -> int:
 
 def agree(one: Round, other: Round, skew_ppb: int) -> bool:
     """Whether some offset satisfies both, the clock drifting as far as it may."""
-    low_ns, high_ns = one.at(other.heard_ns, skew_ppb)
-    other_low_ns, other_high_ns = other.at(other.heard_ns, skew_ppb)
+    low_ns, high_ns = one.at(other.received_ns, skew_ppb)
+    other_low_ns, other_high_ns = other.at(other.received_ns, skew_ppb)
     return low_ns <= other_high_ns and other_low_ns <= high_ns
 
 
 def candidates(rounds: list[Round], skew_ppb: int) -> list[list[Round]]:
     """Sets of rounds that may agree: more than half of all, and the newest three."""
-    ts_ns = rounds[-1].heard_ns
+    ts_ns = rounds[-1].received_ns
     intervals = [each.at(ts_ns, skew_ppb) for each in rounds]
     count, point_ns = most_covered(intervals)
     sets = []

@@ -1,11 +1,8 @@
 """What CLOCK keeps about one source: what is known of its clock, and what it was given last.
 
-The numbers that every event is held against stand ready as attributes; they are settled
-anew whenever a sample is heard, a reading moves the edge, or the source's time enters
+The numbers that every event is compared with are attributes; they are settled
+anew whenever a sample is taken, a reading moves the edge, or the source's time enters
 another cell. `topology.clock.operator` says what they mean.
-
-Proved by: tests/topology/clock/test_operator.py, tests/topology/clock/test_declared.py,
-tests/simulation/test_estimates.py
 """
 
 from __future__ import annotations
@@ -14,10 +11,11 @@ from typing import Any, Final
 
 from topology.clock.cell import BROKEN, SYNCED, UNSYNCED, ClockCell, cell_start
 from topology.clock.drift_table import Place, SampleTrack, in_force, place_of
-from topology.clock.models import MODELS, Measuring
+from topology.clock.models import Measuring, Rounds
 from topology.clock.one_way import OneWay
 from topology.clock.sample import Sample
-from topology.clock.settings import ClockSettings
+from topology.clock.settings import PASSIVE_FLOOR_NS
+from topology.model.journal import Tracked
 from topology.model.operator import NEVER, Plain
 
 JUMP_VOTES: Final = 3
@@ -30,7 +28,7 @@ SINCE_EVER: Final = -(1 << 63)
 """No stamp is earlier. What goes into the state fits 64 bits."""
 FOR_EVER: Final = 1 << 64
 """Larger than every stamp, and than the difference of two."""
-NOTHING_HEARD: Final = (SINCE_EVER, SINCE_EVER)
+NOTHING_RECEIVED: Final = (SINCE_EVER, SINCE_EVER)
 NO_CELL: Final = ClockCell(0, UNSYNCED)
 NO_CELL.end_ns = 0
 
@@ -54,18 +52,20 @@ class MovedSources:
         self.moved_ns = 0
 
 
-class SourceClock:
+class SourceClock(Tracked):
     """`ref_time_ns` is the last reference time given, `segment` the one in force."""
 
     __slots__ = (
+        "_base_error_ns",
         "_base_ns",
         "_config",
         "_declared",
         "_ground",
-        "_heard",
         "_measured_segment",
         "_one_way",
+        "_received",
         "_refuted",
+        "_rounds",
         "_steady_ns",
         "_tally",
         "_trusting",
@@ -84,8 +84,6 @@ class SourceClock:
         "ref_time_ns",
         "refuted_ns",
         "segment",
-        "source",
-        "stamp_dirty",
         "state",
         "steady",
         "straying",
@@ -97,10 +95,11 @@ class SourceClock:
     )
 
     def __init__(  # noqa: PLR0915
-        self, source: str, config: ClockSettings, track: SampleTrack, tally: MovedSources
+        self, source: str, rounds: Rounds, track: SampleTrack, tally: MovedSources
     ) -> None:
-        self.source = source
-        self._config = config
+        super().__init__(source)
+        self._rounds = rounds
+        self._config = config = rounds.config
         self._tally = tally
         self.track = track
         self.track_version = -1
@@ -120,24 +119,22 @@ class SourceClock:
         self.votes: list[Vote] = []
         self.steady = True
         """Neither straying nor any votes."""
-        self._heard: Place = NOTHING_HEARD
+        self._received: Place = NOTHING_RECEIVED
         self._declared: list[int] | None = None
-        self._refuted: Place = NOTHING_HEARD
+        self._refuted: Place = NOTHING_RECEIVED
         """The declared offset that its events have refuted."""
-        self._ground, self._base_ns = NOTHING, 0
-        """What the stamps rest on, and the offset when the segment began."""
+        self._ground, self._base_ns, self._base_error_ns = NOTHING, 0, 0
+        """What the stamps rest on, and the offset and its error when the segment began."""
         self.moved_ns = 0
         """How far the policy has moved it at most."""
         self.measured: Measuring | None = None
         self._measured_segment = 0
         self._trusting = config.unsynced == "trust"
-        self._steady_ns = config.passive_floor_ns if config.unsynced == "estimate" else 0
+        self._steady_ns = PASSIVE_FLOOR_NS if config.unsynced == "estimate" else 0
         """An estimate that moves by so little is the same one."""
         self._one_way: OneWay | None = None
         if config.unsynced == "estimate":
-            self._one_way = OneWay(
-                config.passive_floor_ns, config.max_skew_ppb, config.mend_above_ns
-            )
+            self._one_way = OneWay(PASSIVE_FLOOR_NS, config.max_skew_ppb, config.mend_above_ns)
         self.cell = NO_CELL
         self.least_reading_ns = SINCE_EVER
         """With a smaller reading the event would lie too far after its arrival."""
@@ -152,38 +149,38 @@ class SourceClock:
         """There is a line that its events can leave."""
         self.state = ""
         """That the last event met; "" before the first."""
-        self.stamp_dirty, self.model_dirty = False, True
+        self.model_dirty = True
 
     def busy(self) -> bool:
         return False
 
-    # -- what is heard -----------------------------------------------------------------------------
+    # -- what is received -------------------------------------------------------------------------
 
     @property
-    def heard(self) -> Place:
+    def received(self) -> Place:
         """Samples up to there have been taken."""
-        return self._heard
+        return self._received
 
     def begin(self) -> None:
         """It has taken nothing: what was folded is taken first, as if it were there as it came."""
-        folded = self.track.folded_by(self._config)
+        folded = self.track.folded_by(self._rounds)
         if folded is not None:
             self.measured = folded.copied()
             self._measured_segment = self.measured.segment
             self.segment += folded.segments
-            self._heard = folded.place
+            self._received = folded.place
             self.watched = True
 
-    def hear(self) -> None:
+    def receive(self) -> None:
         """Take what applies by now."""
         config = self._config
         track = self.track
         self.track_version = track.version
         due_ns = self.last_arrival_ns - config.activation_ns
-        news = track.after(self._heard, due_ns)
+        news = track.after(self._received, due_ns)
         for sample in news:
             self._take(sample)
-            self._heard = place_of(sample)
+            self._received = place_of(sample)
         declared = [word for word in track.declared if in_force(word)[0] <= self.last_arrival_ns]
         if declared:
             word = declared[-1]
@@ -199,14 +196,14 @@ class SourceClock:
     def _next_due(self) -> int:
         due = [in_force(word)[0] for word in self.track.declared]
         due_ns = min((ns for ns in due if ns > self.last_arrival_ns), default=NEVER)
-        after = self.track.next_after(self._heard)
+        after = self.track.next_after(self._received)
         if after is not None:
             due_ns = min(due_ns, after.arrival_ns + self._config.activation_ns)
         return due_ns
 
     def _take(self, sample: Sample) -> None:
         if self.measured is None:
-            self.measured = MODELS[self._config.model](self._config)
+            self.measured = self._rounds.clock()
         self.measured.add(sample)
         if self.measured.segment != self._measured_segment:
             self._measured_segment = self.measured.segment
@@ -228,12 +225,15 @@ class SourceClock:
         """The cell of this stamp; a segment begins where its ground is another one."""
         ground, cell = self._grounds(ts_ns)
         self.cell = cell
-        steady_ns = self._steady_ns if ground == POLICY else 0
-        moved = ground != MEASURED and abs(cell.offset_ns - self._base_ns) > steady_ns
+        if ground == DECLARED:
+            moved = (cell.offset_ns, cell.error_ns) != (self._base_ns, self._base_error_ns)
+        else:
+            moved = ground == POLICY and abs(cell.offset_ns - self._base_ns) > self._steady_ns
         if ground != self._ground or moved:
             if self._ground:
                 self.segment += 1
             self._ground, self._base_ns = ground, cell.offset_ns
+            self._base_error_ns = cell.error_ns
             self.model_dirty = True
 
     def _grounds(self, ts_ns: int) -> tuple[str, ClockCell]:
@@ -393,7 +393,7 @@ class SourceClock:
 
     def explain(self) -> dict[str, Any]:
         measured = self.measured
-        told = {
+        answer = {
             "source": self.source,
             "state": self.state or UNSYNCED,
             "offset_ns": self.cell.offset_ns,
@@ -402,10 +402,10 @@ class SourceClock:
             "skew_ppb": None,
         }
         if measured is not None:
-            told["skew_ppb"] = measured.skew_ppb()
-            told["rejected_rounds"] = measured.rejected
-            told["false_rounds"] = measured.falsetickers
-        return told
+            answer["skew_ppb"] = measured.skew_ppb()
+            answer["rejected_rounds"] = measured.rejected
+            answer["false_rounds"] = measured.falsetickers
+        return answer
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -422,14 +422,14 @@ class SourceClock:
 
     def model_state(self) -> Plain:
         return [
-            list(self._heard),
+            list(self._received),
             self._declared,
             self.broken,
             self.proven,
             self.unsettled_until_ns,
-            [self._ground, self._base_ns, self.moved_ns],
+            [self._ground, self._base_ns, self.moved_ns, self._base_error_ns],
             list(self._refuted),
-            None if self.measured is None else [self._config.model, self.measured.snapshot()],
+            None if self.measured is None else [self._rounds.model, self.measured.snapshot()],
             None if self._one_way is None else self._one_way.snapshot(),
         ]
 
@@ -447,8 +447,11 @@ class SourceClock:
         self.steady = not self.votes and not self.straying
         (arrival_ns, offset), self._declared, self.broken, self.proven, *more = model
         self.unsettled_until_ns, ground, refuted, measured, one_way = more
-        self._heard = (arrival_ns, offset)
-        self._ground, self._base_ns, self.moved_ns = ground
+        self._received = (arrival_ns, offset)
+        self._ground, self._base_ns, self.moved_ns, *base_error = ground
+        if not base_error:  # of a version that did not note it
+            base_error = self._declared[1:2] if self._declared else [0]
+        self._base_error_ns = base_error[0]
         self._refuted = (refuted[0], refuted[1])
         if self.moved_ns:
             self._tally.moved += 1
@@ -456,12 +459,12 @@ class SourceClock:
         if self._config.sync == "none":
             measured = self._declared = None
             self.proven = False
-        if measured is not None and measured[0] == self._config.model:
-            self.measured = MODELS[self._config.model](self._config)
+        if measured is not None and measured[0] == self._rounds.model:
+            self.measured = self._rounds.clock()
             self.measured.restore(measured[1])
             self._measured_segment = self.measured.segment
         elif measured is not None:  # of another model: this one hears the samples anew
-            self._heard = NOTHING_HEARD
+            self._received = NOTHING_RECEIVED
             self.proven = False
             self.begin()
         if one_way is not None and self._one_way is not None:

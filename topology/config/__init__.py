@@ -3,7 +3,7 @@
 `parse(text)` gives a frozen `Topology` or raises one `TopologyError` that holds
 every problem found: path, line, what is wrong, what to write instead. Nothing is
 read from disk here. All keys have a default but `streams`; an unknown key is an
-error anywhere, and so is a key that stands twice.
+error anywhere, and so is a key that is there twice.
 
 In code the sections take their Python names, whose units come last
 (`ReorderConfig(rule="fixed", max_wait_ns=500_000_000)`); a mistake there is
@@ -12,6 +12,7 @@ sizes, shares), `stream`, `stages`, `window`, `join`, `query`, `topology`, and `
 which puts paths and lines to what these refuse.
 """
 
+from topology.config.experimental import QueryMethods, StreamMethods
 from topology.config.file import TopicsConfig
 from topology.config.join import JoinCondition, JoinedValue, SideConfig
 from topology.config.problem import Problem, TopologyError
@@ -38,11 +39,13 @@ __all__ = [
     "Problem",
     "QualityConfig",
     "QueryConfig",
+    "QueryMethods",
     "ReorderConfig",
     "SideConfig",
     "SpeculateConfig",
     "StageConfig",
     "StreamConfig",
+    "StreamMethods",
     "TopicsConfig",
     "Topology",
     "TopologyError",

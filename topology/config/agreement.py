@@ -1,7 +1,4 @@
-"""What one section of the topology file says must fit what others say.
-
-Proved by: tests/topology/config/test_problem.py, tests/topology/config/test_join.py
-"""
+"""What one section of the topology file says must fit what others say."""
 
 from __future__ import annotations
 
@@ -23,7 +20,6 @@ def faults(topology: TopologyFile) -> Iterator[Fault]:
     yield from timing_faults(topology)
     yield from query_faults(topology.queries, tuple(topology.streams))
     yield from pattern_faults(topology)
-    yield from patience_faults(topology)
     yield from lateness_faults(topology)
     yield from window_faults(topology)
     yield from join_faults(topology)
@@ -90,20 +86,6 @@ def lateness_faults(topology: TopologyFile) -> Iterator[Fault]:
             message = "is longer than the file's correct_for, after which all is final"
             path = ("streams", name, "merge", "newcomers")
             yield Fault(path, message, "lower it, or raise the file's correct_for")
-
-
-def patience_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Patterns of a stream share one store, so they take late events alike."""
-    for stream in topology.streams:
-        patterns = {
-            name: query.pattern.amend_ns
-            for name, query in topology.queries_of(stream).items()
-            if query.pattern is not None
-        }
-        if len(set(patterns.values())) > 1:
-            name = next(reversed(patterns))
-            message = "has another LATE AMEND than the other patterns of its stream"
-            yield Fault(("queries", name, "pattern"), message, "write the same for all of them")
 
 
 def pattern_faults(topology: TopologyFile) -> Iterator[Fault]:

@@ -1,8 +1,6 @@
 """Which keys of `reorder` speak of `rule: time`, and which of the other rules.
 
 A key that the rule does not look at is refused: whoever wrote it believes that it counts.
-
-Proved by: tests/topology/config/test_by_time.py
 """
 
 from __future__ import annotations
@@ -18,16 +16,12 @@ TIME: Final = "time"
 
 OF_NUMBERS: Final = (
     ("miss_target_ppm", "miss_target"),
-    ("min_wait_ns", "min_wait"),
     ("start", "start"),
     ("infer_restart", "infer_restart"),
     ("seq_bits", "seq_bits"),
     ("max_jump", "max_jump"),
     ("gap_ranges", "gap_ranges"),
     ("gap_memory_ns", "gap_memory"),
-    ("alpha_ppm", "alpha"),
-    ("beta_ppm", "beta"),
-    ("estimator_clock", "estimator_clock"),
 )
 """(name in Python, key in the file)."""
 
@@ -38,10 +32,7 @@ OF_TIME: Final = (
 )
 """(name, key, the strategy whose parameter it is)."""
 
-INSTEAD: Final = {
-    "miss_target": "write accuracy, one minus it, or leave it out",
-    "min_wait": "write strategy: fixed with a wait, or leave it out",
-}
+INSTEAD: Final = {"miss_target": "write accuracy, one minus it, or leave it out"}
 
 
 class GivenRule(StrategySettings, Protocol):

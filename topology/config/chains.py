@@ -1,14 +1,12 @@
 """CHAINS: detectors that read the results of other queries.
 
 `reads` of a detector names queries, and the stream itself if its events are read, too. What a query
-finds is an event for those that read it (topology.speculate.result_event), of the type `into`, of a
+finds is an event for those that read it (topology.detector.result_event), of the type `into`, of a
 pattern INTO, or, if it says none, of its name.
 
 Read may be detectors, and windows and patterns that stand in the stage of the detectors, behind the
 merge. Results do not go from stage to stage as events: their corrections would meet the events of
 that stage at no instant that is the same for both. No query reads itself, be it by others.
-
-Proved by: tests/topology/config/test_chains.py
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from topology.config.file import TopologyFile
 from topology.config.problem import Fault, meant
 from topology.config.query import QueryConfig
 from topology.config.stages import DETECTOR, PATTERN, WINDOW
-from topology.speculate.result_event import Reading
+from topology.detector.result_event import Reading
 
 OTHERS = (WINDOW, PATTERN)
 """Operators besides detectors whose results are read."""
@@ -112,21 +110,18 @@ def _reading_faults(topology: TopologyFile, name: str, query: QueryConfig) -> It
         elif (other.stream or only) != stream:
             message = f"`{read}` finds what it finds in stream `{other.stream or only}`"
             yield Fault(path, message, f"read queries of stream `{stream}` alone")
-        if other.pattern is not None and other.pattern.amend_ns:
-            message = f"`{read}` has LATE AMEND, which changes what was final"
-            yield Fault(path, message, "leave LATE AMEND out, and raise the file's correct_for")
 
 
 def _circles(topology: TopologyFile) -> Iterator[Fault]:
-    """Each once, at the query that stands first in the file."""
+    """Each once, at the query that is first in the file."""
     reads: Mapping[str, list[str]] = {
         name: read_by(topology, query) for name, query in topology.queries.items()
     }
-    told: set[frozenset[str]] = set()
+    reported: set[frozenset[str]] = set()
     for name in reads:
         circle = _way_back(reads, name)
-        if circle and frozenset(circle) not in told:
-            told.add(frozenset(circle))
+        if circle and frozenset(circle) not in reported:
+            reported.add(frozenset(circle))
             way = " reads ".join(f"`{each}`" for each in circle)
             message = f"reads itself: {way}"
             yield Fault(("queries", name, "reads"), message, "take one of them out")

@@ -10,8 +10,6 @@ The file alone decides, and not what the brokers say today: all workers of a gro
 restart, have to cut alike, since groups, changelogs and their states belong to stages. A worker
 whose topics are not as the file says them refuses to start (agents.stage.arrangement). Stages that
 the file writes always win.
-
-Proved by: tests/topology/config/test_cut.py
 """
 
 from __future__ import annotations

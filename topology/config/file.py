@@ -1,7 +1,4 @@
-"""What a topology file says, section by section: streams, stages, topics, how the stages run.
-
-Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_problem.py
-"""
+"""What a topology file says, section by section: streams, stages, topics, how the stages run."""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo
 from topology.config.cut import Cut, default_cut, written
 from topology.config.problem import refused, shown
 from topology.config.query import QueryConfig
+from topology.config.section import Section
 from topology.config.spelling import (
     Count,
     DurationNs,
@@ -39,7 +37,7 @@ from topology.config.stages import (
     operators,
     read_stages,
 )
-from topology.config.stream import HeaderConfig, Section, StreamConfig
+from topology.config.stream import HeaderConfig, StreamConfig
 from topology.model.user_functions import NOTHING, UserFunctions
 
 Delivery = Literal["exactly_once", "at_least_once"]
@@ -57,18 +55,31 @@ class TopicsConfig(Section):
     """The topics besides the streams' own, and how topics are made."""
 
     partitions: Annotated[int, whole(1, MAX_PARTITIONS)] = 8
+    """Partitions of every topic that `topics create` makes."""
     replication: Annotated[int, whole(1, 32_767)] | None = None
+    """Copies of every topic; left out, what the brokers' own setting says."""
     sequenced: TopicName = "events.sequenced"
+    """Between reorder and merge."""
     gaps: TopicName = "events.gaps"
+    """The ledger of lost numbers."""
     late: TopicName = "events.late"
+    """Events that are late under `late: side`, or may be copies."""
     dead: TopicName = "events.dead"
+    """Dead letters: what could not be used, why, and where it is."""
     clock: TopicName = "clock.offsets"
+    """Samples of time sync, and declared offsets."""
     windows: TopicName = "results.windows"
+    """Results of windows."""
     matches: TopicName = "results.matches"
+    """Results of patterns."""
     joins: TopicName = "results.joins"
+    """Results of joins."""
     queries: TopicName = "queries"
+    """Patterns that come and go (`live_queries`)."""
     resend: TopicName | None = None
+    """Requests to send again (`inorder resend`); left out, there are none."""
     max_record_bytes: SizeBytes = Field(default=16 * 2**20, validation_alias="max_record")
+    """Key, value and headers of a record together; larger ones are dead."""
 
     def named(self) -> Iterator[tuple[str, str]]:
         """(key, topic) of each."""
@@ -139,19 +150,27 @@ class TopologyFile(Section):
         Mapping[Name, StreamConfig],
         BeforeValidator(_streams, json_schema_input_type=dict[str, StreamConfig | None]),
     ]
+    """The streams by name; the name is their `streamId`."""
     stages_written: Annotated[tuple[StageConfig, ...], given(read_stages, _STAGES)] | None = Field(
         default=None, validation_alias="stages"
     )
+    """Where the chain is cut into processes. Left out, each operator is a stage, but
+    `reorder+merge` share one, without a topic between, where each stream lies in one partition of
+    its input: `keyed_by: stream`, or `topics.partitions: 1`."""
     queries: Annotated[
         Mapping[Name, QueryConfig],
         BeforeValidator(_queries, json_schema_input_type=dict[str, QueryConfig] | None),
     ] = Field(default_factory=dict)
+    """Windows, joins and patterns by name."""
     functions: Annotated[
         str, text(r".{1,1000}", "the path of a Python file", "write functions: formulas.py")
     ] = ""
+    """A Python file beside this one with functions of your own."""
     _user_functions: UserFunctions = PrivateAttr(default=NOTHING)
     delivery: Annotated[Delivery, one_of(Delivery)] = "exactly_once"
+    """`at_least_once` is seen sooner, and some of it twice after a crash."""
     checkpoint_ns: PositiveNs = Field(default=100_000_000, validation_alias="checkpoint")
+    """How often outputs, state and offsets are committed, and so the latency of readers."""
     application: Annotated[
         str,
         text(
@@ -160,23 +179,40 @@ class TopologyFile(Section):
             "use 1 to 150 of the characters A-Z a-z 0-9 . _ -",
         ),
     ] = "inorder"
+    """Names consumer groups, transactions and changelogs; a new one begins anew."""
     topics: Annotated[TopicsConfig, or_nothing(TopicsConfig)] = TopicsConfig()
+    """The topics besides those of the streams, and how topics are made."""
     state: Annotated[StateStore, one_of(StateStore)] = "rocksdb"
+    """Where local copies of the state are kept."""
     redis: Annotated[str, given(_redis_url, {"type": "string"})] = "redis://127.0.0.1:6379/0"
+    """The Redis of `state: redis`; `--redis` keeps a password out of this file."""
     heartbeat_ns: PositiveNs = Field(default=200_000_000, validation_alias="heartbeat")
+    """Watermarks are announced at multiples of it on the arrival clock."""
     watermark: Flag = True
+    """Whether `events.ordered` holds watermarks."""
     live_queries: Flag = False
+    """Whether patterns are taken from `topics.queries` while workers run."""
     patterns_read: Annotated[PatternsRead, one_of(PatternsRead)] = "ordered"
+    """Where patterns take their events; before the merge they answer sooner."""
     windows_read: Annotated[WindowsRead, one_of(WindowsRead)] = "ordered"
+    """Where windows take their events."""
     joins_read: Annotated[JoinsRead, one_of(JoinsRead)] = "ordered"
+    """Where joins take their events."""
     tick_lag_ns: DurationNs = Field(default=100_000_000, validation_alias="tick_lag")
+    """How far behind the broker's end time moves on where no record comes."""
     spill_after_ns: PositiveNs = Field(default=30_000_000_000, validation_alias="spill_after")
+    """What is held longer goes into the state; well below the input's retention."""
     correct_for_ns: DurationNs = Field(default=600_000_000_000, validation_alias="correct_for")
+    """How long after the watermark late events change results; then they are final."""
     max_batch: Count = 20_000
+    """The most records of one transaction; fewer where commits take long."""
     transaction_timeout_ns: PositiveNs = Field(
         default=10_000_000_000, validation_alias="transaction_timeout"
     )
+    """After it a dead worker's open transaction no longer holds up readers. Transactions are made
+    to take a quarter of it at most."""
     stuck_after_ns: PositiveNs = Field(default=60_000_000_000, validation_alias="stuck_after")
+    """A worker without progress for so long stops and is started anew."""
 
     @property
     def cut(self) -> Cut:
@@ -239,7 +275,7 @@ class TopologyFile(Section):
         return self.correct_for_ns if query.correct_for_ns is None else query.correct_for_ns
 
     def newcomers_ns(self, stream: str) -> int:
-        """How far behind W a source of the stream that was not heard before may begin."""
+        """How far behind W a source of the stream that was not seen before may begin."""
         newcomers_ns = self.streams[stream].merge.newcomers_ns
         return self.correct_for_ns if newcomers_ns is None else newcomers_ns
 
@@ -283,7 +319,7 @@ class TopologyFile(Section):
 
     @property
     def result_topics(self) -> dict[str, str]:
-        """Where the operators that have work tell what they find."""
+        """Where the operators that have work emit what they find."""
         topics = {
             WINDOW: self.topics.windows,
             PATTERN: self.topics.matches,

@@ -3,8 +3,6 @@
 `interval 2s` (within 2 s of each other), `interval -1s to 2s` (how long after the first),
 `tumbling 10s`, `sliding 10s every 2s`. Sides are names with sections; values are paths that begin
 with a side, `shot.payload.speed`.
-
-Proved by: tests/topology/config/test_join.py, tests/topology/config/test_values.py
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
 from pydantic import BeforeValidator, ValidationInfo
 
 from topology.config.problem import Fault, meant, refused, refused_at, shown
+from topology.config.section import Section
 from topology.config.spelling import (
     NS_PER,
     PATH,
@@ -30,7 +29,6 @@ from topology.config.spelling import (
     section,
     text,
 )
-from topology.config.stream import Section
 from topology.model.lengths import MAX_LENGTH_NS
 
 JoinKind = Literal["interval", "tumbling", "sliding"]
@@ -84,8 +82,11 @@ class SideConfig(Section):
     events alone; `key` where it is called otherwise than on the other sides."""
 
     stream: Annotated[str, text(r".{1,249}", "the name of a stream", "name a stream")] | None = None
+    """Which stream; may be left out where there is one."""
     type: Annotated[str, text(r".{1,249}", "a type of events", "name a type")] | None = None
+    """Events of this type alone."""
     key: Key | None = None
+    """Where it is called otherwise than on the other sides."""
 
 
 def _condition(value: Any, info: ValidationInfo) -> JoinCondition:

@@ -1,12 +1,10 @@
 """What is wrong with a topology file: where, what, and what to write instead.
 
 A check inside one section knows neither the path of its section nor the line it
-stands in. It raises `refused(...)` or `refused_at(...)`, which pydantic collects;
+is in. It raises `refused(...)` or `refused_at(...)`, which pydantic collects;
 `topology.config.reading` adds path and line and raises one `TopologyError`
 that holds every problem found. A section made in code raises pydantic's `ValidationError`,
 with the same sentences; a remedy that would be other words in Python has them beside it.
-
-Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_problem.py
 """
 
 from __future__ import annotations
@@ -61,7 +59,7 @@ class Fault(NamedTuple):
     remedy: str
     in_code: str = ""
 
-    def told_in_code(self) -> str:
+    def text_in_code(self) -> str:
         place = f"{spelled(self.path)}: " if self.path else ""
         return f"{place}{self.message}; {self.in_code or self.remedy}"
 
@@ -73,8 +71,8 @@ def refused(message: str, remedy: str, in_code: str = "") -> PydanticCustomError
 
 def refused_at(*faults: Fault) -> PydanticCustomError:
     """Faults somewhere below the value that is being read."""
-    told = "\n  ".join(fault.told_in_code() for fault in faults)
-    return PydanticCustomError("refused", "{told}", {"told": told, "faults": list(faults)})
+    text = "\n  ".join(fault.text_in_code() for fault in faults)
+    return PydanticCustomError("refused", "{text}", {"text": text, "faults": list(faults)})
 
 
 def shown(value: Any) -> str:
@@ -115,7 +113,7 @@ def meant(word: Any, known: Sequence[str]) -> str:
 
 
 def spelled(path: Path) -> str:
-    """A path as one would say it; a name with a dot in it stands in quotes."""
+    """A path for people; a name with a dot in it is quoted."""
     text = ""
     for part in path:
         if isinstance(part, int):

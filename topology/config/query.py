@@ -1,19 +1,20 @@
 """Queries, checked as far as their spelling goes.
 
 Windows and aggregates: see `window`. Joins: see `join`. Paths: `payload`, or `payload.a.b`. A
-pattern is a query of `topology.pattern`, whose errors are told with line and column of its own
+pattern is a query of `topology.pattern`, whose errors are reported with line and column of its own
 text.
-
-Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_problem.py
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import Field, PlainSerializer, ValidationInfo, model_validator
 
+from topology.answer.quality import Guard, Strategy
+from topology.answer.rules import Answer
+from topology.config.experimental import QualityMethod, QueryMethods, quality_faults
 from topology.config.join import (
     SIDES,
     SIDES_IN_CODE,
@@ -24,6 +25,7 @@ from topology.config.join import (
     Values,
 )
 from topology.config.problem import Fault, meant, refused, refused_at, shown
+from topology.config.section import Section
 from topology.config.spelling import (
     MILLION,
     Count,
@@ -40,7 +42,6 @@ from topology.config.spelling import (
     user_functions_of,
     whole_number,
 )
-from topology.config.stream import Section
 from topology.config.user_functions import NAME
 from topology.config.window import (
     AGGREGATE,
@@ -50,9 +51,8 @@ from topology.config.window import (
     read_aggregates,
     read_window,
 )
-from topology.pattern.tree.syntax import Query
-from topology.query.quality import Guard, Strategy
-from topology.speculate.config import Answer
+from topology.pattern.tree.syntax import Param, Query
+from topology.pattern.tree.walk import expressions, walk
 
 Uncertainty = Literal["plain", "ignore", "thesis3", "expected", "bounds"]
 
@@ -67,8 +67,8 @@ def _accuracy(value: Any, info: ValidationInfo) -> int:
 
 def pattern(text: str, functions: Collection[str] = ()) -> Query:
     """The pattern that `text` spells, for `QueryConfig(pattern=...)`. `functions`: names of the
-    user's own, which the topology must then have (`with_functions`). Raises `QueryRefused`, with
-    every mistake, its line and column."""
+    user's own, which the topology must then have (`with_functions`). Parameters have no values in a
+    topology. Raises `QueryRefused`, with every mistake, its line and column."""
     # The language with its grammar costs more to import than all the rest of the description, and
     # most files have no pattern.
     from topology.pattern.language.check import check
@@ -78,13 +78,13 @@ def pattern(text: str, functions: Collection[str] = ()) -> Query:
     if not isinstance(given, str):
         raise TypeError(f"{given!r} is no text; write it like PATTERN SEQ(A a, B b) WITHIN 5 s")
     query = parse_query(text)
-    check(query, text, functions=functions)
+    check(query, text, params={}, functions=functions)
     return query
 
 
 def _pattern(value: Any, info: ValidationInfo) -> Query:
     if isinstance(value, Query):
-        return value
+        return _without_parameters(value)
     if not isinstance(value, str) or not value.strip():
         remedy = 'write it like "PATTERN SEQ(A a, B b) WITHIN 5 s"'
         in_code = 'write pattern("PATTERN SEQ(A a, B b) WITHIN 5 s"), or the text alone'
@@ -95,6 +95,15 @@ def _pattern(value: Any, info: ValidationInfo) -> Query:
         return pattern(value, user_functions_of(info).functions)
     except QueryRefused as problem:
         raise refused_at(*(_fault(error) for error in problem.errors)) from None
+
+
+def _without_parameters(query: Query) -> Query:
+    for expr in expressions(query):
+        for part in walk(expr):
+            if isinstance(part, Param):
+                message = f"the parameter `${part.name}` has no value"
+                raise refused(message, "write the value in its place: a topology gives none")
+    return query
 
 
 def _text_of(query: Query) -> str:
@@ -111,17 +120,29 @@ def _fault(error: Any) -> Fault:
     )
 
 
+MOVED: Final = {
+    name: f"write experimental: {{quality: {name}}} beside `quality`"
+    for name in get_args(QualityMethod)
+}
+"""What to write in place of a method of a paper."""
+
+
 class QualityConfig(Section):
     """What share of windows must be right at first, how long that may take, and by which strategy
-    (`topology.query.quality`)."""
+    (`topology.answer.quality`)."""
 
     accuracy_ppm: Annotated[int, given(_accuracy, share_schema(1, 999_999))] = Field(
         default=990_000, validation_alias="accuracy"
     )
+    """The share of first answers that must be right."""
     max_wait_ns: PositiveNs = Field(default=2_000_000_000, validation_alias="max_wait")
-    strategy: Annotated[Strategy, one_of(Strategy)] = "risk"
+    """No answer is waited for longer."""
+    strategy: Annotated[Strategy, one_of(Strategy, MOVED)] = "risk"
+    """How the wait is found (docs/waiting.md)."""
     guard: Annotated[Guard, one_of(Guard)] | None = None
+    """Under `risk`, how strictly the target is kept."""
     wait_ns: DurationNs | None = Field(default=None, validation_alias="wait")
+    """Under `fixed`, how long."""
 
     @model_validator(mode="after")
     def _parameters_agree(self) -> QualityConfig:
@@ -199,54 +220,86 @@ _NAMES: Final = {"type": "array", "items": {"type": "string"}, "examples": [["hi
 
 
 class SpeculateConfig(Section):
-    """What reading ahead may take of a processor (`topology.speculate.budget`), and which share of
-    what is told early may be withdrawn (`topology.speculate.stands`); None: any."""
+    """What reading ahead may take of a processor (`topology.answer.budget`), and which share of
+    what is emitted early may be withdrawn (`topology.answer.stability`); None: any."""
 
     share_ppm: Annotated[int, given(_share, share_schema(1, MILLION))] = Field(
         default=500_000, validation_alias="share"
     )
+    """The share of a processor."""
     withdrawn_ppm: Annotated[int, given(_withdrawn, share_schema(1, MILLION))] | None = Field(
         default=None, validation_alias="withdrawn"
     )
+    """The share of early results that may be taken back or changed; each then says how likely it
+    `stands`."""
 
 
 class QueryConfig(Section):
     """One query: a window with aggregates, a join, a pattern, or a detector. `finals`: a result
-    told before it was final is told once more when it is. `early`: open windows that have changed
-    are told at multiples of it. `max_windows`: open, or kept for corrections
+    emitted before it was final is emitted once more when it is. `early`: open windows that have
+    changed are emitted at multiples of it. `max_windows`: open, or kept for corrections
     (topology.window.config); `max_events`, `max_rows`: of a join (topology.join.config);
-    `max_events`, `max_keys`: of a detector (topology.speculate.config). `answer`: what is told
+    `max_events`, `max_keys`: of a detector (topology.detector.config). `answer`: what is emitted
     before it is final. `reads`, `into`: results as events (topology.config.chains).
     `correct_for`: how long late events change a result; None: as long as the file says."""
 
     stream: Annotated[str, text(r".{1,249}", "the name of a stream", "name a stream")] | None = None
+    """Which stream it reads; may be left out where there is one."""
     window: (
         Annotated[Window, given(read_window, {"type": "string", "examples": WINDOWS.split(", ")})]
         | None
     ) = None
+    """The windows of a window query."""
     join: JoinSpelling | None = None
+    """When events belong together."""
     pattern: (
         Annotated[Query, given(_pattern, {"type": "string"}), PlainSerializer(_text_of)] | None
     ) = None
+    """A pattern (docs/patterns.md)."""
     detector: Annotated[str, given(_detector, {"type": "string"})] | None = None
+    """A detector of your own, by its name in the functions file."""
     answer: Annotated[Answer, one_of(Answer)] = "early"
+    """What is emitted before it is final: nothing; what is known, with corrections. A detector may
+    also run ahead of the merge (`speculate`, which is `early` for all others) or, with `auto`,
+    choose among these."""
     speculate: Annotated[SpeculateConfig | None, or_nothing(SpeculateConfig)] = None
+    """What a detector that runs ahead, or has `auto`, may take."""
     reads: Annotated[tuple[str, ...], given(_reads, _NAMES)] | None = None
+    """What a detector reads: queries, whose results are events for it, and its stream, by name;
+    left out, the stream alone."""
     into: Annotated[str, text(r".{1,249}", "a type of events", "name a type")] | None = None
+    """The type of the events that its results are for detectors that read them; left out, its name.
+    A pattern says it by INTO."""
     key: Key | None = None
+    """One result for each value of this path."""
     aggregate: Annotated[Mapping[str, Aggregate], given(read_aggregates, AGGREGATE)] | None = None
+    """Names, and what is computed of each window."""
     sides: Sides | None = None
+    """The sides of a join by name."""
     outer: Annotated[Outer, one_of(Outer)] | None = None
+    """Whether what has no partner has a row."""
     values: Values | None = None
+    """Names, and paths that begin with a side."""
     quality: Annotated[QualityConfig | None, or_nothing(QualityConfig)] = None
+    """How good the first answer must be, and how long it may take."""
     uncertainty: Annotated[Uncertainty, one_of(Uncertainty)] | None = None
+    """What uncertain times do to the values."""
     finals: Flag = False
+    """What was emitted before it was final is emitted once more when it is."""
     correct_for_ns: DurationNs | None = Field(default=None, validation_alias="correct_for")
+    """How long late events change its results; at most the file's."""
     early_ns: DurationNs = Field(default=0, validation_alias="early")
+    """Open windows that have changed are emitted so often."""
     max_windows: Count = 1_000_000
+    """Windows open or kept for corrections, over all keys."""
     max_events: Count = 1_000_000
+    """Events a join or a detector keeps."""
     max_rows: Count = 1_000
+    """Rows one event of a join may have."""
     max_keys: Count = 1_000_000
+    """Keys with a state, of a detector."""
+    experimental: Annotated[QueryMethods, or_nothing(QueryMethods)] = QueryMethods()
+    """Methods of papers in place of ours, to be compared with."""
 
     @property
     def kind(self) -> str:
@@ -286,6 +339,8 @@ class QueryConfig(Section):
         if self.join is not None:
             faults += _join_faults(self)
         faults += _answer_faults(self)
+        strategy = self.quality.strategy if self.quality else None
+        faults += quality_faults(self.experimental, strategy)
         if faults:
             raise refused_at(*faults)
         return self
@@ -293,12 +348,12 @@ class QueryConfig(Section):
 
 def _answer_faults(query: QueryConfig) -> list[Fault]:
     faults = []
-    if query.speculate is not None and query.answer not in ("speculate", "auto"):
+    if query.detector is None and query.answer == "auto":
+        message = f"`auto` is an answer of detectors, and this is a {query.kind}"
+        faults.append(Fault(("answer",), message, "write answer: early, or answer: final"))
+    elif query.speculate is not None and query.answer not in ("speculate", "auto"):
         message = f"means nothing to `answer: {query.answer}`"
         faults.append(Fault(("speculate",), message, "write answer: speculate, or leave it out"))
-    if query.answer == "final" and query.pattern is not None and query.pattern.amend_ns:
-        message = "`final` is never taken back, and LATE AMEND takes back what was final"
-        faults.append(Fault(("answer",), message, "leave LATE AMEND out, or write answer: early"))
     return faults
 
 

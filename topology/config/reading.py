@@ -1,11 +1,9 @@
-"""From text or a mapping to a `Topology`, or to every problem at once.
-
-Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_problem.py
-"""
+"""From text or a mapping to a `Topology`, or to every problem at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Final, get_args, get_origin
 
 from pydantic import ValidationError
@@ -22,10 +20,8 @@ from topology.config.problem import (
     spelled,
 )
 from topology.config.query import QueryConfig
+from topology.config.section import Section
 from topology.config.spelling import FromFile
-from topology.config.stream import (
-    Section,
-)
 from topology.config.topology import Topology
 from topology.config.yaml_text import load
 from topology.model.user_functions import NOTHING, BadFunctions, Bring, UserFunctions
@@ -62,12 +58,12 @@ _SECTIONS: Final[Mapping[Path, type[Section]]] = dict(_sections((), Topology))
 
 
 def sections() -> Mapping[Path, type[Section]]:
-    """Which section stands at which path."""
+    """The section at each path."""
     return _SECTIONS
 
 
 def parse(source: str | bytes | Mapping[str, Any], bring: Bring | None = None) -> Topology:
-    """The topology that `source` spells: YAML text, or the mapping it stands for. `bring` loads
+    """The topology that `source` spells: YAML text, or the mapping it means. `bring` loads
     the file of functions that it names (`topology.model.user_functions`).
 
     Raises `TopologyError` with all problems found, in the order of the file.
@@ -161,7 +157,7 @@ def _problem(fault: Fault, lines: Mapping[Path, int]) -> Problem:
 
 
 def _faults(error: Any, above: Path = ()) -> Iterator[Fault]:
-    """One error of pydantic as the faults it stands for; `above`: where the section stands."""
+    """One error of pydantic as the faults it means; `above`: the path of the section."""
     path: Path = error["loc"]
     if path[-1:] == ("[key]",):  # so pydantic marks what is wrong with a name itself
         path = path[:-1]
@@ -170,7 +166,8 @@ def _faults(error: Any, above: Path = ()) -> Iterator[Fault]:
             for fault in error["ctx"]["faults"]:
                 yield fault._replace(path=(*path, *fault.path))
         case "extra_forbidden":
-            remedy = _place((*above, *path), error["input"])
+            whole = (*above, *path)
+            remedy = MOVED.get((*_pattern(whole[:-1]), whole[-1])) or _place(whole, error["input"])
             yield Fault(path, "there is no such key", remedy)
         case "invalid_key":
             yield Fault(path, f"the key {shown(path[-1])} is not text", "write it in quotes")
@@ -184,20 +181,38 @@ def _faults(error: Any, above: Path = ()) -> Iterator[Fault]:
             yield Fault(path, error["msg"], f"correct {shown(error['input'])}")
 
 
+MOST_CLOSE: Final = 2
+MOVED: Final[Mapping[Path, str]] = {
+    (
+        "streams",
+        "*",
+        section,
+        key,
+    ): f"leave it out, or write experimental: {{{section}: thesis}}"
+    for section, key in (("clock", "model"), ("merge", "wait"))
+}
+"""The remedies for keys that stand elsewhere under another name."""
+
+
 def _place(path: Path, value: Any) -> str:
-    """The remedy for a key that is not known where it stands: the sections where it is, nearest
+    """The remedy for a key that is not known where it is: the sections where it is, nearest
     first; else the likely word here, and then one level down or up."""
     *section, key = path
     here = tuple(section)
     homes = _homes(here, lambda keys: key in keys, value)
+    if homes and here and all(home and home[0] != here[0] for home in homes):
+        close = get_close_matches(str(key), _keys(here), n=MOST_CLOSE)
+        if close:  # what is asked of another section is no reason to move it there
+            likely = " or ".join(f"`{each}`" for each in sorted(close, key=len))
+            return f"did you mean {likely}? {shown(key)} is a key {_place_text(homes[0])}"
     if homes:
         least = min(_apart(here, home) for home in homes)
-        places = [_told(home) for home in homes if _apart(here, home) == least]
+        places = [_place_text(home) for home in homes if _apart(here, home) == least]
         return f"write it {' or '.join(places)}"
     if nearest(key, _keys(here)) is None:
         for home in _homes(here, lambda keys: nearest(key, keys) is not None, value):
             if _apart(here, home) == 1:
-                return f"did you mean `{nearest(key, _keys(home))}` {_told(home)}?"
+                return f"did you mean `{nearest(key, _keys(home))}` {_place_text(home)}?"
     return meant(key, _keys(here))
 
 
@@ -227,7 +242,7 @@ def _apart(one: Path, other: Path) -> int:
     return len(one) + len(other) - 2 * shared
 
 
-def _told(home: Path) -> str:
+def _place_text(home: Path) -> str:
     spelled_out = spelled(tuple("<name>" if part == "*" else part for part in home))
     return f"under {spelled_out}" if home else "at the top of the file"
 

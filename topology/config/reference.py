@@ -1,18 +1,20 @@
 """The topology file described: its JSON schema, a file with everything filled in, the reference.
 
-All three are made from the types of the description (`Topology` and its sections) and their words
-(`words`), so none can say what the reader of the file does not do. Defaults are spelled as a file
-spells them, by the unit that the name in Python ends in.
-
-Proved by: tests/topology/config/test_reference.py
+All three are made from the types of the description (`Topology` and its sections) and the
+docstrings below their fields, so none can say what the reader of the file does not do. Defaults are
+spelled as a file spells them, by the unit that the name in Python ends in.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
+import textwrap
 import warnings
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, Final
 
 import yaml
@@ -20,15 +22,14 @@ from pydantic.fields import FieldInfo
 
 from topology.config.problem import Path, TopologyError
 from topology.config.reading import parse, sections
+from topology.config.section import Section
 from topology.config.spelling import BYTES_PER, MILLION, NS_PER, RATES, WANDERS
 from topology.config.stages import StageConfig
-from topology.config.stream import Section
-from topology.config.words import WORDS
 from topology.model.user_functions import Bring
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 PART: Final = re.compile(r'"([^"]*)"|([^."]+)')
-"""A part of a problem's path; a name with a dot in it stands in quotes."""
+"""A part of a problem's path; a name with a dot in it is quoted."""
 
 MAX_ROUNDS: Final = 5
 """Keys may be refused beside others, and these beside others again; each round takes some out."""
@@ -102,11 +103,29 @@ def schema() -> Document:
     return {"$schema": DIALECT, **made, "title": "inorder topology"}
 
 
+def words_of(section: type[Section]) -> dict[str, str]:
+    """The docstring below each field, in one line."""
+    words: dict[str, str] = {}
+    for base in section.__mro__:
+        if issubclass(base, Section):
+            (made,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+            assert isinstance(made, ast.ClassDef)
+            for each, below in pairwise(made.body):
+                match each, below:
+                    case (
+                        ast.AnnAssign(target=ast.Name(id=name)),
+                        ast.Expr(value=ast.Constant(value=str(text))),
+                    ):
+                        words[name] = " ".join(text.split())
+    return words
+
+
 def _describe(described: Document, section: type[Section]) -> None:
+    words = words_of(section)
     for name, field in section.model_fields.items():
         key = key_of(name, field)
         entry = described["properties"][key]
-        entry["description"] = WORDS.get(section.__name__, {}).get(key, "")
+        entry["description"] = words.get(name, "")
         entry.pop("default", None)
         default = default_of(name, field)
         if default not in (None, "", {}):

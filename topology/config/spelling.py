@@ -14,8 +14,6 @@ Beside what it reads each spelling says its JSON schema, for editors (`inorder c
 A duration or size in the file has its unit, always: a bare number is refused,
 even 0. In code the Python name takes the number as it is. Decimals are allowed
 where they give a whole number of the unit in Python; nothing is rounded.
-
-Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_problem.py
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from pydantic import BeforeValidator, PlainValidator, ValidationInfo, WithJsonSc
 
 from inorder import contract
 from topology.config.problem import meant, refused, shown
-from topology.model.lengths import MAX_LENGTH_NS, MAX_SLICES
+from topology.model.lengths import ELSEWHERE, MAX_LENGTH_NS, MAX_SLICES
 from topology.model.user_functions import NOTHING, UserFunctions
 
 
@@ -52,6 +50,7 @@ MAX_INT: Final = 2**63 - 1
 """Every number fits a signed 64-bit integer: so it does on the wire and on disk."""
 
 MILLION: Final = 1_000_000
+NO_WORDS: Final[Mapping[str, str]] = {}
 
 NS_PER: Final[Mapping[str, int]] = {
     "ns": 1,
@@ -87,14 +86,15 @@ def given(read: Reader, schema: Schema) -> PlainValidator:
     return PlainValidator(read_given, json_schema_input_type=Annotated[Any, WithJsonSchema(schema)])
 
 
-def one_of(literal: Any) -> PlainValidator:
-    """One of the words of a `Literal`."""
+def one_of(literal: Any, moved: Mapping[str, str] = NO_WORDS) -> PlainValidator:
+    """One of the words of a `Literal`. `moved`: what to write for words that stand elsewhere."""
     words: tuple[str, ...] = get_args(literal)
 
     def read(value: Any, _: ValidationInfo) -> Any:
         if isinstance(value, str) and value in words:
             return value
-        raise refused(f"{shown(value)} is not known here", meant(value, words))
+        remedy = moved.get(value) if isinstance(value, str) else None
+        raise refused(f"{shown(value)} is not known here", remedy or meant(value, words))
 
     return given(read, {"enum": list(words)})
 
@@ -126,7 +126,10 @@ def in_unit(text: str, unit_sizes: Mapping[str, int], example: str) -> int:
     if not unit:
         raise refused(f"{shown(text)} has no unit", f"write {number}{_likely(unit_sizes)}")
     if unit not in unit_sizes:
-        raise refused(f"{shown(text)} has an unknown unit `{unit}`", f"use one of: {units}")
+        ours = ELSEWHERE.get(unit.lower())
+        likely = f"write {number}{ours}; " if ours in unit_sizes else ""
+        wrong = f"{shown(text)} has an unknown unit `{unit}`"
+        raise refused(wrong, f"{likely}use one of: {units}")
     amount = Decimal(number) * unit_sizes[unit]
     if amount != int(amount):
         smallest = next(iter(unit_sizes))
@@ -311,7 +314,6 @@ SizeBytes = Annotated[int, _amount(BYTES_PER, "256MiB", 1)]
 RatePpb = Annotated[int, _amount(RATES, "100ppm", 0)]
 WanderPpbPerMin = Annotated[int, _amount(WANDERS, "0.1ppm/min", 0)]
 ProbabilityPpm = Annotated[int, _ppm(1, MILLION - 1)]
-WeightPpm = Annotated[int, _ppm(0, MILLION - 1)]
 Count = Annotated[int, whole(1)]
 Flag = Annotated[bool, given(_flag, {"type": "boolean"})]
 TopicName = Annotated[

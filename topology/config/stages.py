@@ -5,10 +5,8 @@ between, and writes one topic. A valid cut, read from left to right, names the
 operators of the chain `reorder, merge, window, pattern, join, detector` in this order, each at
 most once, `reorder` and `merge` always; a cut may lie between any two. `+` joins
 operators into one stage, and this spelling is the stage's name. An operator that lets
-events pass, as `reorder` and `merge` do, stands in one stage with the last of these
+events pass, as `reorder` and `merge` do, is in one stage with the last of these
 before it or the first behind it: no other stage writes events.
-
-Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_problem.py
 """
 
 from __future__ import annotations
@@ -127,9 +125,9 @@ def _cut_faults(stages: list[StageConfig]) -> list[Fault]:
         for operator in stage.operators:
             place = chain.index(operator)
             if place == furthest:
-                faults.append(Fault((at,), f"`{operator}` stands here twice", "name it once"))
+                faults.append(Fault((at,), f"`{operator}` appears here twice", "name it once"))
             elif place < furthest:
-                message = f"`{operator}` stands after `{chain[furthest]}`"
+                message = f"`{operator}` comes after `{chain[furthest]}`"
                 faults.append(Fault((at,), message, f"keep the order {', '.join(chain)}"))
             furthest = max(furthest, place)
     named = {operator for stage in stages for operator in stage.operators}

@@ -3,27 +3,24 @@
 Names and defaults are those of reorder_drift_merge.md section 8. A field's name
 in the file is its alias (`max_wait`), its Python name carries the unit
 (`max_wait_ns`); either may be used in code.
-
-Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_problem.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     ValidationInfo,
     model_validator,
 )
 
 from inorder.contract import HeaderNames, Preset, TimeUnit, clashing, filled
-from topology.clock.settings import ClockModel, Sync, Unsynced
+from topology.clock.settings import Sync, Unsynced
 from topology.config.by_time import TIME, rule_faults
+from topology.config.experimental import StreamMethods, reorder_faults
 from topology.config.problem import Fault, refused, refused_at, shown
+from topology.config.section import Section
 from topology.config.spelling import (
     MAX_INT,
     Count,
@@ -35,50 +32,18 @@ from topology.config.spelling import (
     SizeBytes,
     TopicName,
     WanderPpbPerMin,
-    WeightPpm,
     given,
-    is_from_file,
     one_of,
     or_nothing,
     source_name_fault,
     text,
     whole,
 )
-from topology.merge.settings import Wait
-from topology.reorder.settings import EstimatorClock, InferRestart, LatePolicy, Rule, Start
+from topology.model.one_clock import Play
+from topology.reorder.settings import InferRestart, LatePolicy, Rule, Start
 from topology.waiting.strategy import Strategy
 
 MAX_SOURCES_EXPECTED: Final = 100_000
-
-
-class Section(BaseModel):
-    """A mapping of the file: frozen, and a key it does not know is an error.
-
-    In code what is given its default counts as left out, so that `Topology(**dict(topology))`, or
-    of a dump, is the topology again. A file says nothing for nothing: what is written there counts.
-    """
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        populate_by_name=True,
-        hide_input_in_errors=True,  # messages repeat what helps; a URL may hold a password
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_defaults(cls, given: Any, info: ValidationInfo) -> Any:
-        if is_from_file(info) or not isinstance(given, Mapping):
-            return given
-        return {name: value for name, value in given.items() if not cls._is_default(name, value)}
-
-    @classmethod
-    def _is_default(cls, name: Any, value: Any) -> bool:
-        field = cls.model_fields.get(name)
-        if field is None or field.is_required():
-            return False
-        default = field.get_default(call_default_factory=True)
-        return type(value) is type(default) and bool(value == default)
 
 
 def _start(value: Any, _: ValidationInfo) -> Any:
@@ -106,34 +71,55 @@ def _infer_restart(value: Any, _: ValidationInfo) -> Any:
     )
 
 
+MOVED_RULES: Final = {
+    rule: f"write experimental: {{reorder: {rule}}} beside `reorder`" for rule in ("thesis", "rfc")
+}
+MOVED_STRATEGIES: Final = {"mp": "write experimental: {reorder: mp} beside `reorder`"}
+"""What to write in place of a method of a paper."""
+
+
 class ReorderConfig(Section):
     """Order within one source: by its sequence numbers, or under `rule: time` by its own
     time. `start: zero` is kept as 0."""
 
-    rule: Annotated[Rule, one_of(Rule)] = "miss"
-    strategy: Annotated[Strategy, one_of(Strategy)] = "tail"
+    rule: Annotated[Rule, one_of(Rule, MOVED_RULES)] = "miss"
+    """How long a hole is waited for; `time`: sources that number nothing."""
+    strategy: Annotated[Strategy, one_of(Strategy, MOVED_STRATEGIES)] = "tail"
+    """Under `rule: time`, how long an event waits."""
     accuracy_ppm: ProbabilityPpm = Field(default=999_000, validation_alias="accuracy")
+    """Under `strategy: tail`, the share of events in order."""
     wait_ns: DurationNs | None = Field(default=None, validation_alias="wait")
+    """Under `strategy: fixed`, how long."""
     miss_target_ppm: ProbabilityPpm = Field(default=1_000, validation_alias="miss_target")
-    min_wait_ns: DurationNs = Field(default=0, validation_alias="min_wait")
+    """Under `rule: miss`, the share of holes that may outlive their wait."""
     max_wait_ns: DurationNs = Field(default=500_000_000, validation_alias="max_wait")
+    """No hole is waited for longer."""
     late: Annotated[LatePolicy, one_of(LatePolicy)] = "pass"
+    """What becomes of late events: passed on with a mark, dropped, or to `topics.late`."""
     start: Annotated[Start, given(_start, _START)] = "auto"
+    """The first number of a source; `auto` waits a little for smaller ones."""
     infer_restart: Annotated[
         InferRestart, given(_infer_restart, {"enum": ["auto", True, False]})
     ] = "auto"
+    """Whether small numbers after large ones are a new epoch."""
     seq_bits: Annotated[int, whole(8, 63)] = 63
+    """The width of a counter that wraps."""
     max_jump: Count = 1_000_000
+    """A number further ahead has to be confirmed by another near it."""
     max_held: Count = 100_000
+    """Events held of one source; at the bound its oldest hole is given up."""
     max_held_total: Count = 1_000_000
+    """Events held of all sources of a stream in a partition."""
     max_held_bytes: SizeBytes = 256 * 2**20
+    """The same in bytes."""
     max_sources: Count = 200_000
+    """Sources remembered; beyond, the longest idle one is forgotten."""
     forget_after_ns: PositiveNs = Field(default=86_400_000_000_000, validation_alias="forget_after")
+    """A source silent for so long that holds nothing is forgotten."""
     gap_ranges: Count = 10_000
+    """Lost stretches remembered of a source, to distinguish late ones from copies."""
     gap_memory_ns: PositiveNs = Field(default=3_600_000_000_000, validation_alias="gap_memory")
-    alpha_ppm: WeightPpm = Field(default=600_000, validation_alias="alpha")
-    beta_ppm: WeightPpm = Field(default=600_000, validation_alias="beta")
-    estimator_clock: Annotated[EstimatorClock, one_of(EstimatorClock)] = "arrival"
+    """How long they are remembered."""
 
     @property
     def numbered(self) -> bool:
@@ -143,9 +129,6 @@ class ReorderConfig(Section):
     @model_validator(mode="after")
     def _bounds_agree(self) -> ReorderConfig:
         faults = list(rule_faults(self))
-        if self.min_wait_ns > self.max_wait_ns:
-            message = f"{self.min_wait_ns} ns is more than max_wait ({self.max_wait_ns} ns)"
-            faults.append(Fault(("min_wait",), message, "lower min_wait or raise max_wait"))
         if isinstance(self.start, int) and self.start >= 1 << self.seq_bits:
             message = f"{self.start} does not fit {self.seq_bits} bits"
             faults.append(Fault(("start",), message, "lower start or raise seq_bits"))
@@ -156,6 +139,7 @@ class ReorderConfig(Section):
 
 MAX_SERVERS: Final = 8
 """Time servers whose rounds `topology.clock.measured` keeps for a source."""
+PPB_PER_PPM: Final = 1_000
 MAX_SKEW_PPB: Final = 10_000_000
 """A clock that runs one per cent wrong is no clock."""
 
@@ -164,23 +148,37 @@ class ClockConfig(Section):
     """How a source's clock is measured, and how far it is believed."""
 
     sync: Annotated[Sync, one_of(Sync)] = "udp"
-    model: Annotated[ClockModel, one_of(ClockModel)] = "polygon"
+    """`none`: samples are without effect, and the clock topic is not read."""
     unsynced: Annotated[Unsynced, one_of(Unsynced)] = "estimate"
+    """What an event of a source that has not synced gets."""
     max_ahead_ns: DurationNs = Field(default=3_600_000_000_000, validation_alias="max_ahead")
+    """A trusted stamp further after its arrival is dead."""
     max_behind_ns: PositiveNs = Field(default=MAX_INT, validation_alias="max_behind")
+    """An event whose time lies further before its arrival is dead."""
     servers: Annotated[int, whole(1, MAX_SERVERS)] = 1
+    """How many time servers a source syncs with: most of them have to agree."""
     max_error_ns: PositiveNs = Field(default=20_000_000, validation_alias="max_error")
+    """A source less sure than that counts as unsynced."""
     sync_window_ns: PositiveNs = Field(default=300_000_000_000, validation_alias="sync_window")
-    stale_after_ns: PositiveNs = Field(default=180_000_000_000, validation_alias="stale_after")
-    max_rtt_ns: PositiveNs = Field(default=1_000_000_000, validation_alias="max_rtt")
+    """How long a round of time sync counts."""
     max_skew_ppb: RatePpb = Field(default=250_000, validation_alias="max_skew")
+    """How fast a clock may drift; too small breaks the stated error."""
     wander_ppb_per_min: WanderPpbPerMin = Field(default=100, validation_alias="wander")
+    """How fast its rate may change."""
     granularity_ns: DurationNs = Field(default=0, validation_alias="granularity")
+    """How fine the source's clock and the server's can be read."""
     activation_ns: DurationNs = Field(default=1_000_000_000, validation_alias="activation")
+    """From a sample's arrival until it applies."""
     broker_slack_ns: DurationNs = Field(default=1_000_000_000, validation_alias="broker_slack")
-    passive_floor_ns: PositiveNs = Field(default=40_000_000, validation_alias="passive_floor")
+    """How far the broker's clock may be off before an event refutes its source."""
     mend_above_ns: DurationNs = Field(default=500_000_000, validation_alias="mend_above")
+    """A clock that is behind by less is left alone (`estimate`)."""
     jump_min_ns: PositiveNs = Field(default=1_000_000_000, validation_alias="jump_min")
+    """What counts as a jump seen in events."""
+
+    @property
+    def play(self) -> Play:
+        return Play(-(-self.max_skew_ppb // PPB_PER_PPM), self.granularity_ns)
 
     @model_validator(mode="after")
     def _is_a_clock(self) -> ClockConfig:
@@ -209,7 +207,7 @@ def _source_names(value: Any, _: ValidationInfo) -> tuple[str, ...]:
     for at, name in enumerate(value):
         if isinstance(name, str):
             if name in seen:
-                faults.append(Fault((at,), f"{shown(name)} stands here twice", "name it once"))
+                faults.append(Fault((at,), f"{shown(name)} appears here twice", "name it once"))
             seen.add(name)
     if faults:
         raise refused_at(*faults)
@@ -224,21 +222,37 @@ _SOURCES: Final = {
 }
 
 
+MergeWait = Literal["delay"]
+MOVED_WAITS: Final = {"thesis": "write experimental: {merge: thesis} beside `merge`"}
+
+
 class MergeConfig(Section):
     """Order across the sources of the stream. `newcomers`: how far behind W a source that was not
     heard before may begin, so that results are final only so long after; None: the file's
     `correct_for`; 0 where `expected_sources` names them all."""
 
-    wait: Annotated[Wait, one_of(Wait)] = "delay"
+    wait: Annotated[MergeWait, one_of(MergeWait, moved=MOVED_WAITS)] = "delay"
+    """How long a silent source is waited for: as long as its delays call for."""
     miss_target_ppm: ProbabilityPpm = Field(default=1_000, validation_alias="miss_target")
+    """The share of events that may come later than they are waited for."""
     max_wait_ns: DurationNs = Field(default=500_000_000, validation_alias="max_wait")
+    """No source is waited for longer."""
     idle_after_ns: PositiveNs = Field(default=2_000_000_000, validation_alias="idle_after")
+    """A source silent for so long, and longer than usual, holds nobody back."""
     quiet_after_ns: PositiveNs = Field(default=30_000_000_000, validation_alias="quiet_after")
+    """Every source silent for so long: the watermark follows the clock."""
     outage_wait_ns: DurationNs = Field(default=30_000_000_000, validation_alias="outage_wait")
+    """How long at most sources are awaited after a pause of the log."""
     max_queued: Count = 1_000_000
+    """Events queued of a stream; at the bound order gives way, counted."""
     max_queued_bytes: SizeBytes = 256 * 2**20
+    """The same in bytes."""
     expected_sources: Annotated[tuple[str, ...], given(_source_names, _SOURCES)] = ()
+    """Sources that are waited for before they were first heard, for `max_wait` from the first event
+    of all."""
     newcomers_ns: DurationNs | None = Field(default=None, validation_alias="newcomers")
+    """Room for sources not heard before: how far results stay open for them; left out,
+    `correct_for`."""
 
 
 _Name = Annotated[
@@ -258,15 +272,25 @@ class HeaderConfig(Section):
     """The header contract: a preset, and names that differ from it."""
 
     preset: Annotated[Preset, one_of(Preset)] = "plain"
+    """The names all others differ from."""
     ts_unit: Annotated[TimeUnit, one_of(TimeUnit)] = "ns"
+    """The unit of `ts` in headers and in lines of `replay` and `produce`."""
     source: _Name | None = None
+    """The header of the source's name (`sourceId`)."""
     seq: _Name | None = None
+    """The header of the sequence number (`seqNum`)."""
     ts: _Name | None = None
+    """The header of the source's own time (`ts`)."""
     type: _Name | None = None
+    """The header of the event's type (`type`)."""
     epoch: _Name | None = None
+    """The header of the source's incarnation (`epoch`)."""
     stream: _Name | None = None
+    """The header of the stream's name (`streamId`)."""
     kind: _Name | None = None
+    """The header that marks heartbeats and byes (`kind`)."""
     sig: _Name | None = None
+    """The header of the signature (`sig`), in streams that are `signed`."""
 
     def names(self) -> HeaderNames:
         """The names as they stand on the wire, presets filled in."""
@@ -281,7 +305,7 @@ class HeaderConfig(Section):
         faults = [
             Fault(
                 (field,),
-                f"the header `{name}` already stands for {taken}",
+                f"the header `{name}` already means {taken}",
                 "give each field a header of its own",
             )
             for field, name, taken in clashing(self.names())
@@ -295,10 +319,30 @@ class StreamConfig(Section):
     """One stream; every part may be left out."""
 
     input: TopicName = "events.raw"
+    """The topic that producers write to."""
     output: TopicName = "events.ordered"
+    """The topic of events in order."""
     keyed_by: Annotated[KeyedBy, one_of(KeyedBy)] = "source"
+    """What producers key the input's records by. With `stream` each stream lies in one partition,
+    and reorder and merge are one stage."""
     signed: Flag = False
+    """Whether each record has to bear the signature of the source that it names
+    (`INORDER_MASTER_KEYS_FILE`); one that does not is dead, `unsigned` or `forged`."""
     headers: Annotated[HeaderConfig, or_nothing(HeaderConfig)] = HeaderConfig()
+    """What the headers of records are called, and the unit of `ts`."""
     reorder: Annotated[ReorderConfig, or_nothing(ReorderConfig)] = ReorderConfig()
+    """Order within one source."""
     clock: Annotated[ClockConfig, or_nothing(ClockConfig)] = ClockConfig()
+    """How the clocks of sources are measured, and how far they are believed."""
     merge: Annotated[MergeConfig, or_nothing(MergeConfig)] = MergeConfig()
+    """Order across the sources of the stream."""
+    experimental: Annotated[StreamMethods, or_nothing(StreamMethods)] = StreamMethods()
+    """Methods of papers in place of ours, to be compared with."""
+
+    @model_validator(mode="after")
+    def _methods_fit(self) -> StreamConfig:
+        reorder = self.reorder
+        faults = list(reorder_faults(self.experimental, reorder.rule, reorder.model_fields_set))
+        if faults:
+            raise refused_at(*faults)
+        return self

@@ -1,7 +1,4 @@
-"""The whole topology: what a file says, where its sections agree.
-
-Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_problem.py
-"""
+"""The whole topology: what a file says, where its sections agree."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from pydantic import ValidationInfo, model_validator
 from topology.config.agreement import faults
 from topology.config.file import TopologyFile
 from topology.config.problem import Problem, TopologyError, refused_at
-from topology.config.spelling import user_functions_of
+from topology.config.spelling import MAX_INT, user_functions_of
 from topology.config.user_functions import given_functions
 from topology.pattern.tree.syntax import Query
 from topology.window.aggregates.built_in import BUILT_IN
@@ -44,6 +41,18 @@ class Topology(TopologyFile):
         topology._user_functions = given_functions(functions, aggregates, detectors)
         topology.check_functions()
         return topology
+
+    def without_arrivals(self) -> Topology:
+        """The same for a recording that does not say when its events arrived. What replaces
+        an arrival shows nothing about clocks: it moves none (`unsynced: trust` in place of
+        `estimate`), and refutes none that is declared or synced."""
+        streams = {}
+        for name, stream in self.streams.items():
+            clock = stream.clock
+            policy = "trust" if clock.unsynced == "estimate" else clock.unsynced
+            changed = {"unsynced": policy, "broker_slack_ns": MAX_INT}
+            streams[name] = stream.model_copy(update={"clock": clock.model_copy(update=changed)})
+        return self.model_copy(update={"streams": streams})
 
     def check_functions(self) -> None:
         """TopologyError for a function, aggregate or detector that is neither built in nor the

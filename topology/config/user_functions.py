@@ -1,8 +1,6 @@
 """What a user brings along (`topology.model.user_functions`), looked at before anything runs.
 
 Whether it came from a file, by `Topology.with_functions` or with `parse`: the same is refused.
-
-Proved by: tests/cli/user_functions/test_load.py, tests/inorder/test_engine.py
 """
 
 from __future__ import annotations
@@ -12,9 +10,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 from topology.config.problem import Problem, TopologyError
+from topology.detector.detector import behaviour_of
 from topology.model.user_functions import UserFunctions
 from topology.pattern.compile.values import FUNCTIONS
-from topology.speculate.detector import behaviour_of
 from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.custom import Function
 
@@ -79,5 +77,5 @@ def _aggregate_faults(name: str, aggregate: Function) -> Iterator[Wrong]:
         try:
             aggregate.init()
         except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
-            told = f"{type(wrong).__name__}: {wrong}"
-            yield f"init() of {name!r} fails with {told}", "return the state of nothing"
+            text = f"{type(wrong).__name__}: {wrong}"
+            yield f"init() of {name!r} fails with {text}", "return the state of nothing"

@@ -5,8 +5,6 @@ Aggregates: `avg(payload.v)`; see `topology.window.aggregates.built_in`.
 
 A value passes the checks that its spelling passes: `Window("sliding", 1, 2)` is refused as
 `sliding 1ns every 2ns` is. What only a value can say is refused too, with the remedy in Python.
-
-Proved by: tests/topology/config/test_values.py, tests/topology/config/test_problem.py
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """YAML text as plain values, with the line of every key.
 
-A key that stands twice in one mapping is a problem: YAML would let the last one
-win in silence. Bounds: `MAX_CHARS` of text; nesting by the parser's own depth.
-Aliases are shared values, visited once, so a text cannot unfold to more than it is.
+A key that is twice in one mapping is a problem: YAML would let the last one
+win in silence. Bounds: `MAX_CHARS` of text; nesting by the parser's own depth; `MAX_MERGED`
+keys that merge keys (`<<`) bring. Aliases are shared values, visited once, so they cannot unfold
+to more than the text is.
 
-Proved by: tests/topology/config/test_reading.py, tests/topology/config/test_problem.py
+Digits with colons, `12:30:45`, are text here: YAML 1.1 takes them for a number to the base of 60,
+which nobody means, and reads it in the square of its length.
 """
 
 from __future__ import annotations
@@ -16,6 +18,10 @@ import yaml
 from topology.config.problem import Path, Problem, shown, spelled
 
 MAX_CHARS: Final = 1_000_000
+MAX_MERGED: Final = 10_000
+
+_TEXT: Final = "tag:yaml.org,2002:str"
+_NUMBERS: Final = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 
 # What PyYAML lets escape for a scalar that does not fit its tag (`!!int x`, a date
 # in month 13, an integer of 5 000 digits).
@@ -29,10 +35,28 @@ class Loaded(NamedTuple):
 
 
 class _Loader(yaml.SafeLoader):
-    """A safe loader that knows the place of a scalar it cannot read."""
+    """A safe loader with the module's bounds, that knows the place of a scalar it cannot read."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._merged = 0
+
+    def resolve(self, kind: type[yaml.Node], value: str, implicit: Any) -> str:
+        tag = str(super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
+        return _TEXT if tag in _NUMBERS and ":" in value else tag
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        keys = len(node.value)
+        super().flatten_mapping(node)
+        self._merged += max(len(node.value) - keys, 0)
+        if self._merged > MAX_MERGED:
+            problem = f"merge keys bring more than {MAX_MERGED} keys"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
+            if node.tag in _NUMBERS and ":" in node.value:
+                raise ValueError("digits with colons are no number")
             return super().construct_object(node, deep=deep)
         except _BAD_SCALAR as wrong:
             problem = f"this value cannot be read ({wrong})"
@@ -96,7 +120,7 @@ def _survey_mapping(node: yaml.MappingNode, path: Path, loaded: Loaded, visited:
         identity = (key.tag, key.value)
         if identity in first:
             message = (
-                f"{shown(key.value)} stands here twice (line {mark.line + 1}, "
+                f"{shown(key.value)} appears here twice (line {mark.line + 1}, "
                 f"column {mark.column + 1}; first in line {first[identity]})"
             )
             remedy = "keep one of the two"

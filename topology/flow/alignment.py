@@ -1,21 +1,20 @@
-"""ALIGNMENT: the lanes that meet in one partition of a derived topic, in one order.
+"""ALIGNMENT: the upstream partitions that meet in one partition of a derived topic, in one order.
 
-The append time of a topic that a stage writes says when a worker ran, not when things
-happened. So every record there bears `at`, the instant of the decision, and `lane`, the
-upstream partition, and is taken in the order (at, lane, offset). A record may be taken
-when no lane can still bring an earlier one: at or below the smallest (newest at, lane)
-over all lanes. A lane that has nothing to say sends `progress`, so a worker that crashed
-or lags is waited for and not taken for silence (DESIGN.md 5).
+The append time of a topic that a stage writes is the time when a worker ran, not the time when
+things happened. So every record there bears `at`, the instant of the decision, and the header
+`lane`, the upstream partition. Records are taken in the order (at, upstream partition, offset). A
+record may be taken when no upstream partition can still bring an earlier one: at or below the
+smallest (newest at, upstream partition) over all of them. An upstream partition without records
+sends `progress`, so a worker that crashed or lags is waited for and not taken for silence
+(DESIGN.md 5).
 
-Time downstream is the `at` of that smallest lane and nothing else; `on_time` moves
-nothing. At `max_queued` waiting records, or `max_queued_bytes` of their payload, the lane
-that holds the others up is waived, which is counted (`waivers`); what it brings later
+Time downstream is the `at` of that smallest upstream partition and nothing else; `on_time` moves
+nothing. At `max_queued` waiting records, or `max_queued_bytes` of their payload, the upstream
+partition that holds the others up is waived, which is counted (`waivers`). What it brings later
 counts as arriving now, and it is waited for again once it has caught up.
 
-Cost: O(log lanes) per record, O(lanes) for one that moves the frontier; memory: the
+Cost: O(log partitions) per record, O(partitions) for one that moves the frontier. Memory: the
 waiting records.
-
-Proved by: tests/laws/test_order.py, tests/laws/test_laws.py, tests/simulation/test_simulation.py
 """
 
 from __future__ import annotations
@@ -30,23 +29,23 @@ from topology.model.operator import Changes, Operator, Plain, State
 from topology.model.outcome import Step
 from topology.reorder.settings import size_of
 
-UNHEARD: Final = -1
+NOTHING_YET: Final = -1
 STATE: Final = "lanes"
 
 
 class Alignment(Operator):
-    """`lanes`: how many partitions the upstream topic has."""
+    """`partitions`: how many the upstream topic has."""
 
     def __init__(
-        self, lanes: int, max_queued: int, position: int = 1, max_queued_bytes: int = 256 << 20
+        self, partitions: int, max_queued: int, position: int = 1, max_queued_bytes: int = 256 << 20
     ) -> None:
         self._position = position
         self._max_queued = max_queued
         self._max_queued_bytes = max_queued_bytes
         self._bytes = 0
-        self._newest_ns = [UNHEARD] * lanes
-        self._waived = [False] * lanes
-        self._queues: list[deque[Event]] = [deque() for _ in range(lanes)]
+        self._newest_ns = [NOTHING_YET] * partitions
+        self._waived = [False] * partitions
+        self._queues: list[deque[Event]] = [deque() for _ in range(partitions)]
         self._heads: list[tuple[int, int]] = []
         self._frontier = self._smallest_newest()
         self._queued = 0
@@ -57,16 +56,16 @@ class Alignment(Operator):
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         released: list[Event] = []
         for event in events:
-            lane = event.lane
+            partition = event.lane
             # Only these can move the frontier, or are too many.
-            moves = lane == self._frontier[1] or self._waived[lane]
+            moves = partition == self._frontier[1] or self._waived[partition]
             self._queue(event)
             if moves or self._is_full():
                 self._advance(released)
         return Step(self._now_ns, released)
 
     def on_time(self, now_ns: int) -> Step:
-        """Time comes from the lanes: all before the frontier's instant is over."""
+        """Time comes from the partitions: all before the frontier's instant is over."""
         return Step(self._now_ns - 1)
 
     def next_deadline_ns(self) -> int | None:
@@ -81,7 +80,7 @@ class Alignment(Operator):
         return Step(self._now_ns, released)
 
     def begin_at(self, now_ns: int) -> None:
-        """For one that has taken nothing yet: the lanes have said all before this instant."""
+        """Begin there, nothing being taken yet: no partition sends anything before this instant."""
         self._now_ns = now_ns
         self._newest_ns = [now_ns] * len(self._newest_ns)
         self._frontier = self._smallest_newest()
@@ -90,18 +89,18 @@ class Alignment(Operator):
         return {"waiting_for_lanes": self.waiting_for(), "waivers": self.waivers}
 
     def waiting_for(self) -> list[int]:
-        """The lanes that hold the others up, for people: those at the frontier."""
+        """The partitions that hold the others up, for people: those at the frontier."""
         first = self._frontier[0]
         return [i for i, at_ns in enumerate(self._newest_ns) if at_ns <= first]
 
     def _queue(self, event: Event) -> None:
-        lane = event.lane
+        partition = event.lane
         if event.at_ns < self._now_ns:
             event.at_ns = self._now_ns
             self.overtaken += 1
-        self._newest_ns[lane] = max(self._newest_ns[lane], event.at_ns)
-        if self._waived[lane] and event.at_ns > self._now_ns:
-            self._waived[lane] = False
+        self._newest_ns[partition] = max(self._newest_ns[partition], event.at_ns)
+        if self._waived[partition] and event.at_ns > self._now_ns:
+            self._waived[partition] = False
         if event.kind != PROGRESS:
             self._hold(event)
 
@@ -118,7 +117,7 @@ class Alignment(Operator):
         return self._queued > self._max_queued or self._bytes > self._max_queued_bytes
 
     def _advance(self, released: list[Event]) -> None:
-        """Release up to the frontier; at the bound, do without the lane it stands on."""
+        """Release up to the frontier; at the bound, drop the wait for the partition at it."""
         while True:
             self._frontier = self._smallest_newest()
             self._release_until(self._frontier, released)
@@ -130,7 +129,9 @@ class Alignment(Operator):
 
     def _smallest_newest(self) -> tuple[int, int]:
         waited_for = [
-            (at_ns, lane) for lane, at_ns in enumerate(self._newest_ns) if not self._waived[lane]
+            (at_ns, partition)
+            for partition, at_ns in enumerate(self._newest_ns)
+            if not self._waived[partition]
         ]
         if waited_for:
             return min(waited_for)
@@ -139,15 +140,15 @@ class Alignment(Operator):
     def _release_until(self, frontier: tuple[int, int], released: list[Event]) -> None:
         heads = self._heads
         while heads and heads[0] <= frontier:
-            lane = heads[0][1]
-            queue = self._queues[lane]
+            partition = heads[0][1]
+            queue = self._queues[partition]
             event = queue.popleft()
             event.held_by = 0
             released.append(event)
             self._queued -= 1
             self._bytes -= size_of(event)
             if queue:
-                heapreplace(heads, (queue[0].at_ns, lane))
+                heapreplace(heads, (queue[0].at_ns, partition))
             else:
                 heappop(heads)
 

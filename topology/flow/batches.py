@@ -1,4 +1,4 @@
-"""BATCHES: how an input is cut, and what time each batch is told. This is the one place for it.
+"""BATCHES: how an input is cut, and what time each batch is given. This is the one place for it.
 
 A batch ends between two instants, and its time is the arrival of what comes next: nothing else
 will arrive before. So every instant is over within its own batch, and what is decided when it is
@@ -9,11 +9,9 @@ and operators. The last batch ends with its own last arrival; then the input end
 An instant of more than `MOST_AT_ONCE` is cut all the same; the arrival that comes next is then the
 same, and the instant goes on.
 
-What cannot look ahead (a worker, whose next record has not come yet) tells the arrival of the last
+What cannot look ahead (a worker, whose next record has not come yet) gives the arrival of the last
 one. The instant goes on then, and its outcomes are said in two steps: the same outcomes, with the
 same `at`.
-
-Proved by: tests/laws/test_time.py, tests/cli/test_replay_cuts.py
 """
 
 from __future__ import annotations
@@ -31,23 +29,23 @@ BATCH: Final = 256
 MOST_AT_ONCE: Final = 65_536
 
 
-class Batch(NamedTuple):
+class InputBatch(NamedTuple):
     """`until_ns`: when the next one arrives; None: the input is over."""
 
     contents: list[Content]
     until_ns: int | None
 
 
-def batches(contents: Iterable[Content]) -> Iterator[Batch]:
+def batches(contents: Iterable[Content]) -> Iterator[InputBatch]:
     """All of it, in the order of arrival. A clock line stays with the line before it."""
     batch: list[Content] = []
     last_ns = None
     for content in contents:
         at_ns = content.at_ns if isinstance(content, Event | Malformed) else last_ns
         if (len(batch) >= BATCH and at_ns != last_ns) or len(batch) >= MOST_AT_ONCE:
-            yield Batch(batch, at_ns)
+            yield InputBatch(batch, at_ns)
             batch = []
         batch.append(content)
         last_ns = at_ns
     if batch:
-        yield Batch(batch, None)
+        yield InputBatch(batch, None)

@@ -1,18 +1,23 @@
-"""How each operator is made from the topology file: one function for each.
-
-Proved by: tests/topology/flow/test_new_operator.py, tests/topology/config/test_join.py
-"""
+"""How each operator is made from the topology file: one function for each."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
+from topology.answer.quality import Quality
+from topology.answer.rules import FINAL
 from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
-from topology.config import QualityConfig, QueryConfig, StreamConfig, Topology
+from topology.config import QueryConfig, StreamConfig, Topology
 from topology.config.chains import corrects_for_ns, lag_of, read_by, readings_of, reads_stream
+from topology.detector.ahead import Ahead
+from topology.detector.config import DetectorConfig
+from topology.detector.detector import behaviour_of
+from topology.detector.operator import Detecting
+from topology.detector.queries import DetectorQueries, Holding
 from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
@@ -22,25 +27,22 @@ from topology.pattern.compile.scope import Environment
 from topology.pattern.operator import Pattern
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
+from topology.published import waits
+from topology.published.clock import RoundTripClock
+from topology.published.merge import PacedMerge
+from topology.published.mp_k_slack import MPKSlack
+from topology.published.reorder import PacedReorder
 from topology.query.fields import path_of
-from topology.query.quality import Quality
 from topology.query.queries import Queries
 from topology.reorder.by_time import ReorderByTime
 from topology.reorder.operator import Reorder
-from topology.speculate.ahead import Ahead
-from topology.speculate.config import DetectorConfig
-from topology.speculate.detector import behaviour_of
-from topology.speculate.operator import Detecting
-from topology.speculate.queries import DetectorQueries, Holding
-from topology.waiting.strategy import strategy_of
+from topology.waiting.strategy import AT_ONCE, strategy_of
 from topology.window import Windows
 from topology.window import of as window_config
 
-PPB_PER_PPM: Final = 1_000
-
 
 class Site(NamedTuple):
-    """Where an operator is to stand. `streams`: the one whose chain it is in, or those that meet
+    """The place of an operator. `streams`: the one whose chain it is in, or those that meet
     there. `place`: with it the operator marks the events it holds. `table`: what is heard about
     the clocks of sources."""
 
@@ -62,17 +64,30 @@ def reorder(site: Site) -> Operator:
     """Each source in order: by its numbers, or by its own time. There a stamp far ahead makes dead,
     as in CLOCK, where sources are taken at their word."""
     config = site.config
-    if config.reorder.numbered:
+    methods = config.experimental
+    if not config.reorder.numbered:
+        trusted = config.clock.unsynced == "trust"
+        max_ahead_ns = config.clock.max_ahead_ns if trusted else None
+        max_wait_ns = config.reorder.max_wait_ns
+        strategy = strategy_of(config.reorder)
+        if methods.reorder == "mp":
+            strategy = partial(MPKSlack, measure="arrival", max_k_ns=max_wait_ns, idle_ns=AT_ONCE)
+        return ReorderByTime(site.stream, config.reorder, strategy, site.place, max_ahead_ns)
+    if methods.reorder is None:
         return Reorder(site.stream, config.reorder, site.place)
-    trusted = config.clock.unsynced == "trust"
-    max_ahead_ns = config.clock.max_ahead_ns if trusted else None
-    strategy = strategy_of(config.reorder)
-    return ReorderByTime(site.stream, config.reorder, strategy, site.place, max_ahead_ns)
+    return PacedReorder(
+        site.stream,
+        config.reorder,
+        site.place,
+        is_rfc=methods.reorder == "rfc",
+        by_event_clock=methods.estimator_clock == "event",
+    )
 
 
 def clock(site: Site) -> Operator:
     reorder = site.config.reorder
-    return Clock(
+    made = Clock if site.config.experimental.clock is None else RoundTripClock
+    return made(
         site.config.clock,
         reorder.max_sources,
         site.table,
@@ -86,7 +101,8 @@ def merge(site: Site) -> Operator:
 
 def _merge(site: Site, place: int) -> Merge:
     topology, config = site.topology, site.config
-    return Merge(
+    made = Merge if config.experimental.merge is None else PacedMerge
+    return made(
         site.stream,
         config.merge,
         late=config.reorder.late,
@@ -105,14 +121,15 @@ def windows(site: Site) -> Operator | None:
         window_config(
             name,
             query,
-            early_ns=query.early_ns,
-            finals=tells_finals(query),
+            early_ns=0 if query.answer == FINAL else query.early_ns,
+            finals=emits_finals(query),
+            only_final=query.answer == FINAL,
             correct_for_ns=topology.corrects_for_ns(query),
             newcomers_ns=topology.newcomers_ns(stream),
             max_error_ns=config.clock.max_error_ns,
-            max_skew_ppm=-(-config.clock.max_skew_ppb // PPB_PER_PPM),
+            play=config.clock.play,
             max_windows=query.max_windows,
-            quality=quality_of(query.quality, [config]),
+            quality=quality_of(query, [config]),
         )
         for name, query in topology.queries_of(stream).items()
         if query.window is not None
@@ -136,6 +153,8 @@ def pattern(site: Site) -> Operator | None:
         newcomers_ns=topology.newcomers_ns(stream),
         max_ahead_ns=None if topology.patterns_read == "ordered" else config.clock.max_ahead_ns,
         qualities=qualities_of(queries, config),
+        play=config.clock.play,
+        only_final=only_final_of(queries),
     )
 
 
@@ -156,15 +175,21 @@ def engine_of(
         if before is None or before.query != wanted:
             before = Compiled(wanted, environment)
         compiled.append(before)
-        if tells_finals(query):
+        if emits_finals(query):
             emits_final.append(name)
     return Engine(compiled, stream, emits_final=emits_final)
 
 
-def tells_finals(query: QueryConfig) -> bool:
-    """What was told before it was final is told once more; of `answer: final` that is all that
-    leaves the stage (`topology.flow.finals`), and of `answer: auto` sometimes (`answers`)."""
-    return query.finals or query.answer in ("final", "auto")
+def emits_finals(query: QueryConfig) -> bool:
+    """What was emitted before it was final is emitted once more. A query with `answer: final` has
+    emitted such results if it had another answer before a restart."""
+    return query.finals or query.answer == FINAL
+
+
+def only_final_of(queries: Mapping[str, QueryConfig]) -> list[str]:
+    """The patterns that emit nothing before it is final, by name."""
+    found = queries.items()
+    return [name for name, query in found if query.pattern is not None and query.answer == FINAL]
 
 
 def qualities_of(queries: Mapping[str, QueryConfig], config: StreamConfig) -> dict[str, Quality]:
@@ -173,7 +198,8 @@ def qualities_of(queries: Mapping[str, QueryConfig], config: StreamConfig) -> di
         name: quality
         for name, query in queries.items()
         if query.pattern is not None
-        and (quality := quality_of(query.quality, [config])) is not None
+        and query.answer != FINAL
+        and (quality := quality_of(query, [config])) is not None
     }
 
 
@@ -215,12 +241,14 @@ def join_config(topology: Topology, name: str, query: QueryConfig) -> JoinConfig
         **query.join._asdict(),
         outer=query.outer or "inner",
         uncertainty=query.uncertainty or "expected",
-        finals=tells_finals(query),
+        finals=emits_finals(query),
+        only_final=query.answer == FINAL,
         correct_for_ns=topology.corrects_for_ns(query),
         newcomers_ns=max(topology.newcomers_ns(side.stream) for side in sides),
         max_events=query.max_events,
         max_rows=query.max_rows,
-        quality=quality_of(query.quality, streams),
+        quality=quality_of(query, streams),
+        plays=tuple(stream.clock.play for stream in streams),
     )
 
 
@@ -290,16 +318,18 @@ def _path(key: str | None) -> tuple[str, ...] | None:
     return None if key is None else path_of(tuple(key.split(".")))
 
 
-def quality_of(config: QualityConfig | None, streams: Sequence[StreamConfig]) -> Quality | None:
+def quality_of(query: QueryConfig, streams: Sequence[StreamConfig]) -> Quality | None:
     """`streams`: those that the query reads."""
+    config, method = query.quality, query.experimental.quality
     if config is None:
         return None
     return Quality(
         config.accuracy_ppm,
         config.max_wait_ns,
-        config.strategy,
+        method or config.strategy,
         config.guard or "hard",
         config.wait_ns or 0,
         max(stream.merge.idle_after_ns for stream in streams),
         max(stream.reorder.max_sources for stream in streams),
+        None if method is None else waits.QUALITY[method],
     )

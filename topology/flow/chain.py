@@ -1,43 +1,42 @@
 """Operators one behind the other: the short path of a flow graph, and an operator itself.
 
 What one operator lets go is the batch of the next, at the time up to which the first
-has spoken; what it finds, those behind it may overhear. Outcomes stand in the order of their
+has spoken; what it finds, detectors behind it may read. Outcomes stand in the order of their
 instant, then of the chain. What leaves a node also goes into its edges, to nodes that have several
 inputs (`topology.flow.graph`).
-
-Proved by: tests/topology/flow/test_graph.py, tests/laws/test_figures.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from topology.flow.join_input import JoinInput
-from topology.flow.node import Node, changes_of, restoring_nodes, snapshot_of
+from topology.flow.node import Node
+from topology.model.composite import Composite, CompositePart
 from topology.model.event import Event
-from topology.model.operator import Changes, Figures, Operator, Plain, State, StepByStep
+from topology.model.operator import Operator
 from topology.model.outcome import Report, Step
 from topology.model.probe import Probe
 from topology.model.result import Finding
 
 
-class Chain(StepByStep):
-    """`operators`: (name, operator) in order; the names prefix the keys of the state, behind
-    `prefix`. Their places are `places`, or 1, 2, 3 and so on."""
+class Chain(Composite):
+    """`operators`: (name, operator) in order; the names prefix the keys of the state. Their places
+    are `places`, or 1, 2, 3 and so on."""
 
     def __init__(
         self,
         operators: Sequence[tuple[str, Operator]],
         places: Sequence[int] | None = None,
-        prefix: str = "",
     ) -> None:
         if places is None:
             places = range(1, len(operators) + 1)
         self.nodes = [
-            Node(name, operator, place, f"{prefix}{name}/")
+            Node(name, operator, place, f"{name}/")
             for (name, operator), place in zip(operators, places, strict=True)
         ]
+        super().__init__(self.nodes)
+        self._at = {node.place: node for node in self.nodes}
         self.edges: list[JoinInput] = []
         """Where events go that have not met a node."""
         self.moved: list[Event] | None = None
@@ -59,6 +58,7 @@ class Chain(StepByStep):
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         reports: list[Report] = []
         results: list[Finding] = []
+        freed: list[Event] = []
         for edge in self.edges:
             edge.put(events, now_ns)
         probe = self.probe
@@ -69,11 +69,12 @@ class Chain(StepByStep):
             if self.moved is not None and not is_first:
                 self.moved += events
             is_first = False
-            if results:
-                node.operator.overhear(results)
+            if results and node.detectors is not None:
+                node.detectors.overhear(results)
             step = node.operator.on_batch(events, now_ns)
             reports += step.reports
             results += step.results
+            freed += step.freed
             events, now_ns = step.released, step.now_ns
             if probe is not None:
                 probe.left(node.name, events)
@@ -81,7 +82,7 @@ class Chain(StepByStep):
                 edge.put(events, now_ns)
         reports.sort(key=instant)
         results.sort(key=instant)
-        return Step(now_ns, list(events), reports, results)
+        return Step(now_ns, list(events), reports, results, freed)
 
     def on_time(self, now_ns: int) -> Step:
         return self._pass_time(now_ns, is_end=False)
@@ -92,6 +93,7 @@ class Chain(StepByStep):
     def _pass_time(self, now_ns: int, *, is_end: bool) -> Step:
         reports: list[Report] = []
         results: list[Finding] = []
+        freed: list[Event] = []
         released: list[Event] = []
         for edge in self.edges:
             edge.put(released, now_ns)
@@ -101,8 +103,8 @@ class Chain(StepByStep):
             if not is_first:
                 if self.moved is not None:
                     self.moved += released
-                if results:
-                    node.operator.overhear(results)
+                if results and node.detectors is not None:
+                    node.detectors.overhear(results)
                 steps.append(node.operator.on_batch(released, now_ns))
             is_first = False
             steps.append(node.operator.on_end(now_ns) if is_end else node.operator.on_time(now_ns))
@@ -110,6 +112,7 @@ class Chain(StepByStep):
             for step in steps:
                 reports += step.reports
                 results += step.results
+                freed += step.freed
                 released += step.released
                 now_ns = step.now_ns
             if self.probe is not None:
@@ -118,73 +121,18 @@ class Chain(StepByStep):
                 edge.put(released, now_ns)
         reports.sort(key=instant)
         results.sort(key=instant)
-        return Step(now_ns, released, reports, results)
+        return Step(now_ns, released, reports, results, freed)
 
-    def next_deadline_ns(self) -> int | None:
-        due = [node.operator.next_deadline_ns() for node in self.nodes]
-        return min((ns for ns in due if ns is not None), default=None)
+    def prefix_of(self, key: str) -> str:
+        return key[: key.find("/") + 1]
 
-    def explain(self) -> dict[str, Any]:
-        """What each operator that holds events waits for, for people."""
-        return {
-            node.name: explained
-            for node in self.nodes
-            if (explained := node.operator.explain()) is not None
-        }
-
-    def locate(self, source: str, epoch: int, seq: int) -> dict[str, Any]:
-        """What each operator knows of one event; none: nobody has heard of its source."""
-        found = {}
-        for node in self.nodes:
-            answer = node.operator.locate(source, epoch, seq)
-            if answer is not None:
-                found[node.name] = answer
-        return found
-
-    def counts_of(self, source: str) -> Figures:
-        """Those of the first operator that counts by source."""
-        for node in self.nodes:
-            counts = node.operator.counts_of(source)
-            if counts:
-                return counts
-        return {}
-
-    def figures(self) -> Figures:
-        """Those of all operators that have some, as `<operator>_<figure>`."""
-        return {
-            f"{node.name}_{figure}": value
-            for node in self.nodes
-            for figure, value in node.operator.figures().items()
-        }
-
-    def let_go(self) -> list[Event]:
-        gone: list[Event] = []
-        for node in self.nodes:
-            gone += node.operator.let_go()
-        return gone
-
-    def close(self) -> None:
-        for node in self.nodes:
-            node.operator.close()
-
-    def snapshot(self) -> State:
-        return snapshot_of(self.nodes)
-
-    def changes(self) -> Changes:
-        return changes_of(self.nodes)
-
-    def held(self) -> Iterable[Event]:
-        for node in self.nodes:
-            yield from node.operator.held()
-
-    def waiting(self) -> Iterable[Event]:
-        for node in self.nodes:
-            yield from node.operator.waiting()
-
-    def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
-        """See `topology.model.operator`."""
-        at = {node.place: node for node in self.nodes}
-        yield from restoring_nodes(self.nodes, state, held, lambda event: at[event.held_by], {})
+    def takers(self, event: Event) -> Sequence[CompositePart]:
+        """The node at the event's place; without one the event is held no longer."""
+        node = self._at.get(event.held_by)
+        if node is None:
+            event.held_by = 0
+            return ()
+        return [node]
 
 
 def instant(outcome: Report | Finding) -> int:

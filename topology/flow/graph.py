@@ -10,24 +10,18 @@ goes nowhere: it finds results.
     stream a   reorder - clock - merge -+->
                                         +- join
     stream b   reorder - clock - merge -+->
-
-State, held events, deadlines and figures are asked of all nodes alike. A held event goes back to
-the node at its place on the way of its stream, or else to the next behind: in states of older
-versions places did not count operators that a stream has no work for, and joins stood behind all.
-
-Proved by: tests/topology/flow/test_graph.py, tests/topology/flow/test_state_goes.py
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from topology.flow.chain import Chain, instant
 from topology.flow.join_input import JoinInput
-from topology.flow.node import SEPARATOR, Node, changes_of, restoring_nodes, snapshot_of
-from topology.model.event import Event, twin
-from topology.model.operator import Changes, Figures, Operator, Plain, State
+from topology.flow.node import Node
+from topology.model.composite import SEPARATOR
+from topology.model.event import Event
+from topology.model.operator import Figures, Operator, Plain
 from topology.model.outcome import Step
 from topology.model.probe import Probe
 
@@ -89,8 +83,6 @@ class Graph:
         self._own_clocks = own_clocks
         self.nodes = [node for chain in chains.values() for node in chain.nodes]
         self.nodes += [junction.node for junction in junctions]
-        assert len({node.prefix for node in self.nodes}) == len(self.nodes), "keys of one node"
-        self._gone: Changes = {}
 
     # -- batches and time --------------------------------------------------------------------------
 
@@ -123,10 +115,6 @@ class Graph:
             _add_found(step, junction.on_end())
         return self.in_order(step)
 
-    def next_deadline_ns(self) -> int | None:
-        due = [node.operator.next_deadline_ns() for node in self.nodes]
-        return min((ns for ns in due if ns is not None), default=None)
-
     def in_order(self, step: Step) -> Step:
         if len(self.chains) > 1:
             step.released.sort(key=at_ns)
@@ -157,7 +145,7 @@ class Graph:
         """What the operators know of one event, by stream; None: of all streams."""
         asked = self.chains if stream is None else {stream} & self.chains.keys()
         found = {name: self.chains[name].locate(source, epoch, seq) for name in asked}
-        return {name: answers for name, answers in found.items() if answers}
+        return {name: answers for name, answers in found.items() if answers is not None}
 
     def keep_moved(self) -> None:
         """From now on `take_moved` says what passed from one operator to the next."""
@@ -177,69 +165,12 @@ class Graph:
                 chain.moved = []
         return moved
 
-    def let_go(self) -> list[Event]:
-        gone: list[Event] = []
-        for node in self.nodes:
-            gone += node.operator.let_go()
-        return gone
-
-    def close(self) -> None:
-        for node in self.nodes:
-            node.operator.close()
-
-    # -- state -------------------------------------------------------------------------------------
-
-    def snapshot(self) -> State:
-        return snapshot_of(self.nodes)
-
-    def changes(self) -> Changes:
-        changes = self._gone | changes_of(self.nodes)
-        self._gone = {}
-        return changes
-
-    def held(self) -> Iterable[Event]:
-        for node in self.nodes:
-            yield from node.operator.held()
-
-    def held_apart(self) -> list[Event]:
-        """As `held`, but a copy for each node that holds the event, marked with its place: what
-        two nodes hold goes back to both."""
-        found = []
-        for node in self.nodes:
-            for event in node.operator.held():
-                copy = twin(event)
-                copy.held_by = node.place
-                found.append(copy)
-        return found
-
-    def waiting(self) -> Iterable[Event]:
-        for node in self.nodes:
-            yield from node.operator.waiting()
-
-    def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
-        """See `topology.model.operator`. What belongs to a node that the graph no longer has goes
-        with the next changes."""
-        ways = {stream: self._way_of(stream) for stream in self.chains}
-
-        def node_of(event: Event) -> Node | None:
-            way = ways.get(event.stream)
-            if not way:
-                return None
-            at = bisect_left(way, event.held_by, key=_place)
-            return way[min(at, len(way) - 1)]
-
-        yield from restoring_nodes(self.nodes, state, held, node_of, self._gone)
-
-    def _way_of(self, stream: str) -> list[Node]:
-        """All nodes that events of the stream come by, in the order of their places."""
-        met = [junction.node for junction in self.junctions if stream in junction.streams]
-        return sorted([*self.chains[stream].nodes, *met], key=_place)
-
 
 def add(step: Step, part: Step) -> None:
     step.released += part.released
     step.reports += part.reports
     step.results += part.results
+    step.freed += part.freed
     step.now_ns = min(step.now_ns, part.now_ns)
 
 
@@ -248,6 +179,7 @@ def _add_found(step: Step, parts: Sequence[Step]) -> None:
     for part in parts:
         step.reports += part.reports
         step.results += part.results
+        step.freed += part.freed
 
 
 def at_ns(event: Event) -> int:
@@ -256,7 +188,3 @@ def at_ns(event: Event) -> int:
 
 def _offset(event: Event) -> int:
     return event.offset
-
-
-def _place(node: Node) -> int:
-    return node.place

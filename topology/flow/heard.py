@@ -9,14 +9,12 @@ folded into the model that each newcomer would begin with (`topology.clock.folde
 `KEPT` stay as they are. No answer changes by it, nor depends on when it is done.
 
 All is kept of a source that nobody here knows, as the table bounds it: to fold it would cost each
-group of streams the work for the sources of all others. At that bound the answer could tell: where
+group of streams the work for the sources of all others. At that bound an answer can differ: where
 more than `MAX_SAMPLES` rounds were folded, a newcomer takes all of them, not the newest.
 
 It is looked after each `LOOK_EVERY` words, or as many as there are sources, if that is more.
 
-In the state a fold stands with the CLOCK of the first stream that has its settings.
-
-Proved by: tests/topology/flow/test_heard.py
+In the state a fold is kept with the CLOCK of the first stream that has its settings.
 """
 
 from __future__ import annotations
@@ -26,11 +24,12 @@ from typing import Final
 
 from topology.clock.drift_table import KEPT, DriftTable, Place
 from topology.clock.folded import unfolded
+from topology.clock.models import Rounds
 from topology.clock.operator import Clock
 from topology.clock.sample import Declared, Sample
-from topology.clock.settings import ClockSettings
 from topology.config.stages import REORDER
 from topology.flow.stage import Stage
+from topology.model.composite import SEPARATOR
 from topology.model.operator import Changes, Operator, Plain, State
 
 LOOK_EVERY: Final = 256
@@ -47,29 +46,29 @@ class Heard:
         self._clocks: list[Clock] = []
         self._before: list[Operator] = []
         """Those that hold events which CLOCK has not seen."""
-        self._configs: list[ClockSettings] = []
+        self._rounds: list[Rounds] = []
         self._prefixes: list[str] = []
         self._activation_ns = 0
-        for chain in stage.chains.values():
+        for stream, chain in stage.chains.items():
             for node in chain.nodes:
                 operator = node.operator
                 if node.name == REORDER:
                     self._before.append(operator)
                 if isinstance(operator, Clock):
-                    self._note(operator, node.prefix)
+                    self._note(operator, f"{stream}{SEPARATOR}{node.prefix}")
         self._news = 0
         self._folded: set[str] = set()
         self._moved: set[str] = set()
-        """Sources of which something is folded, and of which more than when this was last told."""
+        """Sources of which something is folded, and of which more than in the last changes."""
 
     def _note(self, clock: Clock, prefix: str) -> None:
-        config = clock.hears
-        if config is None:
+        rounds = clock.hears
+        if rounds is None:
             return
         self._clocks.append(clock)
-        self._activation_ns = max(self._activation_ns, config.activation_ns)
-        if config not in self._configs:
-            self._configs.append(config)
+        self._activation_ns = max(self._activation_ns, rounds.config.activation_ns)
+        if rounds not in self._rounds:
+            self._rounds.append(rounds)
             self._prefixes.append(prefix)
 
     def add(self, word: Sample | Declared) -> None:
@@ -92,14 +91,14 @@ class Heard:
                 now_ns = min(now_ns, event.arrival_ns)
         oldest = (now_ns - self._activation_ns, LAST_OFFSET)
         for source in found:
-            if self._table.fold(source, self._taken(source, oldest), self._configs):
+            if self._table.fold(source, self._taken(source, oldest), self._rounds):
                 self._moved.add(source)
                 self._folded.add(source)
 
     def _taken(self, source: str, until: Place) -> Place:
         """By all who know it."""
         for clock in self._clocks:
-            heard = clock.heard(source)
+            heard = clock.received(source)
             if heard is not None and heard < until:
                 until = heard
         return until
@@ -109,13 +108,13 @@ class Heard:
     def snapshot(self) -> State:
         state: State = {}
         for source in self._folded:
-            self._tell(source, state)
+            self._write(source, state)
         return state
 
     def changes(self) -> Changes:
         changes: Changes = {}
         for source in self._moved:
-            self._tell(source, changes)
+            self._write(source, changes)
         self._moved.clear()
         for source in [each for each in self._folded if not self._table.folded(each)]:
             self._folded.discard(source)
@@ -123,18 +122,18 @@ class Heard:
                 changes[f"{prefix}{FOLDED}{source}"] = None
         return changes
 
-    def _tell(self, source: str, state: dict[str, Plain]) -> None:
+    def _write(self, source: str, state: dict[str, Plain]) -> None:
         for each in self._table.folded(source):
-            prefix = self._prefixes[self._configs.index(each.config)]
+            prefix = self._prefixes[self._rounds.index(each.rounds)]
             state[f"{prefix}{FOLDED}{source}"] = each.snapshot()
 
     def restore(self, state: Mapping[str, Plain]) -> None:
         """Before the stage, and when the words have been added."""
-        for config, prefix in zip(self._configs, self._prefixes, strict=True):
+        for rounds, prefix in zip(self._rounds, self._prefixes, strict=True):
             begin = f"{prefix}{FOLDED}"
             for key, value in state.items():
                 if key.startswith(begin):
-                    folded = unfolded(config, value)
+                    folded = unfolded(rounds, value)
                     source = key[len(begin) :]
                     if folded is not None:
                         self._table.put(source, folded)

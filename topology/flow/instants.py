@@ -4,8 +4,6 @@ Streams are apart in a stage, and some of what happens at an instant is decided 
 which of it is said first depends on how the input was cut. Here it is put together again: at one
 instant by stream, in the order of the topology file, results by query; of one stream, and of one
 query, in the order in which it was said.
-
-Proved by: tests/cli/test_replay_cuts.py
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from topology.model.event import Event
 from topology.model.outcome import Duplicate, Late, Report, Step
 from topology.model.result import Finding
 
-Told = TypeVar("Told", Event, Report, Finding)
+Outcome = TypeVar("Outcome", Event, Report, Finding)
 
 
 def whole_instants(steps: Iterable[Step], topology: Topology) -> Iterator[Step]:
@@ -48,7 +46,7 @@ def whole_instants(steps: Iterable[Step], topology: Topology) -> Iterator[Step]:
     yield kept
 
 
-def _cut(told: Sequence[Told], now_ns: int) -> tuple[list[Told], list[Told]]:
-    """What was said of the instants before, and what of this one."""
-    at = next((at for at, each in enumerate(told) if each.at_ns >= now_ns), len(told))
-    return list(told[:at]), list(told[at:])
+def _cut(outcomes: Sequence[Outcome], now_ns: int) -> tuple[list[Outcome], list[Outcome]]:
+    """The outcomes of the instants before, and those of this one."""
+    at = next((at for at, each in enumerate(outcomes) if each.at_ns >= now_ns), len(outcomes))
+    return list(outcomes[:at]), list(outcomes[at:])

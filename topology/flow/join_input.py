@@ -2,8 +2,6 @@
 
 What passes the node before it goes in, with the time up to which that one has spoken; the node
 behind takes it when all its inputs can be put in one order.
-
-Proved by: tests/topology/flow/test_graph.py, tests/topology/join/test_stage.py
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 The order of the chain is that of `topology.config.stages.CHAIN`; a row here says how an
 operator is made and what its figures mean. CLOCK has a row, but no name in the topology file: it
 comes with REORDER.
-
-Proved by: tests/topology/flow/test_new_operator.py
 """
 
 from __future__ import annotations
@@ -13,22 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from topology.clock.drift_table import DriftTable
-from topology.clock.figures import FIGURES as CLOCK_FIGURES
+from topology.clock.operator import FIGURES as CLOCK_FIGURES
 from topology.config import Topology
 from topology.config.stages import DETECTOR, JOIN, MERGE, PATTERN, REORDER, WINDOW
+from topology.detector.figures import FIGURES as DETECTOR_FIGURES
 from topology.flow import build
 from topology.flow.build import Site
 from topology.flow.chain import Chain
 from topology.flow.graph import Graph, Junction
 from topology.flow.join_input import JoinInput
-from topology.flow.node import SEPARATOR
-from topology.join.figures import FIGURES as JOIN_FIGURES
-from topology.merge.figures import FIGURES as MERGE_FIGURES
+from topology.join.operator import FIGURES as JOIN_FIGURES
+from topology.merge.operator import FIGURES as MERGE_FIGURES
 from topology.model.operator import Figure, Operator
 from topology.pattern.figures import FIGURES as PATTERN_FIGURES
-from topology.reorder.figures import FIGURES as REORDER_FIGURES
-from topology.speculate.figures import FIGURES as DETECTOR_FIGURES
-from topology.window.figures import FIGURES as WINDOW_FIGURES
+from topology.reorder.operator import FIGURES as REORDER_FIGURES
+from topology.window.operator import FIGURES as WINDOW_FIGURES
 
 CLOCK: Final = "clock"
 FIRST_PLACE: Final = 2
@@ -94,7 +91,7 @@ def chain_of(
         if operator is not None:
             found.append((name, operator))
             places.append(place)
-    return Chain(found, places, f"{stream}{SEPARATOR}")
+    return Chain(found, places)
 
 
 def graph_of(

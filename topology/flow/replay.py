@@ -3,19 +3,17 @@
 `inorder replay`, the Python API and the test kit run this and nothing else, so a recording gives
 the same answer in all of them. Time is the arrival clock of what comes in, one for all streams: a
 stream that is quiet grows older with every input of the others, up to the last. `on_time` moves it
-on where nothing comes. When it is told is settled in `topology.flow.batches`.
+on where nothing comes. When that happens is defined in `topology.flow.batches`.
 
 Streams that nothing ties together (`groups`) may run apart, each group in a replay of its own, and
 say what they say side by side. Such a replay gets what concerns its streams, and all clock samples;
-at the end it is told the last arrival of the whole input (`on_others`). What names no stream of the
-topology is dead, and concerns none of them: a replay of no streams says so.
+at the end it gets the last arrival of the whole input (`on_others`). A record that names no stream
+of the topology is dead and concerns none of them: a replay of no streams reports it.
 
 What has been heard about clocks is kept as far as events may still ask for it
 (`topology.flow.heard`).
 
 Cost: that of the operators, and for each step of `whole_instants` a sort of what it emitted.
-
-Proved by: tests/laws/test_time.py, tests/cli/test_replay.py, tests/inorder/test_engine.py
 """
 
 from __future__ import annotations
@@ -28,13 +26,14 @@ from topology.clock.sample import Declared, Sample
 from topology.config import Topology
 from topology.flow.heard import Heard
 from topology.flow.stage import Stage
+from topology.flow.unmet import streams_of
 from topology.model.event import Event
 from topology.model.operator import Changes, Figures, State
 from topology.model.outcome import Malformed, Step
 from topology.wire.line_reader import Content
 
 
-class Saved(NamedTuple):
+class SavedReplay(NamedTuple):
     """Where a replay stood. `now_ns`: None before the first input, when words alone have come.
     `held`: copies of the events that operators keep, in the order of their lines, one for each that
     does; `words`: what has been heard about clocks and is still of use."""
@@ -49,11 +48,12 @@ class Replay:
     """All operators of a topology that have work, as one stage. `streams`: of these alone (default:
     all). `hears`: whether words about clocks concern anybody here; a replay that gets only what
     names no stream keeps none. `now_ns`: the arrival of the last input, or the time that `on_time`
-    was told; None before the first."""
+    was given; None before the first."""
 
     def __init__(
         self, topology: Topology, streams: Iterable[str] | None = None, *, hears: bool = True
     ) -> None:
+        self.topology = topology
         self._streams = list(topology.streams if streams is None else streams)
         self._table = DriftTable()
         self._stage = Stage(topology, topology.operators, streams=self._streams, table=self._table)
@@ -104,25 +104,25 @@ class Replay:
         """Copies of the events that operators keep, one for each that does."""
         return self._stage.held_apart()
 
-    def saved(self) -> Saved | None:
+    def saved(self) -> SavedReplay | None:
         """All that a fresh one needs to go on from here. None before anything has come."""
         if self.now_ns is None:
             words = self._table.words()
-            return Saved(None, {}, [], words) if words else None
+            return SavedReplay(None, {}, [], words) if words else None
         self._heard.fold(self.now_ns)
         held = sorted(self._stage.held_apart(), key=offset_of)
         state = self._stage.snapshot() | self._heard.snapshot()
-        return Saved(self.now_ns, state, held, self._table.words())
+        return SavedReplay(self.now_ns, state, held, self._table.words())
 
     def changes(self) -> Changes:
-        """What has changed in `Saved.state` since this was last asked; None: the key is gone."""
+        """The changes of the saved state since the last call; None: the key was removed."""
         return self._stage.changes() | self._heard.changes()
 
     def next_deadline_ns(self) -> int | None:
         """Up to when nothing is said unless something comes."""
         return self._stage.next_deadline_ns()
 
-    def restore(self, saved: Saved) -> None:
+    def restore(self, saved: SavedReplay) -> None:
         """Go on from there; for one that has taken nothing yet."""
         for word in saved.words if self._hears else ():
             self._heard.add(word)
@@ -130,6 +130,17 @@ class Replay:
         if saved.now_ns is not None:
             self._stage.restore(saved.state, saved.held)
             self.now_ns = saved.now_ns
+
+    @property
+    def queries(self) -> list[str]:
+        """Those whose events come here, but for detectors: what these look for nobody knows."""
+        if not self._hears:
+            return []
+        return [
+            name
+            for name, query in self.topology.queries.items()
+            if query.detector is None and streams_of(query, self.topology) <= {*self._streams}
+        ]
 
     def figures(self) -> list[Figures]:
         """The counts of each of the streams, in the order of the topology."""

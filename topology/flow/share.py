@@ -3,15 +3,12 @@
 A replay runs all operators as one stage (`topology.flow.replay`), a worker each stage for itself,
 and of that one partition after another. Each operator of the one is an operator of exactly one
 stage of the other, and takes the same events at the same instants. So its state belongs there
-whole, as do the events that it holds, under the place that it has in that stage; and so does what
-is held of a query that chooses its answers. Only REORDER, and
+whole, as do the events that it holds, under the place that it has in that stage. Only REORDER, and
 CLOCK behind it, may stand in several partitions, each with sources of its own: there what is known
 of a source goes to the one that the source lies in, and what is known of all goes to each.
 
 Operators name held events by offset in their states and make these anew from the events. Marks of
 joins outlive that, so they are `renumbered` apart.
-
-Proved by: tests/topology/flow/test_share.py, tests/agents/stage/test_history.py
 """
 
 from __future__ import annotations
@@ -21,15 +18,13 @@ from typing import Final
 
 from topology.config import Topology
 from topology.config.stages import JOIN, REORDER
-from topology.flow.answers import query_of
-from topology.flow.node import SEPARATOR, prefix_of
 from topology.flow.registry import CLOCK, places_of
-from topology.flow.replay import Saved
+from topology.flow.replay import SavedReplay
 from topology.join.marks import KINDS
+from topology.model.composite import SEPARATOR
 from topology.model.event import Event, twin
 from topology.model.operator import Plain, State
 from topology.query.changes import name_of, part_of
-from topology.query.queries import SEPARATOR as BEHIND_QUERY
 from topology.reorder.operator import LOST
 
 Lies = Callable[[str, str], bool]
@@ -39,12 +34,12 @@ BY_SOURCE: Final = (REORDER, CLOCK)
 
 
 def share_of(
-    saved: Saved,
+    saved: SavedReplay,
     topology: Topology,
     operators: Sequence[str],
     streams: Collection[str],
     lies: Lies,
-) -> Saved:
+) -> SavedReplay:
     """What a replay has saved of these operators, which are those of a stage, and of these streams;
     in REORDER and CLOCK of the sources that lie here."""
     places = places_of(topology, operators)
@@ -52,7 +47,7 @@ def share_of(
     state = {
         key: value
         for key, value in saved.state.items()
-        if _belongs(key, topology, places.keys(), streams, lies)
+        if _belongs(key, places.keys(), streams, lies)
     }
     held: list[Event] = []
     for event in saved.held:
@@ -62,22 +57,16 @@ def share_of(
             copy = twin(event)
             copy.held_by = places[name]
             held.append(copy)
-    return Saved(saved.now_ns, state, held, saved.words)
+    return SavedReplay(saved.now_ns, state, held, saved.words)
 
 
 def _belongs(
     key: str,
-    topology: Topology,
     operators: Collection[str],
     streams: Collection[str],
     lies: Lies,
 ) -> bool:
-    query = topology.queries.get(query_of(key) or "")
-    if query is not None:
-        only = topology.unnamed_stream
-        sides = [query] if query.sides is None else query.sides.values()
-        return query.kind in operators and any((each.stream or only) in streams for each in sides)
-    prefix = prefix_of(key)
+    prefix = _prefix_of(key)
     if prefix.startswith(SEPARATOR):
         return JOIN in operators and prefix.strip(SEPARATOR) in streams
     stream, _, node = prefix.partition(SEPARATOR)
@@ -88,8 +77,14 @@ def _belongs(
     return not source or lies(stream, source)
 
 
+def _prefix_of(key: str) -> str:
+    """That of the node (topology.flow.node)."""
+    begin = key.find(SEPARATOR, 1) + 1
+    return key[:begin] if key.startswith(SEPARATOR) else key[: key.find("/", begin) + 1]
+
+
 def _source_of(key: str) -> str:
-    """Whose key of REORDER or CLOCK it is; "" where it tells of all sources."""
+    """Whose key of REORDER or CLOCK it is; "" where it is about all sources."""
     if key.startswith(LOST):
         return key.split("/", 3)[3]
     return key.partition("/")[2]
@@ -99,12 +94,12 @@ def renumbered(state: Mapping[str, Plain], numbers: Mapping[int, int]) -> State:
     """The state of a stage whose held events were given other offsets, new ones by old ones."""
     found: State = {}
     for key, value in state.items():
-        begin = len(prefix_of(key))
-        query, behind, told = key[begin:].partition(BEHIND_QUERY)
-        if not (key.startswith(SEPARATOR) and told.split("/")[0] in KINDS):
+        begin = len(_prefix_of(key))
+        query, behind, part = key[begin:].partition(SEPARATOR)
+        if not (key.startswith(SEPARATOR) and part.split("/")[0] in KINDS):
             found[key] = value
             continue
-        kind, number, side = part_of(told)
+        kind, number, side = part_of(part)
         if number in numbers:
             name = name_of((kind, numbers[number], side))
             found[f"{key[:begin]}{query}{behind}{name}"] = value

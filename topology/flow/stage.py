@@ -12,48 +12,45 @@ reason `unknown_stream`.
 Outcomes stand in the order of their instant. What different streams say at one instant
 has no order among them, nor have reports of different operators: which comes first may
 depend on how the input was cut. Within a stream the events' order is always the same.
-
-Proved by: tests/simulation/test_simulation.py, tests/topology/join/test_stage.py,
-tests/topology/flow/test_state_goes.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from topology.answer.choice import Chosen
 from topology.clock.drift_table import DriftTable
 from topology.config import QueryConfig, Topology
 from topology.config.stages import PATTERN, REORDER
+from topology.detector.ahead import Ahead
 from topology.flow.alignment import Alignment
-from topology.flow.answers import Answers
-from topology.flow.build import engine_of, qualities_of
+from topology.flow.bounded import bounded
+from topology.flow.build import engine_of, only_final_of, qualities_of
 from topology.flow.chain import Chain, instant
 from topology.flow.graph import add
 from topology.flow.registry import graph_of
-from topology.model.event import DEAD, NO_EPOCH, Event
-from topology.model.operator import Changes, Figures, Plain, State, StepByStep
+from topology.model.composite import SEPARATOR, Composite, CompositePart
+from topology.model.event import DEAD, NO_EPOCH, Event, twin
+from topology.model.operator import Figures, Plain
 from topology.model.outcome import Malformed, Report, Step, dead_letter
 from topology.model.probe import Probe
+from topology.model.result import LEAVES_AS, Result
 from topology.pattern.compile.scope import Environment
 from topology.pattern.operator import Pattern
 from topology.pattern.run.compiled import Compiled
-from topology.speculate.ahead import Ahead
-from topology.speculate.choice import Chosen
-from topology.speculate.queries import DetectorQueries
 
-ALIGN: Final = "align"
-"""The key of the alignment's state; all others name a node (topology.flow.node), or a query that
-chooses its answers (topology.flow.answers)."""
+ALIGN: Final = "\n\nalign/"
+"""Begins the keys of the alignment; others name a node (topology.flow.node)."""
 
 ALIGN_PLACE: Final = 1
 
 
-class Stage(StepByStep):
+class Stage(Composite):
     """`operators` are the stage's, in order; `streams` those that can occur in its input (default:
-    all). Behind the sequenced topic `lanes` is how many partitions the topic upstream of that one
-    has: they are aligned first. `table` is what is heard about the clocks of the sources; whoever
-    owns it adds to it."""
+    all). Behind the sequenced topic, `lanes` is the number of partitions of the topic upstream of
+    it, which are aligned first. `table` is what is received about the clocks of the sources;
+    whoever owns it adds to it."""
 
     def __init__(
         self,
@@ -75,8 +72,7 @@ class Stage(StepByStep):
         )
         self._moved: list[Event] = []
         self._keeps_moved = False
-        self._queries: Mapping[str, QueryConfig] = topology.queries
-        self._answers = Answers(topology.queries, operators)
+        self._most_bytes = topology.topics.max_record_bytes
         self.alignment: Alignment | None = None
         if is_aligned:
             merges = [topology.streams[name].merge for name in self.chains]
@@ -86,6 +82,16 @@ class Stage(StepByStep):
                 ALIGN_PLACE,
                 max(merge.max_queued_bytes for merge in merges),
             )
+        self._in_front: list[CompositePart] = []
+        if self.alignment is not None:
+            self._in_front = [CompositePart("alignment", self.alignment, ALIGN)]
+        self._chains = {
+            name: [CompositePart(name, chain, f"{name}{SEPARATOR}")]
+            for name, chain in self.chains.items()
+        }
+        chains = [part for parts in self._chains.values() for part in parts]
+        junctions = [junction.node for junction in self._graph.junctions]
+        super().__init__([*self._in_front, *chains, *junctions])
 
     @property
     def chains(self) -> Mapping[str, Chain]:
@@ -95,7 +101,7 @@ class Stage(StepByStep):
     # -- batches and time --------------------------------------------------------------------------
 
     def on_batch(self, inputs: Sequence[Event | Malformed], now_ns: int) -> Step:
-        return self._answer(self._on_batch(inputs, now_ns))
+        return self._bounded(self._on_batch(inputs, now_ns))
 
     def _on_batch(self, inputs: Sequence[Event | Malformed], now_ns: int) -> Step:
         if self.alignment is None:
@@ -118,25 +124,34 @@ class Stage(StepByStep):
     def on_time(self, now_ns: int) -> Step:
         if self.alignment is not None:
             now_ns = self.alignment.on_time(now_ns).now_ns
-        return self._answer(self._graph.on_time(now_ns))
+        return self._bounded(self._graph.on_time(now_ns))
 
     def on_end(self, now_ns: int) -> Step:
-        return self._answer(self._on_end(now_ns))
+        """What the end alone has decided is not final, and leaves all the same."""
+        step = self._bounded(self._on_end(now_ns))
+        for result in step.results:
+            if isinstance(result, Result) and result.confidence in LEAVES_AS:
+                result.confidence, result.final = LEAVES_AS[result.confidence], False
+        return step
 
-    def _answer(self, step: Step) -> Step:
-        step.results = self._answers.of(step.results, step.now_ns)
+    def _bounded(self, step: Step) -> Step:
+        if step.results:
+            step.results = bounded(step.results, self._most_bytes)
+        if self._keeps_moved:
+            self._moved += step.freed
         return step
 
     def _on_end(self, now_ns: int) -> Step:
         if self.alignment is None:
-            return self._graph.on_end(now_ns)
-        aligned = self.alignment.on_end(now_ns)
-        step = self._through(aligned.released, aligned.now_ns)
-        add(step, self._graph.on_end(aligned.now_ns))
+            step = self._graph.on_time(now_ns)  # the last instant is over
+        else:
+            aligned = self.alignment.on_end(now_ns)
+            now_ns = aligned.now_ns
+            step = self._through(aligned.released, now_ns)
+            add(step, self._graph.on_time(now_ns))
+        self.seal()
+        add(step, self._graph.on_end(now_ns))
         return self._graph.in_order(step)
-
-    def next_deadline_ns(self) -> int | None:
-        return self._graph.next_deadline_ns()
 
     def _by_stream(
         self, inputs: Sequence[Event | Malformed], reports: list[Report]
@@ -159,22 +174,14 @@ class Stage(StepByStep):
                 if batch is not None:
                     batch.append(item)
                 elif item.kind != DEAD:
-                    reports.append(self._unknown(item))
+                    names = self._topology.streams
+                    reports.append(strange(item, self.chains if item.stream in names else names))
             else:
                 reports.append(item)
                 held_place = placeholder(item)
                 if held_place is not None and held_place.stream in batches:
                     batches[held_place.stream].append(held_place)
         return {name: taken for name, taken in batches.items() if taken}
-
-    def _unknown(self, event: Event) -> Malformed:
-        names = self._topology.streams
-        known = ", ".join(sorted(self.chains if event.stream in names else names))
-        detail = (
-            f"stream {event.stream!r} is not in the topology file (it has: {known});"
-            " add it under `streams:` or correct the streamId header"
-        )
-        return dead_letter(event, event.arrival_ns, "unknown_stream", detail)
 
     # -- for people and drivers --------------------------------------------------------------------
 
@@ -186,38 +193,26 @@ class Stage(StepByStep):
         """From now on these patterns are looked for (`topology.live_queries`). One that is new
         counts what starts from now on; one that is no more retracts nothing. What is `compiled`
         already, by name, is not compiled here; several stages may share it."""
-        self._queries = queries
-        self._answers.set_queries({**self._topology.queries, **queries})
-        self._look_for(compiled or {})
-
-    def _look_for(self, compiled: Mapping[str, Compiled]) -> None:
         environment = Environment(functions=self._topology.user_functions.functions)
-        queries = self._answers.answered(self._queries)
         for stream, chain in self.chains.items():
             for node in chain.nodes:
                 pattern = node.operator
                 if isinstance(pattern, Pattern):
                     mine = self._topology.queries_of(stream, queries)
-                    known = {**pattern.compiled, **compiled}
+                    known = {**pattern.compiled, **(compiled or {})}
                     engine = engine_of(stream, mine, environment, known)
                     qualities = qualities_of(mine, self._topology.streams[stream])
-                    pattern.take_over(engine, qualities)
+                    pattern.take_over(engine, qualities, only_final_of(mine))
 
-    def reading_ahead(self) -> list[Ahead | Answers]:
-        """Those whose work a driver may put a price to (`items_cost`), as they tell early by it."""
-        ahead = [node.operator for node in self._graph.nodes if isinstance(node.operator, Ahead)]
-        return [*ahead, self._answers] if self._answers else [*ahead]
-
-    @property
-    def kept_final(self) -> Mapping[str, str]:
-        """Live queries whose other `answer` is not taken, by name, with the reason."""
-        return self._answers.kept
+    def reading_ahead(self) -> list[Ahead]:
+        """Those whose work a driver may put a price to (`items_cost`), as they emit early by it."""
+        return [node.operator for node in self._graph.nodes if isinstance(node.operator, Ahead)]
 
     def chosen(self) -> list[Chosen]:
-        """How those queries answer that choose it."""
-        found = self._answers.chosen()
+        """How those detectors answer that choose it."""
+        found: list[Chosen] = []
         for node in self._graph.nodes:
-            if isinstance(node.operator, Ahead | DetectorQueries):
+            if isinstance(node.operator, Ahead):
                 found += node.operator.chosen()
         return found
 
@@ -226,12 +221,11 @@ class Stage(StepByStep):
 
     def explain(self) -> dict[str, Plain]:
         alignment = None if self.alignment is None else self.alignment.explain()
-        said = {"alignment": alignment, **self._graph.explain()}
-        return {**said, "answers": self._answers.explain()} if self._answers else said
+        return {"alignment": alignment, **self._graph.explain()}
 
     def locate_in(self, stream: str | None, source: str, epoch: int, seq: int) -> dict[str, Plain]:
-        """Where one event is (topology.model.whereabouts): what the operators say by stream, and
-        since when it waits for a word from which lanes. O(events that wait for lanes)."""
+        """Where one event is (topology.model.location): what the operators know, by
+        stream, and which upstream partitions it waits for, since when. O(events that wait)."""
         aligned = None
         if self.alignment is not None:
             for event in self.alignment.held():
@@ -265,54 +259,45 @@ class Stage(StepByStep):
 
     def take_moved(self) -> list[Event]:
         moved, self._moved = self._moved, []
-        return moved + self._graph.take_moved() + self._graph.let_go()
-
-    def close(self) -> None:
-        self._graph.close()
+        return moved + self._graph.take_moved()
 
     # -- state -------------------------------------------------------------------------------------
-
-    def snapshot(self) -> State:
-        state = self._graph.snapshot()
-        if self.alignment is not None:
-            state[ALIGN] = self.alignment.snapshot()
-        return state | self._answers.snapshot()
-
-    def changes(self) -> Changes:
-        changes = self._graph.changes()
-        if self.alignment is not None:
-            changes[ALIGN] = self.alignment.changes()
-        return changes | self._answers.changes()
-
-    def held(self) -> Iterable[Event]:
-        if self.alignment is not None:
-            yield from self.alignment.held()
-        yield from self._graph.held()
 
     def held_apart(self) -> list[Event]:
         """A copy for each operator that holds an event, for whoever keeps them himself. Not
         behind an alignment."""
         assert self.alignment is None, "who reads a topic reads held events there again"
-        return self._graph.held_apart()
+        found = []
+        for node in self._graph.nodes:
+            for event in node.operator.held():
+                copy = twin(event)
+                copy.held_by = node.place
+                found.append(copy)
+        return found
 
     def waiting(self) -> Iterable[Event]:
         """Those held that have not been let pass: the `held` of the balance."""
         if self.alignment is not None:
-            yield from self.alignment.waiting()
-        yield from self._graph.waiting()
+            yield from self.alignment.held()
+        for node in self._graph.nodes:
+            if not node.operator.keeps_passed:
+                yield from node.operator.held()
 
-    def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
-        """See `topology.model.operator`."""
-        events = list(held)
-        if self.alignment is not None:
-            aligned = [event for event in events if event.held_by == ALIGN_PLACE]
-            self.alignment.restore(state.get(ALIGN, {}), aligned)
-            events = [event for event in events if event.held_by != ALIGN_PLACE]
-        nodes = self._answers.restore(state)
-        if self._answers.kept:
-            self._look_for({})
-        nodes.pop(ALIGN, None)
-        yield from self._graph.restoring(nodes, events)
+    def prefix_of(self, key: str) -> str:
+        return ALIGN if key.startswith(ALIGN) else super().prefix_of(key)
+
+    def takers(self, event: Event) -> Sequence[CompositePart]:
+        """The alignment or the node that the event's place names, or else the stream's chain."""
+        if self._in_front and event.held_by == ALIGN_PLACE:
+            return self._in_front
+        for junction in self._graph.junctions:
+            if junction.node.place == event.held_by and event.stream in junction.streams:
+                return [junction.node]
+        parts = self._chains.get(event.stream)
+        if parts is None:
+            event.held_by = 0
+            return ()
+        return parts
 
 
 def placeholder(dead: Malformed) -> Event | None:
@@ -331,3 +316,12 @@ def placeholder(dead: Malformed) -> Event | None:
         dead.record,
         kind=DEAD,
     )
+
+
+def strange(event: Event, known: Iterable[str]) -> Malformed:
+    """The dead letter of an event whose stream is none of those `known`."""
+    detail = (
+        f"stream {event.stream!r} is not in the topology file (it has: {', '.join(sorted(known))});"
+        " add it under `streams:` or correct the streamId header"
+    )
+    return dead_letter(event, event.arrival_ns, "unknown_stream", detail)

@@ -8,7 +8,7 @@ one event of each side, all of one key, which belong together:
 
 `outer` says what becomes of an event that has no partner. INNER: nothing. LEFT: one of the first
 side has rows all the same, with null for each side on which it has none. FULL: the same, and one of
-another side that has no first stands alone.
+another side that has no first is alone.
 
 All bounds are per query and partition:
 
@@ -16,8 +16,6 @@ All bounds are per query and partition:
   oldest is given up: what it has is emitted as final, and it is counted.
 * `max_rows`: new rows that one event may make. Beyond it the rest is not emitted, and an overflow
   says so: which rows are shown then depends on the order of arrival.
-
-Proved by: tests/topology/join/test_examples.py, tests/topology/join/test_laws.py
 """
 
 from __future__ import annotations
@@ -25,8 +23,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from topology.answer.quality import Quality
 from topology.model.lengths import MAX_LENGTH_NS, fault_of
-from topology.query.quality import Quality
+from topology.model.one_clock import STEADY, Play
 
 MAX_SIDES: Final = 8
 MAX_FIELDS: Final = 1_000
@@ -73,9 +72,10 @@ class JoinConfig:
     """`low_ns` and `high_ns` are the interval's, `size_ns` and `every_ns` the window's (`every_ns`
     of a tumbling window is its size). `uncertainty`: IGNORE takes reference times for true;
     EXPECTED emits the rows that hold by reference time and whether they are sure; BOUNDS also those
-    that are merely possible. `quality`: None for no quality target (topology.query.quality_target).
+    that are merely possible. `quality`: None for no quality target (`topology.answer`).
     `newcomers_ns`: how far behind W a source that was not heard before may begin, on any of the
-    streams (topology.query.frontier)."""
+    streams. `only_final`: no row is emitted before it is final. `plays`: those of the clocks of its
+    streams."""
 
     query: str
     sides: tuple[Side, ...]
@@ -90,9 +90,16 @@ class JoinConfig:
     finals: bool = False
     correct_for_ns: int = 600 * 10**9
     newcomers_ns: int = 600 * 10**9
+    only_final: bool = False
     max_events: int = 1_000_000
     max_rows: int = 1_000
     quality: Quality | None = None
+    plays: tuple[Play, ...] = ()
+
+    @property
+    def play(self) -> Play:
+        """The widest of its clocks."""
+        return Play(*map(max, zip(STEADY, *self.plays, strict=True)))
 
     @property
     def heeds_errors(self) -> bool:

@@ -1,14 +1,17 @@
-"""An event as one side of a join keeps it.
-
-Proved by: tests/topology/join/test_examples.py, tests/topology/join/test_oracle.py
-"""
+"""An event as one side of a join keeps it, and how it is read from the payload."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from topology.answer.frontier import NOT_YET
+from topology.join.config import JoinConfig
 from topology.model.event import Event
-from topology.query.frontier import NOT_YET
+from topology.model.one_clock import Distance, Play, distance, has_one_clock
+from topology.model.payload import UNREADABLE
+from topology.query.fields import NO_KEY, Decode, at
+from topology.query.numbers import distinguished, text_of
 
 Place = tuple[int, str, int, int]
 """Reference time, source, epoch, seq: the order of a side's events."""
@@ -64,15 +67,62 @@ class JoinEntry:
         return f"{event.epoch}/{event.seq}/{event.source}"
 
     def has_clock_of(self, other: JoinEntry) -> bool:
-        """One clock stamped both and no jump lies between: what it is off, it is for both."""
-        one, two = self.event, other.event
-        return (
-            one.source == two.source
-            and one.epoch == two.epoch
-            and one.segment == two.segment
-            and one.stream == two.stream
-        )
+        """What it is off, it is for both."""
+        return has_one_clock(self.event, other.event)
+
+    def apart(self, other: JoinEntry, play: Play) -> Distance:
+        """From this one to the other, in true time."""
+        return distance(self.event, other.event, self.error_ns + other.error_ns, play)
 
 
 def age_of(entry: JoinEntry) -> Any:
     return entry.age
+
+
+class JoinReading:
+    """Makes entries of events. The payload is read once, and only if a field of it is needed. One
+    that cannot be read has no fields and is counted in `unreadable`; an event without a key is left
+    out and counted in `unkeyed`."""
+
+    def __init__(self, config: JoinConfig, decode: Decode) -> None:
+        self._sides = config.sides
+        self._heeds_errors = config.heeds_errors
+        self._decode = decode
+        self._paths = [
+            [field.path for field in config.fields if field.side == side]
+            for side in range(len(config.sides))
+        ]
+        self._by_stream: dict[str, list[int]] = {}
+        for number, side in enumerate(config.sides):
+            self._by_stream.setdefault(side.stream, []).append(number)
+        self.unreadable = 0
+        self.unkeyed = 0
+
+    def sides(self, event: Event) -> list[int]:
+        """The sides that the event belongs to."""
+        numbers = self._by_stream.get(event.stream, [])
+        return [each for each in numbers if self._sides[each].type in ("", event.type)]
+
+    def entries(self, event: Event, sides: Sequence[int]) -> list[JoinEntry]:
+        """None for a side on which it has no key."""
+        payload: Any = None
+        if any(self._paths[side] or self._sides[side].key is not None for side in sides):
+            payload = self._decode(event.value)
+            if payload is UNREADABLE:
+                payload = None
+                self.unreadable += 1
+        error_ns = event.error_ns if self._heeds_errors else 0
+        found = []
+        for side in sides:
+            key = NO_KEY
+            path = self._sides[side].key
+            if path is not None:
+                value = distinguished(at(payload, path))
+                if value is None:
+                    continue
+                key = text_of(value)
+            values = tuple([at(payload, path) for path in self._paths[side]])
+            found.append(JoinEntry(event, side, key, error_ns, values))
+        if not found:
+            self.unkeyed += 1
+        return found

@@ -1,15 +1,13 @@
 """Up to where the streams of a join have come: one frontier each, and what follows for its sides.
 
-`closed_ns(side)`: what comes later on the streams that the side's rows wait for lies at that
+`goal_ns(side)`: what comes later on the streams that the side's rows wait for lies at that
 instant or after it. The first side waits for all others, another for the first alone: its only
 row with nulls is that it has no first. `final_ns(side)`: nor will anything come before that
-instant. `gone_ns`: on none of the streams, so that what ends before it can be forgotten.
+instant. `released_ns`: on none of the streams, so that what ends before it can be forgotten.
 
-With quality the sources of all streams are heard by one target (topology.query.quality_target):
+With quality the sources of all streams are heard by one target (topology.answer.quality_target):
 what it says is closed is closed on each stream. A row that awaits partners of one stream may thus
 wait for a source of another; in turn nothing is to be divided among streams that share one target.
-
-Proved by: tests/topology/join/test_stage.py, tests/laws/test_newcomers.py
 """
 
 from __future__ import annotations
@@ -17,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from topology.answer.frontier import FOR_EVER, NOT_YET, Frontier
+from topology.answer.quality import Quality
+from topology.answer.quality_target import QualityTarget, rule_of
 from topology.join.config import INTERVAL, JoinConfig
 from topology.model.event import BYE, HEARTBEAT, WATERMARK, Event
 from topology.model.operator import NEVER, Plain
-from topology.query.frontier import NOT_YET, Frontier
-from topology.query.quality import Quality
-from topology.query.quality_target import QualityTarget
 
 FRONTIERS: Final = 0
 TARGET: Final = 1
@@ -35,6 +33,8 @@ BETWEEN: Final = "\n"
 class SharedTarget(QualityTarget):
     """Sources of one name are others on another stream. A stream that has not been heard yet
     counts as a source that is behind all events, until it speaks or is idle."""
+
+    FIELDS = (*QualityTarget.FIELDS, "_unheard", "_is_new")
 
     def __init__(
         self, quality: Quality, streams: Iterable[str], *, reach_ns: int, heeds_errors: bool
@@ -61,16 +61,6 @@ class SharedTarget(QualityTarget):
             self._heard.source = stream
             self._policy.observe(self._heard, event.at_ns)
 
-    def snapshot(self) -> Plain:
-        return [super().snapshot(), self._unheard, self._is_new]
-
-    def restore(self, state: Plain) -> bool:
-        own, unheard, is_new = state
-        goes_on = super().restore(own)
-        if goes_on:
-            self._unheard, self._is_new = unheard, is_new
-        return goes_on
-
 
 class Frontiers:
     """`target`: None without quality."""
@@ -81,14 +71,18 @@ class Frontiers:
         self._streams = [side.stream for side in config.sides]
         self._of_stream = {
             stream: Frontier(
-                config.correct_for_ns, config.newcomers_ns, heeds_errors=config.heeds_errors
+                config.correct_for_ns,
+                config.newcomers_ns,
+                heeds_errors=config.heeds_errors,
+                rule=rule_of(target, only_final=config.only_final),
             )
             for stream in self._streams
         }
         self._look_at_all()
-        self._closed_ns = [NOT_YET, NOT_YET]
+        self._goal_ns = [NOT_YET, NOT_YET]
         self._final_ns = [NOT_YET, NOT_YET]
-        self.gone_ns = NOT_YET
+        self._proven_ns = [FOR_EVER, FOR_EVER]
+        self.released_ns = NOT_YET
         self.target = target
 
     def _look_at_all(self) -> None:
@@ -138,7 +132,12 @@ class Frontiers:
         other._sum_up()
         return other
 
-    def settle(self) -> None:
+    def settle(self, now_ns: int) -> None:
+        target = self.target
+        if target is not None:
+            target.settle(now_ns, min(frontier.passed_ns for frontier in self._all))
+            for frontier in self._all if not self._ordered else ():
+                frontier.take_word(target.closed_ns, target.sure_ns)
         for frontier in self._all:
             frontier.settle()
         self._sum_up()
@@ -149,18 +148,16 @@ class Frontiers:
             frontier.crowd()
         self._sum_up()
 
-    def keep_target(self, now_ns: int) -> None:
-        target = self.target
-        if target is not None:
-            target.settle(now_ns, min(frontier.passed_ns for frontier in self._all))
-            for frontier in self._all:
-                alone = not self._ordered
-                frontier.close_early(target.closed_ns, target.sure_ns, is_alone=alone)
-            self._sum_up()
-
     def due_ns(self) -> int:
-        """When to keep the target though nothing arrives."""
+        """When to settle though nothing arrives."""
         return NEVER if self.target is None else self.target.due_ns()
+
+    def seal(self) -> None:
+        """See `Frontier`."""
+        for frontier in self._all:
+            frontier.seal()
+        for at, waits in enumerate(self._waits):
+            self._proven_ns[at] = min([frontier.proven_ns for frontier in waits])
 
     def end(self, now_ns: int) -> None:
         if self.target is not None:
@@ -171,27 +168,30 @@ class Frontiers:
 
     def _sum_up(self) -> None:
         for at, waits in enumerate(self._waits):
-            self._closed_ns[at] = min([frontier.closed_ns for frontier in waits])
+            self._goal_ns[at] = min([frontier.goal_ns for frontier in waits])
             self._final_ns[at] = min([frontier.final_ns for frontier in waits])
-        self.gone_ns = min([frontier.final_ns for frontier in self._all])
+        self.released_ns = min([frontier.final_ns for frontier in self._all])
 
-    def closed_ns(self, side: int) -> int:
-        return self._closed_ns[side > 0]
+    def goal_ns(self, side: int) -> int:
+        return self._goal_ns[side > 0]
 
     def final_ns(self, side: int) -> int:
         return self._final_ns[side > 0]
 
+    def proven_ns(self, side: int) -> int:
+        return self._proven_ns[side > 0]
+
     def is_sure(self, side: int, end_ns: int) -> bool:
         """Nothing more comes for the side's rows that end there, and nothing is missing."""
         return all(
-            frontier.closed_ns >= end_ns and not frontier.is_incomplete(end_ns)
+            frontier.goal_ns >= end_ns and not frontier.is_incomplete(end_ns)
             for frontier in self._waits[side > 0]
         )
 
     def explain(self) -> dict[str, Any]:
         """By stream, None where nothing is known yet."""
         known: dict[str, Any] = {
-            "closed": {name: _known(each.closed_ns) for name, each in self._of_stream.items()},
+            "closed": {name: _known(each.goal_ns) for name, each in self._of_stream.items()},
             "final": {name: _known(each.final_ns) for name, each in self._of_stream.items()},
         }
         return known if self.target is None else {**known, "quality": self.target.explain()}

@@ -2,10 +2,8 @@
 
 Cost: O(log n) to find a place, and a move of what lies behind a new one; events come near the end.
 They go at the front, which is closed up now and then, so that each costs O(1). A search is widened
-by the largest error of its key, since it is by reference time; who asks tells those apart that
+by the largest error of its key, since it is by reference time; the caller distinguishes those that
 are found in vain.
-
-Proved by: tests/topology/join/test_examples.py, tests/topology/join/test_oracle.py
 """
 
 from __future__ import annotations
@@ -17,11 +15,11 @@ from typing import Any, Final
 from topology.join.entry import JoinEntry, Place
 
 SPARE: Final = 32
-"""Places of gone events that are not worth closing up."""
+"""Places of released events that are not worth closing up."""
 
 
 class KeyEntries:
-    """One side's events of one key, from the place `first` on: before that they have gone.
+    """One side's events of one key, from the place `first` on: those before it were released.
     `widest_ns`: the largest error since it was last empty."""
 
     __slots__ = ("entries", "first", "places", "widest_ns")

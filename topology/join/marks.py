@@ -4,12 +4,10 @@ Held events come back together, whichever query holds them, and on whichever sid
 has let one go is found out again, as it once was. Marked are those of which it is not:
 
 * ABSENT: left out on a side, or given up there.
-* WIDE: so little sure that, when it came, events had gone that it may belong to. Such do not come
-  back because of it. The mark is what `Frontiers.gone_ns` was.
+* WIDE: so unsure that, when it came, events that it may belong with had been released. They do not
+  come back because of it. The mark is what `Frontiers.released_ns` was.
 
 A mark goes when no query holds the event. So there are as many as there is trouble.
-
-Proved by: tests/topology/join/test_laws.py
 """
 
 from __future__ import annotations
@@ -17,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from topology.answer.frontier import NOT_YET
 from topology.model.event import Event
-from topology.query.changes import Journal, Part
-from topology.query.frontier import NOT_YET
+from topology.query.changes import Part, PartJournal
 from topology.query.numbers import packed, unpacked
 
 ABSENT: Final = "absent"
@@ -30,7 +28,7 @@ KINDS: Final = (ABSENT, WIDE)
 class Marks:
     """`left`: events lately marked, until somebody takes them."""
 
-    def __init__(self, sides: int, journal: Journal) -> None:
+    def __init__(self, sides: int, journal: PartJournal) -> None:
         self._sides = [(ABSENT, str(side)) for side in range(sides)]
         self._journal = journal
         self._marks: dict[Part, int] = {}
@@ -44,11 +42,11 @@ class Marks:
         """The sides on which it was not left out."""
         return [side for side in sides if (ABSENT, event.offset, str(side)) not in self._marks]
 
-    def came_wide(self, event: Event, gone_ns: int) -> None:
-        self._mark((WIDE, event.offset, ""), gone_ns, event)
+    def came_wide(self, event: Event, released_ns: int) -> None:
+        self._mark((WIDE, event.offset, ""), released_ns, event)
 
     def came_ns(self, event: Event) -> int:
-        """Up to where events had gone when it came, if it may have belonged to them."""
+        """Up to where events had been released when it came, if it may have belonged to them."""
         return self._marks.get((WIDE, event.offset, ""), NOT_YET)
 
     def _mark(self, part: Part, value: int, event: Event) -> None:

@@ -16,9 +16,6 @@ says that one event has more than `max_rows` rows.
 
 Events that are kept are *held*: they are in the log and come back with `restore`, in silence.
 Cost per event: O(log n) and a step for each event in its reach, and for each row.
-
-Proved by: tests/topology/join/test_examples.py, tests/topology/join/test_oracle.py,
-tests/topology/join/test_laws.py
 """
 
 from __future__ import annotations
@@ -27,31 +24,51 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, Final
 
+from topology.answer.frontier import Frontier
 from topology.join.config import INNER, JoinConfig, check
-from topology.join.entry import JoinEntry
+from topology.join.entry import JoinEntry, JoinReading
 from topology.join.frontiers import Frontiers, target_of
 from topology.join.index import JoinIndex
 from topology.join.marks import KINDS, Marks
 from topology.join.outer import Owners, name_of
-from topology.join.reading import JoinReading
 from topology.join.relation import relation_of
 from topology.join.results import RowEmitter
 from topology.join.retention import Retention
 from topology.join.rows import Rows
 from topology.model.event import DATA, Event
-from topology.model.operator import Changes, Figures, Plain, State
+from topology.model.operator import Changes, Figure, Figures, Plain, State
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
-from topology.query.changes import Journal, Part, part_of
+from topology.query.changes import Part, PartJournal, part_of
 from topology.query.changes import name_of as name_of_part
 from topology.query.fields import Decode
-from topology.query.frontier import Frontier
-from topology.query.queries import Query
+from topology.query.queries import QueryOperator
 
 QUERY: Final = "query"
 
+FIGURES: Final[Mapping[str, Figure]] = {
+    "retained": Figure("Events that may still get a partner"),
+    "emitted": Figure("First emissions of a row, also those after a retraction", is_total=True),
+    "updated": Figure("Rows that replace an earlier one", is_total=True),
+    "retracted": Figure("Rows withdrawn because a partner came", is_total=True),
+    "expired": Figure("Events that came when their time was final", is_total=True),
+    "given_up": Figure("Events dropped early because of max_events", is_total=True),
+    "overflows": Figure("Events with more rows than max_rows", is_total=True),
+    "promised_ppm": Figure("Share of times to be complete at their first rows, strictest query"),
+    "achieved_ppm": Figure("Share of times complete at their first rows, in the worst query"),
+    "wait_mean_ns": Figure("Mean time from a time's end to its rows, in the slowest query"),
+    "wait_max_ns": Figure("Longest time from a time's end to its rows"),
+    "late_ppm": Figure("Share of events that came after the rows of their time"),
+    "missed": Figure("Times under a quality promise that missed an event", is_total=True),
+    "missed_apart": Figure("Times outside that promise that missed an event", is_total=True),
+    "copies": Figure("Events seen before", is_total=True),
+    "unkeyed": Figure("Events without a value for the key of a query", is_total=True),
+    "unreadable": Figure("Payloads that are not JSON", is_total=True),
+}
+"""What the figures of JOIN mean, in the order of the metrics."""
 
-class Join(Query):
+
+class Join(QueryOperator):
     """`ordered`: events come as MERGE lets them go, so that each in order raises its stream's
     frontier; else only watermark records do. BadJoin if the query cannot work."""
 
@@ -68,7 +85,7 @@ class Join(Query):
         self._frontiers = Frontiers(config, target_of(config), ordered=ordered)
         self._reading = JoinReading(config, decode)
         self._emitter = RowEmitter(config, self._relation)
-        self._journal = Journal()
+        self._journal = PartJournal()
         self._owners = Owners(
             config, self._relation, self._rows, self._frontiers, self._emitter, self._journal
         )
@@ -76,7 +93,7 @@ class Join(Query):
         self._fresh: list[JoinEntry] = []
         self.marks = Marks(len(config.sides), self._journal)
         self.kept: list[Event] = []
-        self.gone: list[Event] = []
+        self.released: list[Event] = []
         """What it lately began to keep, and ceased to; once for each side."""
         self._expired = self._given_up = self._copies = 0
 
@@ -86,6 +103,9 @@ class Join(Query):
         return self._frontiers.is_waiting or (
             self._is_outer and self._owners.is_due(self._frontiers.after(watermarks))
         )
+
+    def seal(self) -> None:
+        self._frontiers.seal()
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
@@ -105,17 +125,16 @@ class Join(Query):
         self._instant_open = True
 
     def _decide(self, step: Step) -> None:
-        self._frontiers.settle()
+        self._frontiers.settle(self._now_ns)
         if self._retention.is_crowded:
             self._frontiers.make_room()
-        self._frontiers.keep_target(self._now_ns)
         self._settle()
 
     def _next_due_ns(self) -> int:
         return self._frontiers.due_ns()
 
     def _fire(self, due_ns: int, step: Step) -> None:
-        self._frontiers.keep_target(due_ns)
+        self._frontiers.settle(due_ns)
         self._settle()
 
     def _finish(self, step: Step) -> None:
@@ -133,11 +152,11 @@ class Join(Query):
         elif sides:
             entries = self._reading.entries(event, sides)
         shown = 0
-        gone_ns = self._frontiers.gone_ns
+        released_ns = self._frontiers.released_ns
         for entry in entries:
-            if entry.ref_ns - entry.error_ns < gone_ns:
-                entry.came_ns = gone_ns
-                self.marks.came_wide(event, gone_ns)
+            if entry.ref_ns - entry.error_ns < released_ns:
+                entry.came_ns = released_ns
+                self.marks.came_wide(event, released_ns)
             if self._index.put(entry):
                 shown = self._join(entry, shown)
             else:
@@ -169,19 +188,19 @@ class Join(Query):
         return shown
 
     def _settle(self) -> None:
-        """Tell what is closed, let go what is final."""
+        """Emit what is closed, release what is final."""
         self._emitter.now_ns = self._now_ns
         if self._is_outer:
             self._owners.settle()
         while self._fresh:
             self._fresh.pop().is_fresh = False
-        for entry in self._retention.take_ended(self._frontiers.gone_ns):
+        for entry in self._retention.take_ended(self._frontiers.released_ns):
             self._drop(entry)
 
     def _drop(self, entry: JoinEntry) -> None:
         self._index.drop(entry)
         self._owners.drop(entry)
-        self.gone.append(entry.event)
+        self.released.append(entry.event)
 
     def _give_up(self, entry: JoinEntry) -> None:
         self._given_up += 1
@@ -235,7 +254,7 @@ class Join(Query):
             entry.event.offset
             for entry in self._fresh
             if entry.is_kept
-            and self._relation.first_end(entry) <= self._frontiers.closed_ns(entry.side)
+            and self._relation.first_end(entry) <= self._frontiers.goal_ns(entry.side)
         }
         own = [self._now_ns, self._instant_open, sorted(late), self._frontiers.snapshot()]
         return {QUERY: own}
@@ -244,7 +263,7 @@ class Join(Query):
         return (entry.event for entry in self._index)
 
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
-        """`held`: also what only other queries hold, as the state can tell."""
+        """`held`: also what only other queries hold, as far as the state shows."""
         self._journal.is_kept = True
         if QUERY not in state:
             for event in held:
@@ -280,12 +299,12 @@ class Join(Query):
                 entry.is_fresh = True
                 self._fresh.append(entry)
         for entry in list(self._index):
-            if entry.until_ns <= self._frontiers.gone_ns and not entry.is_fresh:
+            if entry.until_ns <= self._frontiers.released_ns and not entry.is_fresh:
                 self._index.drop(entry)
                 self._retention.forget(entry)
                 continue
             self.kept.append(entry.event)
-            closed_ns = self._frontiers.closed_ns(entry.side)
+            closed_ns = self._frontiers.goal_ns(entry.side)
             for owner in self._rows.owners(entry) if self._is_outer else ():
                 if entry.is_fresh or self._relation.end(*owner) > closed_ns:
                     self._owners.expect(owner)

@@ -11,9 +11,6 @@ An owner without such a row will not get one later: partners only come. So nothi
 At a bound an owner is *abandoned*: its rows are emitted as they stand, as final.
 
 State: per owner that has emitted rows which are not final, and per abandoned one.
-
-Proved by: tests/topology/join/test_examples.py, tests/topology/join/test_oracle.py,
-tests/topology/join/test_promise.py
 """
 
 from __future__ import annotations
@@ -27,12 +24,12 @@ from topology.join.entry import JoinEntry
 from topology.join.frontiers import Frontiers
 from topology.join.relation import Relation
 from topology.join.results import Current, RowEmitter
-from topology.join.rows import Owner, Row, Rows
+from topology.join.rows import JoinRow, Owner, Rows
 from topology.model.operator import Plain
 from topology.model.timers import Timers
-from topology.query.changes import Journal, Part
+from topology.query.changes import Part, PartJournal
 
-TOLD: Final = "told"
+EMITTED: Final = "told"
 DONE: Final = "done"
 
 
@@ -52,7 +49,7 @@ class Owners:
         rows: Rows,
         frontiers: Frontiers,
         emitter: RowEmitter,
-        journal: Journal,
+        journal: PartJournal,
     ) -> None:
         self._finals = config.finals
         self._max_rows = config.max_rows
@@ -73,9 +70,9 @@ class Owners:
         self._closing[owner[1].side > 0].arm(owner, self._end(owner))
 
     def settle(self) -> None:
-        """The instant is over, the frontiers stand."""
+        """The instant is over, the frontiers are set."""
         for side in (0, 1):
-            due = self._closing[side].due(self._frontiers.closed_ns(side) + 1)
+            due = self._closing[side].due(self._frontiers.goal_ns(side) + 1)
             for owner in sorted(due, key=self._order) if due else ():
                 self._close(owner, is_final=self._is_final(owner))
         for side in (0, 1):
@@ -87,7 +84,7 @@ class Owners:
     def is_due(self, frontiers: Frontiers) -> bool:
         """With the frontiers there, something may be emitted."""
         return any(
-            self._closing[side].next_ns <= frontiers.closed_ns(side)
+            self._closing[side].next_ns <= frontiers.goal_ns(side)
             or self._ending[side].next_ns <= frontiers.final_ns(side)
             for side in (0, 1)
         )
@@ -107,16 +104,16 @@ class Owners:
             self._emitter.overflow(owner[1], len(rows))
         if is_cut or not current:
             del self._emitted[key]
-        self._note(TOLD, key)
+        self._note(EMITTED, key)
 
     def abandon(self, owner: Owner) -> None:
-        """Tell what it has as final."""
+        """Emit what it has as final."""
         key, others = key_of(owner), owner[1].side > 0
         self._closing[others].disarm(owner)
         self._ending[others].disarm(owner)
         if key in self._emitted:
             self._finish(owner)
-        elif key not in self._done and self._is_untold(owner):
+        elif key not in self._done and self._is_not_emitted(owner):
             self._close(owner, is_final=True)
             self._done[key] = None
             self._note(DONE, key)
@@ -142,14 +139,14 @@ class Owners:
     def _is_final(self, owner: Owner) -> bool:
         return self._end(owner) <= self._frontiers.final_ns(owner[1].side)
 
-    def _is_untold(self, owner: Owner) -> bool:
+    def _is_not_emitted(self, owner: Owner) -> bool:
         entry = owner[1]
-        return entry.is_fresh or self._end(owner) > self._frontiers.closed_ns(entry.side)
+        return entry.is_fresh or self._end(owner) > self._frontiers.goal_ns(entry.side)
 
     def _order(self, owner: Owner) -> Any:
         return self._end(owner), owner[0], owner[1].age
 
-    def _rows_now(self, owner: Owner) -> tuple[dict[str, Row], bool]:
+    def _rows_now(self, owner: Owner) -> tuple[dict[str, JoinRow], bool]:
         """Those with a null, in order; whether there are more than may be emitted."""
         found = list(islice(self._rows.lacking(owner), self._max_rows + 1))
         rows = {self._emitter.id_of(row): row for row in found[: self._max_rows]}
@@ -163,7 +160,7 @@ class Owners:
         if is_cut:
             self._emitter.overflow(owner[1], len(rows))
         elif current and not is_final:
-            self._note(TOLD, self._keep(owner, current))
+            self._note(EMITTED, self._keep(owner, current))
 
     def _keep(self, owner: Owner, current: CurrentRows) -> Key:
         key = key_of(owner)
@@ -172,19 +169,22 @@ class Owners:
         return key
 
     def _show(
-        self, owner: Owner, current: CurrentRows, row: Row, id_: str, *, is_final: bool
+        self, owner: Owner, current: CurrentRows, row: JoinRow, id_: str, *, is_final: bool
     ) -> None:
         """Emit it if that is news."""
         is_sure = row.is_certain and self._frontiers.is_sure(owner[1].side, self._end(owner))
         if id_ not in current:
             current[id_] = Current((row, is_sure))
-        self._emitter.show(current[id_], (row, is_sure), id_, is_final=is_final)
+        is_proven = self._end(owner) <= self._frontiers.proven_ns(owner[1].side)
+        self._emitter.show(
+            current[id_], (row, is_sure), id_, is_final=is_final, is_proven=is_proven
+        )
 
     def _finish(self, owner: Owner) -> None:
         """Its rows are final."""
         key = key_of(owner)
         current = self._emitted.pop(key)[1]
-        self._note(TOLD, key)
+        self._note(EMITTED, key)
         if self._finals:
             for id_ in sorted(current):
                 self._show(owner, current, current[id_].content[0], id_, is_final=True)
@@ -196,12 +196,12 @@ class Owners:
 
     def parts(self) -> Iterator[Part]:
         for key in self._emitted:
-            yield TOLD, *key
+            yield EMITTED, *key
         for key in self._done:
             yield DONE, *key
 
     def peek(self, part: Part) -> Plain:
-        """None if the part is gone."""
+        """None if the part was removed."""
         kind, *rest = part
         key = rest[0], rest[1]
         if kind == DONE:

@@ -1,8 +1,6 @@
 """All join queries of a partition as one operator, over the events of several streams.
 
 An event is held beyond letting it pass as long as one of the queries keeps it.
-
-Proved by: tests/topology/join/test_examples.py, tests/topology/join/test_stage.py
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ class JoinQueries(KeepingQueries[Join]):
         self._position = position
         self._more: dict[int, int] = {}
         """How often an event is kept beyond once, by its identity."""
-        self._gone: list[Event] = []
+        self._unkept: list[Event] = []
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         """Ramps of several streams are climbed side by side."""
@@ -40,6 +38,7 @@ class JoinQueries(KeepingQueries[Join]):
             events = ()
         step.results += self._found(events, now_ns)
         step.results.sort(key=instant_of)
+        step.freed = self._freed()
         return step
 
     def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
@@ -61,9 +60,9 @@ class JoinQueries(KeepingQueries[Join]):
                 event.held_by = self._position
             join.kept.clear()
         for join in self._joins:
-            for event in join.gone:
+            for event in join.released:
                 self._drop(event)
-            join.gone.clear()
+            join.released.clear()
         for join in self._joins:
             for event in join.marks.left:
                 if event.held_by != self._position:
@@ -76,13 +75,13 @@ class JoinQueries(KeepingQueries[Join]):
             self._more[id(event)] = more - 1
         if not more:
             event.held_by = 0
-            self._gone.append(event)
+            self._unkept.append(event)
             for join in self._joins:
                 join.marks.forget(event)
 
     def held(self) -> Iterable[Event]:
         return {id(event): event for join in self._joins for event in join.held()}.values()
 
-    def let_go(self) -> list[Event]:
-        gone, self._gone = self._gone, []
-        return gone
+    def _freed(self) -> list[Event]:
+        freed, self._unkept = self._unkept, []
+        return freed

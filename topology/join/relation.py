@@ -1,25 +1,25 @@
 """When events belong together, how surely, and how long that is open.
 
 A *cell* is where rows arise: a window, named by its start, or, of a join by interval, all time
-(NO_CELL). A *bond* says how one event of a cell stands to another, on a scale:
+(NO_CELL). A *bond* says how one event of a cell relates to another, on a scale:
 
 * CERTAIN: they belong together in every world (reorder_drift_merge.md 4.2, 4.3);
 * PLAIN: by reference times;
 * POSSIBLE: in some world.
 
-The error of a clock is one number for all its events. So of two events of one clock the distance
-is known, and in a window both are moved together. All odds are counts of whole nanoseconds, each
-shift within an error as likely as any other; only the last division rounds.
-
-Proved by: tests/topology/join/test_worlds.py, tests/topology/join/test_oracle.py
+With BOUNDS what is in no world is no bond, whatever reference times say; else it is PLAIN, with the
+odds 0. How far two events are apart, `topology.model.one_clock` says: the error of a clock is one
+number for all its events, so in a window they are moved together. All odds are counts of whole
+nanoseconds, each shift within an error as likely as any other; only the last division rounds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Final, Protocol
 
-from topology.join.config import INTERVAL, JoinConfig
+from topology.join.config import BOUNDS, INTERVAL, JoinConfig
 from topology.join.entry import JoinEntry
 
 NO_BOND: Final = 0
@@ -43,7 +43,7 @@ class Relation(Protocol):
         """The first and the last true time at which a partner can be."""
 
     def bond(self, cell: int, owner: JoinEntry, other: JoinEntry) -> int:
-        """How `other` stands to `owner`, where that is in the cell."""
+        """How `other` relates to `owner`, where that is in the cell."""
 
     def is_certain(self, cell: int, owner: JoinEntry) -> bool:
         """The owner itself is in the cell in every world."""
@@ -64,15 +64,17 @@ class Relation(Protocol):
         """In the last of its cells."""
 
     def span(self, cell: int, members: Sequence[JoinEntry]) -> tuple[int, int]:
-        """Start and end, as a row tells them."""
+        """Start and end, as a row shows them."""
 
 
 class ByInterval:
     """Each other event lies in [first + low, first + high]."""
 
-    def __init__(self, low_ns: int, high_ns: int) -> None:
-        self._low_ns = low_ns
-        self._high_ns = high_ns
+    def __init__(self, config: JoinConfig) -> None:
+        self._low_ns = config.low_ns
+        self._high_ns = config.high_ns
+        self._play = config.play
+        self._may_be_plain = config.uncertainty != BOUNDS
 
     def cells(self, entry: JoinEntry, bond: int) -> Sequence[int]:
         return (NO_CELL,)
@@ -89,17 +91,14 @@ class ByInterval:
 
     def bond(self, cell: int, owner: JoinEntry, other: JoinEntry) -> int:
         low_ns, high_ns = self._bounds(owner)
-        distance_ns = other.ref_ns - owner.ref_ns
-        error_ns = owner.error_ns + other.error_ns
-        if error_ns and owner.has_clock_of(other):
-            error_ns = 0
-        if low_ns + error_ns <= distance_ns <= high_ns - error_ns:
+        least_ns, most_ns = owner.apart(other, self._play)
+        if low_ns <= least_ns and most_ns <= high_ns:
             return CERTAIN
-        if low_ns <= distance_ns <= high_ns:
+        is_possible = least_ns <= high_ns and low_ns <= most_ns
+        is_plain = low_ns <= other.ref_ns - owner.ref_ns <= high_ns
+        if is_plain and (is_possible or self._may_be_plain):
             return PLAIN
-        if low_ns - error_ns <= distance_ns <= high_ns + error_ns:
-            return POSSIBLE
-        return NO_BOND
+        return POSSIBLE if is_possible else NO_BOND
 
     def is_certain(self, cell: int, owner: JoinEntry) -> bool:
         return True
@@ -117,9 +116,12 @@ class ByInterval:
         if bond in (CERTAIN, NO_BOND):
             return 1.0 if bond else 0.0
         low_ns, high_ns = self._bounds(owner)
-        distance_ns = other.ref_ns - owner.ref_ns
+        least_ns, most_ns = owner.apart(other, self._play)
+        if most_ns - least_ns < 2 * (owner.error_ns + other.error_ns):  # by their clock
+            return max(0, min(most_ns, high_ns) - max(least_ns, low_ns) + 1) / (
+                most_ns - least_ns + 1
+            )
         one, two = 2 * owner.error_ns + 1, 2 * other.error_ns + 1
-        least_ns = distance_ns - owner.error_ns - other.error_ns
         inside = sums_upto(high_ns - least_ns, one, two)
         inside -= sums_upto(low_ns - 1 - least_ns, one, two)
         return inside / (one * two)
@@ -141,9 +143,11 @@ class ByInterval:
 class ByWindow:
     """All lie in one window [start, start + size)."""
 
-    def __init__(self, size_ns: int, every_ns: int) -> None:
-        self._size_ns = size_ns
-        self._every_ns = every_ns
+    def __init__(self, config: JoinConfig) -> None:
+        self._size_ns = config.size_ns
+        self._every_ns = config.every_ns
+        self._play = config.play
+        self._may_be_plain = config.uncertainty != BOUNDS
 
     def cells(self, entry: JoinEntry, bond: int) -> Sequence[int]:
         reach_ns = 0
@@ -158,38 +162,42 @@ class ByWindow:
         return cell, cell + self._size_ns - 1
 
     def bond(self, cell: int, owner: JoinEntry, other: JoinEntry) -> int:
-        if not other.error_ns:
-            return CERTAIN if cell <= other.ref_ns < cell + self._size_ns else NO_BOND
+        is_inside = self._holds(cell, other)
+        if not other.error_ns and not (owner.error_ns and owner.has_clock_of(other)):
+            return CERTAIN if is_inside else NO_BOND
         inside, shifts = self._given(cell, owner, other)
-        if inside <= 0:
-            return NO_BOND
-        if inside == shifts:
+        if inside == shifts > 0:
             return CERTAIN
-        return PLAIN if cell <= other.ref_ns < cell + self._size_ns else POSSIBLE
+        if is_inside and (inside or (self._may_be_plain and self._holds(cell, owner))):
+            return PLAIN
+        return POSSIBLE if inside else NO_BOND
+
+    def _holds(self, cell: int, entry: JoinEntry) -> bool:
+        """By reference time."""
+        return cell <= entry.ref_ns < cell + self._size_ns
 
     def _given(self, cell: int, owner: JoinEntry, other: JoinEntry) -> tuple[int, int]:
-        """By how many shifts `other` is in the window, of all that its clock may have."""
+        """At how many instants in the window `other` may be while the owner is in it, and at how
+        many anywhere."""
+        first_ns, last_ns = other.ref_ns - other.error_ns, other.ref_ns + other.error_ns
         if owner.has_clock_of(other):
-            return self._inside(cell, [owner, other])[0], self._inside(cell, [owner], other)[0]
-        return self._inside(cell, [other])
-
-    def _inside(
-        self, cell: int, members: Sequence[JoinEntry], besides: JoinEntry | None = None
-    ) -> tuple[int, int]:
-        """How many shifts of one clock put all members into the window, and how many there are.
-        An event `besides` says only how large they may be."""
-        error_ns = min(member.error_ns for member in members)
-        if besides is not None:
-            error_ns = min(error_ns, besides.error_ns)
-        first_ns = min(member.ref_ns for member in members)
-        last_ns = max(member.ref_ns for member in members)
-        least_ns = max(-error_ns, cell - first_ns)
-        most_ns = min(error_ns, cell + self._size_ns - 1 - last_ns)
-        return max(0, most_ns - least_ns + 1), 2 * error_ns + 1
+            least_ns, most_ns = owner.apart(other, self._play)
+            begin_ns = max(cell, owner.ref_ns - owner.error_ns, first_ns - most_ns)
+            end_ns = min(
+                cell + self._size_ns - 1, owner.ref_ns + owner.error_ns, last_ns - least_ns
+            )
+            if begin_ns > end_ns:
+                return 0, 0
+            first_ns = max(first_ns, begin_ns + least_ns)
+            last_ns = min(last_ns, end_ns + most_ns)
+        inside = min(last_ns, cell + self._size_ns - 1) - max(first_ns, cell) + 1
+        return max(0, inside), last_ns - first_ns + 1
 
     def is_certain(self, cell: int, owner: JoinEntry) -> bool:
-        inside, shifts = self._inside(cell, [owner])
-        return inside == shifts
+        return (
+            cell <= owner.ref_ns - owner.error_ns
+            and owner.ref_ns + owner.error_ns < cell + self._size_ns
+        )
 
     def odds(self, cell: int, members: Sequence[JoinEntry]) -> float:
         """The product over clocks."""
@@ -198,9 +206,25 @@ class ByWindow:
         while left:
             own = [member for member in left if member.has_clock_of(left[0])]
             left = [member for member in left if not member.has_clock_of(left[0])]
-            inside, shifts = self._inside(cell, own)
-            odds *= inside / shifts
+            odds *= self._together(cell, own)
         return odds
+
+    def _together(self, cell: int, members: Sequence[JoinEntry]) -> float:
+        """The share of the shifts of one clock, reckoned from its stamps, that put all members into
+        the window; what it may drift from one to the other is allowed for at both ends."""
+        stamps = [member.event.ts_ns for member in members]
+        first_ns, last_ns = min(stamps), max(stamps)
+        slack_ns = self._play.over(last_ns - first_ns) if len(members) > 1 else 0
+        shifts = [(m.ref_ns - m.event.ts_ns, m.error_ns) for m in members]
+        least_ns = max(shift_ns - error_ns for shift_ns, error_ns in shifts)
+        most_ns = min(shift_ns + error_ns for shift_ns, error_ns in shifts)
+        if least_ns > most_ns + slack_ns:  # the stamps are broken: each for itself
+            return prod(self._together(cell, [member]) for member in members)
+        least_ns -= slack_ns
+        most_ns += slack_ns
+        begin_ns = max(least_ns, cell - first_ns - slack_ns)
+        end_ns = min(most_ns, cell + self._size_ns - 1 - last_ns + slack_ns)
+        return max(0, end_ns - begin_ns + 1) / (most_ns - least_ns + 1)
 
     def odds_of_bond(self, cell: int, owner: JoinEntry, other: JoinEntry) -> float:
         inside, shifts = self._given(cell, owner, other)
@@ -231,5 +255,5 @@ def _free(limit: int) -> int:
 
 def relation_of(config: JoinConfig) -> Relation:
     if config.kind == INTERVAL:
-        return ByInterval(config.low_ns, config.high_ns)
-    return ByWindow(config.size_ns, config.every_ns)
+        return ByInterval(config)
+    return ByWindow(config)

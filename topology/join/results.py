@@ -1,7 +1,4 @@
-"""Rows of one query, as values; and how many there were.
-
-Proved by: tests/topology/join/test_examples.py, tests/topology/join/test_oracle.py
-"""
+"""Rows of one query, as values; and how many there were."""
 
 from __future__ import annotations
 
@@ -11,11 +8,12 @@ from typing import Any
 from topology.join.config import INTERVAL, JoinConfig
 from topology.join.entry import JoinEntry
 from topology.join.relation import Relation
-from topology.join.rows import Row
+from topology.join.rows import JoinRow
 from topology.model.result import (
     CONFIRMED,
     EMIT,
     UNCERTAIN,
+    UNPROVEN,
     JoinResult,
     Member,
     Overflow,
@@ -27,7 +25,7 @@ from topology.query.results import NO_NEWS, CurrentResult, ResultEmitter
 
 NO_EVENT = b"-"
 
-Shown = tuple[Row, bool]
+Shown = tuple[JoinRow, bool]
 """A row, and whether it is sure."""
 Current = CurrentResult[Shown]
 
@@ -52,7 +50,7 @@ class RowEmitter(ResultEmitter):
             taken[field.side] += 1
         self.overflows = 0
 
-    def id_of(self, row: Row) -> str:
+    def id_of(self, row: JoinRow) -> str:
         """Made of what the row is made of alone, so the same in every run."""
         members = row.members
         key = next(member.key for member in members if member is not None)
@@ -63,35 +61,39 @@ class RowEmitter(ResultEmitter):
             *[NO_EVENT if member is None else member.name.encode() for member in members],
         )
 
-    def emit(self, row: Row, id_: str) -> None:
+    def emit(self, row: JoinRow, id_: str) -> None:
         """A row without a null, which is final."""
-        self._emit(row, id_, EMIT, 0, is_final=True, is_sure=row.is_certain)
+        confidence = CONFIRMED if row.is_certain else UNCERTAIN
+        self._emit(row, id_, EMIT, 0, confidence, is_final=True)
 
-    def show(self, current: Current, content: Shown, id_: str, *, is_final: bool) -> None:
-        """A row with a null, if that is news."""
+    def show(
+        self, current: Current, content: Shown, id_: str, *, is_final: bool, is_proven: bool
+    ) -> None:
+        """A row with a null, if that is news. `is_proven`: not by the end of the input alone."""
         row, is_sure = content
         before, was_sure = current.content
         is_news = is_final or (was_sure, before.odds) != (is_sure, row.odds)
         current.content = content
         op = current.show(content, is_news=is_news, is_final=is_final)
         if op != NO_NEWS:
-            self._emit(row, id_, op, current.revision, is_final=is_final, is_sure=is_sure)
+            confidence = UNPROVEN if not is_proven else CONFIRMED if is_sure else UNCERTAIN
+            self._emit(row, id_, op, current.revision, confidence, is_final=is_final)
 
     def retract(self, current: Current, id_: str) -> None:
         """It does not hold any more, and will not again."""
         op = current.retract()
         row = current.content[0]
-        self._emit(row, id_, op, current.revision, is_final=True, is_sure=False)
+        self._emit(row, id_, op, current.revision, UNCERTAIN, is_final=True)
 
     def overflow(self, entry: JoinEntry, shown: int) -> None:
         self.overflows += 1
         event = entry.event
         alias = self._sides[entry.side].alias
         member = Member(alias, event.source, event.epoch, event.seq, event.ref_time_ns)
-        self.results.append(Overflow(self.now_ns, self._stream, self._query, member, shown))
+        self.results.append(Overflow(self.now_ns, self._stream, self._query, member, shown, "join"))
 
     def _emit(
-        self, row: Row, id_: str, op: str, revision: int, *, is_final: bool, is_sure: bool
+        self, row: JoinRow, id_: str, op: str, revision: int, confidence: str, *, is_final: bool
     ) -> None:
         self.count(op)
         members = row.members
@@ -107,7 +109,7 @@ class RowEmitter(ResultEmitter):
                 op,
                 revision,
                 is_final,
-                CONFIRMED if is_sure else UNCERTAIN,
+                confidence,
                 start_ns,
                 end_ns,
                 self._values(members),

@@ -2,13 +2,11 @@
 
 An event is kept until the final frontiers of all streams have passed the end of whatever it may
 belong to. Its own stream is among them: one that still comes on it, and is not expired, lies
-behind that end. So none can miss an event that has gone.
+behind that end. So none can miss an event that was released.
 
 Rows with a null ask for their owner's partners as long as they can change; those of more than two
 sides for what else belongs to the first. In a join by interval such an owner may end after its
-partner, which is then kept as long; not if the partner might have gone before the owner came.
-
-Proved by: tests/topology/join/test_one_instant.py, tests/topology/join/test_oracle.py
+partner, which is then kept as long; not if the partner might be released before the owner came.
 """
 
 from __future__ import annotations
@@ -77,11 +75,11 @@ class Retention:
                 if entry.until_ns < before_ns:
                     self._leaving.arm(entry, entry.until_ns)
 
-    def take_ended(self, gone_ns: int) -> list[JoinEntry]:
+    def take_ended(self, released_ns: int) -> list[JoinEntry]:
         """Those that need not be kept any more."""
         ended = []
-        for entry in self._leaving.due(gone_ns + 1):
-            if entry.until_ns > gone_ns:
+        for entry in self._leaving.due(released_ns + 1):
+            if entry.until_ns > released_ns:
                 self._leaving.arm(entry, entry.until_ns)
             else:
                 ended.append(entry)

@@ -10,8 +10,6 @@ What counts as a partner: by reference time; with BOUNDS all that are possible, 
 unless one is certain.
 
 Cost: O(log n) and one step for each event in reach, and for each row.
-
-Proved by: tests/topology/join/test_oracle.py, tests/topology/join/test_most_rows.py
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ Owner = tuple[int, JoinEntry]
 Members = tuple[JoinEntry | None, ...]
 
 
-class Row(NamedTuple):
+class JoinRow(NamedTuple):
     """`odds`: that its events belong together and none is missing."""
 
     cell: int
@@ -51,7 +49,7 @@ class Rows:
         streams = [side.stream for side in config.sides]
         self._may_repeat = len(set(streams)) < len(streams)
 
-    # -- who stands to whom ------------------------------------------------------------------------
+    # -- which events belong together --------------------------------------------------------------
 
     def partners(self, cell: int, owner: JoinEntry, side: int, least: int) -> list[JoinEntry]:
         """In order; at least so surely."""
@@ -91,8 +89,8 @@ class Rows:
 
     # -- rows --------------------------------------------------------------------------------------
 
-    def joined(self, entry: JoinEntry) -> Iterator[Row]:
-        """The rows without null in which it stands."""
+    def joined(self, entry: JoinEntry) -> Iterator[JoinRow]:
+        """The rows without null that contain it."""
         for cell in self._relation.cells(entry, self._least):
             firsts = [entry]
             if entry.side:
@@ -108,7 +106,7 @@ class Rows:
                     if row := self._row(cell, members, members):
                         yield row
 
-    def lacking(self, owner: Owner) -> Iterator[Row]:
+    def lacking(self, owner: Owner) -> Iterator[JoinRow]:
         """The rows with a null that it has now."""
         cell, entry = owner
         if entry.side:
@@ -141,16 +139,16 @@ class Rows:
                 if member is None:
                     odds *= absent[side]
                     is_certain = is_certain and not possible[side]
-            yield Row(cell, members, is_certain, odds)
+            yield JoinRow(cell, members, is_certain, odds)
 
-    def _alone(self, cell: int, entry: JoinEntry) -> Iterator[Row]:
+    def _alone(self, cell: int, entry: JoinEntry) -> Iterator[JoinRow]:
         relation = self._relation
         firsts = self.partners(cell, entry, 0, POSSIBLE)
         if any(relation.bond(cell, entry, first) >= self._enough for first in firsts):
             return
         members = tuple([entry if side == entry.side else None for side in range(self._sides)])
         odds = relation.odds(cell, (entry,)) * self._absent(cell, entry, firsts)
-        yield Row(cell, members, not firsts and relation.is_certain(cell, entry), odds)
+        yield JoinRow(cell, members, not firsts and relation.is_certain(cell, entry), odds)
 
     def _absent(self, cell: int, owner: JoinEntry, possible: list[JoinEntry]) -> float:
         """The odds that none of them is a partner."""
@@ -159,14 +157,16 @@ class Rows:
             odds *= 1.0 - self._relation.odds_of_bond(cell, owner, other)
         return odds
 
-    def _row(self, cell: int, members: Members, present: tuple[JoinEntry, ...]) -> Row | None:
-        """None if its events cannot be in one row."""
+    def _row(self, cell: int, members: Members, present: tuple[JoinEntry, ...]) -> JoinRow | None:
+        """None if its events cannot be in one row; by reference times they may be all the same."""
         if self._may_repeat and len({id(member.event) for member in present}) < len(present):
             return None
         relation, first = self._relation, present[0]
         if relation.is_certain(cell, first) and all(
             relation.bond(cell, first, other) == CERTAIN for other in present[1:]
         ):
-            return Row(cell, members, is_certain=True, odds=1.0)
+            return JoinRow(cell, members, is_certain=True, odds=1.0)
         odds = relation.odds(cell, present)
-        return Row(cell, members, is_certain=False, odds=odds) if odds else None
+        if not odds and self._least == POSSIBLE:
+            return None
+        return JoinRow(cell, members, is_certain=False, odds=odds)

@@ -7,30 +7,36 @@ may be older than their newest, put right when it comes up; only the source that
 everything up is ever moved to the led ones, of which only the largest D counts.
 
 D of a source is the quantile of its own delays, of a source not yet known twice the
-pool's, at most `max_wait` (reorder_drift_merge.md 3.2). A source is out when it has been
-silent for `idle_after`.
-
-Proved by: tests/topology/merge/test_bounds.py, tests/topology/merge/test_operator.py
+pool's, at most `max_wait` (reorder_drift_merge.md 3.2). A source that has been silent for
+`idle_after` is no longer live. It is out; but where it was silent for as long before, and
+spoke again, it *dozes* until it has been silent for twice as long as it is wont to be: not
+live, but bounded by the largest of its own delays, of which a few are enough, so that what
+it sends next is in time. So a source that speaks once a minute is waited for, for as long
+as its events travel, and one that never paused and has stopped is not.
 """
 
 from __future__ import annotations
 
 from heapq import heappop, heappush, heapreplace
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from topology.merge.source import (
     AWAITED,
     BEHIND,
     COLD,
+    DOZING,
     KEYED,
     LED,
     NO_REF,
+    NOT_LED,
     OUT,
     WARM_DELAYS,
     SourceProgress,
 )
 from topology.model.histogram import Histogram
+from topology.model.journal import Journal
 from topology.model.operator import NEVER
+from topology.model.saved import Saved
 from topology.model.timers import Timers
 
 Bound = tuple[int, str]
@@ -39,27 +45,24 @@ Bound = tuple[int, str]
 NO_BOUND: Final[Bound] = (NEVER, "")
 
 
-class SourceBounds:
+class SourceBounds(Saved):
     """Over the sources of a `Merge`, whose table, pool and list of changed sources it shares."""
 
-    sees_all: ClassVar[bool] = False
-    """It must be told of every event, so none may go around `hear`."""
-    bridges_pauses: ClassVar[bool] = True
-    """Who spoke before a pause of the whole log is awaited after it."""
+    FIELDS = ("awaited_until_ns",)
 
     def __init__(
         self,
         sources: dict[str, SourceProgress],
-        dirty: list[SourceProgress],
+        journal: Journal[SourceProgress],
         pool: Histogram,
         max_wait_ns: int,
         idle_after_ns: int,
     ) -> None:
         self._sources = sources
-        self._dirty = dirty
+        self._journal = journal
         self._pool = pool
         self._max_wait_ns = max_wait_ns
-        self._idle_after_ns = idle_after_ns
+        self.idle_after_ns = idle_after_ns
         self._keyed: list[Bound] = []  # (newest or older, source)
         self._led: dict[int, int] = {}  # D -> how many led sources have it
         self.led_max_ns = -1
@@ -67,10 +70,13 @@ class SourceBounds:
         self._cold_wait_ns = 0  # the D of all that are led by the pool
         self.idle: Timers[str] = Timers()
         """The instants at which sources may become idle, or earlier ones."""
+        self.expected: Timers[str] = Timers()
+        """Those at which dozing ones may be out."""
         self.live = 0
+        self.dozing = 0
         self.behind = 0
         self.blocked = 0  # live or not, their events wait in REORDER
-        self.gone = 0  # said bye, and have not been heard since
+        self.departed = 0  # said bye, and have sent nothing since
         self.limiting = ""
         """Only a word of this source can change what may leave; "": any, as far as is known."""
         self.limited_by_time = False
@@ -87,37 +93,39 @@ class SourceBounds:
         progress.newest_ns = newest_ns
         if progress.state == KEYED or progress.state == AWAITED:
             return  # its entry in the heap is older: put right when it comes up
-        if progress.state < OUT:
-            self._unlead(progress)
-        else:
-            self.live += 1
-            self.behind -= progress.state == BEHIND
+        self._unlead(progress)
+        self._revive(progress)
         progress.state = KEYED
+        self._key(progress)
+        self._watch(progress)
+
+    def _revive(self, progress: SourceProgress) -> None:
+        """It is live, if it was not."""
+        self.live += progress.state >= OUT
+        self.behind -= progress.state == BEHIND
+        self.dozing -= progress.state == DOZING
+
+    def _key(self, progress: SourceProgress) -> None:
         if not progress.in_keyed:
             progress.in_keyed = True
-            heappush(self._keyed, (newest_ns, progress.source))
-        self._watch(progress)
+            heappush(self._keyed, (progress.newest_ns, progress.source))
 
     def await_(self, progress: SourceProgress, until_ns: int) -> None:
         """A pause of the log took it away: it is live, and bounded by its newest key, until it
         is back, or that instant comes."""
         self.awaited_until_ns = until_ns
-        if progress.state == LED or progress.state == COLD:
-            self._unlead(progress)
-        self.live += progress.state >= OUT
-        self.behind -= progress.state == BEHIND
+        self._unlead(progress)
+        self._revive(progress)
         progress.state = AWAITED
-        progress.mark(self._dirty)
+        self._journal.mark(progress)
         self.awaited.add(progress.source)
-        if not progress.in_keyed:
-            progress.in_keyed = True
-            heappush(self._keyed, (progress.newest_ns, progress.source))
+        self._key(progress)
 
     def is_back(self, progress: SourceProgress) -> None:
         """It has caught up, or is awaited no longer."""
         self.awaited.discard(progress.source)
         progress.state = KEYED
-        progress.mark(self._dirty)
+        self._journal.mark(progress)
         self._watch(progress)
         if not self.awaited:
             self.awaited_until_ns = NEVER
@@ -126,9 +134,9 @@ class SourceBounds:
         for source in sorted(self.awaited):
             self.is_back(self._sources[source])
 
-    def hear(self, progress: SourceProgress, at_ns: int) -> None:
+    def receive(self, progress: SourceProgress, at_ns: int) -> None:
         """An event of the source came in sequence, so none of them is behind a hole."""
-        self.gone -= progress.said_bye
+        self.departed -= progress.said_bye
         progress.said_bye = False
         if progress.blocked:
             self.unblock(progress)
@@ -142,25 +150,25 @@ class SourceBounds:
 
     def _watch(self, progress: SourceProgress) -> None:
         """For the instant at which the source has been silent for `idle_after`."""
-        self.idle.arm(progress.source, progress.last_arrival_ns + self._idle_after_ns)
+        self.idle.arm(progress.source, progress.last_arrival_ns + self.idle_after_ns)
 
     def leaves_somebody_out(self) -> bool:
-        """Events may leave before a source that has not said bye is heard beyond them."""
-        return bool(self._led) or self.live + self.gone < len(self._sources)
+        """Events may leave before a source without a bye has sent one beyond them."""
+        return bool(self._led) or self.live + self.departed < len(self._sources)
 
     def say_bye(self, progress: SourceProgress, *, said: bool = True) -> None:
-        self.gone += said - progress.said_bye
+        self.departed += said - progress.said_bye
         progress.said_bye = said
 
     def leave(self, progress: SourceProgress, state: int) -> None:
-        if progress.state == LED or progress.state == COLD:
-            self._unlead(progress)
-        elif progress.state == AWAITED:
+        self._unlead(progress)
+        if progress.state == AWAITED:
             self.is_back(progress)
         self.live -= progress.state < OUT
         self.behind += (state == BEHIND) - (progress.state == BEHIND)
+        self.dozing -= progress.state == DOZING
         progress.state = state
-        progress.mark(self._dirty)
+        self._journal.mark(progress)
 
     def fall_behind(self, progress: SourceProgress, delay_ns: int) -> None:
         """Its event was late: it holds nobody back until one is in time. But what took no longer
@@ -172,8 +180,8 @@ class SourceBounds:
             self.enter(progress, progress.newest_ns)
 
     def restored(self, progress: SourceProgress) -> None:
-        """The source stands as its state says."""
-        self.gone += progress.said_bye
+        """Places the source as its restored state says."""
+        self.departed += progress.said_bye
         self.blocked += progress.blocked
         self.behind += progress.state == BEHIND
         if progress.state == KEYED:
@@ -182,6 +190,10 @@ class SourceBounds:
         elif progress.state == AWAITED:
             progress.state = OUT
             self.await_(progress, NEVER)  # until when, the pause's state says
+        elif progress.state == DOZING:
+            self.dozing += 1
+            self._key(progress)
+            self.expected.arm(progress.source, progress.expected_until_ns)
 
     def block(self, progress: SourceProgress) -> None:
         """Its events are here already, so it is waited for; unless they will be late."""
@@ -199,10 +211,9 @@ class SourceBounds:
 
     def _lead(self, progress: SourceProgress, wait_ns: int) -> None:
         """From now on time bounds the source, at the distance `wait_ns`."""
-        if progress.warm:
-            progress.state = LED
-        else:
-            progress.state = COLD
+        if progress.state != DOZING:
+            progress.state = LED if progress.warm else COLD
+        if progress.state == COLD:
             self.led_cold.add(progress.source)
             self._cold_wait_ns = wait_ns
         progress.led_wait_ns = wait_ns
@@ -210,8 +221,11 @@ class SourceBounds:
         self.led_max_ns = max(self.led_max_ns, wait_ns)
 
     def _unlead(self, progress: SourceProgress) -> None:
-        wait_ns = progress.led_wait_ns
-        if progress.state == COLD:
+        """If time bounds it."""
+        wait_ns, progress.led_wait_ns = progress.led_wait_ns, NOT_LED
+        if wait_ns == NOT_LED:
+            return
+        if progress.source in self.led_cold:
             self.led_cold.discard(progress.source)
             wait_ns = self._cold_wait_ns
         self._led_less(wait_ns, 1)
@@ -227,7 +241,7 @@ class SourceBounds:
 
     def wait_ns(self, progress: SourceProgress) -> int:
         """D of a source; one that is not known yet goes by the pool."""
-        if progress.warm:
+        if progress.warm or progress.state == DOZING:
             wait_ns = progress.delays.edge_ns()
         elif self._pool.trials >= WARM_DELAYS:
             wait_ns = 2 * self._pool.edge_ns()
@@ -264,7 +278,7 @@ class SourceBounds:
                 return by_time
             ref_ns, source = keyed[0]
             progress = self._sources.get(source)
-            if progress is None or (progress.state != KEYED and progress.state != AWAITED):
+            if progress is None or not progress.is_keyed:
                 heappop(keyed)
                 if progress is not None:
                     progress.in_keyed = False
@@ -305,7 +319,9 @@ class SourceBounds:
                 "until": self._until(progress, head_ns),
             }
             for source, progress in sorted(self._sources.items())
-            if progress.state < OUT and not progress.queue and progress.newest_ns < head_ns
+            if (progress.state < OUT or progress.state == DOZING)
+            and not progress.queue
+            and progress.newest_ns < head_ns
         ]
 
     def _until(self, progress: SourceProgress, head_ns: int) -> int | None:
@@ -320,7 +336,29 @@ class SourceBounds:
             progress = self._sources.get(source)
             if progress is None or progress.state >= AWAITED or progress.blocked:
                 continue
-            if progress.last_arrival_ns + self._idle_after_ns > now_ns:
+            if progress.last_arrival_ns + self.idle_after_ns > now_ns:
                 self._watch(progress)
+            elif progress.is_expected(now_ns):
+                self._doze(progress)
+            else:
+                self.leave(progress, OUT)
+
+    def _doze(self, progress: SourceProgress) -> None:
+        if progress.state == COLD:
+            self._unlead(progress)
+            self._key(progress)
+        self.live -= 1
+        self.dozing += 1
+        progress.state = DOZING
+        self._journal.mark(progress)
+        self.expected.arm(progress.source, progress.expected_until_ns)
+
+    def retire_dozing(self, now_ns: int) -> None:
+        for source in self.expected.due(now_ns + 1):
+            progress = self._sources.get(source)
+            if progress is None or progress.state != DOZING:
+                continue
+            if progress.expected_until_ns > now_ns:
+                self.expected.arm(source, progress.expected_until_ns)
             else:
                 self.leave(progress, OUT)

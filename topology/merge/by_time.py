@@ -5,11 +5,9 @@ The order, the waits and W are those of `topology.merge.operator`. What differs:
 * Only `unblocked` says that nothing of a source waits in REORDER any more. There a source
   may hold events nearly always, and an event that leaves says nothing of those behind it.
 * A late event takes a number of its own between those in order: it is none that was missing.
-* C is `correct_for` behind W. It would say that all has been heard up to there, and of no instant
-  is that known: another event may still be on its way, however long ago its source was heard
+* C is `correct_for` behind W. It would say that all has been received up to there, and that is
+  known of no instant: another event may still be on its way, however long ago its source sent one
   beyond it. So what rests on C is final only when correcting ends, and `uncertain` until then.
-
-Proved by: tests/topology/merge/test_by_time.py, tests/oracle/test_oracle_by_time.py
 """
 
 from __future__ import annotations
@@ -27,32 +25,32 @@ class UncertainWatermark(Watermark):
 
     __slots__ = ()
 
-    def _completeness(self, watermark_ns: int, dirty: list[SourceProgress]) -> int:
-        super()._completeness(watermark_ns, dirty)  # writes off what is past correcting
+    def _completeness(self, watermark_ns: int) -> int:
+        super()._completeness(watermark_ns)  # writes off what is past correcting
         return watermark_ns - self._correct_for_ns
 
     def begin(self, first: Event) -> Event:
-        """What is told before the first event, which is about to leave."""
+        """The watermark announced before the first event, which is about to leave."""
         self.ns = first.ref_time_ns
         self.complete_ns = self.ns - self._correct_for_ns
         event = Event(first.stream, "", 0, 0, self.ns, first.at_ns, kind=WATERMARK)
         event.complete_ns = self.complete_ns
-        self._tell_errors(event)
+        self._announce_errors(event)
         return event
 
 
 class UncertainPassage(Passage):
-    """As `Passage`; if it `tells`, the first event that leaves is told of before."""
+    """As `Passage`; if it `announces`, a watermark goes before the first event that leaves."""
 
-    __slots__ = ("_tells", "_uncertain")
+    __slots__ = ("_announces", "_uncertain")
 
-    def __init__(self, watermark: UncertainWatermark, pass_late: bool, tells: bool) -> None:
+    def __init__(self, watermark: UncertainWatermark, pass_late: bool, announces: bool) -> None:
         super().__init__(watermark, pass_late)
         self._uncertain = watermark
-        self._tells = tells
+        self._announces = announces
 
     def release(self, events: list[Event], step: Step) -> None:
-        if events and self._tells and self._uncertain.ns == NO_REF:
+        if events and self._announces and self._uncertain.ns == NO_REF:
             step.released.append(self._uncertain.begin(events[0]))
         super().release(events, step)
 

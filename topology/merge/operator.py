@@ -1,10 +1,10 @@
 """MERGE: the sources of one stream leave in one order of reference time.
 
-Order: (ref_time, source, epoch, seq), total, so the output does not depend on how
-equal times arrived. An event may leave when no other source can still bring an
-earlier one: each has been heard beyond it, or is idle, or is overdue by its own delay
-(reorder_drift_merge.md 3.2). Said as a frontier: every live source bounds what may
-leave by
+Order: ref_time; of those that leave together (ref_time, source, epoch, seq), total, so
+the output does not depend on how equal times arrived within an instant. An event may leave
+when no other source can still bring an earlier one: each has sent one beyond it, or is
+idle, or is overdue by its own delay (reorder_drift_merge.md 3.2). Said as a frontier: every
+live source bounds what may leave by
 
     max(its newest key, now - D)      D = the wait its measured delays call for,
     its newest key alone              while its events wait in REORDER behind a hole,
@@ -13,12 +13,13 @@ and everything at or below the smallest bound leaves, at the end of the instant
 (topology.merge.bounds finds it).
 
 States of a source: live; awaited (a pause of the whole log took it away, topology.merge.pause):
-bounded by its newest key alone; idle (nothing for `idle_after`, or it said bye); catching up (its
-last event was late, and took longer than it is waited for): the last two hold nobody back. How
-`wait: thesis` waits is in topology.merge.published.thesis.
+bounded by its newest key alone; idle (nothing for `idle_after`, or it said bye): it dozes, bounded
+by time alone, or is out (topology.merge.bounds); catching up (its last event was late, and took
+longer than it is waited for). Who is out or catches up holds nobody back.
 
-Late: an event below the last one released unmarked, or below an announced watermark
-(topology.merge.passage, which also says why). Those of an instant leave at its end, in order.
+Late: an event whose time is below that of the last one released unmarked, or below an announced
+watermark (topology.merge.passage, which also says why). Those of an instant leave at its end, in
+order.
 
 Decided here, where the specification is silent:
 
@@ -32,7 +33,7 @@ Decided here, where the specification is silent:
   come back would be late for as long as it is ahead.
 * An unmarked event at or below the newest of its own source is a copy (each source
   comes in sequence), as after a restart of the stage before with `at_least_once`.
-* An idle source that is heard again below the last released may bring more that is
+* An idle source that comes back below the last released may bring more that is
   late; a bye promises as a heartbeat does, should the source come back.
 
 Watermarks (topology.merge.watermark) are announced at multiples of `heartbeat` where W or C moved,
@@ -41,8 +42,6 @@ and at once when events leave that C no longer reaches.
 Bounds: `max_queued` events and `max_queued_bytes` of payload (at the bound whoever fills the
 queues gives way, topology.merge.queues; counted in `overflows`), `max_sources` sources. Cost per
 event O(log sources).
-
-Proved by: tests/topology/merge/test_operator.py, tests/laws/test_order.py, tests/laws/test_laws.py
 """
 
 from __future__ import annotations
@@ -53,25 +52,56 @@ from typing import Any, Final
 
 from topology.merge.bounds import NO_BOUND, Bound, SourceBounds
 from topology.merge.by_time import UncertainPassage, UncertainWatermark, goes_on
-from topology.merge.hearing import Hearing
+from topology.merge.intake import Intake
 from topology.merge.passage import Passage
 from topology.merge.pause import Pause
 from topology.merge.plain import PlainRuns
-from topology.merge.published.thesis import PacedBounds
 from topology.merge.queues import Queues
-from topology.merge.settings import MergeSettings, Wait
+from topology.merge.settings import MergeSettings
 from topology.merge.source import AWAITED, KEYED, POOL_EVERY, SourceProgress
 from topology.merge.sources import PROGRESS, KnownSources
 from topology.merge.status import MergeStatus
 from topology.merge.watermark import Watermark
 from topology.model.event import DATA, DEAD, Event
 from topology.model.histogram import PPM, Histogram
-from topology.model.operator import NEVER, Changes, Figures, State, StepByStep
-from topology.model.outcome import MERGE_FULL, Step
+from topology.model.journal import Journal
+from topology.model.late import MERGE_FULL
+from topology.model.operator import NEVER, Changes, Figure, Figures, State, StepByStep
+from topology.model.outcome import Step
+from topology.model.saved import dump, load
 
 STREAM: Final = "stream"
-BOUNDS: Final[Mapping[Wait, type[SourceBounds]]] = {"delay": SourceBounds, "thesis": PacedBounds}
-"""Who bounds what may leave, under each rule."""
+FIELDS: Final = (
+    "_now_ns",
+    "_instant_open",
+    "_wake_ns",
+    "_beat_ns",
+    "_watermark",
+    "_passage",
+    "_pause",
+    "_bounds",
+    "overflows",
+    "_pool",
+)
+"""What is state beside the sources'."""
+
+
+FIGURES: Final[Mapping[str, Figure]] = {
+    "sources": Figure("Sources known"),
+    "idle": Figure("Sources that are silent or said bye: not waited for"),
+    "dozing": Figure("Sources silent for no longer than usual: waited for by time alone"),
+    "catching_up": Figure("Sources whose last event was late: not waited for"),
+    "awaited": Figure("Sources waited for since a pause of the whole log took them away"),
+    "blocked": Figure("Sources whose events wait in reorder behind a hole"),
+    "queued": Figure("Events that wait for other sources"),
+    "queued_bytes": Figure("Payload of the events that wait"),
+    "overflows": Figure("Events let go early, the bound being reached", is_total=True),
+    "forgotten": Figure("Sources forgotten at a bound, or after forget_after", is_total=True),
+    "promised_ppm": Figure("Share of events not to come later than their source is waited for"),
+    "watermark_ns": Figure("W: only late events have a smaller reference time from now on"),
+    "watermark_lag_ns": Figure("How far W is behind the arrival clock"),
+    "complete_ns": Figure("C: every source is received up to here, without a hole"),
+}
 
 
 class Merge(StepByStep):
@@ -95,19 +125,16 @@ class Merge(StepByStep):
         self._max_wait_ns = config.max_wait_ns
         self._idle_after_ns = config.idle_after_ns
         self._miss_ppm = config.miss_target_ppm
-        self._promises = config.wait == "delay"
         self._heartbeat_ns = heartbeat_ns
 
         self._sources: dict[str, SourceProgress] = {}
-        self._dirty: list[SourceProgress] = []
+        self._journal = Journal(self._sources)
         self._pool = Histogram(self._miss_ppm)
-        self._bounds = BOUNDS[config.wait](
-            self._sources, self._dirty, self._pool, self._max_wait_ns, self._idle_after_ns
-        )
-        self._queues = Queues(self._sources, self._dirty, position, config)
+        self._bounds = self._new_bounds()
+        self._queues = Queues(self._sources, self._journal, position, config)
         self._heads = self._queues.heads
         quiet_after_ns = max(config.quiet_after_ns, self._idle_after_ns, self._max_wait_ns)
-        shared = self._sources, self._pool, quiet_after_ns, correct_for_ns
+        shared = self._sources, self._journal, self._pool, quiet_after_ns, correct_for_ns
         self._numbered = numbered
         if numbered:
             self._watermark = Watermark(*shared)
@@ -117,11 +144,11 @@ class Merge(StepByStep):
             self._passage = UncertainPassage(uncertain, late == "pass", heartbeat_ns > 0)
         expected = tuple(config.expected_sources)
         self._known = KnownSources(
-            self._sources, self._dirty, expected, max_sources, forget_after_ns, self._miss_ppm
+            self._sources, self._journal, expected, max_sources, forget_after_ns, self._miss_ppm
         )
 
         self._pause = Pause(self._sources, self._bounds, config)
-        self._hearing = Hearing(
+        self._intake = Intake(
             self._bounds, self._queues, self._passage, self._pause, self._watermark, self._pool
         )
         self._plain = PlainRuns(self._bounds, self._queues, self._pool, position, numbered)
@@ -136,6 +163,12 @@ class Merge(StepByStep):
         self._coming_beat_ns = -1  # once known it stays, until it has come
         self._settled = False  # nothing has changed since the last beat
         self.overflows = 0
+
+    def _new_bounds(self) -> SourceBounds:
+        """What finds which source bounds what may leave."""
+        return SourceBounds(
+            self._sources, self._journal, self._pool, self._max_wait_ns, self._idle_after_ns
+        )
 
     # -- the contract ------------------------------------------------------------------------------
 
@@ -154,10 +187,11 @@ class Merge(StepByStep):
         pool = self._pool
         position = self._position
         takes_plain = self.takes_plain
-        # A gap that is to be judged is told of every event, whoever sends it: how a source is
+        idle_after_ns = bounds.idle_after_ns
+        # A gap that is to be judged takes every event, whoever sends it: how a source is
         # bounded is no part of the state.
-        is_odd = bounds.sees_all or pause.since_ns != NEVER
-        heard_ns = pause.heard_ns
+        is_odd = pause.since_ns != NEVER
+        received_ns = pause.received_ns
         has_gap = bool(batch) and pause.has_gap(batch[0].at_ns, batch[-1].at_ns)
         at, end = 0, len(batch)
         while at < end:
@@ -169,10 +203,10 @@ class Merge(StepByStep):
                 else:
                     self._now_ns = at_ns
             if has_gap:  # in the batch, or before it
-                if at_ns - heard_ns > pause.longest_silence_ns:
-                    pause.begin(heard_ns, at_ns)
+                if at_ns - received_ns > pause.longest_silence_ns:
+                    pause.begin(received_ns, at_ns)
                     is_odd = True
-                heard_ns = at_ns
+                received_ns = at_ns
             source = event.source
             progress = sources.get(source)
             ref_ns = event.ref_time_ns
@@ -181,11 +215,11 @@ class Merge(StepByStep):
                 progress is None
                 or number != progress.seq + 1
                 or ref_ns <= progress.newest_ns
-                or ref_ns <= passage.floor_ns
+                or ref_ns < passage.floor_ns
                 or event.epoch != progress.epoch
                 or event.kind != DATA
                 or event.late
-                or event.lane != progress.lane
+                or event.lane != progress.input_partition
                 or is_odd
             ):
                 self._take(event, step, is_next=False)
@@ -198,18 +232,23 @@ class Merge(StepByStep):
                 continue
             value = event.value
             size = len(value) if isinstance(value, bytes) else 0
-            if not takes_plain or not progress.warm or not queues.has_room(size):
+            arrival_ns = event.arrival_ns
+            if (
+                not takes_plain
+                or not progress.warm
+                or not queues.has_room(size)
+                or arrival_ns - progress.last_arrival_ns > idle_after_ns  # its silence is learned
+            ):
                 self._take(event, step, is_next=True)
                 at += 1
                 continue
-            arrival_ns = event.arrival_ns
             if arrival_ns > progress.last_arrival_ns:
                 progress.last_arrival_ns = arrival_ns
             led_max_ns, opens = bounds.led_max_ns, False
             if not is_steady:
                 self._settled = False
                 opens = progress.blocked
-                bounds.hear(progress, at_ns)
+                bounds.receive(progress, at_ns)
                 bounds.enter(progress, ref_ns)
             queue = progress.queue
             was_empty = not queue
@@ -229,14 +268,14 @@ class Merge(StepByStep):
             if not delays.since_halved % POOL_EVERY:
                 pool.add(arrival_ns - ref_ns)
             if not progress.dirty:
-                progress.mark(self._dirty)
+                self._journal.mark(progress)
             at += 1
             if at < end and batch[at].source == source:
                 at = plain.follow(progress, batch, at)
             if opens or (not self._instant_open and plain.opens(progress, was_empty, led_max_ns)):
                 self._instant_open = True
         if batch:
-            pause.heard_ns = batch[-1].at_ns
+            pause.received_ns = batch[-1].at_ns
         if now_ns > self._now_ns:
             self._pass_time(now_ns, step)
         return step
@@ -272,14 +311,14 @@ class Merge(StepByStep):
             if event.kind == DEAD:
                 return
             progress = self._new_source(event.source, event.at_ns)
-        progress.mark(self._dirty)
+        self._journal.mark(progress)
         plain = self._plain
         was_empty, was_blocked = not progress.queue, progress.blocked
         led_max_ns = self._bounds.led_max_ns
         if not is_next or progress.state != KEYED or progress.blocked:
             self._settled = False
         was_late = event.late != ""
-        may_change = self._hearing.take(progress, event, is_next, self._now_ns, step)
+        may_change = self._intake.take(progress, event, is_next, self._now_ns, step)
         if self._queues.are_full():
             self._overflow(step)
         if is_next:
@@ -292,8 +331,8 @@ class Merge(StepByStep):
     def _new_source(self, source: str, at_ns: int) -> SourceProgress:
         if not self._sources:
             self._due_ns = 0
-            heard_ns = at_ns + self._max_wait_ns - self._idle_after_ns
-            self._known.begin(self._bounds, source, heard_ns)
+            received_ns = at_ns + self._max_wait_ns - self._idle_after_ns
+            self._known.begin(self._bounds, source, received_ns)
         progress = self._known.add(self._bounds, source, at_ns)
         if self._known.forget(self._bounds, self._watermark, progress):
             self._instant_open = True
@@ -353,24 +392,28 @@ class Merge(StepByStep):
             bounds.await_no_more()
         if bounds.idle.next_ns <= now_ns:
             bounds.retire_idle(now_ns)
+        if bounds.expected.next_ns <= now_ns:
+            bounds.retire_dozing(now_ns)
         bounds.limiting, bounds.limited_by_time = "", False
-        limit, before = NO_BOUND, len(step.released)
-        while heads:
-            limit = bounds.limit(now_ns)
-            head = heads[0]
-            if head > limit or head[0] > now_ns:
-                break
-            # What is ahead of the clock waits for it: the floor is never above any arrival.
-            until = limit if limit[0] <= now_ns else (now_ns + 1, "")
-            self._passage.release(self._queues.take_until(until, now_ns), step)
-            if not bounds.sees_all:
-                break  # nobody bounds what may leave by what has left: all has
+        before = len(step.released)
+        limit = self._release(step) if heads else NO_BOUND
         has_left = len(step.released) > before
         if has_left and (self._watermark.lacking or bounds.leaves_somebody_out()):
             self._speak_up(step)
         self._wake_ns = min(bounds.idle.next_ns, bounds.awaited_until_ns)
         if heads:
             self._await_head(heads[0], limit)
+
+    def _release(self, step: Step) -> Bound:
+        """Let go all at or below the smallest bound, which is returned."""
+        now_ns = self._now_ns
+        limit = self._bounds.limit(now_ns)
+        head = self._heads[0]
+        if head <= limit and head[0] <= now_ns:
+            # What is ahead of the clock waits for it: the floor is never above any arrival.
+            until = limit if limit[0] <= now_ns else (now_ns + 1, "")
+            self._passage.release(self._queues.take_until(until, now_ns), step)
+        return limit
 
     def _await_head(self, head: Bound, limit: Bound) -> None:
         """The first of all stays: who or what holds it, and until when if nothing comes."""
@@ -380,11 +423,11 @@ class Merge(StepByStep):
             due_ns = max(due_ns, bounds.wake_ns(limit, due_ns, self._now_ns))
             if not limit[1]:
                 bounds.limited_by_time = not bounds.led_cold
-            elif not bounds.sees_all:
+            else:
                 progress = self._sources[limit[1]]
                 if progress.blocked or progress.warm or progress.state == AWAITED:
                     bounds.limiting = limit[1]
-        self._wake_ns = min(self._wake_ns, due_ns)
+        self._wake_ns = min(self._wake_ns, due_ns, bounds.expected.next_ns)
 
     # -- letting go --------------------------------------------------------------------------------
 
@@ -401,7 +444,7 @@ class Merge(StepByStep):
             self.overflows += len(given_up) + len(smallest)
             for event in given_up:
                 progress = self._sources[event.source]
-                self._hearing.turn_away(progress, event, MERGE_FULL, self._now_ns)
+                self._intake.turn_away(progress, event, MERGE_FULL, self._now_ns)
             self._let_late_go(step)
             if smallest:
                 self._passage.release(smallest, step)
@@ -418,15 +461,14 @@ class Merge(StepByStep):
 
     def _announce(self, step: Step, since_ns: int = NEVER) -> None:
         beats_ns = since_ns, self._heartbeat_ns
-        self._passage.announce(self._stream, self._heads, self._now_ns, self._dirty, step, beats_ns)
+        self._passage.announce(self._stream, self._heads, self._now_ns, step, beats_ns)
 
     # -- for people --------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
         figures = self._status.figures(self._now_ns)
         figures["overflows"] = self.overflows
-        if self._promises:
-            figures["promised_ppm"] = PPM - self._miss_ppm
+        figures["promised_ppm"] = PPM - self._miss_ppm
         return figures
 
     def explain(self) -> dict[str, Any]:
@@ -453,17 +495,7 @@ class Merge(StepByStep):
         return changes
 
     def _stream_state(self) -> Any:
-        return [
-            self._now_ns,
-            self._instant_open,
-            self._wake_ns,
-            self._beat_ns,
-            self._passage.snapshot(),
-            self._pause.snapshot(),
-            self.overflows,
-            self._pool.snapshot(),
-            len(self._queues.late),
-        ]
+        return dump(self, FIELDS)
 
     def held(self) -> Iterable[Event]:
         yield from self._queues.late
@@ -477,20 +509,6 @@ class Merge(StepByStep):
                 source = key[len(PROGRESS) :]
                 self._known.restore(source, value, self._bounds, self._watermark)
                 yield 0
-        held_late: list[int] = []  # a state up to format 3 says nothing of them, and has none
         if STREAM in state:
-            (
-                self._now_ns,
-                self._instant_open,
-                self._wake_ns,
-                self._beat_ns,
-                passage,
-                pause,
-                self.overflows,
-                pool,
-                *held_late,
-            ) = state[STREAM]
-            self._passage.restore(passage)
-            self._pause.restore(pause)
-            self._pool.restore(pool)
-        yield from self._queues.restoring(held, any(held_late))
+            load(self, FIELDS, state[STREAM])
+        yield from self._queues.restoring(held)

@@ -1,40 +1,38 @@
-"""Pauses of the whole log: what MERGE makes of an interval in which it heard nobody.
+"""Pauses of the whole log: what MERGE makes of an interval in which it received nothing.
 
 When a broker stops, all sources fall silent together, and their producers keep what they have.
-Afterwards each sends what it kept as soon as its partition has a leader and its connection stands,
+Afterwards each sends what it kept as soon as its partition has a leader and it is connected,
 some at once, some seconds later. None of them is idle, and none is late for having been cut off.
 
-* A *gap* is longer than a second and than `max_wait`, and nothing at all was heard in it.
+* A *gap* is longer than a second and than `max_wait`, and nothing at all was received in it.
 * It was a *pause* if what comes after it is older than its source's events ever are: it happened
   in the gap and was kept. (A stream that merely has nothing to say goes on with what is new. So a
   sparse stream is not waited for.)
 * Sources that were live when the pause began are awaited from then on, however overdue: until they
-  are heard with what is no older than usual, at most for twice as long as the pause was, and never
+  send what is no older than usual, at most for twice as long as the pause was, and never
   longer than `outage_wait`. Who tries again at growing distances is back by then.
 
 Time is the arrival clock. Nothing here costs anything but at a gap.
-
-Proved by: tests/topology/merge/test_pause.py, tests/simulation/test_outage.py
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from topology.merge.bounds import SourceBounds
 from topology.merge.settings import MergeSettings
 from topology.merge.source import AWAITED, BEHIND, NO_REF, SourceProgress
 from topology.model.event import Event
 from topology.model.operator import NEVER
+from topology.model.saved import Saved
 
 SHORTEST_GAP_NS: Final = 1_000_000_000
 BACK_AFTER: Final = 2
 """Sources are awaited for so many times the length of the pause."""
 
 
-class Pause:
-    """Over the sources of a `Merge`, with its `config`. `outage_wait` 0: no gap is a pause; nor
-    where the rule of waiting bridges none."""
+class Pause(Saved):
+    """Over the sources of a `Merge`, with its `config`. `outage_wait` 0: no gap is a pause."""
 
     __slots__ = (
         "_bounds",
@@ -43,10 +41,11 @@ class Pause:
         "_outage_wait_ns",
         "_sources",
         "_until_ns",
-        "heard_ns",
         "longest_silence_ns",
+        "received_ns",
         "since_ns",
     )
+    FIELDS = ("received_ns", "since_ns", "_until_ns")
 
     def __init__(
         self, sources: dict[str, SourceProgress], bounds: SourceBounds, config: MergeSettings
@@ -57,9 +56,9 @@ class Pause:
         self._idle_after_ns = config.idle_after_ns
         self._outage_wait_ns = config.outage_wait_ns
         self.longest_silence_ns: int = max(SHORTEST_GAP_NS, self._max_wait_ns)
-        if not self._outage_wait_ns or not bounds.bridges_pauses:
+        if not self._outage_wait_ns:
             self.longest_silence_ns = NEVER
-        self.heard_ns = NEVER
+        self.received_ns = NEVER
         """When something came last, kept by `Merge`; NEVER: nothing has come."""
         self.since_ns = NEVER
         """When the last gap began; NEVER: there is none to be judged."""
@@ -67,16 +66,16 @@ class Pause:
 
     def has_gap(self, first_ns: int, last_ns: int) -> bool:
         """A batch that came from the one instant to the other may hold a gap, or come after one."""
-        return last_ns - min(self.heard_ns, first_ns) > self.longest_silence_ns
+        return last_ns - min(self.received_ns, first_ns) > self.longest_silence_ns
 
-    def begin(self, heard_ns: int, at_ns: int) -> None:
+    def begin(self, received_ns: int, at_ns: int) -> None:
         """There was a gap between the two."""
-        self.since_ns = heard_ns
-        self._until_ns = at_ns + min(self._outage_wait_ns, BACK_AFTER * (at_ns - heard_ns))
+        self.since_ns = received_ns
+        self._until_ns = at_ns + min(self._outage_wait_ns, BACK_AFTER * (at_ns - received_ns))
 
-    def hear(self, progress: SourceProgress, event: Event) -> None:
-        """Told of each event in sequence and each heartbeat while a gap is to be judged, and of
-        what an awaited source says, before it takes note of it."""
+    def receive(self, progress: SourceProgress, event: Event) -> None:
+        """Called with each event in sequence and each heartbeat while a gap is to be judged, and
+        with what an awaited source sends, before the source takes note of it."""
         if self.since_ns != NEVER:
             self._judge(progress, event)
         if progress.state == AWAITED and not self._is_old(progress, event):
@@ -101,9 +100,3 @@ class Pause:
         if progress.warm:
             usual_ns = max(usual_ns, progress.delays.edge_ns())
         return event.arrival_ns - event.ref_time_ns > usual_ns
-
-    def snapshot(self) -> Any:
-        return [self.heard_ns, self.since_ns, self._until_ns, self._bounds.awaited_until_ns]
-
-    def restore(self, state: Any) -> None:
-        self.heard_ns, self.since_ns, self._until_ns, self._bounds.awaited_until_ns = state

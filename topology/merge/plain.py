@@ -5,11 +5,12 @@ goes into the queue of its source at once, and the others in one piece (`follow`
 one all holds that `Merge.on_batch` asks:
 
 * its source is live, however it is bounded, and no gap in the log waits to be judged;
-* it bears the number after the newest one, of the same epoch, and came by the same lane;
+* the source had not been silent for more than `idle_after` before it;
+* it bears the number after the newest one, of the same epoch and input partition;
 * it is later than the newest of its source, and than all that has left or been announced;
 
 if the delays of the source are known (`warm`), and for as long as the queues have room. Whatever
-else comes, and what a run leaves, goes by `topology.merge.hearing`, which does the same with the
+else comes, and what a run leaves, goes by `topology.merge.intake`, which does the same with the
 events of a run one at a time.
 
 Most runs do not change what may leave (`opens`), and then nobody asks: as long as one source alone
@@ -17,8 +18,6 @@ holds everything up, or time alone does, only a word of that source, time, or an
 that wait can let something go.
 
 Cost: O(1) an event, O(log sources) a run.
-
-Proved by: tests/laws/test_plain.py, tests/topology/merge/test_operator.py
 """
 
 from __future__ import annotations
@@ -75,11 +74,12 @@ class PlainRuns:
         last = min(len(batch), at + queues.max_count - queues.count)
         room = queues.max_bytes - queues.bytes
         position = self._position
-        source, epoch, lane = progress.source, progress.epoch, progress.lane
+        source, epoch, partition = progress.source, progress.epoch, progress.input_partition
         at_ns = batch[at - 1].at_ns
         seq = progress.seq
         newest_ns = progress.newest_ns
-        heard_ns = progress.last_arrival_ns
+        received_ns = progress.last_arrival_ns
+        idle_after_ns = self._bounds.idle_after_ns
         error_ns = progress.error_ns
         delays: list[int] = []
         size = 0
@@ -96,8 +96,11 @@ class PlainRuns:
                 or event.epoch != epoch
                 or event.kind != DATA
                 or event.late
-                or event.lane != lane
+                or event.lane != partition
             ):
+                break
+            arrival_ns = event.arrival_ns
+            if arrival_ns - received_ns > idle_after_ns:
                 break
             value = event.value
             if isinstance(value, bytes):
@@ -106,9 +109,8 @@ class PlainRuns:
                 size += len(value)
             seq = number
             newest_ns = ref_ns
-            arrival_ns = event.arrival_ns
-            if arrival_ns > heard_ns:
-                heard_ns = arrival_ns
+            if arrival_ns > received_ns:
+                received_ns = arrival_ns
             if event.error_ns > error_ns:
                 error_ns = event.error_ns
             delays.append(arrival_ns - ref_ns)
@@ -122,7 +124,7 @@ class PlainRuns:
         progress.seq = seq
         progress.newest_ns = newest_ns
         progress.error_ns = error_ns
-        progress.last_arrival_ns = heard_ns
+        progress.last_arrival_ns = received_ns
         until_pooled = POOL_EVERY - 1 - progress.delays.since_halved % POOL_EVERY
         progress.delays.add_all(delays)
         if until_pooled < end - at:

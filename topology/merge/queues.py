@@ -11,8 +11,6 @@ keep time:
 * These are given up from their newest on, late: what stays of them leaves in its place.
 * Where no source fills the queues, the smallest of all leave in order, whoever might still come
   before them; never such as are ahead of the arrival clock.
-
-Proved by: tests/topology/merge/test_queues.py, tests/topology/merge/test_operator.py
 """
 
 from __future__ import annotations
@@ -27,6 +25,7 @@ from topology.merge.bounds import Bound
 from topology.merge.settings import MergeSettings
 from topology.merge.source import SourceProgress
 from topology.model.event import Event
+from topology.model.journal import Journal
 from topology.reorder.settings import size_of
 
 CLEARED: Final = 64
@@ -42,7 +41,7 @@ class Queues:
 
     __slots__ = (
         "_ahead_ns",
-        "_dirty",
+        "_journal",
         "_position",
         "_sources",
         "bytes",
@@ -56,7 +55,7 @@ class Queues:
     def __init__(
         self,
         sources: dict[str, SourceProgress],
-        dirty: list[SourceProgress],
+        journal: Journal[SourceProgress],
         position: int,
         config: MergeSettings,
     ) -> None:
@@ -64,7 +63,7 @@ class Queues:
         self.max_bytes = config.max_queued_bytes
         self._ahead_ns = config.max_wait_ns
         self._sources = sources
-        self._dirty = dirty
+        self._journal = journal
         self._position = position
         self.heads: list[Bound] = []
         self.late: list[Event] = []
@@ -118,14 +117,13 @@ class Queues:
         self.count -= len(events)
         return events
 
-    def restoring(self, held: Iterable[Event], has_late: bool) -> Iterator[int]:
-        """They waited here: those that are marked as late ones, unless there were none."""
+    def restoring(self, held: Iterable[Event]) -> Iterator[int]:
+        """They waited here; those that are marked as late among the late ones."""
         for event in sorted(held, key=in_sequence):
             progress = self._sources[event.source]
-            if has_late and event.late:
+            if event.late:
                 self.hold_late(progress, event, event.late, event.at_ns)
             else:
-                event.late = ""
                 self.add(progress, event)
             yield 1
 
@@ -159,7 +157,7 @@ class Queues:
                 heapreplace(heads, (queue[0].ref_time_ns, source))
             progress.released += len(run)
             if not progress.dirty:
-                progress.mark(self._dirty)
+                self._journal.mark(progress)
             runs.append(run)
         events = in_order(runs)
         for event in events:
@@ -215,7 +213,7 @@ class Queues:
     def _give_up(self, source: str, most: int, now_ns: int) -> list[Event]:
         """The newest of a source, at most so many, in their order."""
         progress = self._sources[source]
-        progress.mark(self._dirty)
+        self._journal.mark(progress)
         given_up = [progress.queue.pop() for _ in range(min(most, len(progress.queue)))]
         for event in given_up:
             self._uncount(event, now_ns)
@@ -228,7 +226,7 @@ class Queues:
         event = progress.queue.popleft()
         self._uncount(event, now_ns)
         progress.released += 1
-        progress.mark(self._dirty)
+        self._journal.mark(progress)
         if progress.queue:
             heapreplace(self.heads, (progress.queue[0].ref_time_ns, source))
         else:

@@ -1,19 +1,13 @@
-"""What MERGE is asked for: the settings that it reads of a stream.
-
-Proved by: tests/topology/merge/test_operator.py, tests/laws/test_order.py
-"""
+"""What MERGE is asked for: the settings that it reads of a stream."""
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
-
-Wait = Literal["delay", "thesis"]
+from typing import Protocol
 
 
 class MergeSettings(Protocol):
     """The section `merge` of a stream."""
 
-    wait: Wait
     miss_target_ppm: int
     max_wait_ns: int
     idle_after_ns: int

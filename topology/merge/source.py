@@ -1,7 +1,4 @@
-"""How far one source has come inside MERGE: its queue, what has been heard, how late it comes.
-
-Proved by: tests/topology/merge/test_source.py, tests/topology/merge/test_operator.py
-"""
+"""How far one source has come inside MERGE: its queue, what it has sent, how late it comes."""
 
 from __future__ import annotations
 
@@ -10,14 +7,18 @@ from typing import Any, Final
 
 from topology.model.event import Event
 from topology.model.histogram import Histogram
+from topology.model.journal import Tracked
 from topology.model.operator import NEVER
 
 NO_REF: Final = -(1 << 63)
-"""A reference time before all others: a source not heard yet."""
+"""A reference time before all others: a source that has sent nothing yet."""
 
 
 WARM_DELAYS: Final = 64
 """Samples a source, or the pool, needs before its delays are believed."""
+
+FEW_DELAYS: Final = 8
+"""Samples that a source needs before it is waited for while it is silent."""
 
 POOL_EVERY: Final = 8
 """So many delays of a warm source make one sample of the pool."""
@@ -32,9 +33,22 @@ AWAITED: Final = 3
 """Live before a pause of the whole log, not caught up since: bounded by its newest key, however
 overdue."""
 OUT: Final = 4
-"""Idle or gone: holds nobody back."""
+"""Idle, or has said bye: holds nobody back."""
 BEHIND: Final = 5
 """Catching up, its last event was late: holds nobody back until one is in time."""
+DOZING: Final = 6
+"""Silent for `idle_after`, and no longer than it is wont to be: not live, but bounded as it was, so
+that what it sends next is in time."""
+
+NOT_LED: Final = -1
+"""In place of the distance at which time bounds a source."""
+
+LONGEST_SILENCE_NS: Final = 86_400_000_000_000
+"""More is not learned."""
+SILENCES: Final = 2
+"""A source is still expected after so many times its longest silence."""
+FORGETS: Final = 4
+"""A shorter silence takes so much, one part in so many, of the difference away."""
 
 
 MAX_MISSING: Final = 1_000
@@ -55,7 +69,7 @@ class Missing:
         self.after_ns = after_ns
 
     def holds(self, ref_time_ns: int) -> bool:
-        """An event of that time stands where its number says."""
+        """An event of that time has the place that its number gives it."""
         return self.before_ns <= ref_time_ns <= self.after_ns
 
     def without(self, number: int, ref_time_ns: int) -> list[Missing]:
@@ -75,8 +89,8 @@ class Missing:
         return [self.epoch, self.first, self.last, self.before_ns, self.after_ns]
 
 
-class SourceProgress:
-    """`newest_ns` is the newest reference time heard in sequence, `error_ns` the largest
+class SourceProgress(Tracked):
+    """`newest_ns` is the newest reference time in sequence, `error_ns` the largest
     error of those that wait and of the last, `epoch` and `seq` the newest number; C needs
     `_missing`: how many numbers below it never came."""
 
@@ -84,13 +98,12 @@ class SourceProgress:
         "_missing",
         "blocked",
         "delays",
-        "dirty",
         "duplicate",
         "epoch",
         "error_ns",
         "held_late",
         "in_keyed",
-        "lane",
+        "input_partition",
         "last_arrival_ns",
         "late",
         "led_wait_ns",
@@ -99,7 +112,7 @@ class SourceProgress:
         "released",
         "said_bye",
         "seq",
-        "source",
+        "silence_ns",
         "state",
         "wandered",
         "warm",
@@ -107,7 +120,7 @@ class SourceProgress:
     )
 
     def __init__(self, source: str, miss_ppm: int) -> None:
-        self.source = source
+        super().__init__(source)
         self.state = OUT
         self.newest_ns = NO_REF
         self.error_ns = 0
@@ -115,13 +128,13 @@ class SourceProgress:
         self.queue: deque[Event] = deque()
         self.delays = Histogram(miss_ppm)
         self.warm = False
-        self.led_wait_ns = 0
+        self.led_wait_ns = NOT_LED
         self.blocked = False
         self.in_keyed = False
         self.said_bye = False
-        self.woke_ns = NEVER  # its newest time when it was heard again after having been idle
-        self.dirty = False
-        self.lane = -1  # the upstream partition it came by last
+        self.woke_ns = NEVER  # its newest time when it came back after having been idle
+        self.silence_ns = 0  # how long it is wont to be silent; 0: never for `idle_after`
+        self.input_partition = -1  # the upstream partition it came by last
         self.wandered = False  # it came by several, where each source ought to have one
         self.released = 0
         self.late = 0
@@ -139,11 +152,11 @@ class SourceProgress:
         """It holds events, so it must not be forgotten."""
         return bool(self.queue) or self.blocked or self.held_late > 0
 
-    def mark(self, dirty: list[SourceProgress]) -> None:
-        """Its state has changed since the last checkpoint."""
-        if not self.dirty:
-            self.dirty = True
-            dirty.append(self)
+    @property
+    def is_keyed(self) -> bool:
+        """Its newest key bounds what may leave."""
+        state = self.state
+        return state in (KEYED, AWAITED) or (state == DOZING and self.led_wait_ns == NOT_LED)
 
     # -- how late it comes -------------------------------------------------------------------------
 
@@ -158,10 +171,26 @@ class SourceProgress:
         self.warm = self.warm or self.delays.trials >= WARM_DELAYS
         pool.add(delay_ns)
 
+    def wake(self, silent_ns: int) -> None:
+        """It speaks after a silence of more than `idle_after`."""
+        if silent_ns >= self.silence_ns:
+            self.silence_ns = min(silent_ns, LONGEST_SILENCE_NS)
+        else:
+            self.silence_ns -= (self.silence_ns - silent_ns) // FORGETS
+
+    def is_expected(self, now_ns: int) -> bool:
+        """Its silences and delays are known well enough to wait for it, though it is silent."""
+        return self.expected_until_ns > now_ns and self.delays.trials >= FEW_DELAYS
+
+    @property
+    def expected_until_ns(self) -> int:
+        """It is still expected to speak, as its silences so far suggest."""
+        return self.last_arrival_ns + SILENCES * self.silence_ns
+
     # -- the sequence ------------------------------------------------------------------------------
 
-    def has_heard(self, event: Event) -> bool:
-        """A copy: each source comes in sequence, so nothing new lies at or below the newest."""
+    def is_copy(self, event: Event) -> bool:
+        """Each source comes in sequence, so nothing new lies at or below the newest."""
         return event.ref_time_ns <= self.newest_ns and (event.epoch, event.seq) <= (
             self.epoch,
             self.seq,
@@ -183,7 +212,7 @@ class SourceProgress:
 
     def fill(self, event: Event) -> bool:
         """A lost number came after all. True if its time lies between those of its neighbours:
-        put in order by time, it stands in the order of its source too."""
+        put in order by time, it is in the order of its source too."""
         for i, missing in enumerate(self._missing):
             if missing.epoch == event.epoch and missing.first <= event.seq <= missing.last:
                 self._missing[i : i + 1] = missing.without(event.seq, event.ref_time_ns)
@@ -236,8 +265,8 @@ class SourceProgress:
             [self.released, self.late, self.duplicate],
             [self.epoch, self.seq, [missing.snapshot() for missing in self._missing]],
             self.delays.snapshot(),
-            *self._pace_state(),
             self.woke_ns,
+            self.silence_ns,
         ]
 
     def restore(self, state: Any) -> None:
@@ -251,20 +280,11 @@ class SourceProgress:
             counts,
             whole,
             delays,
-            *pace,
             self.woke_ns,
+            self.silence_ns,
         ) = state
         self.released, self.late, self.duplicate = counts
         self.epoch, self.seq, ranges = whole
         self._missing = [Missing(*each) for each in ranges]
         self.delays.restore(delays)
         self.warm = self.delays.trials >= WARM_DELAYS
-        self._restore_pace(pace)
-
-    def _pace_state(self) -> list[Any]:
-        """What only rules that go by a source's pace know: since when it has been empty, when it
-        spoke last, and how often it does."""
-        return [NEVER, -1, None]
-
-    def _restore_pace(self, state: list[Any]) -> None:
-        """Nothing is kept."""

@@ -1,7 +1,4 @@
-"""How MERGE stands, for people and for metrics.
-
-Proved by: tests/laws/test_figures.py, tests/agents/watch/test_operator_metrics.py
-"""
+"""The state of MERGE, for people and for metrics."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ from topology.merge.source import NO_REF
 from topology.merge.sources import KnownSources
 from topology.merge.watermark import Watermark
 from topology.model.event import NO_EPOCH
+from topology.model.location import HELD, LOST, NOT_COME, OLD_EPOCH, PASSED
 from topology.model.operator import Figures
-from topology.model.whereabouts import HELD, LOST, NOT_COME, OLD_EPOCH, PASSED
 
 
 class MergeStatus:
@@ -44,7 +41,8 @@ class MergeStatus:
         sources = len(self._known.table)
         figures = {
             "sources": sources,
-            "idle": sources - bounds.live - bounds.behind,
+            "idle": sources - bounds.live - bounds.behind - bounds.dozing,
+            "dozing": bounds.dozing,
             "catching_up": bounds.behind,
             "awaited": len(bounds.awaited),
             "blocked": bounds.blocked,
@@ -73,13 +71,13 @@ class MergeStatus:
         }
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Any] | None:
-        """Where an event is (topology.model.whereabouts). O(events of the source that wait), and
+        """Where an event is (topology.model.location). O(events of the source that wait), and
         O(sources) for one that does."""
         progress = self._known.table.get(source)
         if progress is None:
             return None
         wanted = progress.epoch if epoch == NO_EPOCH else epoch
-        told: dict[str, Any] = {
+        answer: dict[str, Any] = {
             "epoch": wanted,
             "newest_epoch": progress.epoch,
             "newest": progress.seq,
@@ -87,7 +85,7 @@ class MergeStatus:
         for event in (*progress.queue, *self._queues.late):
             if (event.seq, event.epoch, event.source) == (seq, wanted, source):
                 return {
-                    **told,
+                    **answer,
                     "where": HELD,
                     "arrival": event.arrival_ns,
                     "since": event.at_ns,
@@ -96,15 +94,15 @@ class MergeStatus:
                     "waits_for": [] if event.late else self._bounds.waits_for(event.ref_time_ns),
                 }
         floor_ns = self._passage.floor_ns
-        told["watermark"] = None if floor_ns == NO_REF else floor_ns
+        answer["watermark"] = None if floor_ns == NO_REF else floor_ns
         if (wanted, seq) > (progress.epoch, progress.seq):
-            return {**told, "where": NOT_COME}
+            return {**answer, "where": NOT_COME}
         if wanted < progress.epoch:
-            return {**told, "where": OLD_EPOCH}
+            return {**answer, "where": OLD_EPOCH}
         missing = progress.missing_around(seq)
         if missing is not None:
-            return {**told, "where": LOST, "missing": missing}
-        return {**told, "where": PASSED}
+            return {**answer, "where": LOST, "missing": missing}
+        return {**answer, "where": PASSED}
 
     def counts_of(self, source: str) -> Figures:
         progress = self._known.table.get(source)

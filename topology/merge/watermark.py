@@ -7,26 +7,23 @@ every source is idle does W follow the clock, at the distance of `quiet_after` o
 largest delay that is not exceptional, whichever is longer: so a quiet stream finishes.
 
 W is announced at each beat since which it moved, though events that left may imply as much: with
-it comes E, which nothing else lowers, and queries let go of what is past correcting when they are
-told, also while C stands.
+it comes E, which nothing else lowers, and queries let go of what is past correcting at each
+announcement, also while C does not move.
 
-E: the largest error of what waits, and of each live source's newest, told with each
+E: the largest error of what waits, and of each live source's newest, given with each
 announcement. W is about reference times; as long as no source becomes less sure, what
 happened before W - E, by true time, has left. A source that is idle is not waited for, so
 its error delays nobody; but it may come back, and what is final must bear that: beside E the
-same is told over all sources that have not said bye.
+same is given over all sources that have not said bye.
 
-C: every source known has been heard, without a hole, up to here. A lost number holds C
+C: every source known has sent all, without a hole, up to here. A lost number holds C
 until it comes or `correct_for` has passed. As long as the last announcement said that C is W,
 whoever hears of an event in order may take it that C has followed; so when events leave that C
 does not reach, it is announced at once (`is_owed`), and not at the next beat.
 
-While W follows the clock one record tells of many beats (`topology.model.ramp`).
+While W follows the clock one record announces many beats (`topology.model.ramp`).
 
 Cost: O(sources) per announcement.
-
-Proved by: tests/topology/merge/test_operator.py, tests/laws/test_order.py,
-tests/simulation/test_simulation.py
 """
 
 from __future__ import annotations
@@ -35,15 +32,18 @@ from topology.merge.bounds import Bound
 from topology.merge.source import NO_REF, OUT, WARM_DELAYS, SourceProgress
 from topology.model.event import WATERMARK, Event
 from topology.model.histogram import Histogram
+from topology.model.journal import Journal
 from topology.model.operator import NEVER
 from topology.model.ramp import ramp
+from topology.model.saved import Saved
 
 
-class Watermark:
+class Watermark(Saved):
     """Over the sources of a `Merge`. `ns` and `complete_ns` never go back."""
 
     __slots__ = (
         "_correct_for_ns",
+        "_journal",
         "_pool",
         "_quiet_after_ns",
         "_sources",
@@ -51,15 +51,18 @@ class Watermark:
         "lacking",
         "ns",
     )
+    FIELDS = ("ns", "complete_ns")
 
     def __init__(
         self,
         sources: dict[str, SourceProgress],
+        journal: Journal[SourceProgress],
         pool: Histogram,
         quiet_after_ns: int,
         correct_for_ns: int,
     ) -> None:
         self._sources = sources
+        self._journal = journal
         self._pool = pool
         self._quiet_after_ns = quiet_after_ns
         self._correct_for_ns = correct_for_ns
@@ -83,13 +86,13 @@ class Watermark:
     ) -> tuple[int, int]:
         """Nothing has changed since the last beat. From the beats from the next, every so often, to
         before an instant and, while W moves, before another (`beats_ns`): the first and the last
-        that one record can tell of. A lost number that is written off on the way is told of at its
-        own beat."""
+        that one record can announce. A lost number that is written off on the way is announced at
+        its own beat."""
         next_ns, every_ns, until_ns, wake_ns = beats_ns
         last_ns = max(next_ns, (until_ns - 1) // every_ns * every_ns)
         most_ns, lag_ns = self._course(heads)
         if most_ns <= self.ns:
-            return last_ns, last_ns  # W stands
+            return last_ns, last_ns  # W does not move
         last_ns = max(next_ns, (min(until_ns, wake_ns) - 1) // every_ns * every_ns)
         first_ns = max(next_ns, -(-(self.ns + lag_ns + 1) // every_ns) * every_ns)
         last_ns = min(last_ns, max(first_ns, (most_ns + lag_ns) // every_ns * every_ns))
@@ -105,17 +108,16 @@ class Watermark:
         last_ns: int,
         heads: list[Bound],
         now_ns: int,
-        dirty: list[SourceProgress],
         beats_ns: tuple[int, int] = (0, 0),
     ) -> Event | None:
         """The control event, if W moved since the last announcement, or C moved, or does not
-        reach W any more. `beats_ns`: the first that it tells of, and how often they are."""
+        reach W any more. `beats_ns`: the first that it announces, and their interval."""
         since_ns, every_ns = beats_ns
         since_complete_ns = self.complete_ns
         if every_ns and since_ns < now_ns:
-            since_complete_ns = self._complete(self._promise(heads, since_ns), dirty)
+            since_complete_ns = self._complete(self._promise(heads, since_ns))
         watermark_ns = max(self.ns, last_ns, self._promise(heads, now_ns))
-        complete_ns = self._complete(watermark_ns, dirty)
+        complete_ns = self._complete(watermark_ns)
         moved = watermark_ns > self.ns
         falls_back = self.complete_ns == self.ns and complete_ns < watermark_ns
         self.ns = watermark_ns
@@ -124,13 +126,13 @@ class Watermark:
         self.complete_ns = complete_ns
         event = Event(stream, "", 0, 0, watermark_ns, now_ns, kind=WATERMARK)
         event.complete_ns = complete_ns
-        self._tell_errors(event)
+        self._announce_errors(event)
         if every_ns and since_ns < now_ns:
             ramp(event, since_ns, every_ns, since_complete_ns)
         return event
 
-    def _complete(self, watermark_ns: int, dirty: list[SourceProgress]) -> int:
-        return min(watermark_ns, max(self.complete_ns, self._completeness(watermark_ns, dirty)))
+    def _complete(self, watermark_ns: int) -> int:
+        return min(watermark_ns, max(self.complete_ns, self._completeness(watermark_ns)))
 
     def note(self, progress: SourceProgress) -> None:
         """Numbers of the source went missing, or came after all."""
@@ -139,7 +141,7 @@ class Watermark:
         else:
             self.lacking.discard(progress.source)
 
-    def _tell_errors(self, event: Event) -> None:
+    def _announce_errors(self, event: Event) -> None:
         live_ns = all_ns = 0
         for progress in self._sources.values():
             if progress.error_ns > live_ns and progress.state < OUT:
@@ -154,7 +156,7 @@ class Watermark:
         return min(most_ns, now_ns - lag_ns)
 
     def _course(self, heads: list[Bound]) -> tuple[int, int]:
-        """As long as nothing is heard: where W stops, and how far it is behind the clock before."""
+        """As long as nothing arrives: where W stops, and how far it is behind the clock before."""
         live = [progress.newest_ns for progress in self._sources.values() if progress.state < OUT]
         if live:
             return min([*live, heads[0][0]] if heads else live), 0
@@ -163,13 +165,13 @@ class Watermark:
         usual_ns = self._pool.edge_ns() if self._pool.trials >= WARM_DELAYS else 0
         return NEVER, max(usual_ns, self._quiet_after_ns)
 
-    def _completeness(self, watermark_ns: int, dirty: list[SourceProgress]) -> int:
+    def _completeness(self, watermark_ns: int) -> int:
         expired_ns = watermark_ns - self._correct_for_ns
         known_ns = []
         for progress in self._sources.values():
             if progress.expired(expired_ns):
                 progress.write_off(expired_ns)
-                progress.mark(dirty)
+                self._journal.mark(progress)
                 self.note(progress)
             if not progress.is_over:
                 known_ns.append(progress.complete_ns)

@@ -12,8 +12,6 @@ All times are `int` nanoseconds since the Unix epoch:
                  then the instant at which the operator before let it go.
 * `ref_time_ns`  `ts_ns` corrected by the offset of the source's clock; the true
                  time lies in [ref_time_ns - error_ns, ref_time_ns + error_ns].
-
-Proved by: tests/topology/wire/test_header_reader.py, tests/laws/test_laws.py
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ UNBLOCKED: Final = "unblocked"
 released event says so)."""
 
 PROGRESS: Final = "progress"
-"""From a stage: its lane has said all it had to say before `at_ns`."""
+"""From a stage: its partition sends nothing more that is before `at_ns`."""
 
 WATERMARK: Final = "watermark"
 """From MERGE: `ref_time_ns` is the watermark W, `complete_ns` the frontier C, `error_ns` the
@@ -49,12 +47,12 @@ NO_EPOCH: Final = -1
 class Event:
     """A value that travels; operators fill in what they find out.
 
-    `offset` is where the event stands in its input (Kafka offset or line
+    `offset` is the place of the event in its input (Kafka offset or line
     number) and `record` what the driver read it from; both are opaque here.
-    `value` is the payload, compared only to tell a copy from a conflict.
+    `value` is the payload, compared only to distinguish a copy from a conflict.
     `held_by` is the position in the chain of the operator that holds the event
     at the moment, 0 if none does; `lane` the upstream partition it came by.
-    `late` is the reason why the event stands outside the order, "" if it does not.
+    `late` is the reason why the event is outside the order, "" if it is inside.
     """
 
     __slots__ = (
@@ -125,7 +123,7 @@ class Event:
 
 
 def twin(event: Event) -> Event:
-    """The same as it stands now."""
+    """A copy with the present values."""
     other = Event(
         event.stream,
         event.source,

@@ -1,20 +1,20 @@
 """A histogram of times and the wait that only a wanted share exceeds.
 
 Eight buckets per octave of nanoseconds, so an edge is at most 1/8 above the value
-it stands for, with integer arithmetic only: the same samples give the same edge on
+it represents, with integer arithmetic only: the same samples give the same edge on
 every machine. Adding is O(1); the edge is kept as a pointer that moves with the
 samples, so asking for it costs O(1) amortised. Memory: one dict entry per bucket
 in use, at most 480.
 
 Used for the fill times of holes (reorder_drift_merge.md 1.3) and for the delays of
 events (3.2).
-
-Proved by: tests/topology/model/test_histogram.py
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
+
+from topology.model.saved import Saved
 
 PPM: Final = 1_000_000
 HALVE_EVERY: Final = 4096
@@ -40,7 +40,7 @@ def upper_edge_ns(bucket: int) -> int:
     return (((bucket & 7) + 9) << shift) - 1
 
 
-class Histogram:
+class Histogram(Saved):
     """Samples, the number of trials they come from, and the edge of their tail.
 
     `edge_ns()` is the smallest upper edge w with
@@ -154,7 +154,7 @@ class Histogram:
         self._above = sum(n for b, n in self._counts.items() if b > self._index)
 
     def snapshot(self) -> Any:
-        return [self._trials, self.since_halved, sorted(self._counts.items())]
+        return [self._trials, self.since_halved, list(self._counts.items())]
 
     def restore(self, state: Any) -> None:
         self._trials, self.since_halved, counts = state

@@ -1,11 +1,9 @@
 """Which entry of a table has been idle longest, without touching it per event.
 
 A heap with one note per entry, (last heard or earlier, name). A note that is out of
-date is put right only when it comes up, so hearing from an entry costs nothing here
+date is put right only when it comes up, so an event of an entry costs nothing here
 and finding the longest idle one is O(log n) amortised. The answer depends on the
 entries alone, not on when the notes were made.
-
-Proved by: tests/topology/reorder/test_operator.py, tests/laws/test_laws.py
 """
 
 from __future__ import annotations

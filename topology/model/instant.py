@@ -11,8 +11,6 @@ is due next though nothing arrives (`_next_due_ns`), and what is done then (`_fi
 
 REORDER and MERGE do the same in the loop of their hot path, which skips instants in which nothing
 can be decided. Cost: two calls for each instant.
-
-Proved by: tests/laws/test_laws.py
 """
 
 from __future__ import annotations

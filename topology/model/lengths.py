@@ -1,7 +1,4 @@
-"""How long windows and intervals may be, and in how many windows an event may lie.
-
-Proved by: tests/topology/window/test_bounds.py, tests/topology/join/test_examples.py
-"""
+"""How long windows and intervals may be, and in how many windows an event may lie."""
 
 from __future__ import annotations
 
@@ -26,3 +23,22 @@ def fault_of(size_ns: int, every_ns: int) -> str:
         most = f"each event would belong to more than {MAX_SLICES} windows"
         return f"{most}; write a longer step or a shorter window"
     return ""
+
+
+ELSEWHERE: Final = {
+    "m": "min",
+    **dict.fromkeys(("mins", "minute", "minutes"), "min"),
+    **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
+    **dict.fromkeys(("hr", "hrs", "hour", "hours"), "h"),
+    **dict.fromkeys(("day", "days"), "d"),
+    **dict.fromkeys(("msec", "msecs", "millis", "millisecond", "milliseconds"), "ms"),
+    **dict.fromkeys(("usec", "usecs", "micros", "microseconds", "µs", "μs"), "us"),
+    **dict.fromkeys(("nsec", "nanos", "nanoseconds"), "ns"),
+    "kb": "KiB",
+    "mb": "MiB",
+    "gb": "GiB",
+    "k": "KiB",
+    "g": "GiB",
+    "bytes": "B",
+}
+"""Units as other programs spell them, and ours. `m` is a minute where lengths of time are meant."""

@@ -2,8 +2,6 @@
 
 mypyc reads `mypyc_attr` of mypy_extensions where types are checked. This module itself is not
 compiled, and so needs nothing installed when the code runs.
-
-Proved by: tests/topology/pattern/test_engine_laws.py
 """
 
 from __future__ import annotations

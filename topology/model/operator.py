@@ -11,39 +11,28 @@ no clock: time comes in as an argument and never goes back.
 * `on_time(now_ns)`: nothing arrived up to and including `now_ns`; the deadlines
   <= `now_ns` fire, each at its own time.
 * `next_deadline_ns()`: `on_time` before it does nothing. None: nothing to wait for.
-* `on_end(now_ns)`: the input is over (bounded replay); what is held leaves in order.
+* `on_end(now_ns)`: the input is over (bounded replay); what is held leaves in order. `seal` comes
+  before it: what only the end decides is neither sure nor final.
 * `snapshot()` is the whole state, `changes()` what changed in it since the last
-  `changes()` (None: the key is gone). Neither holds the events themselves: they
+  `changes()` (None: the key was removed). Neither holds the events themselves: they
   are in the log already. `held()` names them, and `restore(state, held)` takes
-  both back into a fresh operator, the events in log order. `restoring` is the same step by
-  step, for an operator that may hold very many.
+  both back into a fresh operator, the events in log order.
+* `close()`: the operator lets go of what it shares with others, and is not used after.
 
-What an operator does not say of itself has a default: one without deadlines, state and held
-events writes `on_batch` alone.
+An operator may keep an event beyond letting it pass, for what may still come. It says so by
+`keeps_passed`, and names such events that it keeps no longer in `Step.freed`.
 
-No part of the state:
+What people ask of an operator is `Described`, no part of its state. All methods but `on_batch` have
+a default: an operator without deadlines, state and held events writes that one alone.
 
-* `waiting()` are those held that it has not let pass: the `held` of the balance. An operator
-  may keep an event beyond letting it pass, for what may still come; `let_go()` names such
-  events that it keeps no longer.
-* `overhear(found)` tells an operator what those before it in its chain have found, ahead of the
-  batch in which it would have come; most do not care.
-* `figures()` says how the operator stands, in O(1): integers by name, a duration or an
-  instant ending in `_ns`; one that is not known yet is left out. Its room says in a table of
-  `Figure` what each means and which are totals.
-* `explain()` says in nested plain values what waits, for what and until when. It may
-  take as long as there are sources.
-* `locate()` says where one event is (topology.model.whereabouts), `counts_of()` what has come of
-  one source; neither takes as long as there are sources.
+An operator that is made of others is a `Composite` (topology.model.composite); one that may hold
+very many events is `StepByStep`.
 
 Laws that hold for every operator, run from tests/laws: deterministic; batch cuts
 change nothing; snapshot and restore at any point change nothing; `on_time` before
 the deadline does nothing; in = released + reported + held; applying all `changes()`
 gives `snapshot()`; state stays within its bound; replaying a stretch of input
 already seen gives only duplicates and late events.
-
-Proved by: tests/laws/test_laws.py, tests/laws/test_figures.py,
-tests/topology/flow/test_new_operator.py
 """
 
 from __future__ import annotations
@@ -54,7 +43,6 @@ from typing import Any, Final, NamedTuple
 from topology.model.event import Event
 from topology.model.native import mypyc_attr
 from topology.model.outcome import Step
-from topology.model.result import Finding
 
 TURN: Final = 2_048
 """Events that are only looked at, in one step of `restoring`."""
@@ -79,11 +67,41 @@ class Figure(NamedTuple):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Operator:
-    """See the module's docstring; `topology.flow` composes operators."""
+class Described:
+    """What people ask of an operator: for metrics, the page and `inorder explain`."""
+
+    def figures(self) -> Figures:
+        """Counts and durations by name, in O(1). A duration or an instant ends in `_ns`; one that
+        is not known yet is left out. `figures.py` of the operator's folder says in a table of
+        `Figure` what each means and which are totals."""
+        return {}
+
+    def explain(self) -> dict[str, Plain] | None:
+        """What waits, for what and until when, in nested plain values; O(sources). None: the
+        operator never has anything to explain."""
+        return None
+
+    def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
+        """Where one event is (topology.model.location), in less than O(sources). None: the
+        operator knows nothing of this source, or of single events. NO_EPOCH asks for the epoch in
+        force."""
+        return None
+
+    def counts_of(self, source: str) -> Figures:
+        """What has come of one source and become of it since its first event, in less than
+        O(sources). Empty: the source is unknown."""
+        return {}
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Operator(Described):
+    """How an operator runs and saves its state; see the module's docstring."""
 
     takes_plain: bool = True
     """What is plain may go a short way. Tests switch that off, which changes no answer."""
+
+    keeps_passed: bool = False
+    """What it holds it has let pass already, so the balance does not count it as held."""
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         raise NotImplementedError
@@ -93,6 +111,10 @@ class Operator:
 
     def next_deadline_ns(self) -> int | None:
         return None
+
+    def seal(self) -> None:
+        """The input is over. What comes from here on was let go by its end alone, and what only
+        that decides is `UNPROVEN` (`topology.model.result`). Then comes `on_end`."""
 
     def on_end(self, now_ns: int) -> Step:
         return self.on_time(now_ns)
@@ -110,46 +132,14 @@ class Operator:
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
         """An operator without a state has nothing to restore."""
 
-    def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
-        """`restore` as a generator of how many events each step has taken; the operator is whole
-        when it ends. By default one step takes all."""
-        events = list(held)
-        self.restore(state, events)
-        yield len(events)
-
-    def overhear(self, found: Sequence[Finding]) -> None:
-        """By default nobody listens."""
-
-    def waiting(self) -> Iterable[Event]:
-        return self.held()
-
-    def let_go(self) -> list[Event]:
-        """Since this was last asked."""
-        return []
-
-    def figures(self) -> Figures:
-        return {}
-
-    def explain(self) -> dict[str, Plain] | None:
-        """None: the operator never has anything to explain."""
-        return None
-
-    def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:
-        """None: the operator knows nothing of this source, or of single events. NO_EPOCH asks for
-        the epoch in force."""
-        return None
-
-    def counts_of(self, source: str) -> Figures:
-        """What has come of one source and become of it since it was first heard; none: unknown."""
-        return {}
-
     def close(self) -> None:
-        """Let go of what is shared with others; the operator is not used after."""
+        """By default nothing is shared."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class StepByStep(Operator):
-    """An operator that may hold very many events: it has `restoring`, and so `restore`."""
+    """An operator that may hold very many events: `restoring` is `restore` as a generator of how
+    many events each step has taken. The operator is whole when it ends."""
 
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
         for _ in self.restoring(state, held):
@@ -157,3 +147,14 @@ class StepByStep(Operator):
 
     def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
         raise NotImplementedError
+
+
+def restoring(
+    operator: Operator, state: Mapping[str, Plain], held: Sequence[Event]
+) -> Iterator[int]:
+    """`StepByStep.restoring` of any operator; by default one step takes all."""
+    if isinstance(operator, StepByStep):
+        yield from operator.restoring(state, held)
+    else:
+        operator.restore(state, held)
+        yield len(held)

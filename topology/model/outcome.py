@@ -3,8 +3,6 @@
 Every input ends as exactly one of: emitted, late, duplicate, dead, or still held.
 Answers are values; nothing that data can do raises an exception or is dropped
 in silence.
-
-Proved by: tests/laws/test_laws.py, tests/topology/wire/test_json_lines.py
 """
 
 from __future__ import annotations
@@ -20,35 +18,6 @@ TIMEOUT = "timeout"
 OVERFLOW = "overflow"
 JUMP = "jump"
 END = "end"
-
-# Reasons of a late event.
-GAP = "gap"
-OVERTAKEN = "overtaken"
-MERGE_IDLE = "merge_idle"
-MERGE_NEW = "merge_new"
-MERGE_WAIT = "merge_wait"
-MERGE_BEHIND = "merge_behind"
-MERGE_PAUSE = "merge_pause"
-MERGE_FULL = "merge_full"
-MERGE_CLOCK = "merge_clock"
-BEYOND_MEMORY = "beyond_memory"
-BEFORE_START = "before_start"
-OLD_EPOCH = "old_epoch"
-
-AT_MERGE = frozenset(
-    {MERGE_IDLE, MERGE_NEW, MERGE_WAIT, MERGE_BEHIND, MERGE_PAUSE, MERGE_FULL, MERGE_CLOCK}
-)
-"""Others had passed its time: its source was idle, had never been heard, was waited for too short,
-was late with the event before, came back from a pause of the whole log; or the bound on what may
-wait was reached. Or its time is below that of the event before it of its own source.
-docs/operators/merge.md says what to do about each."""
-
-CAUSES = AT_MERGE | {GAP, OVERTAKEN}
-"""What the header `late` can say."""
-
-MAY_BE_COPY = frozenset({BEYOND_MEMORY, BEFORE_START, OLD_EPOCH})
-"""Late events that nobody remembers: each may be a copy of one already emitted,
-so no policy passes them on."""
 
 
 @dataclass(slots=True)
@@ -73,8 +42,8 @@ class Gap:
 
 @dataclass(slots=True)
 class Late:
-    """`event` arrived after its gap was declared or after the merge passed its
-    time, and is not passed on. `by_ns`: by how much, 0 where unknown."""
+    """`event` is late and is not passed on. `reason`: a word of `topology.model.late.CAUSES`.
+    `by_ns`: by how much it is late, 0 where unknown."""
 
     at_ns: int
     event: Event
@@ -138,7 +107,8 @@ class Step:
 
     `released` are the events (and control events) in the order they leave, each
     with `at_ns` = the instant it was let go; `reports` in the order they arose, and so
-    are the `results` of windows and patterns.
+    are the `results` of windows and patterns. `freed` are events that the operator kept beyond
+    letting them pass, and keeps no longer.
     `now_ns` is the time up to which the operator has spoken: whatever it says
     later bears an `at_ns` >= `now_ns`.
     """
@@ -147,3 +117,4 @@ class Step:
     released: list[Event] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
     results: list[Finding] = field(default_factory=list)
+    freed: list[Event] = field(default_factory=list)

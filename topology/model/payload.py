@@ -2,8 +2,6 @@
 
 Values are opaque bytes until then. A driver that reads events from somewhere else may have
 decoded them already; they are taken as they are.
-
-Proved by: tests/topology/window/test_bounds.py, tests/topology/pattern/test_operator.py
 """
 
 from __future__ import annotations

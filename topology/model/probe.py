@@ -3,8 +3,6 @@
 A chain that has one shows it each batch as it is at that moment: `at_ns` is the instant at which
 the operator named has let the event go. A probe looks; it changes nothing, and what it does is no
 part of the answer. Most chains have none, and then it costs one comparison a batch.
-
-Proved by: tests/topology/flow/test_probe.py
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Where no source is live and nothing waits, W follows the clock at one distance, 
 to nobody, for days. So MERGE emits one record for all beats that pass at once, a *ramp*: the
 watermark of its last beat, with
 
-* `arrival_ns` the first beat it stands for, and `seq` how many there are besides the last;
+* `arrival_ns` the first beat it represents, and `seq` how many there are besides the last;
 * `ts_ns` C at the first beat. From there it rises with the clock, at most to `complete_ns`.
 
 Whoever decides by watermarks has to act as if all had come, each at its own instant; else what is
@@ -15,8 +15,6 @@ which something is to be decided. Beats between them change nothing, so that the
 A record on a topic is a watermark of one beat: how many are written there is nobody's business.
 
 Cost: O(log beats) questions for each beat at which something is decided.
-
-Proved by: tests/laws/test_laws.py, tests/end_to_end/test_bounded.py
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ def is_ramp(event: Event) -> bool:
 
 
 def ramp(watermark: Event, since_ns: int, every_ns: int, complete_ns: int) -> None:
-    """Let the record stand for the beats since then; C was `complete_ns` at the first."""
+    """Make the record represent the beats since then; C was `complete_ns` at the first."""
     watermark.arrival_ns = since_ns
     watermark.seq = (watermark.at_ns - since_ns) // every_ns
     watermark.ts_ns = complete_ns

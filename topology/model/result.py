@@ -6,9 +6,6 @@ revisions count from 0 without a hole: `emit` shows it, or shows it again after 
 `update` replaces it. A reader that keeps the highest revision of each id holds the latest truth.
 `final`: no further revision will come. Where the query asks for it, a result shown before it was
 final is updated once more, with the same content and `final` set.
-
-Proved by: tests/topology/window/test_examples.py, tests/topology/join/test_examples.py,
-tests/topology/wire/test_json_lines.py
 """
 
 from __future__ import annotations
@@ -23,6 +20,13 @@ RETRACT: Final = "retract"
 
 CONFIRMED: Final = "confirmed"
 UNCERTAIN: Final = "uncertain"
+
+UNPROVEN: Final = "unproven"
+UNSETTLED: Final = "unsettled"
+"""From an operator after `Operator.seal`. Only the end of the input says so, or, of what is as sure
+as ever, that it is final."""
+LEAVES_AS: Final = {UNPROVEN: UNCERTAIN, UNSETTLED: CONFIRMED}
+"""What they are when they leave a stage, not as final."""
 
 ID_BYTES: Final = 16
 
@@ -78,12 +82,10 @@ class Member(NamedTuple):
 @dataclass(slots=True)
 class MatchResult(Result):
     """`start_ns` and `end_ns` are the times of its first and last event, `members` in the
-    order of time. `key`: what its events agree on, if the query says so. `amended`: it changed
-    after it had been final by a shorter reckoning (LATE AMEND)."""
+    order of time. `key`: what its events agree on, if the query says so."""
 
     members: list[Member] = field(default_factory=list)
     key: Any = None
-    amended: bool = False
 
     @property
     def found_by(self) -> str:
@@ -92,9 +94,9 @@ class MatchResult(Result):
 
 @dataclass(slots=True)
 class DetectorResult(MatchResult):
-    """What a detector of a user's own tells: a match whose `members` it named, or the event at
-    which it told, and whose `key` is the query's. `stands_ppm`: how likely it is that it is neither
-    taken back nor changed, where the query asks (topology.speculate.stands)."""
+    """What a user's detector reports: a match whose `members` it named, or the event at which it
+    reported, and whose `key` is the query's. `stands_ppm`: the chance that it is neither withdrawn
+    nor changed, if the query asks for it (topology.answer.stability)."""
 
     stands_ppm: int | None = None
 
@@ -104,7 +106,7 @@ class DetectorResult(MatchResult):
 
 
 class MemberRange(NamedTuple):
-    """All events that may stand for `alias`, from the `first` to the `last` in the order of time,
+    """All events that may be bound to `alias`, from the `first` to the `last` in the order of time,
     `size` of them."""
 
     alias: str
@@ -123,7 +125,6 @@ class MatchSetResult(Result):
     ranges: list[MemberRange] = field(default_factory=list)
     joined: list[MemberRange] = field(default_factory=list)
     key: Any = None
-    amended: bool = False
 
     @property
     def found_by(self) -> str:
@@ -160,12 +161,14 @@ class JoinResult(Result):
 @dataclass(slots=True)
 class Overflow:
     """A query has more to say about the event `member` than its LIMIT or `max_rows`, or looking for
-    it took too many steps: the `shown` results are not all. There is one for each such event."""
+    it took too many steps: the `shown` results are not all. There is one for each such event; and
+    one for each result that was too large (`topology.flow.bounded`), without a member if it is a
+    window's. `found_by`: as of a result."""
 
     at_ns: int
     stream: str
     query: str
-    member: Member
+    member: Member | None
     shown: int
     found_by: str = "pattern"
 

@@ -16,9 +16,6 @@ These heaps of the core are no timers, or are cheaper without a table of keys:
   orders of events; the oldest in `join.retention`, and the windows of `aq_k_slack`, of age.
 * REORDER keeps the armed instant in each source, which its hot path has at hand.
 * `model.idle` puts an entry right by when its name was heard last, and ties go by name.
-* A unit of PATTERN waits for several instants at once, and asks for each once.
-
-Proved by: tests/topology/model/test_timers.py
 """
 
 from __future__ import annotations

@@ -6,11 +6,9 @@
     functions = {"distance": distance}                     # of values, giving a value
     detectors = {"stops": Detector(step, initial)}         # or a class
 
-Whoever reads the file loads it (`cli.user_functions.load`): nothing here imports what a user wrote.
+Whoever reads the file loads it (`agents.user_functions`): nothing here imports what a user wrote.
 A function that raises is counted (`failed`), and what it was asked for is null, or left out of the
 aggregate.
-
-Proved by: tests/cli/user_functions/test_load.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What the figures of PATTERN mean, in the order in which metrics have them.
-
-Proved by: tests/laws/test_figures.py, tests/agents/watch/test_operator_metrics.py
-"""
+"""What the figures of PATTERN mean, in the order in which metrics have them."""
 
 from __future__ import annotations
 
@@ -26,12 +23,14 @@ FIGURES: Final[Mapping[str, Figure]] = {
         "Events without a value for the partition key of a query", is_total=True
     ),
     "unreadable": Figure("Payloads that are no JSON", is_total=True),
-    "promised_ppm": Figure("Share of times that are to be complete when first told; the strictest"),
-    "achieved_ppm": Figure("Share of times that were complete when first told; the worst query"),
-    "wait_mean_ns": Figure("From its end until it was told, mean; of the slowest query"),
+    "promised_ppm": Figure("Share of times to be complete when first emitted; the strictest query"),
+    "achieved_ppm": Figure("Share of times complete when first emitted; the worst query"),
+    "wait_mean_ns": Figure("Mean time from its end until it was emitted; the slowest query"),
     "wait_max_ns": Figure("The longest of these"),
-    "late_ppm": Figure("Share of events that came after their time was told"),
-    "missed": Figure("Times told under a promise of quality that missed an event", is_total=True),
+    "late_ppm": Figure("Share of events that came after their time was emitted"),
+    "missed": Figure(
+        "Times emitted under a promise of quality that missed an event", is_total=True
+    ),
     "missed_apart": Figure(
         "Times that missed an event, no promise speaking of them", is_total=True
     ),

@@ -1,15 +1,15 @@
 """PATTERN: matches of a stream's queries, as an operator of the chain.
 
 Events and control events pass unchanged; what is found goes into `Step.results`. The
-frontier comes with the watermarks: all before C is there but for what sources bring that were not
-heard before, for which there is room (topology.query.frontier), and what W has left behind by
+frontier comes with the watermarks: all before C is there but for what new sources
+bring, for which there is room (topology.answer.frontier), and what W has left behind by
 `correct_for_ns` is given up. Behind MERGE an event that comes too late for a query has been
 accounted for as late already, so here it is only counted (`figures`).
 
-A match that ends in a gap in which nothing may happen is emitted when all sources that are known
-have been heard beyond it, and taken back if a newcomer brings what must not happen.
+A match that ends in a gap in which nothing may happen is emitted when all known sources have
+sent beyond it, and taken back if a newcomer brings what must not happen.
 
-Before MERGE (`patterns_read: raw` or `sequenced`) no watermark tells how far events have come. The
+Before MERGE (`patterns_read: raw` or `sequenced`) no watermark says how far events have come. The
 frontier then is `correct_for` behind the newest event, and the engine alone corrects: it waits for
 nobody, drops copies, and takes `ts`, or what REORDER made of it, for the time. One clock far ahead
 would make all others late, so an event more than `max_ahead` after its arrival is refused.
@@ -17,46 +17,46 @@ would make all others late, so an event more than `max_ahead` after its arrival 
 Where nearly as many events are kept as may be, a watermark leaves no room for newcomers
 (`given_up`), so that events of sources that are known find place.
 
+A query with `answer: final` emits a match when the frontier has passed all that may change it.
 With `quality` a query waits: a match is emitted once it is as sure as asked that nothing that comes
 later changes it (`targets`), instead of at once; it is corrected all the same.
 Patterns have no windows that are known beforehand, so what is counted is pieces of time.
 
 The state is what was emitted of results not yet final. The events themselves are *held*: they are
 in the log, and `held_by` says that this operator still wants them after it has let them pass.
-
-Proved by: tests/topology/pattern/test_operator.py, tests/topology/pattern/test_promise.py,
-tests/topology/flow/test_state_goes.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from topology.answer.frontier import Frontier
+from topology.answer.quality import Quality
 from topology.model.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
 from topology.model.instant import InstantOperator
+from topology.model.one_clock import STEADY, Play
 from topology.model.operator import Changes, Figures, State
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.ramp import climb, is_ramp, pieces
-from topology.pattern.run.admission import (
+from topology.pattern.run.admit import (
     CONFLICT,
     DUPLICATE,
     FAR,
     FARTHEST_NS,
     IRRELEVANT,
     LATE,
+    MAX_TYPES,
     REFUSED,
     STORED,
     UNSURE,
 )
 from topology.pattern.run.compiled import Compiled
-from topology.pattern.run.engine import BEFORE_ALL, Engine
-from topology.pattern.run.partitions import MAX_TYPES
+from topology.pattern.run.engine import Engine
+from topology.pattern.run.ledger import BEFORE_ALL_TIME
 from topology.pattern.store.entry import Entry
 from topology.pattern.targets import QualityTargets
-from topology.query.frontier import Frontier
-from topology.query.quality import Quality
 
 Decode = Callable[[Any], Any]
 
@@ -65,8 +65,11 @@ TARGETS: Final = "promises"
 
 
 class Pattern(InstantOperator):
-    """`position` is its place in the chain. `correct_for_ns`: see above. `max_ahead_ns`: it stands
-    before MERGE. `qualities`: of the queries that wait, by name."""
+    """`position` is its place in the chain. `correct_for_ns`: see above. `max_ahead_ns`: it is
+    before MERGE. `qualities`: of the queries that wait, by name. `play`: that of the stream's
+    clocks. `only_final`: the queries that emit nothing before it is final, by name."""
+
+    keeps_passed = True
 
     def __init__(
         self,
@@ -77,17 +80,20 @@ class Pattern(InstantOperator):
         max_ahead_ns: int | None = None,
         qualities: Mapping[str, Quality] | None = None,
         newcomers_ns: int = 600 * 10**9,
+        play: Play = STEADY,
+        only_final: Collection[str] = (),
     ) -> None:
         super().__init__()
         self._engine = engine
         self._targets = QualityTargets()
         self._frontier = Frontier(correct_for_ns, newcomers_ns, heeds_errors=True)
         self._is_ordered = max_ahead_ns is None
-        self._emitted_when_heard = self._gaps_of(engine, qualities or {})
+        self._emitted_when_received = self._gaps_of(engine, qualities or {}, only_final)
         self._wait_as(qualities or {})
         self._correct_for_ns = correct_for_ns
         self._position = position
         self._decode = decode
+        self._play = play
         self._max_ahead_ns = max_ahead_ns
         self._asked: dict[str, bool] = {}  # by type of event, at most MAX_TYPES
         self._ahead = 0
@@ -95,7 +101,7 @@ class Pattern(InstantOperator):
         self._given_up = 0
         self._ended: dict[str, None] = {}  # of the state, since another engine took over
         self._is_new = False
-        self._gone: list[Event] = []
+        self._freed: list[Event] = []
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns, list(events))
@@ -103,7 +109,9 @@ class Pattern(InstantOperator):
             self._take_all(events, now_ns, step)
             return step
         for piece, until_ns in pieces(events, now_ns, self._is_due):
-            step.results += super().on_batch(piece, until_ns).results
+            part = super().on_batch(piece, until_ns)
+            step.results += part.results
+            step.freed += part.freed
         return step
 
     def _take_all(self, events: Sequence[Event], now_ns: int, step: Step) -> None:
@@ -136,7 +144,8 @@ class Pattern(InstantOperator):
         """The same before MERGE, where most events may be such as no query asks for: what
         `_word_of` says of each. Whether the last instant is open."""
         engine, asked, decode = self._engine, self._asked, self._decode
-        clock, correct_for_ns = engine.context.clock, self._correct_for_ns
+        accept = engine.intake.accept
+        now, waits, correct_for_ns = engine.now, engine.waits, self._correct_for_ns
         retained, most = engine.admission.retained, engine.admission.max_retained
         last_ns, is_open, passed = self._now_ns, self._instant_open, 0
         for event in events:
@@ -151,11 +160,11 @@ class Pattern(InstantOperator):
                 self._ahead += 1
                 continue
             is_open = True
-            clock_ns = engine.clock_ns
+            clock_ns = now.clock_ns
             frontier_ns = (time_ns if time_ns > clock_ns else clock_ns) - correct_for_ns
-            if frontier_ns > engine.frontier_ns:
-                if frontier_ns <= engine.quiet_ns and frontier_ns <= clock_ns:
-                    engine.frontier_ns = frontier_ns
+            if frontier_ns > now.frontier_ns:
+                if frontier_ns <= waits.quiet_ns and frontier_ns <= clock_ns:
+                    now.frontier_ns = frontier_ns
                 else:
                     engine.advance(frontier_ns, at_ns)
             if event.epoch < 0:
@@ -168,23 +177,23 @@ class Pattern(InstantOperator):
                 if payload is UNREADABLE:
                     self._unreadable += 1
                     payload = None
-                if engine.accept(Entry(event, payload), at_ns) == STORED:
+                if accept(Entry(event, payload, self._play), at_ns) == STORED:
                     event.held_by = self._position
             elif (
                 event.error_ns
-                or engine.gathering
+                or waits.gathering
                 or not -FARTHEST_NS <= time_ns <= FARTHEST_NS
-                or time_ns < engine.frontier_ns - engine.amend_ns
+                or time_ns < now.frontier_ns
                 or len(retained) >= most
                 or (event.source, event.epoch, event.seq) in retained
             ):
-                engine.pass_by(event)  # something is not plain
+                engine.intake.pass_by(event)  # something is not plain
             else:
                 passed += 1
-                if time_ns > engine.clock_ns:
-                    engine.clock_ns = time_ns
-                    if clock.next_ns < time_ns:
-                        engine.tell(at_ns)
+                if time_ns > now.clock_ns:
+                    now.clock_ns = time_ns
+                    if waits.clock.next_ns < time_ns:
+                        waits.emit(at_ns)
         engine.counts[IRRELEVANT] += passed
         return is_open
 
@@ -206,7 +215,7 @@ class Pattern(InstantOperator):
         elif event.kind == WATERMARK:
             self._frontier.announce(event)
             self._engine.advance(self._decided_ns(), event.at_ns)
-            for name in self._emitted_when_heard:
+            for name in self._emitted_when_received:
                 self._engine.raise_target(name, self._frontier.heard_ns, event.at_ns)
             self._instant_open = True
         elif event.kind in (HEARTBEAT, BYE):
@@ -216,20 +225,26 @@ class Pattern(InstantOperator):
         if self._targets.is_waiting:
             return True
         after = self._frontier.after(watermarks)
-        decided_ns = after.heard_ns if self._engine.is_crowded else after.decided_ns
-        heard_ns = after.heard_ns if self._emitted_when_heard else decided_ns
+        decided_ns = after.heard_ns if self._engine.admission.is_crowded else after.decided_ns
+        heard_ns = after.heard_ns if self._emitted_when_received else decided_ns
         return self._engine.is_due(decided_ns, heard_ns)
 
-    def _gaps_of(self, engine: Engine, qualities: Mapping[str, Quality]) -> list[str]:
-        """Before MERGE nobody knows what has been heard."""
-        names = [name for name in engine.emitted_when_heard if name not in qualities]
+    def _gaps_of(
+        self, engine: Engine, qualities: Mapping[str, Quality], only_final: Collection[str]
+    ) -> list[str]:
+        """The queries that emit when all known sources have sent; before MERGE nobody knows
+        the sources. Those that emit what is `only_final` wait for the frontier alone."""
+        for name in only_final:
+            engine.raise_target(name, BEFORE_ALL_TIME, 0)
+        others = {*qualities, *only_final}
+        names = [name for name in engine.emitted_when_received if name not in others]
         for name in names if self._is_ordered else ():
-            engine.raise_target(name, BEFORE_ALL, 0)
+            engine.raise_target(name, BEFORE_ALL_TIME, 0)
         return names if self._is_ordered else []
 
     def _decided_ns(self) -> int:
         """Room for newcomers is what is given up first, before events that are known."""
-        if not self._engine.is_crowded:
+        if not self._engine.admission.is_crowded:
             return self._frontier.decided_ns
         self._given_up += 1
         return self._frontier.heard_ns
@@ -266,8 +281,8 @@ class Pattern(InstantOperator):
         if asks is None:
             asks = self._ask(event.type)
         if not asks:  # before anything else is looked at, the payload too
-            return engine.pass_by(event)
-        return engine.accept(Entry(event, self._payload_of(event)), event.at_ns)
+            return engine.intake.pass_by(event)
+        return engine.accept(Entry(event, self._payload_of(event), self._play), event.at_ns)
 
     def _payload_of(self, event: Event) -> Any:
         payload = self._decode(event.value)
@@ -277,7 +292,7 @@ class Pattern(InstantOperator):
         return payload
 
     def _ask(self, type_: str) -> bool:
-        asks = self._engine.asks_for(type_)
+        asks = self._engine.store.asks_for(type_)
         if len(self._asked) < MAX_TYPES:
             self._asked[type_] = asks
         return asks
@@ -290,7 +305,8 @@ class Pattern(InstantOperator):
     # -- queries that wait -------------------------------------------------------------------------
 
     def _wait_as(self, qualities: Mapping[str, Quality]) -> None:
-        self._targets.replace(qualities, self._engine.reaches)
+        reaches = {name: query.reach_ns for name, query in self._engine.compiled.items()}
+        self._targets.replace(qualities, reaches)
         self._targets.raise_in(self._engine, self._now_ns)
 
     def _decide(self, step: Step) -> None:
@@ -319,6 +335,9 @@ class Pattern(InstantOperator):
         due_ns = super().next_deadline_ns()
         return min((ns for ns in (due_ns, gathered_ns) if ns is not None), default=None)
 
+    def seal(self) -> None:
+        self._engine.seal(self._frontier.watermark_ns)
+
     def on_end(self, now_ns: int) -> Step:
         step = self._begin((), now_ns)
         self._pass_time(now_ns + 1, step)
@@ -329,27 +348,36 @@ class Pattern(InstantOperator):
         return step
 
     def _finish(self, step: Step) -> None:
-        engine = self._engine
-        for entry in engine.gone:
+        self._free()
+        step.freed += self._freed
+        self._freed = []
+        step.results += self._engine.findings
+        self._engine.findings.clear()
+
+    def _free(self) -> None:
+        for entry in self._engine.freed:
             entry.event.held_by = 0
-            self._gone.append(entry.event)
-        engine.gone.clear()
-        step.results += engine.findings
-        engine.findings.clear()
+            self._freed.append(entry.event)
+        self._engine.freed.clear()
 
     @property
     def compiled(self) -> dict[str, Compiled]:
         """The queries it looks for, by name."""
         return self._engine.compiled
 
-    def take_over(self, engine: Engine, qualities: Mapping[str, Quality] | None = None) -> None:
-        """Go on with another engine, of other queries, from where this one stands."""
+    def take_over(
+        self,
+        engine: Engine,
+        qualities: Mapping[str, Quality] | None = None,
+        only_final: Collection[str] = (),
+    ) -> None:
+        """Go on with another engine, of other queries, from the state of this one."""
         before = self._engine
         self._ended |= {key: None for key, value in before.changes().items() if value is None}
-        entries = [Entry(entry.event, entry.payload) for entry in before.entries()]
+        entries = [Entry(entry.event, entry.payload, self._play) for entry in before.entries()]
         for name in qualities or {}:
-            engine.raise_target(name, BEFORE_ALL, 0)
-        self._emitted_when_heard = self._gaps_of(engine, qualities or {})
+            engine.raise_target(name, BEFORE_ALL_TIME, 0)
+        self._emitted_when_received = self._gaps_of(engine, qualities or {}, only_final)
         engine.restore(before.snapshot(), entries)
         self._engine = engine
         self._asked = {}
@@ -357,7 +385,8 @@ class Pattern(InstantOperator):
             self._ended[TARGETS] = None
         self._wait_as(qualities or {})
         self._is_new = True
-        self._finish(Step(0))
+        self._free()
+        self._engine.findings.clear()
 
     def snapshot(self) -> State:
         return self._engine.snapshot() | self._waiting_state()
@@ -379,14 +408,6 @@ class Pattern(InstantOperator):
     def held(self) -> Iterable[Event]:
         return (entry.event for entry in self._engine.entries())
 
-    def waiting(self) -> Iterable[Event]:
-        """None: each was let pass when it came."""
-        return ()
-
-    def let_go(self) -> list[Event]:
-        gone, self._gone = self._gone, []
-        return gone
-
     def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
         own = dict(state)
         waiting = own.pop(TARGETS, None)
@@ -399,18 +420,19 @@ class Pattern(InstantOperator):
         entries = []
         for event in held:
             event.epoch = max(event.epoch, 0)
-            entries.append(Entry(event, self._payload_of(event)))
+            entries.append(Entry(event, self._payload_of(event), self._play))
         self._engine.restore(own, entries)
-        self._finish(Step(0))
+        self._free()
+        self._engine.findings.clear()
 
     def explain(self) -> dict[str, Any]:
         """The queries, and from when on what they say is not yet final."""
         engine = self._engine
         return {
-            "queries": engine.names,
+            "queries": list(engine.compiled),
             "quality": self._targets.explain(),
-            "open_since": engine.frontier_ns if engine.frontier_ns > BEFORE_ALL else None,
-            "newest": engine.clock_ns if engine.clock_ns > BEFORE_ALL else None,
+            "open_since": engine.frontier_ns if engine.frontier_ns > BEFORE_ALL_TIME else None,
+            "newest": engine.clock_ns if engine.clock_ns > BEFORE_ALL_TIME else None,
             **self.figures(),
         }
 
@@ -420,12 +442,12 @@ class Pattern(InstantOperator):
             "retained": self._engine.retained,
             "irrelevant": counts[IRRELEVANT],
             "late": counts[LATE],
-            "refused": counts[REFUSED] + self._engine.refused_partitions + self._ahead,
+            "refused": counts[REFUSED] + self._engine.store.refused + self._ahead,
             "copies": counts[DUPLICATE],
             "conflicts": counts[CONFLICT],
             "unsure": counts[UNSURE],
             "far": counts[FAR],
-            "unpartitioned": self._engine.unpartitioned,
+            "unpartitioned": self._engine.store.unpartitioned,
             "unreadable": self._unreadable,
             "given_up": self._given_up,
             **self._targets.figures(),

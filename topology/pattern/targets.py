@@ -1,9 +1,7 @@
-"""The quality targets of those queries of an operator that wait (`topology.query.quality_target`).
+"""The quality targets of those queries of an operator that wait (`topology.answer.quality_target`).
 
-A target says until which instant its query may emit what is decided; the engine is told so after
-every instant, and never less than before.
-
-Proved by: tests/topology/pattern/test_promise.py, tests/topology/pattern/test_operator.py
+A target says until which instant its query may emit what is decided; the engine is given it after
+every instant, and it never falls.
 """
 
 from __future__ import annotations
@@ -11,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from topology.answer.quality import Quality
+from topology.answer.quality_target import QualityTarget
 from topology.model.event import Event
 from topology.model.operator import NEVER, Figures
 from topology.pattern.run.engine import Engine
-from topology.query.quality import Quality
-from topology.query.quality_target import QualityTarget, worst
+from topology.query.queries import worst
 
 
 class QualityTargets:

@@ -2,8 +2,6 @@
 
 A part is known by (kind, number, key). Nothing is noted before the first question, which is
 answered with everything; so a run that never asks pays nothing.
-
-Proved by: tests/laws/test_laws.py, tests/topology/flow/test_state_goes.py
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from __future__ import annotations
 Part = tuple[str, int, str]
 
 
-class Journal:
+class PartJournal:
     """`is_kept`: somebody asks for changes."""
 
     __slots__ = ("_parts", "is_kept")

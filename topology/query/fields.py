@@ -2,8 +2,6 @@
 
 The payload is opaque until here. A `Decode` makes an object of it, or UNREADABLE
 (`topology.model.payload`); it is called only if the query needs a field.
-
-Proved by: tests/topology/window/test_examples.py, tests/topology/join/test_examples.py
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""The texts of keys, remembered: most events bear a key that was borne before.
-
-Proved by: tests/topology/query/test_keys.py
-"""
+"""The texts of keys, remembered: most events bear a key that was borne before."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from topology.query.numbers import scalar, text_of
+from topology.query.numbers import distinguished, text_of
 
 MAX_TEXTS: Final = 1 << 15
 """Beyond, all are forgotten and spelled anew when they come."""
@@ -30,7 +27,7 @@ class KeyTexts:
             known = self._texts.get(value)
             if known is not None:
                 return known
-        named = scalar(value)
+        named = distinguished(value)
         if named is None:
             return None
         text = text_of(named)

@@ -1,21 +1,22 @@
 """Values as windows use them, and sums that do not depend on the order of arrival.
 
-A number is an int or a float of less than 2^1023; a truth value is none.
+A number is a float that is finite, or an int no larger than these; a truth value is none.
 A scalar is a number, a text of at most `MAX_TEXT_CHARS`, or a truth value. Whatever else a
-payload holds is no value for an aggregate: it is left out there, and counted.
+payload holds is no value for an aggregate: it is left out there, and counted. What has to differ
+from others (`distinguished`), as keys do, is no float beyond 64 bit: JSON's readers make these of
+integers that they cannot hold, and of several next to each other one.
 
 Sums are kept as integers in units of 2^-shift, which holds every double exactly: adding,
 merging and weighing are exact in any order, and only the last division rounds, to the
 nearest double. Cost: an addition of integers of about a hundred bits for values of like
 size, of two thousand bits at worst.
-
-Proved by: tests/topology/window/test_cells.py, tests/topology/window/test_worlds.py
 """
 
 from __future__ import annotations
 
 from math import isqrt, ldexp
 from operator import truediv
+from sys import float_info
 from typing import Any, Final
 
 MAX_TEXT_CHARS: Final = 1_024
@@ -23,8 +24,10 @@ WEIGHT_BITS: Final = 32
 WHOLE_WEIGHT: Final = 1 << WEIGHT_BITS
 """The weight of an event that certainly belongs to a window."""
 
-_LIMIT: Final = 1 << 1_023
-_FLOAT_LIMIT: Final = float(_LIMIT)
+_LARGEST_FLOAT: Final = float_info.max
+_LARGEST: Final = int(_LARGEST_FLOAT)
+_FIRST_MERGED: Final = float(1 << 64)
+_LAST_MERGED: Final = float(-1 << 63)
 _FITS: Final = 1 << 63
 _ROOT_BITS: Final = 64
 _ESCAPE: Final = "\x00"
@@ -34,16 +37,23 @@ def number(value: Any) -> Any:
     """The value, or None if it is not a number that can be reckoned with."""
     kind = type(value)
     if kind is float:
-        return (value or 0.0) if -_FLOAT_LIMIT < value < _FLOAT_LIMIT else None  # NaN, -0.0 neither
-    return value if kind is int and -_LIMIT < value < _LIMIT else None
+        # Neither NaN nor -0.0.
+        return (value or 0.0) if -_LARGEST_FLOAT <= value <= _LARGEST_FLOAT else None
+    return value if kind is int and -_LARGEST <= value <= _LARGEST else None
 
 
 def scalar(value: Any) -> Any:
-    """The value, or None if it cannot be told apart from others or kept at small cost."""
+    """The value, or None if it cannot be distinguished from others or kept at small cost."""
     kind = type(value)
     if kind is str:
         return value if len(value) <= MAX_TEXT_CHARS and _is_text(value) else None
     return value if kind is bool else number(value)
+
+
+def distinguished(value: Any) -> Any:
+    """The scalar, or None if others may have become the same number."""
+    is_merged = type(value) is float and not _LAST_MERGED < value < _FIRST_MERGED
+    return None if is_merged else scalar(value)
 
 
 def _is_text(value: str) -> bool:
@@ -52,7 +62,7 @@ def _is_text(value: str) -> bool:
 
 
 def text_of(value: Any) -> str:
-    """A text that stands for a scalar: equal texts for equal values, and only for them. A
+    """A text that represents a scalar: equal texts for equal values, and only for them. A
     float that is whole is the integer, as senders do not agree on how they write it."""
     if type(value) is str:
         return value if not value.startswith(_ESCAPE) else f"{_ESCAPE}s{value}"
@@ -72,10 +82,10 @@ def scalar_of(text: str) -> Any:
         return rest
     if kind == "r":
         return float(rest)
-    return told(int(rest, 16)) if kind == "i" else kind == "t"
+    return json_number(int(rest, 16)) if kind == "i" else kind == "t"
 
 
-def told(value: int) -> Any:
+def json_number(value: int) -> Any:
     """An integer as JSON can carry it: beyond 64 bit as the nearest float."""
     return value if -_FITS <= value < _FITS else quotient(value, 1)
 

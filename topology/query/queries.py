@@ -6,31 +6,41 @@ the order of the queries.
 
 Watermarks of a quiet stream come as ramps (`topology.model.ramp`): each query gets those beats at
 which any of them decides something.
-
-Proved by: tests/topology/window/test_examples.py, tests/topology/join/test_stage.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, Generic, TypeVar
 
+from topology.model.composite import SEPARATOR, Composite, CompositePart
 from topology.model.event import Event
 from topology.model.instant import InstantOperator
 from topology.model.native import mypyc_attr
-from topology.model.operator import Changes, Figures, Operator, State
+from topology.model.operator import Figures
 from topology.model.outcome import Step
 from topology.model.ramp import pieces
 from topology.model.result import Finding
-from topology.query.quality_target import worst
 
 KNOWN_BY_BYTES: Final = 8
-SEPARATOR: Final = "\n"
+
+WORST: Final[Mapping[str, Any]] = {
+    "promised_ppm": max,
+    "achieved_ppm": min,
+    "wait_mean_ns": max,
+    "wait_max_ns": max,
+    "late_ppm": max,
+    "wait_ns": max,
+    "alpha_ppm": max,
+    "won_ns": max,
+}
+"""Figures that are not added up: of several queries the worst one; of `won_ns`, which
+is 0 where nothing is read ahead, that one which wins most."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Query(InstantOperator):
+class QueryOperator(InstantOperator):
     """One query as an operator. `known_by`: its name and what it computes."""
 
     def __init__(self, name: str, fingerprint: bytes) -> None:
@@ -45,24 +55,26 @@ class Query(InstantOperator):
         raise NotImplementedError
 
 
-Q = TypeVar("Q", bound=Query)
+Q = TypeVar("Q", bound=QueryOperator)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Queries(Operator, Generic[Q]):
+class Queries(Composite, Generic[Q]):
     """`queries` in the order in which their results stand."""
 
     def __init__(self, queries: Sequence[Q]) -> None:
-        self._queries = {query.known_by: query for query in queries}
-        self._runners: list[InstantOperator] = [*self._queries.values()]
+        super().__init__(
+            [CompositePart(query.name, query, f"{query.known_by}{SEPARATOR}") for query in queries]
+        )
+        self._queries = list(queries)
+        self._runners: list[InstantOperator] = [*self._queries]
         """What is run: each query by itself, unless some hang together."""
-        self._stale: dict[str, None] = {}
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns, list(events))
         for piece, until_ns in pieces(events, now_ns, self.is_due):
             step.results += self._found(piece, until_ns)
-        if len(self._queries) > 1:  # each tells its own in their order
+        if len(self._queries) > 1:  # each emits its own in their order
             step.results.sort(key=instant_of)
         return step
 
@@ -73,7 +85,7 @@ class Queries(Operator, Generic[Q]):
         return found
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
-        return any(query.is_due(watermarks) for query in self._queries.values())
+        return any(query.is_due(watermarks) for query in self._queries)
 
     def on_time(self, now_ns: int) -> Step:
         step = Step(now_ns)
@@ -95,70 +107,59 @@ class Queries(Operator, Generic[Q]):
         return min((ns for ns in due if ns is not None), default=None)
 
     def figures(self) -> Figures:
-        """Those of all queries together, or of the worst (`topology.query.quality_target`)."""
-        return worst(query.figures() for query in self._queries.values())
-
-    def explain(self) -> dict[str, Any]:
-        """The figures of each query, and what it waits by."""
-        return {query.name: query.explain() for query in self._queries.values()}
-
-    def snapshot(self) -> State:
-        return {
-            f"{name}{SEPARATOR}{key}": value
-            for name, query in self._queries.items()
-            for key, value in query.snapshot().items()
-        }
-
-    def changes(self) -> Changes:
-        changes: Changes = dict(self._stale)
-        self._stale = {}
-        for name, query in self._queries.items():
-            for key, value in query.changes().items():
-                changes[f"{name}{SEPARATOR}{key}"] = value
-        return changes
-
-    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
-        events = list(held)
-        states: dict[str, dict[str, Any]] = {name: {} for name in self._queries}
-        for key, value in state.items():
-            name, _, rest = key.partition(SEPARATOR)
-            if name in states:
-                states[name][rest] = value
-            else:
-                self._stale[key] = None
-        for name, query in self._queries.items():
-            query.restore(states[name], events)
+        """Those of all queries together, or of the worst (`worst`)."""
+        return worst(query.figures() for query in self._queries)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class KeepingQueries(Queries[Q]):
     """Queries that keep events beyond letting them pass; `_settle` notes who keeps what."""
 
+    keeps_passed = True
+
     def _settle(self) -> None:
         """Take note of what the queries have begun to keep, and of what they keep no more."""
         raise NotImplementedError
 
+    def _freed(self) -> list[Event]:
+        """What none of them keeps any more, since this was last called."""
+        raise NotImplementedError
+
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+        step = super().on_batch(events, now_ns)
+        step.freed = self._freed()
+        return step
+
     def on_time(self, now_ns: int) -> Step:
         step = super().on_time(now_ns)
         self._settle()
+        step.freed = self._freed()
         return step
 
     def on_end(self, now_ns: int) -> Step:
         step = super().on_end(now_ns)
         self._settle()
+        step.freed += self._freed()
         return step
 
-    def waiting(self) -> Iterable[Event]:
-        """None: each was let pass when it came."""
-        return ()
+    def takers(self, event: Event) -> Sequence[CompositePart]:
+        event.held_by = 0
+        return self._parts
 
-    def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
-        events = list(held)
-        for event in events:
-            event.held_by = 0
-        super().restore(state, events)
+    def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
+        yield from super().restoring(state, held)
         self._settle()
 
 
 def instant_of(finding: Finding) -> int:
     return finding.at_ns
+
+
+def worst(figures: Iterable[Figures]) -> Figures:
+    """Several queries' figures: sums, but what was promised and kept by the one which is
+    worst (`WORST`)."""
+    found: dict[str, list[int]] = {}
+    for each in figures:
+        for name, value in each.items():
+            found.setdefault(name, []).append(value)
+    return {name: WORST.get(name, sum)(values) for name, values in found.items()}

@@ -5,15 +5,13 @@ results keeps a `CurrentResult` for each one that may still change, and asks it 
 by which a content is to be emitted:
 
     not emitted, or retracted     emit
-    emitted, and this is news     update: the content is another, or is final, where that is told
+    emitted, and this is news     update: the content is another, or is final, where that is emitted
     emitted, and holds no more    retract
 
 Revisions count from 0 without a hole, retracts too.
 
 What is emitted is gathered, and counted, by a `ResultEmitter`; each room has one of its own that
 makes the values. Cost: O(1). Memory: some 64 bytes for each current result, and its content.
-
-Proved by: tests/topology/query/test_results.py
 """
 
 from __future__ import annotations
@@ -30,8 +28,8 @@ C = TypeVar("C")
 
 
 class CurrentResult(Generic[C]):
-    """A result as it was emitted last: its `content`, whatever tells news from what is known, under
-    this `revision`. `live` until it is retracted: if it comes again its number goes on."""
+    """A result as it was emitted last, under this `revision`. Its `content` is what distinguishes
+    news from what is known. `live` until it is retracted; if it comes again its number goes on."""
 
     __slots__ = ("content", "final", "live", "revision")
 

@@ -1,7 +1,4 @@
-"""What REORDER knows of each source, whichever way it puts its events in order.
-
-Proved by: tests/topology/reorder/test_operator.py, tests/laws/test_order.py
-"""
+"""What REORDER knows of each source, whichever way it puts its events in order."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from topology.model.event import Event
+from topology.model.journal import Tracked
 from topology.model.operator import NEVER
 from topology.model.outcome import Step
 
@@ -30,30 +28,27 @@ class Totals:
         self.outlived = 0
 
 
-class SourceBuffer:
+class SourceBuffer(Tracked):
     """The waiting events of one source: `held` of them, `held_bytes` of payload. `blocked`: MERGE
-    has been told that events wait here. The rest is the operator's book-keeping."""
+    knows that events wait here. The rest is the operator's book-keeping."""
 
     __slots__ = (
         "armed_ns",
         "blocked",
-        "dirty",
         "held",
         "held_bytes",
         "is_open",
         "last_arrival_ns",
-        "source",
     )
 
     def __init__(self, source: str) -> None:
-        self.source = source
+        super().__init__(source)
         self.last_arrival_ns = 0
         self.blocked = False
         self.held = 0
         self.held_bytes = 0
         self.armed_ns = NEVER
         self.is_open = False
-        self.dirty = False
 
     def busy(self) -> bool:
         """It holds events, so it must not be forgotten."""

@@ -1,6 +1,6 @@
 """REORDER under `rule: time`: each source leaves in the order of its own time.
 
-For sources that number nothing. It stands where `topology.reorder.operator` stands, on the same
+For sources that number nothing. It takes the place of `topology.reorder.operator`, on the same
 shell (`topology.reorder.shell`), and owes the same to those behind it: each source in sequence.
 What it orders is one source by its own stamps, never one source against another: their clocks
 disagree until CLOCK has spoken, and a clock that is wrong hurts its own source only. The order
@@ -16,9 +16,9 @@ Guarantees
 * Unmarked events of a source leave strictly in the order (time, number as it came).
 * No event waits longer than `max_wait`.
 * Late (`overtaken`): an event below the last one of its source that left unmarked.
-* Nothing is known of holes: no gaps are told, and MERGE is told so (it says nothing is complete).
+* Nothing is known of holes: no gaps are reported, and MERGE knows it (nothing is complete for it).
 
-`blocked` tells MERGE that events of the source wait here, `unblocked` that none does any more:
+`blocked` informs MERGE that events of the source wait here, `unblocked` that none does any more:
 an event that leaves says neither, unlike behind a hole. So MERGE never passes an event that is
 here, and waits for a silent source by its delays as usual. `heartbeat` and `bye` wait and leave
 like events. A dead letter has no place to keep.
@@ -29,9 +29,6 @@ the source that is fullest by that bound lets go of the first eighth of what it 
 
 Cost: O(log held) an event, and what the strategy costs; O(sources) when the bound in all is
 reached. Memory: held events, about 5 kB per source in order, up to 14 kB where its times scatter.
-
-Proved by: tests/topology/reorder/test_by_time.py, tests/oracle/test_oracle_by_time.py,
-tests/end_to_end/test_by_time.py
 """
 
 from __future__ import annotations
@@ -40,9 +37,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
+from topology.model.location import NOT_COME, PASSED
 from topology.model.operator import NEVER, Plain
 from topology.model.outcome import Step
-from topology.model.whereabouts import NOT_COME, PASSED
 from topology.reorder.buffer import SourceBuffer, Totals
 from topology.reorder.settings import TableSettings
 from topology.reorder.shell import Shell
@@ -80,18 +77,18 @@ class TimedBuffer(SourceBuffer):
 
     def fire(self, now_ns: int, step: Step) -> None:
         self._follow(self._order.on_time(now_ns), step)
-        self._tell(now_ns, step)
+        self._report(now_ns, step)
 
     def end(self, now_ns: int, step: Step) -> None:
         self._follow(self._order.on_end(now_ns), step)
-        self._tell(now_ns, step)
+        self._report(now_ns, step)
 
     def push_out(self, now_ns: int, step: Step) -> None:
         """There is no room: the first of its events leave."""
         said = Step(now_ns)
         self._order.push_out(-(-self.held // PUSHED_OUT), now_ns, said)
         self._follow(said, step)
-        self._tell(now_ns, step)
+        self._report(now_ns, step)
 
     def _follow(self, said: Step, step: Step) -> None:
         """What leaves bears its number from here on."""
@@ -112,7 +109,7 @@ class TimedBuffer(SourceBuffer):
         self._totals.overflows += self._order.overflows - self._overflows
         self._overflows = self._order.overflows
 
-    def _tell(self, now_ns: int, step: Step) -> None:
+    def _report(self, now_ns: int, step: Step) -> None:
         """Keep the merge informed whether events of this source wait here."""
         waits = self.held > 0
         if waits != self.blocked:
@@ -197,14 +194,14 @@ class ReorderByTime(Shell[TimedBuffer]):
         if buffer is None:
             buffer = self._add(event)
         buffer.last_arrival_ns = event.at_ns
-        self._mark(buffer)
+        self._journal.mark(buffer)
         self._await_end_of_instant(buffer)
         buffer.take(event, step)
         while (by := self._over()) is not None:
             fullest = max(self._table.values(), key=by)
             if not fullest.held:
                 return
-            self._mark(fullest)
+            self._journal.mark(fullest)
             fullest.push_out(self._now_ns, step)
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Plain] | None:

@@ -17,8 +17,6 @@ Decided here, where the specification is silent:
   it is late, reason `old_epoch`.
 * Numbers below 0 do not leave: a source whose first events come from both sides of a
   wrap is counted from one cycle up. After the start such a number is before the start.
-
-Proved by: tests/topology/reorder/test_operator.py, tests/laws/test_small_counters.py
 """
 
 from __future__ import annotations
@@ -58,7 +56,7 @@ class Epochs(SourceBuffer):
 
     def settle(self, event: Event) -> Sequence | None:
         """The sequence the event belongs to; None: an epoch that is over, or one below the
-        newest that was never heard of. The event bears its epoch and number then; the number
+        newest that was never seen. The event bears its epoch and number then; the number
         is below 0 only where it is before the start."""
         if event.epoch < 0:
             event.epoch = self._inferred(event, self.later[-1] if self.later else self.current)

@@ -2,10 +2,8 @@
 
 There are two bounds, on events and on their payload; a source is full by the one that is reached,
 and where two are equally full the first by name gives way. A heap of how full each is exists only
-near the bounds: an entry is pushed whenever a source has grown, and one that no longer tells the
-truth is put right when it comes up. Cost: O(log sources) for each source that makes room.
-
-Proved by: tests/topology/reorder/test_operator.py, tests/laws/test_order.py
+near the bounds: an entry is pushed whenever a source has grown, and one that is out of
+date is corrected when it comes up. Cost: O(log sources) for each source that makes room.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ class Fullest(Generic[Buffer]):
         self._max_bytes = config.max_held_bytes
         self._by_bytes = False
         self.heap: list[tuple[int, str]] | None = None
-        """(-fill, source) while near the bounds; None: no source needs to tell that it grew."""
+        """(-fill, source) while near the bounds; None: no source needs to report that it grew."""
 
     def note(self, grown: Buffer) -> None:
         if self.heap is not None:

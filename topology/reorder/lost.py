@@ -1,4 +1,4 @@
-"""The numbers a source was declared to have lost: tells late from duplicate.
+"""The numbers a source was declared to have lost: they separate late from duplicate.
 
 A sorted list of ranges per (source, epoch), at most `max_ranges` of them and none
 older than `memory_ns`. What is evicted is forgotten for good: `floor` rises above
@@ -7,8 +7,6 @@ Look-up is O(log ranges), adding O(1), taking one out O(ranges) at worst.
 
 The state is kept in pages of `PAGE` numbers, and only pages that changed are written: a
 source that loses much and remembers it for an hour must not write it all ten times a second.
-
-Proved by: tests/topology/reorder/test_lost.py, tests/topology/reorder/test_operator.py
 """
 
 from __future__ import annotations
@@ -104,7 +102,7 @@ class LostRanges:
         return pages
 
     def changed_pages(self) -> dict[int, Any]:
-        """What changed since the last call; None: the page is gone."""
+        """What changed since the last call; None: the page was removed."""
         changed: dict[int, Any] = {}
         for page in sorted(self._changed):
             ranges = self._ranges[self._at(page << PAGE_BITS) : self._at((page + 1) << PAGE_BITS)]

@@ -18,9 +18,6 @@ is declared, reason `overflow`. The table of sources grows past `max_sources` on
 
 Cost: O(1) for an event in order; O(log holes) otherwise; a bound reached costs
 O(log sources). Memory: held events, about 1 kB per source, holes and lost ranges.
-
-Proved by: tests/topology/reorder/test_operator.py, tests/laws/test_laws.py,
-tests/laws/test_order.py
 """
 
 from __future__ import annotations
@@ -30,29 +27,35 @@ from typing import Any, Final
 
 from topology.model.event import DATA, DEAD, Event
 from topology.model.histogram import PPM
-from topology.model.operator import Changes, Figures, Plain, State
+from topology.model.operator import Changes, Figure, Figures, Plain, State
 from topology.model.outcome import TIMEOUT, Step, dead_letter
 from topology.reorder import source_state
 from topology.reorder.fullest import Fullest
-from topology.reorder.published.thesis import PacedBuffer
+from topology.reorder.locate import located
 from topology.reorder.sequence import UNKNOWN, Hole
-from topology.reorder.settings import NumberSettings, Rule, Shared, SourceSettings
+from topology.reorder.settings import NumberSettings, Shared, SourceSettings
 from topology.reorder.shell import Shell
 from topology.reorder.source import NumberedBuffer
-from topology.reorder.whereabouts import located
 
 POOL: Final = "pool"
 BUFFER: Final = "lane/"
 LOST: Final = "lost/"
 """Keys of the state, beside that of the time."""
 
-BUFFERS: Final[Mapping[Rule, type[NumberedBuffer]]] = {
-    "miss": NumberedBuffer,
-    "fixed": NumberedBuffer,
-    "thesis": PacedBuffer,
-    "rfc": PacedBuffer,
+
+FIGURES: Final[Mapping[str, Figure]] = {
+    "sources": Figure("Sources known"),
+    "held": Figure("Events behind a hole or before a start, and dead letters that hold a place"),
+    "held_bytes": Figure("Payload of the events held"),
+    "overflows": Figure(
+        "Times that a bound on held events gave up a hole or a start hold", is_total=True
+    ),
+    "waited_ns": Figure("How long events that have left were held, added up", is_total=True),
+    "filled": Figure("Numbers that were missing and came in time", is_total=True),
+    "outlived": Figure("Numbers that came after they had been given up", is_total=True),
+    "promised_ppm": Figure("Share of missing numbers, of those that come, to come in time"),
+    "forgotten": Figure("Sources forgotten at a bound, or after forget_after", is_total=True),
 }
-"""What a source is under each rule."""
 
 
 class Reorder(Shell[NumberedBuffer]):
@@ -62,10 +65,7 @@ class Reorder(Shell[NumberedBuffer]):
         self.settings = SourceSettings(stream, position, config)
         self._shared = Shared(self.settings)
         super().__init__(BUFFER, self._shared, config)
-        self._buffer_of = BUFFERS[config.rule]
-        self._sees_all = bool(
-            self._buffer_of.sees_all or self.settings.modulus or self.settings.ignore_epoch
-        )
+        self._finds_numbers = bool(self.settings.modulus or self.settings.ignore_epoch)
         self._max_held = config.max_held
         self._max_held_total = config.max_held_total
         self._max_held_bytes = config.max_held_bytes
@@ -82,7 +82,7 @@ class Reorder(Shell[NumberedBuffer]):
         buffers = self._table
         shared = self._shared
         fullest = self._fullest
-        takes_plain = self.takes_plain and not self._sees_all
+        takes_plain = self.takes_plain and not self._finds_numbers
         position = self.settings.position
         max_jump = self.settings.max_jump
         for event in batch:
@@ -97,8 +97,7 @@ class Reorder(Shell[NumberedBuffer]):
             event.source = buffer.source  # one text for all events of a source
             buffer.last_arrival_ns = at_ns
             if not buffer.dirty:
-                buffer.dirty = True
-                self._dirty.append(buffer)
+                self._journal.mark(buffer)
             kind = event.kind
             if kind == DATA:
                 buffer.received += 1
@@ -201,12 +200,16 @@ class Reorder(Shell[NumberedBuffer]):
         )
         step.reports.append(dead_letter(event, event.at_ns, "seq_range", detail))
 
+    def _buffer_of(self, source: str) -> NumberedBuffer:
+        """An empty one."""
+        return NumberedBuffer(source, self._shared)
+
     def _new(self, event: Event) -> NumberedBuffer:
         if not self._table:
             self._shared.blocking_until_ns = max(
                 self._shared.blocking_until_ns, event.at_ns + self.settings.max_wait_ns
             )
-        buffer = self._buffer_of(event.source, self._shared)
+        buffer = self._buffer_of(event.source)
         if event.epoch > 0 and not self.settings.ignore_epoch:
             buffer.current.epoch = event.epoch
         return buffer
@@ -219,7 +222,7 @@ class Reorder(Shell[NumberedBuffer]):
             buffer.overflow(now_ns, step)
         self._fullest.note(buffer)
         while (most := self._fullest.over()) is not None:
-            self._mark(most)
+            self._journal.mark(most)
             self._shared.overflows += 1
             most.overflow(now_ns, step)
             self._arm(most)
@@ -264,7 +267,7 @@ class Reorder(Shell[NumberedBuffer]):
         return [*super()._keys_of(buffer), *(lost_key(page, buffer.source) for page in pages)]
 
     def _restored(self, source: str, state: Plain, held: list[Event]) -> NumberedBuffer:
-        buffer = self._buffer_of(source, self._shared)
+        buffer = self._buffer_of(source)
         by_offset = {event.offset: event for event in held}
         source_state.restore(buffer, state, self._lost.pop(source, {}), by_offset)
         return buffer
@@ -279,9 +282,9 @@ class Reorder(Shell[NumberedBuffer]):
         return state
 
     def changes(self) -> Changes:
-        has_heard = bool(self._dirty)
+        has_changes = self._journal.has_changes
         changes = super().changes()
-        if has_heard:
+        if has_changes:
             changes[POOL] = self._pool()
         return changes
 

@@ -12,8 +12,6 @@ active: its `front` is empty.
 
 Cost: O(1) for the number after the highest; O(log holes) to look one up, and to fill a hole what
 is moved of the events around it.
-
-Proved by: tests/topology/reorder/test_operator.py, tests/laws/test_order.py
 """
 
 from __future__ import annotations
@@ -218,8 +216,8 @@ class Sequence:
         return i < 0 or number > self.holes[i].last
 
     def settle(self, found: dict[int, Event], now_ns: int) -> None:
-        """After a restore: these are the events that wait, by number. Numbers whose events are gone
-        are holes that are due at once."""
+        """After a restore: these are the events that wait, by number. Numbers whose events are
+        absent are holes that are due at once."""
         numbers = sorted(found)
         missing = sum(hole.last - hole.first + 1 for hole in self.holes)
         if self.hi >= 0 and len(found) + missing != self.hi - self.base + 1:
@@ -269,7 +267,7 @@ class Sequence:
         return [(self.epoch, page) for page in sorted(self.lost.written_pages())]
 
     def snapshot(self, list_held: bool) -> Any:
-        """`list_held`: name the held events by offset, where the numbers do not tell."""
+        """`list_held`: name the held events by offset, where the numbers are ambiguous."""
         return [
             self.epoch,
             self.active,

@@ -1,8 +1,6 @@
 """What the buffers of REORDER share: settings (asked for, and as plain values) and counts.
 
 `Shared` is one per operator; with it every buffer knows what all of them hold.
-
-Proved by: tests/topology/reorder/test_operator.py
 """
 
 from __future__ import annotations
@@ -14,9 +12,8 @@ from topology.reorder.buffer import Totals
 from topology.reorder.sequence import UNSTARTED
 from topology.reorder.timeout import FillTimes
 
-Rule = Literal["miss", "fixed", "thesis", "rfc", "time"]
+Rule = Literal["miss", "fixed", "time"]
 LatePolicy = Literal["pass", "drop", "side"]
-EstimatorClock = Literal["arrival", "event"]
 Start = Literal["auto", "zero"] | int
 InferRestart = Literal["auto"] | bool
 
@@ -39,25 +36,18 @@ class NumberSettings(TableSettings, Protocol):
 
     rule: Rule
     miss_target_ppm: int
-    min_wait_ns: int
     start: Start
     infer_restart: InferRestart
     seq_bits: int
     max_jump: int
     gap_ranges: int
     gap_memory_ns: int
-    alpha_ppm: int
-    beta_ppm: int
-    estimator_clock: EstimatorClock
 
 
 class SourceSettings:
     """The settings of REORDER as plain values, read in the hot path."""
 
     __slots__ = (
-        "alpha_ppm",
-        "beta_ppm",
-        "event_clock",
         "gap_memory_ns",
         "gap_ranges",
         "ignore_epoch",
@@ -65,7 +55,6 @@ class SourceSettings:
         "late",
         "max_jump",
         "max_wait_ns",
-        "min_wait_ns",
         "miss_ppm",
         "modulus",
         "position",
@@ -80,7 +69,6 @@ class SourceSettings:
         self.rule = config.rule
         self.late = config.late
         self.miss_ppm = config.miss_target_ppm
-        self.min_wait_ns = config.min_wait_ns
         self.max_wait_ns = config.max_wait_ns
         self.start = first_number(config.start)
         self.infer_restart = config.infer_restart in ("auto", True)
@@ -89,9 +77,6 @@ class SourceSettings:
         self.max_jump = config.max_jump
         self.gap_ranges = config.gap_ranges
         self.gap_memory_ns = config.gap_memory_ns
-        self.alpha_ppm = config.alpha_ppm
-        self.beta_ppm = config.beta_ppm
-        self.event_clock = config.estimator_clock == "event"
 
 
 def first_number(start: Start) -> int:

@@ -10,8 +10,6 @@ those fire first, in the order of their names, then what is due, in the order of
 
 Sources (`max_sources`, `forget_after`): the longest idle one that holds nothing is forgotten and
 would start anew. Where every source holds something, the table grows past `max_sources`.
-
-Proved by: tests/topology/reorder/test_operator.py, tests/laws/test_order.py
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from topology.model.event import Event
 from topology.model.idle import LongestIdle
+from topology.model.journal import Journal
 from topology.model.operator import (
     NEVER,
     TURN,
@@ -50,23 +49,22 @@ class Shell(StepByStep, Generic[Buffer]):
         self._forget_after_ns = config.forget_after_ns
         self._table: dict[str, Buffer] = {}
         self._now_ns = 0
-        self._told_ns = -1  # the time that `changes` gave last
+        self._written_ns = -1  # the time that `changes` gave last
         self._due: list[tuple[int, str]] = []  # (deadline or earlier, source): one per armed buffer
         self._due_ns = NEVER  # nothing is to be done before the time goes beyond this
         self._open: list[Buffer] = []
         self._longest_idle = LongestIdle()
-        self._dirty: list[Buffer] = []
-        self._gone: list[str] = []  # keys of the state
+        self._journal = Journal(self._table)
         self.forgotten = 0
 
     # -- what the two ways differ in ---------------------------------------------------------------
 
     def _new(self, event: Event) -> Buffer:
-        """The buffer of a source that is heard first by this event."""
+        """The buffer of a source whose first event this is."""
         raise NotImplementedError
 
     def _state_of(self, buffer: Buffer) -> Plain:
-        """What stands in the state under its name."""
+        """Its state, as saved under its name."""
         raise NotImplementedError
 
     def _restored(self, source: str, state: Plain, held: list[Event]) -> Buffer:
@@ -111,7 +109,7 @@ class Shell(StepByStep, Generic[Buffer]):
         for source in sorted(self._table):
             buffer = self._table[source]
             if buffer.held:
-                self._mark(buffer)
+                self._journal.mark(buffer)
                 buffer.end(now_ns, step)
         return step
 
@@ -134,7 +132,7 @@ class Shell(StepByStep, Generic[Buffer]):
         if self._open:
             for buffer in sorted(self._open, key=name_of):
                 buffer.is_open = False
-                self._mark(buffer)
+                self._journal.mark(buffer)
                 buffer.fire(self._now_ns, step)
                 self._arm(buffer)
             self._open.clear()
@@ -147,7 +145,7 @@ class Shell(StepByStep, Generic[Buffer]):
             waiting.armed_ns = NEVER
             if waiting.deadline_ns() <= due_ns:
                 self._now_ns = max(self._now_ns, due_ns)
-                self._mark(waiting)
+                self._journal.mark(waiting)
                 waiting.fire(self._now_ns, step)
             self._arm(waiting)
         self._due_ns = due[0][0] if due else NEVER
@@ -164,7 +162,7 @@ class Shell(StepByStep, Generic[Buffer]):
         return buffer
 
     def _forget(self, newcomer: str, before_ns: int) -> bool:
-        """Forget the longest idle source that holds nothing, if it was last heard before
+        """Forget the longest idle source that holds nothing, if it last sent before
         that time; several where some held events when their turn came."""
         longest = self._longest_idle.longest(self._table, newcomer, before_ns)
         if longest is None:
@@ -172,14 +170,9 @@ class Shell(StepByStep, Generic[Buffer]):
         buffer = self._table.pop(longest)
         if buffer.is_open:
             self._open.remove(buffer)
-        self._gone += self._keys_of(buffer)
+        self._journal.forget(self._keys_of(buffer))
         self.forgotten += 1
         return True
-
-    def _mark(self, buffer: Buffer) -> None:
-        if not buffer.dirty:
-            buffer.dirty = True
-            self._dirty.append(buffer)
 
     # -- for people --------------------------------------------------------------------------------
 
@@ -208,15 +201,11 @@ class Shell(StepByStep, Generic[Buffer]):
         return state
 
     def changes(self) -> Changes:
-        changes: Changes = dict.fromkeys(self._gone)
-        self._gone.clear()
-        for buffer in self._dirty:
-            buffer.dirty = False
-            if self._table.get(buffer.source) is buffer:
-                self._note_changes(buffer, changes)
-        self._dirty.clear()
-        if self._now_ns > self._told_ns:
-            self._told_ns = self._now_ns
+        changes: Changes = {**self._journal.take_removed()}
+        for buffer in self._journal.take_changed():
+            self._note_changes(buffer, changes)
+        if self._now_ns > self._written_ns:
+            self._written_ns = self._now_ns
             changes[NOW] = self._now_ns
         return changes
 
@@ -233,7 +222,7 @@ class Shell(StepByStep, Generic[Buffer]):
             if not number % TURN:
                 yield 0
         if NOW in state:
-            self._now_ns = self._told_ns = state[NOW]
+            self._now_ns = self._written_ns = state[NOW]
         for key, value in state.items():
             if key.startswith(self._key):
                 source = key[len(self._key) :]

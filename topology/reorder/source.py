@@ -21,31 +21,17 @@ Decided here, where the specification is silent:
   from the arrival that reveals them, below the lowest number as above the highest.
 * A start hold of a source's first epoch holds back the merge only in the stream's
   own first `max_wait`, when all sources start together; later newcomers hold nobody.
-
-Proved by: tests/topology/reorder/test_operator.py, tests/laws/test_order.py
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any
 
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
+from topology.model.late import BEFORE_START, BEYOND_MEMORY, GAP, OLD_EPOCH
 from topology.model.operator import NEVER
-from topology.model.outcome import (
-    BEFORE_START,
-    BEYOND_MEMORY,
-    END,
-    GAP,
-    JUMP,
-    OLD_EPOCH,
-    OVERFLOW,
-    TIMEOUT,
-    Duplicate,
-    Gap,
-    Late,
-    Step,
-)
+from topology.model.outcome import END, JUMP, OVERFLOW, TIMEOUT, Duplicate, Gap, Late, Step
 from topology.reorder.epochs import Epochs
 from topology.reorder.sequence import NO_STAMP, UNSTARTED, Hole, Sequence
 from topology.reorder.settings import Shared, size_of
@@ -66,9 +52,6 @@ class NumberedBuffer(Epochs):
         "timeout",
         "words",
     )
-
-    sees_all: ClassVar[bool] = False
-    """Its rule must be told of every event, so none may go around `take`."""
 
     def __init__(self, source: str, shared: Shared) -> None:
         super().__init__(source, shared)
@@ -117,7 +100,7 @@ class NumberedBuffer(Epochs):
         elif (first := sequence.waiting_as(number)) is not None:
             self.duplicated(event, step, first)
         elif number > sequence.hi and sequence.epoch < self.newest_epoch():
-            self._late(event, OLD_EPOCH, 0, step)
+            self._past(sequence, event, step)
         elif sequence.next == UNSTARTED:
             self._place_unstarted(sequence, event, step)
         elif number - sequence.hi > self.shared.settings.max_jump:
@@ -142,7 +125,7 @@ class NumberedBuffer(Epochs):
             self._filled(now_ns - sequence.fill(event))
         self.count_held(event)
         if not self.blocked:
-            self._tell(now_ns, step)
+            self._report(now_ns, step)
 
     def _hold_last(self, sequence: Sequence, event: Event) -> None:
         """Its number is the highest; those that it has overtaken are a hole."""
@@ -175,10 +158,11 @@ class NumberedBuffer(Epochs):
         if number == 0:
             self._start(sequence, now_ns, step)
         else:
-            self._tell(now_ns, step)
+            self._report(now_ns, step)
 
     def _past(self, sequence: Sequence | None, event: Event, step: Step) -> None:
-        """A number below `next`, or an epoch that is over."""
+        """A number below `next`, or an epoch that is over. The event is a duplicate or late, and
+        here alone REORDER decides which, and why."""
         now_ns = event.at_ns
         if sequence is None or event.epoch != sequence.epoch:
             self._late(event, OLD_EPOCH, 0, step)
@@ -188,7 +172,7 @@ class NumberedBuffer(Epochs):
             self.shared.outlived += 1
             self.estimator().filled(now_ns - found.known_at_ns)
             self._late(event, GAP, now_ns - found.lost_at_ns, step)
-        elif sequence is self.retired and event.seq > sequence.hi:
+        elif event.seq > sequence.hi:
             self._late(event, OLD_EPOCH, 0, step)
         elif event.seq < sequence.start:
             self._late(event, BEFORE_START, 0, step)
@@ -236,14 +220,7 @@ class NumberedBuffer(Epochs):
         settings = self.shared.settings
         if settings.rule == "fixed":
             return Timeout(settings.max_wait_ns)
-        return Miss(settings.max_wait_ns, settings.min_wait_ns, self.shared.times)
-
-    def pace_state(self) -> tuple[int, int]:
-        """The number that came unheld last, and when, for rules that go by it."""
-        return -2, 0
-
-    def restore_pace(self, seq: int, at_ns: int) -> None:
-        """Nothing is kept."""
+        return Miss(settings.max_wait_ns, self.shared.times)
 
     def _hole(self, first: int, last: int, now_ns: int, behind: list[Event]) -> Hole:
         deadline_ns = now_ns + self.estimator().open()
@@ -310,9 +287,9 @@ class NumberedBuffer(Epochs):
             self.held -= len(events)
             self.released += data
             sequence.next += len(events)
-        self._tell(now_ns, step)
+        self._report(now_ns, step)
 
-    def _tell(self, now_ns: int, step: Step) -> None:
+    def _report(self, now_ns: int, step: Step) -> None:
         """Keep the merge informed whether events of this source wait here.
 
         To the merge an event in order says "no longer"; BLOCKED after it "still".
@@ -449,7 +426,7 @@ class NumberedBuffer(Epochs):
             elif sequence.start_deadline_ns <= now_ns:
                 self._start(sequence, now_ns, step)
             else:
-                self._tell(now_ns, step)
+                self._report(now_ns, step)
 
     # -- for people --------------------------------------------------------------------------------
 

@@ -1,7 +1,4 @@
-"""The state of a buffer of REORDER: to plain values, and back with the events it held.
-
-Proved by: tests/laws/test_laws.py, tests/topology/reorder/test_lost.py
-"""
+"""The state of a buffer of REORDER: to plain values, and back with the events it held."""
 
 from __future__ import annotations
 
@@ -19,7 +16,6 @@ def snapshot(buffer: NumberedBuffer) -> Any:
     return [
         buffer.last_arrival_ns,
         buffer.boundary_ns,
-        *buffer.pace_state(),
         buffer.blocked,
         [buffer.received, buffer.released, buffer.late, buffer.duplicate, buffer.dead],
         buffer.timeout.snapshot() if buffer.timeout is not None else None,
@@ -42,7 +38,7 @@ def lost_pages(buffer: NumberedBuffer) -> dict[Page, Any]:
 
 
 def changed_pages(buffer: NumberedBuffer) -> dict[Page, Any]:
-    """What changed in its ledgers since the last call; None: the page is gone."""
+    """What changed in its ledgers since the last call; None: the page was removed."""
     changed: dict[Page, Any] = dict.fromkeys(buffer.dropped)
     buffer.dropped.clear()
     for sequence in _all(buffer):
@@ -67,15 +63,13 @@ def restore(
     """`lost`: pages of the ledgers, by epoch and page. `held`: this source's waiting
     events by offset, in log order.
 
-    Which sequence an event waits in is listed where numbers cannot tell; else it
-    is the current one, in which each held number stands once. What the numbers do not call
-    held is not taken; held numbers whose event is gone from the log are missing again.
+    Which sequence an event waits in is listed where numbers are ambiguous; else it
+    is the current one, in which each held number occurs once. What the numbers do not call
+    held is not taken; held numbers whose event is absent from the log are missing again.
     """
     (
         buffer.last_arrival_ns,
         buffer.boundary_ns,
-        pace_seq,
-        pace_ns,
         buffer.blocked,
         counts,
         timeout,
@@ -83,7 +77,6 @@ def restore(
         sequences,
     ) = state
     buffer.received, buffer.released, buffer.late, buffer.duplicate, buffer.dead = counts
-    buffer.restore_pace(pace_seq, pace_ns)
     if timeout is not None:
         buffer.estimator().restore(timeout)
     if retired is not None:

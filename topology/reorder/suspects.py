@@ -3,8 +3,6 @@
 A number more than `max_jump` above the highest is kept aside. A second one within
 `max_jump` of it confirms it (one gap, reason `jump`), if it comes within `max_wait`; else
 the first is dead, reason `seq_jump`, and takes no place (reorder_drift_merge.md 1.5).
-
-Proved by: tests/topology/reorder/test_operator.py, tests/laws/test_order.py
 """
 
 from __future__ import annotations

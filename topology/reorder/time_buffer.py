@@ -26,9 +26,6 @@ leave as events do; then a late one has nothing left to say, and a bye changes n
 that it has overtaken. Control records of other operators end here.
 
 Cost: O(log held) an event, and what the strategy costs.
-
-Proved by: tests/topology/waiting/test_laws.py, tests/topology/waiting/test_oracle.py,
-tests/topology/reorder/test_by_time.py
 """
 
 from __future__ import annotations
@@ -40,8 +37,9 @@ from typing import Any, Final
 
 from topology.model.event import BYE, DATA, HEARTBEAT, Event
 from topology.model.instant import InstantOperator
+from topology.model.late import OVERTAKEN
 from topology.model.operator import NEVER, Changes, Figures, State
-from topology.model.outcome import OVERTAKEN, Duplicate, Late, Step, dead_letter
+from topology.model.outcome import Duplicate, Late, Step, dead_letter
 from topology.waiting.policy import SlackPolicy
 
 AHEAD: Final = "ahead"
@@ -148,7 +146,7 @@ class TimeBuffer(InstantOperator):
 
     @property
     def instant_open(self) -> bool:
-        """Something has been heard in the instant that is not over."""
+        """Something has arrived in the instant that is not over."""
         return self._instant_open
 
     @property

@@ -4,18 +4,15 @@
   outlive, from the measured fill times, also of holes that filled after they were
   given up. reorder_drift_merge.md 1.3.
 * `fixed`: always `max_wait`.
-* `thesis` and `rfc`: as published (`topology.reorder.published.thesis`).
 
-A rule is told what happened (`opened`, `filled`) and asked once per hole (`wait_ns`, or both in
-one: `open`); the deadline is fixed at that moment. Everything is integer nanoseconds. Each call is
-O(1).
+A rule is notified of what happened (`opened`, `filled`) and asked once per hole (`wait_ns`, or both
+in one: `open`); the deadline is fixed at that moment. Everything is integer nanoseconds. Each call
+is O(1).
 
 A source is cold until 32 of its holes filled or 100 opened. Cold, `miss` asks the
-pool of the stream's sources in this partition; while that is cold too, and in the
-other rules, the wait is `max_wait`. From there to 1 / `miss_target` holes the wait is
+pool of the stream's sources in this partition; while that is cold too, the wait is
+`max_wait`. From there to 1 / `miss_target` holes the wait is
 longer than what has been seen, by less and less.
-
-Proved by: tests/topology/model/test_histogram.py, tests/topology/reorder/test_operator.py
 """
 
 from __future__ import annotations
@@ -39,7 +36,7 @@ class Timeout:
         self.max_wait_ns = max_wait_ns
 
     def opened(self) -> None:
-        """A hole was opened (told after `wait_ns` was asked)."""
+        """A hole was opened (called after `wait_ns`)."""
 
     def open(self) -> int:
         """`wait_ns` of a hole, which is opened."""
@@ -110,11 +107,10 @@ class FillTimes:
 class Miss(Timeout):
     """Rule `miss`. `pool` is shared by all sources of the stream in the partition."""
 
-    __slots__ = ("_min_wait_ns", "_own", "_pool")
+    __slots__ = ("_own", "_pool")
 
-    def __init__(self, max_wait_ns: int, min_wait_ns: int, pool: FillTimes) -> None:
+    def __init__(self, max_wait_ns: int, pool: FillTimes) -> None:
         super().__init__(max_wait_ns)
-        self._min_wait_ns = min_wait_ns
         self._own = FillTimes(pool.histogram.miss_ppm)
         self._pool = pool
 
@@ -132,9 +128,7 @@ class Miss(Timeout):
         if not times.warm:
             return self.max_wait_ns
         wait_ns = times.wait_ns()
-        if wait_ns > self.max_wait_ns:
-            wait_ns = self.max_wait_ns
-        return wait_ns if wait_ns > self._min_wait_ns else self._min_wait_ns
+        return wait_ns if wait_ns < self.max_wait_ns else self.max_wait_ns
 
     def snapshot(self) -> Any:
         return self._own.snapshot()

@@ -15,16 +15,15 @@
 
 Counted are windows that closed as `confirmed` or `probable`; those that idle sources, a cap
 or the end closed are apart. Exact: integers, delta in ppm and theta in units of 2^-32.
-
-Proved by: tests/topology/waiting/test_examples.py, tests/topology/waiting/test_oracle.py
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from topology.model.native import mypyc_attr
-from topology.model.operator import Figures, Plain
+from topology.model.operator import Figures
+from topology.model.saved import Saved
 from topology.waiting.miss import ONE, share
 from topology.waiting.policy import CONFIRMED, PROBABLE, PROMISED
 
@@ -36,8 +35,9 @@ PPM = 1_000_000
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class AccuracyBudget:
+class AccuracyBudget(Saved):
     __slots__ = ("_closed", "_delta_ppm", "_down", "_guard", "_missed", "_pending", "_theta", "_up")
+    FIELDS: ClassVar[tuple[str, ...]] = ("_theta", "_closed", "_missed", "_pending")
 
     def __init__(
         self,
@@ -107,9 +107,3 @@ class AccuracyBudget:
             "windows_pending": self._pending,
             "threshold_ppm": self._theta * 1_000_000 // ONE,
         }
-
-    def snapshot(self) -> Plain:
-        return [self._theta, self._closed, self._missed, self._pending]
-
-    def restore(self, state: Plain) -> None:
-        self._theta, self._closed, self._missed, self._pending = state

@@ -23,10 +23,8 @@ windows that wait for this are at most `max_pending`; beyond, the oldest counts 
 closed as a source was idle, or as time was up, is charged to nobody, resolved or not: no promise
 speaks of it, and what it misses is counted apart (`missed_apart`).
 
-The contents of windows are not kept here: whoever owns them closes them when told.
+The contents of windows are not kept here: their owner closes them by the decisions returned.
 Cost: O(1) and what the strategy costs per event and window; O(l / f) for a late event.
-
-Proved by: tests/topology/waiting/test_laws.py, tests/topology/waiting/test_oracle.py
 """
 
 from __future__ import annotations
@@ -37,7 +35,8 @@ from typing import Final, Literal, NamedTuple
 
 from topology.model.event import Event
 from topology.model.native import mypyc_attr
-from topology.model.operator import NEVER, Plain
+from topology.model.operator import NEVER
+from topology.model.saved import Saved
 from topology.waiting.filled import Filled
 from topology.waiting.policy import (
     BEFORE_ALL,
@@ -80,7 +79,24 @@ Decision = Closing | Missed
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class WindowDriver:
+class WindowDriver(Saved):
+    FIELDS = (
+        "_now_ns",
+        "_due_ns",
+        "_announced_ns",
+        "_open",
+        "_next",
+        "_next_pending",
+        "_pending",
+        "missed",
+        "_missed",
+        "missed_apart",
+        "_apart",
+        "filled",
+        "_empty",
+        "policy",
+    )
+
     def __init__(
         self,
         policy: SlackPolicy,
@@ -143,42 +159,43 @@ class WindowDriver:
     # -- events and time ---------------------------------------------------------------------------
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> list[Decision]:
-        told: list[Decision] = []
+        decisions: list[Decision] = []
         for event in events:
-            self.take(event, event.ref_time_ns, told)
+            self.take(event, event.ref_time_ns, decisions)
         if now_ns > self._now_ns:
-            self._pass_time(now_ns, told)
-        return told
+            self._pass_time(now_ns, decisions)
+        return decisions
 
     def take(
         self,
         event: Event,
         until_ns: int,
-        told: list[Decision],
+        decisions: list[Decision],
         more_ns: int = 0,
         *,
         speaks: bool = True,
     ) -> None:
         """An event that lies somewhere between its time and `until_ns`. It makes the windows of
-        `more_ns` after that count too. If it `speaks`, its source has been heard so far."""
+        `more_ns` after that count too. If it `speaks`, its source has come so far."""
         if event.at_ns > self._now_ns:
-            self._pass_time(event.at_ns, told)
+            self._pass_time(event.at_ns, decisions)
         if speaks:
             self.policy.observe(event, event.at_ns)
-        self._place(event, until_ns, told, more_ns)
+        self._place(event, until_ns, decisions, more_ns)
         self._open = True
 
     def heed(self, now_ns: int) -> None:
-        """The strategy has heard something that is no event; what was due before has been fired."""
+        """The strategy has received something that is no event; what was due before has been
+        fired."""
         self._now_ns = max(self._now_ns, now_ns)
         self._open = True
 
     def on_time(self, now_ns: int) -> list[Decision]:
-        told: list[Decision] = []
+        decisions: list[Decision] = []
         if now_ns >= self._now_ns:
-            self._pass_time(now_ns + 1, told)
+            self._pass_time(now_ns + 1, decisions)
             self._now_ns = now_ns
-        return told
+        return decisions
 
     def next_deadline_ns(self) -> int | None:
         if self._open:
@@ -187,24 +204,24 @@ class WindowDriver:
 
     def on_end(self, now_ns: int) -> list[Decision]:
         """Everything up to the window of the newest event closes."""
-        told = self.on_time(now_ns)
+        decisions = self.on_time(now_ns)
         newest_ns = self.policy.newest_ns()
         self.policy.end()
         if self._next is not None:
             last = self._first_with(newest_ns)
             if last >= self._next:
-                self._close(last, END, 0, told)
+                self._close(last, END, 0, decisions)
             self._resolve(NEVER)
         self._due_ns = NEVER
-        return told
+        return decisions
 
-    def _pass_time(self, until_ns: int, told: list[Decision]) -> None:
+    def _pass_time(self, until_ns: int, decisions: list[Decision]) -> None:
         if self._open:
             self._open = False
-            self._decide(told)
+            self._decide(decisions)
         while self._due_ns < until_ns:
             self._now_ns = self._due_ns
-            self._decide(told)
+            self._decide(decisions)
         self._now_ns = until_ns
 
     # -- windows -----------------------------------------------------------------------------------
@@ -220,7 +237,7 @@ class WindowDriver:
     def _last_with(self, ts_ns: int) -> int:
         return -(-(ts_ns + self._shift_ns + self._length_ns) // self._every_ns) - 1
 
-    def _place(self, event: Event, until_ns: int, told: list[Decision], more_ns: int) -> None:
+    def _place(self, event: Event, until_ns: int, decisions: list[Decision], more_ns: int) -> None:
         ts_ns = event.ref_time_ns
         first = self._first_with(ts_ns)
         if self._next is None:
@@ -234,7 +251,7 @@ class WindowDriver:
             self.policy.judged()
             return
         last = min(self._next - 1, last)
-        told.append(Missed(first, last, self._now_ns, event))
+        decisions.append(Missed(first, last, self._now_ns, event))
         self._missed_an_event(first, last)
         self.policy.late(ts_ns, self.bound_ns(self._next - 1) - ts_ns)
 
@@ -257,7 +274,7 @@ class WindowDriver:
         if len(self._missed) > 2 * self._max_pending:
             self._missed = set(sorted(self._missed)[self._max_pending :])
 
-    def _decide(self, told: list[Decision]) -> None:
+    def _decide(self, decisions: list[Decision]) -> None:
         """Close what may close at `_now_ns`, and find out when more may."""
         now_ns = self._now_ns
         policy = self.policy
@@ -282,15 +299,15 @@ class WindowDriver:
                 by = CONFIRMED if is_certain else PROBABLE
                 if policy.waives(self.bound_ns(last), now_ns):
                     by = IDLE
-                self._close_sure(last, by, told)
+                self._close_sure(last, by, decisions)
             elif policy.passes(bound_ns, now_ns):
                 by = IDLE if policy.waives(bound_ns, now_ns) else PROBABLE
                 last = self._last_idle(now_ns) if by == IDLE else number
-                self._close(last, by, policy.miss_ppm(bound_ns, now_ns), told)
+                self._close(last, by, policy.miss_ppm(bound_ns, now_ns), decisions)
             elif now_ns >= bound_ns + self._cap_ns:
                 # What does not pass now lets none after it pass.
                 last = (now_ns - self._cap_ns + self._shift_ns) // self._every_ns
-                self._close(last, CAP, policy.miss_ppm(bound_ns, now_ns), told)
+                self._close(last, CAP, policy.miss_ppm(bound_ns, now_ns), decisions)
             else:
                 due_ns = policy.deadline_ns(bound_ns, now_ns)
                 self._due_ns = bound_ns + self._cap_ns
@@ -347,7 +364,7 @@ class WindowDriver:
                 return last
         return self._next
 
-    def _close_sure(self, last: int, by: str, told: list[Decision]) -> None:
+    def _close_sure(self, last: int, by: str, decisions: list[Decision]) -> None:
         """All windows up to `last`, of which the strategy will know no more: none of them,
         and so none before them, waits to be resolved."""
         assert self._next is not None
@@ -355,7 +372,7 @@ class WindowDriver:
         if by not in PROMISED:
             self._apart.add(self._next, last)
         bound_ns = self.bound_ns(last)
-        told.append(Closing(self._next, last, bound_ns, self._now_ns, by, 0))
+        decisions.append(Closing(self._next, last, bound_ns, self._now_ns, by, 0))
         self._next = self._next_pending = last + 1
         if windows:
             self.policy.closed(bound_ns, self._now_ns, by, windows)
@@ -368,14 +385,14 @@ class WindowDriver:
             return last + 1 - self._next
         return self.filled.close(last, by, self._now_ns, self._every_ns, self._shift_ns)
 
-    def _close(self, last: int, by: str, miss_ppm: int, told: list[Decision]) -> None:
+    def _close(self, last: int, by: str, miss_ppm: int, decisions: list[Decision]) -> None:
         """All windows up to `last`; whether they missed an event is still to be seen."""
         assert self._next is not None
         bound_ns = self.bound_ns(last)
         windows = last + 1 - self._next
         if not self._count(last, by) and windows == 1:
             self._empty.add(last)  # counted for as long as it may turn out to have missed
-        told.append(Closing(self._next, last, bound_ns, self._now_ns, by, miss_ppm))
+        decisions.append(Closing(self._next, last, bound_ns, self._now_ns, by, miss_ppm))
         self._next = last + 1
         self._pending.extend([by] * min(windows, self._max_pending))
         self._next_pending = max(self._next_pending, self._next - len(self._pending))
@@ -402,25 +419,3 @@ class WindowDriver:
             self.policy.resolved(missed=missed, by=by)
 
     # -- state -------------------------------------------------------------------------------------
-
-    def snapshot(self) -> Plain:
-        times = [self._now_ns, self._due_ns, self._announced_ns]
-        own = [self._open, self._next, self._next_pending, list(self._pending)]
-        filled = None if self.filled is None else [self.filled.snapshot(), sorted(self._empty)]
-        apart = [self.missed_apart, self._apart.snapshot()]
-        missed = [self.missed, sorted(self._missed), *apart]
-        return [times, own, missed, filled, self.policy.snapshot()]
-
-    def restore(self, state: Plain) -> None:
-        times, own, missed, filled, policy = state
-        self._now_ns, self._due_ns, self._announced_ns = times
-        self._open, self._next, self._next_pending, pending = own
-        self._pending = deque(pending)
-        self.missed, numbers, self.missed_apart, apart = missed
-        self._apart.restore(apart)
-        self._missed = set(numbers)
-        if self.filled is not None and filled is not None:
-            content, empty = filled
-            self.filled.restore(content)
-            self._empty = set(empty)
-        self.policy.restore(policy)

@@ -5,8 +5,6 @@ runs: one for a stream without pauses longer than a window. Beyond `MAX_RUNS` th
 become one, and the windows between count as filled.
 
 Cost: O(1) for an event of the newest run, O(log runs) else.
-
-Proved by: tests/topology/waiting/test_filled.py
 """
 
 from __future__ import annotations
@@ -14,18 +12,20 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Final
 
-from topology.model.operator import NEVER, Plain
+from topology.model.operator import NEVER
+from topology.model.saved import Saved
 
 MAX_RUNS: Final = 10_000
 
 Run = tuple[int, int]
 
 
-class Filled:
+class Filled(Saved):
     """`closed`: filled windows by the reason for which they closed; `waited_ns` all of them
     together, `longest_ns` one of them, after their last instant."""
 
     __slots__ = ("_runs", "closed", "longest_ns", "waited_ns")
+    FIELDS = ("_runs", "closed", "waited_ns", "longest_ns")
 
     def __init__(self) -> None:
         self._runs: list[Run] = []
@@ -71,15 +71,6 @@ class Filled:
             waited_ns = count * (now_ns + shift_ns) - numbers * every_ns
             self.waited_ns = min(NEVER, self.waited_ns + waited_ns)
         return count
-
-    def restore(self, state: Plain) -> None:
-        runs, closed, self.waited_ns, self.longest_ns = state
-        self._runs = [(first, last) for first, last in runs]
-        self.closed = dict(closed)
-
-    def snapshot(self) -> Plain:
-        runs = [list(run) for run in self._runs]
-        return [runs, dict(self.closed), self.waited_ns, self.longest_ns]
 
 
 def _last_of(run: Run) -> int:

@@ -1,4 +1,4 @@
-"""Counts of the times between events (g) and of their delays (d), for ProbSlack
+"""Counts of the times between events (g) and of their delays (d), for RISK
 (slack.md 5.4, 9.5).
 
 Times are counted in steps of `step_ns`, a multiple of the clocks' resolution. Between -128
@@ -10,18 +10,15 @@ g down, d up, where g's remainder goes to d, so that g + d is never understated.
 Delays are counted against `base_ns`, about the first one seen, so that a clock that is
 offset by an hour still has its jitter counted finely.
 
-* `Jumping`, as published: counts of T events make a model, then begin anew.
-* `Rotating`: two halves of T/2 events; a model holds both, so the oldest sample it
-  counts is T events old. A model is due after 200 samples, then every T/8.
-
-Proved by: tests/topology/waiting/test_examples.py, tests/topology/waiting/test_oracle.py
+`Rotating` keeps two halves of T/2 events; a model holds both, so the oldest sample it
+counts is T events old. A model is due after 200 samples, then every T/8.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
-from topology.model.operator import Plain
+from topology.model.saved import Saved
 
 EXACT: Final = 128
 MAX_SPAN_NS: Final = 1 << 61
@@ -62,10 +59,11 @@ def grid_top(bin_steps: int) -> int:
     return grid_next(bin_steps) - 1
 
 
-class DelayTables:
+class DelayTables(Saved):
     """Counts of one stretch: g, d of the events that kept order, and d of stragglers."""
 
     __slots__ = ("apart", "delays", "events", "span_ns", "straggled", "stragglers")
+    FIELDS = ("events", "stragglers", "span_ns", "apart", "delays", "straggled")
 
     def __init__(self) -> None:
         self.events = 0
@@ -74,14 +72,6 @@ class DelayTables:
         self.stragglers = 0
         self.straggled: Counts = {}
         self.span_ns = 0
-
-    def snapshot(self) -> Plain:
-        tables = [list(map(list, t.items())) for t in (self.apart, self.delays, self.straggled)]
-        return [self.events, self.stragglers, self.span_ns, *tables]
-
-    def restore(self, state: Plain) -> None:
-        self.events, self.stragglers, self.span_ns, apart, delays, straggled = state
-        self.apart, self.delays, self.straggled = dict(apart), dict(delays), dict(straggled)
 
     def __add__(self, other: DelayTables) -> DelayTables:
         both = DelayTables()
@@ -94,10 +84,11 @@ class DelayTables:
         return both
 
 
-class Fitting:
+class Fitting(Saved):
     """What is common: adding, and the sample a model is to be made of when one is due."""
 
     __slots__ = ("_now", "_period", "_step_ns", "base_ns")
+    FIELDS: ClassVar[tuple[str, ...]] = ("base_ns", "_now")
 
     def __init__(self, period: int, step_ns: int) -> None:
         if period < READY:
@@ -142,35 +133,10 @@ class Fitting:
     def _due(self) -> DelayTables | None:
         raise NotImplementedError
 
-    def snapshot(self) -> Plain:
-        raise NotImplementedError
-
-    def restore(self, state: Plain) -> None:
-        raise NotImplementedError
-
-
-class Jumping(Fitting):
-    __slots__ = ()
-
-    def _due(self) -> DelayTables | None:
-        if self._now.events < self._period:
-            return None
-        full, self._now = self._now, DelayTables()
-        return full
-
-    def clear(self) -> None:
-        self._now = DelayTables()
-
-    def snapshot(self) -> Plain:
-        return [self.base_ns, self._now.snapshot()]
-
-    def restore(self, state: Plain) -> None:
-        self.base_ns, now = state
-        self._now.restore(now)
-
 
 class Rotating(Fitting):
     __slots__ = ("_before", "_until_due")
+    FIELDS = (*Fitting.FIELDS, "_until_due", "_before")
 
     def __init__(self, period: int, step_ns: int) -> None:
         super().__init__(period, step_ns)
@@ -190,14 +156,6 @@ class Rotating(Fitting):
     def sample(self) -> DelayTables:
         """All that counts at present."""
         return self._before + self._now
-
-    def snapshot(self) -> Plain:
-        return [self.base_ns, self._until_due, self._before.snapshot(), self._now.snapshot()]
-
-    def restore(self, state: Plain) -> None:
-        self.base_ns, self._until_due, before, now = state
-        self._before.restore(before)
-        self._now.restore(now)
 
 
 def _sum(one: Counts, other: Counts) -> Counts:

@@ -8,8 +8,6 @@ next event comes g after e and takes d on its way:
 Exact: counts are integers, alpha and beta in steps (`topology.waiting.fitting`). A row (one
 beta) costs O(bins of g) when it is first needed, then a question is O(log bins). Memory:
 bins x rows in use, until the next model.
-
-Proved by: tests/topology/waiting/test_examples.py, tests/topology/waiting/test_oracle.py
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final
 
-from topology.waiting.fitting import Counts, grid_floor, grid_next, grid_top
+from topology.waiting.fitting import Counts, grid_floor, grid_top
 
 ONE: Final = 1 << 32
 """Probability 1."""
@@ -100,61 +98,3 @@ class Joint:
     def joint(self, alpha: int, beta: int) -> int:
         """J times `whole`."""
         return self.row(grid_floor(beta))[self.index(alpha)]
-
-
-class Polyline:
-    """Where J passes `theta` (in 2^-32): the least alpha with J(alpha, beta) > theta, as a step
-    function of beta. `eager`: worked out at once, as published; else when first asked."""
-
-    __slots__ = ("_first_beta", "_hats", "_joint", "_limit")
-
-    def __init__(self, joint: Joint, theta: int, *, eager: bool = False) -> None:
-        self._joint = joint
-        self._limit = theta * joint.whole
-        self._hats: dict[int, int | None] = {}
-        self._first_beta: dict[int, int] = {}
-        if eager:
-            self.pieces()
-
-    def hat(self, beta: int) -> int | None:
-        """The least risky alpha; None: none is, whatever the window. `beta` is a bin."""
-        if beta not in self._hats:
-            self._hats[beta] = self._search(beta)
-        return self._hats[beta]
-
-    def _search(self, beta: int) -> int | None:
-        row = self._joint.row(beta)
-        if row[-1] * ONE <= self._limit:
-            return None
-        low, high = 0, len(row) - 1  # row[low] is not beyond the limit, row[high] is
-        while high - low > 1:
-            middle = (low + high) // 2
-            if row[middle] * ONE > self._limit:
-                high = middle
-            else:
-                low = middle
-        return self._joint.apart[high - 1]
-
-    def first_beta(self, alpha: int) -> int:
-        """The least beta (a bin) from which on a window `alpha` ahead is no risk."""
-        if alpha not in self._first_beta:
-            joint = self._joint
-            beta = grid_floor(joint.apart[0] + joint.lowest_delay()) - 1
-            while (hat := self.hat(beta)) is not None and hat <= alpha and beta <= joint.last:
-                beta = grid_next(beta)
-            self._first_beta[alpha] = beta
-        return self._first_beta[alpha]
-
-    def pieces(self) -> list[tuple[int, int, int]]:
-        """(first beta, last beta, least risky alpha), the first from minus infinity on in
-        truth; bins without risk have none."""
-        joint = self._joint
-        beta = joint.apart[0] + joint.lowest_delay() - 1
-        found: list[tuple[int, int, int]] = []
-        while beta <= joint.last and (hat := self.hat(beta)) is not None:
-            if found and found[-1][2] == hat:
-                found[-1] = (found[-1][0], beta, hat)
-            else:
-                found.append((beta, beta, hat))
-            beta = grid_next(beta)
-        return found

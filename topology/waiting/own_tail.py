@@ -17,14 +17,12 @@ for any wait that is allowed, here a silence above `max_wait_ns`: it moves neith
 counted apart.
 
 Cost: O(1) an event. Memory: two histograms.
-
-Proved by: tests/topology/waiting/test_own_tail.py
 """
 
 from __future__ import annotations
 
 from topology.model.event import Event
-from topology.model.operator import Figures, Plain
+from topology.model.operator import Figures
 from topology.waiting.policy import BEFORE_ALL, FlooredSlack
 from topology.waiting.tail import COLD, Allowance, Tails
 
@@ -33,6 +31,7 @@ class OwnTail(FlooredSlack):
     """`delta_ppm`: how many of a million events may be late."""
 
     __slots__ = ("_allowance", "_max_wait_ns", "_newest_at_ns", "_newest_ns", "_tails")
+    FIELDS = (*FlooredSlack.FIELDS, "_newest_ns", "_newest_at_ns", "_allowance", "_tails")
 
     def __init__(self, delta_ppm: int, *, max_wait_ns: int) -> None:
         super().__init__()
@@ -87,12 +86,3 @@ class OwnTail(FlooredSlack):
     def figures(self) -> Figures:
         k_ns, d_ns = self.waits_ns()
         return {**self._allowance.figures(), "lateness_ns": k_ns, "silence_ns": d_ns}
-
-    def _state(self) -> Plain:
-        own = [self._newest_ns, self._newest_at_ns]
-        return [*own, self._allowance.snapshot(), self._tails.snapshot()]
-
-    def _restore(self, state: Plain) -> None:
-        self._newest_ns, self._newest_at_ns, allowance, tails = state
-        self._allowance.restore(allowance)
-        self._tails.restore(tails)

@@ -13,7 +13,7 @@ any strategy drives either. No I/O, no clock: `now_ns` is an argument and never 
 * `deadline_ns(bound_ns, now_ns)`: of a bound that does not pass now, the earliest later
   instant at which it may without an arrival; None: only an arrival helps.
 * `confirmed_ns(now_ns)`: the frontier of one who waits for certainty: every live source
-  has been heard beyond it. `idle_ns` is how long a source may be silent and still live.
+  has sent beyond it. `idle_ns` is how long a source may be silent and still live.
 * `closed`, `resolved`, `void`, `late`, `judged`: what came of it. `leave`: a source said bye.
 
 Asking changes nothing: two drivers that ask at different instants decide alike, as long
@@ -21,8 +21,6 @@ as each asks at the deadlines. Laws that hold for all: tests/topology/waiting/te
 
 Late here is what a driver calls late; *lateness* of an arrival is its distance to the
 largest time before it, *delay* arrival - time, which is negative where clocks are offset.
-
-Proved by: tests/topology/waiting/test_laws.py
 """
 
 from __future__ import annotations
@@ -31,7 +29,8 @@ from typing import ClassVar, Final
 
 from topology.model.event import Event
 from topology.model.native import mypyc_attr
-from topology.model.operator import NEVER, Figures, Plain
+from topology.model.operator import NEVER, Figures
+from topology.model.saved import Saved
 
 BEFORE_ALL: Final = -NEVER
 """The frontier before the first event."""
@@ -51,10 +50,11 @@ PROMISED: Final = frozenset({CONFIRMED, PROBABLE})
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class SlackPolicy:
+class SlackPolicy(Saved):
     """What all strategies share: what came of it does not move them, unless they say so."""
 
     __slots__ = ("_ended",)
+    FIELDS: ClassVar[tuple[str, ...]] = ("_ended",)
 
     certain: ClassVar[bool] = False
     """Whether what is at or below `confirmed_ns` is complete as far as can be known."""
@@ -83,7 +83,7 @@ class SlackPolicy:
         return self.frontier_ns(now_ns)
 
     def waives(self, bound_ns: int, now_ns: int) -> bool:
-        """Whether a source that has not been heard beyond `bound_ns` is left out as idle."""
+        """Whether a source that has not sent beyond `bound_ns` is left out as idle."""
         return False
 
     def miss_ppm(self, bound_ns: int, now_ns: int) -> int:
@@ -107,7 +107,7 @@ class SlackPolicy:
         """An observed event came in time."""
 
     def leave(self, source: str, now_ns: int) -> None:
-        """The source said bye: it is waited for no more until it is heard again."""
+        """The source said bye: it is waited for no more until it sends again."""
 
     def end(self) -> None:
         """Nothing more will come."""
@@ -117,26 +117,14 @@ class SlackPolicy:
         """For people and their monitors; no part of the state."""
         return {}
 
-    def snapshot(self) -> Plain:
-        return [self._ended, self._state()]
-
-    def restore(self, state: Plain) -> None:
-        self._ended, own = state
-        self._restore(own)
-
-    def _state(self) -> Plain:
-        raise NotImplementedError
-
-    def _restore(self, state: Plain) -> None:
-        raise NotImplementedError
-
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class FlooredSlack(SlackPolicy):
     """A strategy whose frontier does not fall while nothing arrives (`_raw_ns`): what it
-    was when an instant began stands, though an arrival may lower it."""
+    was when an instant began is kept, though an arrival may lower it."""
 
     __slots__ = ("_floor_ns", "_now_ns")
+    FIELDS = (*SlackPolicy.FIELDS, "_floor_ns", "_now_ns")
 
     def __init__(self) -> None:
         super().__init__()
@@ -166,25 +154,19 @@ class FlooredSlack(SlackPolicy):
         super().end()
         self._floor_ns = AFTER_ALL
 
-    def snapshot(self) -> Plain:
-        return [super().snapshot(), self._floor_ns, self._now_ns]
-
-    def restore(self, state: Plain) -> None:
-        base, self._floor_ns, self._now_ns = state
-        super().restore(base)
-
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Weighing(SlackPolicy):
     """A strategy that weighs each bound by itself (`_weighs`), so that what passed may no
     longer pass a while later. The drivers act on the first instant; to those who ask for the
-    frontier, what was once told stands."""
+    frontier, an answer once given is kept."""
 
-    __slots__ = ("_told_ns",)
+    __slots__ = ("_emitted_ns",)
+    FIELDS = (*SlackPolicy.FIELDS, "_emitted_ns")
 
     def __init__(self) -> None:
         super().__init__()
-        self._told_ns = BEFORE_ALL
+        self._emitted_ns = BEFORE_ALL
 
     def _weighs(self, bound_ns: int, now_ns: int) -> bool:
         """Whether a bound that is not confirmed may pass; if it does, so do all before it."""
@@ -199,7 +181,7 @@ class Weighing(SlackPolicy):
 
     def frontier_ns(self, now_ns: int) -> int:
         """By bisection."""
-        low_ns = max(self._told_ns, self.confirmed_ns(now_ns))
+        low_ns = max(self._emitted_ns, self.confirmed_ns(now_ns))
         if BEFORE_ALL < low_ns < AFTER_ALL:
             high_ns = max(self.newest_ns(), now_ns) + self._reach_ns() + 1
             while high_ns - low_ns > 1:
@@ -208,15 +190,8 @@ class Weighing(SlackPolicy):
                     low_ns = middle_ns
                 else:
                     high_ns = middle_ns
-        self._told_ns = low_ns
+        self._emitted_ns = low_ns
         return low_ns
-
-    def snapshot(self) -> Plain:
-        return [super().snapshot(), self._told_ns]
-
-    def restore(self, state: Plain) -> None:
-        base, self._told_ns = state
-        super().restore(base)
 
 
 def refuse_below(name: str, value: float, least: float) -> None:

@@ -11,23 +11,21 @@ instant. Beyond what has been seen it holds one part in m+1 for "never" in g and
 each, so that a silent source stays at about a half.
 
 Which windows should be given up early to spend a budget best? Not those of least p, but those
-whose certainty is dear: where the next event is expected soon, waiting costs little. With
+whose certainty is expensive: where the next event is expected soon, waiting costs little. With
 E(beta) the mean time until the next event arrives and m the mean time between events,
 
     weighed p = p (m / 2) / (E(beta) + m / 4)
 
-stands for p when compared with a threshold that adapts itself: of all the windows that may be
-missed those are taken that save most. (The two constants are scale: m / 2 leaves the
-threshold room on both sides, m / 4 keeps an event that is due at once from being waited for
-at any risk.) Measured against optimal stopping on the streams of the paper this gives about
-three quarters of what is left above p alone; see benchmarks/README.md.
+takes the place of p in the comparison with a threshold that adapts itself: of all the windows that
+may be missed those are taken that save most. (The two constants are scale: m / 2 leaves the
+threshold room on both sides, m / 4 keeps an event that is due at once from being waited for at any
+risk.) Measured against optimal stopping on the streams of the paper this gives about three quarters
+of what is left above p alone; see benchmarks/README.md.
 
 An event may also come behind a later one of its source. Such *stragglers* are counted apart:
 a bound that passed `age` ago expects (per span of the sample) sum of count(d) (d - age) of them.
 
 Probabilities are in units of 2^-32, rounded up; all is integer. Cost and memory as in `miss`.
-
-Proved by: tests/topology/waiting/test_examples.py, tests/topology/waiting/test_oracle.py
 """
 
 from __future__ import annotations

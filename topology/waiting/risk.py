@@ -6,7 +6,7 @@ the posterior of its next event, weighed by what it costs to wait for it
 (`topology.waiting.posterior`; `weigh=False`: not), plus the expected number of stragglers, should
 the source not keep order. The risks of the sources are added; the bound passes once the sum
 is at most the threshold of the budget (`topology.waiting.budget`), or when all live sources
-have been heard beyond it.
+have sent beyond it.
 
 * Tables are kept per source and for all together. A source goes by its own once these hold
   200 samples and are further than 0.2 (Kolmogorov-Smirnov) from those of all; else by the
@@ -14,18 +14,15 @@ have been heard beyond it.
 * Certainty: the newest time of each live source, exclusive, less the largest lateness of a
   straggler among its last T events. It is certain if sources keep order.
 * `idle_ns`: a source silent for so long is no longer waited for (reason `idle`; after ten times
-  as long it is taken for gone, and windows are not said to lack it any more).
+  as long it is taken for absent, and windows are not said to lack it any more).
 * `unit`: what the promise counts, windows, or for a reorder events. One step of the frontier can
   make several events late, so with events the guard comes after them.
 * `period` T: nothing counts that is older than T events of the source (of all sources, in
   the common tables).
 
 Decisions on risk fall on the grid of steps (`step_ns`) after the last event of a source that
-may still bring one. Cost: O(1) an event, and a model every T/8 events; O(sources not yet
-heard beyond the bound) a decision. Memory: two tables of a few hundred bins a source.
-
-Proved by: tests/topology/waiting/test_examples.py, tests/topology/waiting/test_laws.py,
-tests/topology/waiting/test_oracle.py, tests/topology/waiting/test_reference.py
+may still bring one. Cost: O(1) an event, and a model every T/8 events; O(sources that have
+not sent beyond the bound) a decision. Memory: two tables of a few hundred bins a source.
 """
 
 from __future__ import annotations
@@ -35,6 +32,7 @@ from typing import Final, Literal
 from topology.model.event import Event
 from topology.model.native import mypyc_attr
 from topology.model.operator import Figures, Plain
+from topology.model.saved import Saved
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.fitting import (
     READY,
@@ -57,7 +55,7 @@ LOOK_AHEAD: Final = 16
 the next arrival there are seldom more, and with it all is asked anew."""
 
 
-class Modelled:
+class Modelled(Saved):
     """Counts and the model last made of them."""
 
     __slots__ = ("_made_of", "_step_ns", "fitting", "model", "pace")
@@ -103,6 +101,7 @@ class ModelledSource(Source):
     and of the one before."""
 
     __slots__ = ("_events", "_half", "alone", "lateness_ns", "own")
+    FIELDS = (*Source.FIELDS, "alone", "_events", "lateness_ns", "own")
 
     def __init__(self, period: int, step_ns: int) -> None:
         super().__init__()
@@ -121,20 +120,11 @@ class ModelledSource(Source):
     def certain_ns(self) -> int:
         return self.last_ns - 1 - max(self.lateness_ns)
 
-    def snapshot(self) -> Plain:
-        own = [self.alone, self._events, list(self.lateness_ns), self.own.snapshot()]
-        return [super().snapshot(), own]
-
-    def restore(self, state: Plain) -> None:
-        base, (self.alone, self._events, lateness_ns, own) = state
-        super().restore(base)
-        self.lateness_ns = list(lateness_ns)
-        self.own.restore(own)
-
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RiskSlack(Weighing):
     __slots__ = ("_by_event", "_ordered", "_pool", "_sources", "_step_ns", "_weigh", "budget")
+    FIELDS = (*Weighing.FIELDS, "_ordered", "_pool", "_sources", "budget")
 
     certain = True
 
@@ -341,13 +331,3 @@ class RiskSlack(Weighing):
         return {"sources": len(known), "sources_alone": alone, **self.budget.figures()}
 
     # -- state -------------------------------------------------------------------------------------
-
-    def _state(self) -> Plain:
-        own = [self._ordered, self._pool.snapshot()]
-        return [*own, self._sources.snapshot(), self.budget.snapshot()]
-
-    def _restore(self, state: Plain) -> None:
-        self._ordered, pool, sources, budget = state
-        self._pool.restore(pool)
-        self._sources.restore(sources)
-        self.budget.restore(budget)

@@ -1,8 +1,6 @@
 """Numbers that come in rising order, kept as runs.
 
 Bound: `MAX_RUNS`; beyond, the oldest is forgotten. Cost: O(1) to add, O(log runs) to ask.
-
-Proved by: tests/topology/waiting/test_outage.py
 """
 
 from __future__ import annotations
@@ -10,15 +8,16 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Final
 
-from topology.model.operator import Plain
+from topology.model.saved import Saved
 
 MAX_RUNS: Final = 10_000
 
 
-class Runs:
+class Runs(Saved):
     """A set of numbers."""
 
     __slots__ = ("_runs",)
+    FIELDS = ("_runs",)
 
     def __init__(self) -> None:
         self._runs: list[tuple[int, int]] = []
@@ -36,12 +35,6 @@ class Runs:
     def __contains__(self, number: int) -> bool:
         at = bisect_left(self._runs, number, key=_last_of)
         return at < len(self._runs) and self._runs[at][0] <= number
-
-    def snapshot(self) -> Plain:
-        return [list(run) for run in self._runs]
-
-    def restore(self, state: Plain) -> None:
-        self._runs = [(first, last) for first, last in state]
 
 
 def _last_of(run: tuple[int, int]) -> int:

@@ -1,20 +1,19 @@
-"""The sources a strategy has heard: how far each, and which of them still count.
+"""The sources of a strategy: how far each has come, and which of them still count.
 
 A source counts (is live) until it says bye, or, where `idle_ns` is given, until nothing of
-it has arrived for so long; it counts again once it is heard. At most `max_sources` are
+it has arrived for so long; it counts again once it sends. At most `max_sources` are
 remembered: the longest idle one is forgotten, and with it what was known of it.
 
 Cost: O(1) to hear; the smallest newest time O(sources) after the source that had it moved.
-
-Proved by: tests/topology/waiting/test_laws.py, tests/topology/waiting/test_outage.py
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from topology.model.operator import NEVER, Plain
+from topology.model.saved import Saved
 from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, refuse_below
 
 MAX_SOURCES = 10_000
@@ -22,27 +21,22 @@ GONE_AFTER = 10
 """A source that has been silent for so many times `idle_ns` is no longer missed."""
 
 
-class Source:
-    """One source: `last_ns` its newest time, `heard_ns` when it was last heard."""
+class Source(Saved):
+    """One source: `last_ns` its newest time, `received_ns` when it last sent."""
 
-    __slots__ = ("gone", "heard_ns", "last_ns")
+    __slots__ = ("last_ns", "received_ns", "said_bye")
+    FIELDS: ClassVar[tuple[str, ...]] = ("last_ns", "received_ns", "said_bye")
 
     def __init__(self) -> None:
         self.last_ns = BEFORE_ALL
-        self.heard_ns = BEFORE_ALL
-        self.gone = False
-
-    def snapshot(self) -> Plain:
-        return [self.last_ns, self.heard_ns, self.gone]
-
-    def restore(self, state: Plain) -> None:
-        self.last_ns, self.heard_ns, self.gone = state
+        self.received_ns = BEFORE_ALL
+        self.said_bye = False
 
 
 S = TypeVar("S", bound=Source)
 
 
-class Sources(Generic[S]):
+class Sources(Saved, Generic[S]):
     def __init__(
         self, make: Callable[[], S], idle_ns: int | None, max_sources: int = MAX_SOURCES
     ) -> None:
@@ -55,18 +49,18 @@ class Sources(Generic[S]):
         self.newest_ns = BEFORE_ALL
 
     def hear(self, name: str, now_ns: int) -> S:
-        """The source of that name, which has just been heard."""
+        """The source of that name, which has just sent."""
         source = self.known.get(name)
         if source is None:
             if len(self.known) >= self._max_sources:
-                idle = min(self.known, key=lambda one: (self.known[one].heard_ns, one))
+                idle = min(self.known, key=lambda one: (self.known[one].received_ns, one))
                 del self.known[idle]
             source = self.known[name] = self._make()
             self._least_ns = None
-        if source.gone:
-            source.gone = False
+        if source.said_bye:
+            source.said_bye = False
             self._least_ns = None
-        source.heard_ns = now_ns
+        source.received_ns = now_ns
         return source
 
     def advance(self, source: S, ts_ns: int) -> None:
@@ -80,33 +74,40 @@ class Sources(Generic[S]):
     def leave(self, name: str) -> None:
         source = self.known.get(name)
         if source is not None:
-            source.gone = True
+            source.said_bye = True
             self._least_ns = None
 
     def live(self, now_ns: int) -> list[S]:
         since_ns = now_ns - self._idle_ns
-        return [one for one in self.known.values() if not one.gone and one.heard_ns > since_ns]
+        return [
+            one for one in self.known.values() if not one.said_bye and one.received_ns > since_ns
+        ]
 
     def least_ns(self, now_ns: int) -> int:
         """The smallest newest time of the live sources; the largest of all where none is."""
         if self._idle_ns < NEVER:
-            least_ns = min((one.last_ns for one in self.live(now_ns)), default=AFTER_ALL)
+            least_ns, since_ns = AFTER_ALL, now_ns - self._idle_ns
+            for one in self.known.values():  # at each decision, so without a list of the live
+                if one.last_ns < least_ns and one.received_ns > since_ns and not one.said_bye:
+                    least_ns = one.last_ns
         else:
             if self._least_ns is None:
-                there = (one.last_ns for one in self.known.values() if not one.gone)
+                there = (one.last_ns for one in self.known.values() if not one.said_bye)
                 self._least_ns = min(there, default=AFTER_ALL)
             least_ns = self._least_ns
         return least_ns if least_ns < AFTER_ALL else self.newest_ns
 
     def idle_is_behind(self, bound_ns: int, now_ns: int) -> bool:
-        """Whether a source that is no longer waited for, but may yet speak, was last heard below
+        """Whether a source that is no longer waited for, but may yet speak, last sent below
         the bound."""
         if self._idle_ns == NEVER:
             return False
         since_ns = now_ns - self._idle_ns
-        gone_ns = now_ns - GONE_AFTER * self._idle_ns
+        departed_ns = now_ns - GONE_AFTER * self._idle_ns
         return any(
-            gone_ns < one.heard_ns <= since_ns and not one.gone and one.last_ns <= bound_ns
+            departed_ns < one.received_ns <= since_ns
+            and not one.said_bye
+            and one.last_ns <= bound_ns
             for one in self.known.values()
         )
 
@@ -114,7 +115,7 @@ class Sources(Generic[S]):
         """When the next live source will no longer be."""
         if self._idle_ns == NEVER:
             return None
-        return min((one.heard_ns + self._idle_ns for one in self.live(now_ns)), default=None)
+        return min((one.received_ns + self._idle_ns for one in self.live(now_ns)), default=None)
 
     def snapshot(self) -> Plain:
         return [self.newest_ns, {name: one.snapshot() for name, one in self.known.items()}]

@@ -26,8 +26,6 @@ Sketch: `topology.model.histogram`, eight buckets an octave, halved every 4 096 
 old tails fade. A source with less than `OWN` samples goes by the sketch of all.
 
 Cost: O(1) an event, O(live sources) a decision.
-
-Proved by: tests/topology/waiting/test_tail.py, tests/topology/waiting/test_laws.py
 """
 
 from __future__ import annotations
@@ -37,7 +35,8 @@ from typing import Final
 
 from topology.model.event import Event
 from topology.model.histogram import PPM, Histogram
-from topology.model.operator import Figures, Plain
+from topology.model.operator import Figures
+from topology.model.saved import Saved
 from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, FlooredSlack
 from topology.waiting.sources import MAX_SOURCES, Source, Sources
 
@@ -48,10 +47,11 @@ OWN: Final = 64
 COLD: Final = 64
 
 
-class Allowance:
+class Allowance(Saved):
     """How many of the events may be late, and how many have been."""
 
     __slots__ = ("beyond", "delta_ppm", "events", "late")
+    FIELDS = ("events", "late", "beyond")
 
     def __init__(self, delta_ppm: int) -> None:
         self.delta_ppm = delta_ppm
@@ -68,17 +68,12 @@ class Allowance:
         own = {"events": self.events, "late": self.late, "beyond": self.beyond}
         return {**own, "q_ppm": self.q_ppm()}
 
-    def snapshot(self) -> Plain:
-        return [self.events, self.late, self.beyond]
 
-    def restore(self, state: Plain) -> None:
-        self.events, self.late, self.beyond = state
-
-
-class Tails:
+class Tails(Saved):
     """Latenesses and delays of a source, or of all. Delays stand against the least seen."""
 
     __slots__ = ("_cut", "_cut_at", "_most_ns", "delays", "latenesses", "least_ns", "samples")
+    FIELDS = ("samples", "least_ns", "latenesses", "delays")
 
     def __init__(self, max_wait_ns: int) -> None:
         self._most_ns = max_wait_ns
@@ -113,34 +108,19 @@ class Tails:
             self._cut = min(k_ns, self._most_ns), min(d_ns + (self.least_ns or 0), self._most_ns)
         return self._cut
 
-    def snapshot(self) -> Plain:
-        own = [self.samples, self.least_ns]
-        return [*own, self.latenesses.snapshot(), self.delays.snapshot()]
-
-    def restore(self, state: Plain) -> None:
-        self.samples, self.least_ns, latenesses, delays = state
-        self.latenesses.restore(latenesses)
-        self.delays.restore(delays)
-
 
 class TailSource(Source):
     __slots__ = ("tails",)
+    FIELDS = (*Source.FIELDS, "tails")
 
     def __init__(self, max_wait_ns: int) -> None:
         super().__init__()
         self.tails = Tails(max_wait_ns)
 
-    def snapshot(self) -> Plain:
-        return [super().snapshot(), self.tails.snapshot()]
-
-    def restore(self, state: Plain) -> None:
-        base, tails = state
-        super().restore(base)
-        self.tails.restore(tails)
-
 
 class TailSlack(FlooredSlack):
     __slots__ = ("_all", "_allowance", "_max_wait_ns", "_sources")
+    FIELDS = (*FlooredSlack.FIELDS, "_allowance", "_all", "_sources")
 
     def __init__(
         self,
@@ -221,12 +201,3 @@ class TailSlack(FlooredSlack):
         k_ns, d_ns = self._all.cut(self.q_ppm())
         own = {"sources": len(self._sources.known), **self._allowance.figures()}
         return {**own, "lateness_ns": k_ns, "delay_ns": d_ns}
-
-    def _state(self) -> Plain:
-        return [self._allowance.snapshot(), self._all.snapshot(), self._sources.snapshot()]
-
-    def _restore(self, state: Plain) -> None:
-        allowance, everyone, sources = state
-        self._allowance.restore(allowance)
-        self._all.restore(everyone)
-        self._sources.restore(sources)

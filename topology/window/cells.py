@@ -1,7 +1,4 @@
-"""Rows of cells, one cell for each aggregate; and who makes the rows of a query.
-
-Proved by: tests/topology/window/test_cells.py
-"""
+"""Rows of cells, one cell for each aggregate; and who makes the rows of a query."""
 
 from __future__ import annotations
 
@@ -15,11 +12,11 @@ from topology.window.aggregates.cell import AggregateCell, Placed
 from topology.window.aggregates.custom import Custom, Function
 from topology.window.config import Output
 from topology.window.reading import Values
-from topology.window.row import Row
+from topology.window.row import AggregateRow
 from topology.window.tally import TallyPlan, is_tallied
 
 
-class Cells(Row):
+class Cells(AggregateRow):
     """For any aggregates."""
 
     __slots__ = ("_cells",)
@@ -32,12 +29,12 @@ class Cells(Row):
             if value is not None:
                 cell.add(value, event)
 
-    def merge(self, other: Row) -> None:
+    def merge(self, other: AggregateRow) -> None:
         assert isinstance(other, Cells)
         for cell, another in zip(self._cells, other._cells, strict=True):
             cell.merge(another)
 
-    def copy(self) -> Row:
+    def copy(self) -> AggregateRow:
         return Cells(self.cells())
 
     def values(self) -> list[Any]:
@@ -73,7 +70,7 @@ class Makers:
         self.is_tallied = plain and is_tallied(outputs)
         self._plan = TallyPlan(outputs if self.is_tallied else ())
 
-    def row(self) -> Row:
+    def row(self) -> AggregateRow:
         return self._plan.row() if self.is_tallied else Cells(self.cells())
 
     def cells(self) -> list[Any]:
@@ -85,13 +82,13 @@ class Makers:
         Cells(cells).add(values, event)
         return cells
 
-    def row_of_one(self, values: Values, event: Placed) -> Row:
+    def row_of_one(self, values: Values, event: Placed) -> AggregateRow:
         row = self.row()
         row.add(values, event)
         return row
 
-    def load(self, states: Sequence[Plain]) -> Row:
-        """What `Row.dump` gave."""
+    def load(self, states: Sequence[Plain]) -> AggregateRow:
+        """What `AggregateRow.dump` gave."""
         row = self.row()
         row.load(states)
         return row

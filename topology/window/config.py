@@ -9,8 +9,6 @@ has defaults here. All bounds are per query and partition:
 * `max_edge_events`: events of one window that may or may not belong to it. Beyond it the
   window is emitted by reference time alone and without bounds.
 * `max_recount`: events per key that a count window keeps for corrections.
-
-Proved by: tests/topology/window/test_bounds.py
 """
 
 from __future__ import annotations
@@ -19,13 +17,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from topology.answer.quality import Quality
 from topology.model.lengths import fault_of
+from topology.model.one_clock import Play
 from topology.query.fields import path_of
-from topology.query.quality import Quality
 from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.custom import Function
 
 MAX_AGGREGATES: Final = 1_000
+USUAL_PLAY: Final = Play(100)
 
 PLAIN: Final = "plain"
 IGNORE: Final = "ignore"
@@ -53,10 +53,10 @@ class Output:
 class WindowConfig:
     """`size_ns` is the gap of a session, `events` the size of a count window. `every_ns` of a
     tumbling window is its size. `early_ns`: 0 for no early results. `max_error_ns` is the
-    largest clock error that `thesis3` reckons with; `max_skew_ppm` and `jitter_ns` say how far
+    largest clock error that `thesis3` reckons with; `play` says how far
     the error of one source is not the same for all its events (`shifts`). `quality`: None for no
-    quality target (topology.query.quality_target). `newcomers_ns`: how far behind W a source that
-    was not heard before may begin (`frontier`)."""
+    quality target (topology.answer.quality_target). `newcomers_ns`: how far behind W a source that
+    was not heard before may begin (`frontier`). `only_final`: emits nothing before it is final."""
 
     query: str
     kind: str
@@ -70,9 +70,9 @@ class WindowConfig:
     finals: bool = False
     correct_for_ns: int = 600 * 10**9
     newcomers_ns: int = 600 * 10**9
+    only_final: bool = False
     max_error_ns: int = 20 * 10**6
-    max_skew_ppm: int = 100
-    jitter_ns: int = 0
+    play: Play = USUAL_PLAY
     max_windows: int = 1_000_000
     max_edge_events: int = 1_000
     max_recount: int = 10_000
@@ -197,6 +197,6 @@ def _of_bounds(config: WindowConfig) -> str:
             return f"{bound} is {getattr(config, bound)}; write at least 1"
     if min(config.early_ns, config.correct_for_ns, config.newcomers_ns, config.max_error_ns) < 0:
         return "early, correct_for, newcomers and max_error are not below 0"
-    if min(config.max_skew_ppm, config.jitter_ns) < 0:
-        return "max_skew and jitter are not below 0"
+    if min(config.play) < 0:
+        return "max_skew and granularity are not below 0"
     return config.quality.fault() if config.quality is not None else ""

@@ -1,7 +1,4 @@
-"""The events of one key as a count window sees them: in order, some already folded away.
-
-Proved by: tests/topology/window/test_examples.py, tests/topology/window/test_oracle.py
-"""
+"""The events of one key as a count window sees them: in order, some already folded away."""
 
 from __future__ import annotations
 
@@ -9,12 +6,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from topology.answer.frontier import FOR_EVER, NOT_YET
 from topology.model.operator import Plain
-from topology.query.frontier import FOR_EVER, NOT_YET
 from topology.query.numbers import packed, unpacked
 from topology.window.cells import Makers
 from topology.window.results import Current, current_of
-from topology.window.row import Row
+from topology.window.row import AggregateRow
 from topology.window.unsure.event import UnsureEvent, loaded
 
 Place = tuple[int, str, int, int]
@@ -46,7 +43,7 @@ class Counted:
         "size",
     )
 
-    def __init__(self, size: int, row: Row) -> None:
+    def __init__(self, size: int, row: AggregateRow) -> None:
         self.size = size
         self.folded = 0
         self.row = row
@@ -99,7 +96,7 @@ class Counted:
         """When its first event was."""
         return self.first_ns if self.has_folded(number) else self.members(number)[0].ref_time_ns
 
-    def row_of(self, number: int, makers: Makers) -> Row:
+    def row_of(self, number: int, makers: Makers) -> AggregateRow:
         row = self.row.copy() if self.has_folded(number) else makers.row()
         for event in self.members(number):
             row.add(event.values, event)

@@ -15,8 +15,6 @@ bounds are not given (reorder_drift_merge.md 4.3).
 
 Bounds: `max_windows` keys; the events of further ones are left out (`refused`). Keys are not
 forgotten: their count would begin anew. Cost per event O(log kept), per window emitted O(kept).
-
-Proved by: tests/topology/window/test_examples.py, tests/topology/window/test_oracle.py
 """
 
 from __future__ import annotations
@@ -24,11 +22,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from topology.answer.frontier import Frontier
 from topology.model.event import Event
 from topology.model.operator import Plain
 from topology.model.timers import Timers
-from topology.query.changes import Journal, Part
-from topology.query.frontier import Frontier
+from topology.query.changes import Part, PartJournal
 from topology.window.cells import Makers
 from topology.window.config import IGNORE, WindowConfig
 from topology.window.counted import Counted, place, restored
@@ -57,7 +55,7 @@ class Counting:
         self._touched: dict[str, None] = {}
         self._closing: Timers[str] = Timers()
         self._ending: Timers[str] = Timers()
-        self.journal = Journal()
+        self.journal = PartJournal()
         self.kept = 0
         self.expired = 0
         self.refused = 0
@@ -97,7 +95,7 @@ class Counting:
 
     def settle(self) -> None:
         """The instant is over: emit what is full, correct what has changed, fold what is final."""
-        due = {*self._closing.due(self._frontier.closed_ns + 1), *self._touched}
+        due = {*self._closing.due(self._frontier.goal_ns + 1), *self._touched}
         due.update(self._ending.due(self._frontier.final_ns))
         for key in sorted(due):
             counted = self._keys[key]
@@ -112,7 +110,7 @@ class Counting:
         """With the frontier there, something would be emitted or forgotten."""
         return (
             bool(self._touched)  # looked at, and its timers armed, when the instant is over
-            or self._closing.next_ns <= frontier.closed_ns
+            or self._closing.next_ns <= frontier.goal_ns
             or self._ending.next_ns < frontier.final_ns
         )
 
@@ -129,14 +127,21 @@ class Counting:
     def _emit_due(self, key: str, counted: Counted) -> None:
         number = counted.anew_from
         while number < counted.full:
-            if number >= counted.emitted and counted.latest(number) > self._frontier.closed_ns:
+            if number >= counted.emitted and not self._may_emit(counted.latest(number)):
                 break
-            self._emit(key, counted, number, is_final=False)
+            is_given_up = self._frontier.waits_for_final and number not in counted.current
+            self._emit(key, counted, number, is_final=is_given_up)
             number += 1
         if number != counted.anew_from:
             counted.anew_from = number
             counted.emitted = max(counted.emitted, number)
             self._note(key, counted)
+
+    def _may_emit(self, latest_ns: int) -> bool:
+        frontier = self._frontier
+        if frontier.waits_for_final:
+            return latest_ns < frontier.final_ns
+        return latest_ns <= frontier.goal_ns
 
     def _emit(self, key: str, counted: Counted, number: int, *, is_final: bool) -> None:
         latest_ns = counted.latest(number)
@@ -149,8 +154,9 @@ class Counting:
             (counted.first(number), counted.members(number)[-1].ref_time_ns + 1),
             counted.current.get(number),
             self._measure.plain(row) if is_apart else self._measure.blurred(row, ()),
-            is_closed=latest_ns <= self._frontier.closed_ns,
+            is_closed=latest_ns <= self._frontier.goal_ns,
             is_final=is_final,
+            is_proven=latest_ns <= self._frontier.proven_ns,
         )
         if is_final:
             counted.current.pop(number, None)

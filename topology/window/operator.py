@@ -12,9 +12,9 @@ results are what an in-order run would have given, for every order of arrival wi
 time. `finals: true` emits once more what was emitted before it was final. `early` emits open
 windows that have changed, at multiples of it on the arrival clock. A window without events
 has no result. With `quality` a window is emitted as soon as a quality target allows it
-(`topology.query.quality_target`).
+(`topology.answer.quality_target`).
 
-The operator stands behind MERGE, or before it (`windows_read: sequenced`), where events come as
+The operator is behind MERGE, or before it (`windows_read: sequenced`), where events come as
 they are accepted, each source in order but for what is late; there only the quality target closes
 windows, and they are final after `correct_for`.
 
@@ -31,25 +31,23 @@ Most events do nothing but belong to windows that are open: `run` says which, an
 many at a time.
 
 Restore: state is read back as it was; no events are held.
-
-Proved by: tests/topology/window/test_examples.py, tests/topology/window/test_oracle.py,
-tests/topology/window/test_finality.py, tests/laws/test_laws.py
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from topology.answer.frontier import Frontier
+from topology.answer.quality_target import QualityTarget, rule_of
 from topology.model.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
-from topology.model.operator import NEVER, Changes, Figures, Plain, State
+from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
-from topology.query.changes import name_of, part_of
+from topology.model.saved import dump, load
+from topology.query.changes import Part, PartJournal, name_of, part_of
 from topology.query.fields import Decode
-from topology.query.frontier import Frontier
-from topology.query.quality_target import QualityTarget
-from topology.query.queries import Query
+from topology.query.queries import QueryOperator
 from topology.window.aggregates.custom import Function
 from topology.window.cells import Makers
 from topology.window.config import (
@@ -62,8 +60,7 @@ from topology.window.config import (
     check,
 )
 from topology.window.counting import Counting
-from topology.window.kind import WindowKind
-from topology.window.reading import WindowReading
+from topology.window.reading import Values, WindowReading
 from topology.window.results import WindowEmitter
 from topology.window.run import has_plain_case, last_instant, plain_until
 from topology.window.sessions import Sessions
@@ -72,6 +69,68 @@ from topology.window.spans import Spans
 QUERY: Final = "query"
 TARGET: Final = "promise"
 """Keys of the state that is no window's."""
+FIELDS: Final = ("_now_ns", "_instant_open", "_early_due_ns", "_frontier")
+
+FIGURES: Final[Mapping[str, Figure]] = {
+    "windows": Figure("Windows open, or kept for corrections"),
+    "told_not_final": Figure("Windows with a result that is not final"),
+    "keys": Figure("Keys with sessions"),
+    "kept": Figure("Events that count windows keep for corrections"),
+    "emitted": Figure("First results, also those after a retraction", is_total=True),
+    "updated": Figure("Results that replace an earlier one", is_total=True),
+    "retracted": Figure("Results withdrawn", is_total=True),
+    "expired": Figure("Events of a window that was final when they came", is_total=True),
+    "refused": Figure("Events left out because max_windows were open", is_total=True),
+    "given_up": Figure("Windows made final early because of max_windows", is_total=True),
+    "promised_ppm": Figure("Share of first results to be right, under the strictest query"),
+    "achieved_ppm": Figure("Share of first results that were right, in the worst query"),
+    "wait_mean_ns": Figure("Mean time from a window's end to its result, in the slowest query"),
+    "wait_max_ns": Figure("Longest time from a window's end to its result"),
+    "late_ppm": Figure("Share of events that came after the result of one of their windows"),
+    "missed": Figure("Windows under a quality promise that missed an event", is_total=True),
+    "missed_apart": Figure("Windows outside that promise that missed an event", is_total=True),
+    "unkeyed": Figure("Events without a value for the key of a query", is_total=True),
+    "skipped": Figure("Values that an aggregate cannot use", is_total=True),
+    "failed": Figure("Exceptions raised by a user's aggregate", is_total=True),
+    "unreadable": Figure("Payloads that are not JSON", is_total=True),
+}
+"""What the figures of WINDOW mean, in the order of the metrics."""
+
+
+class WindowKind(Protocol):
+    """The windows of one query. Its state is in parts; `journal` notes which have changed."""
+
+    journal: PartJournal
+
+    def add(self, event: Event, key: str, values: Values) -> None: ...
+
+    def settle(self) -> None:
+        """The instant is over: emit what the frontier has closed, correct what has changed."""
+
+    def is_due(self, frontier: Frontier) -> bool:
+        """With the frontier there, something would be emitted or forgotten."""
+
+    @property
+    def has_fresh(self) -> bool:
+        """Something is to be emitted early."""
+
+    def emit_early(self) -> None: ...
+
+    def figures(self) -> Figures: ...
+
+    def parts(self) -> Iterable[Part]:
+        """All that there are."""
+
+    def dump(self, part: Part) -> Plain:
+        """As `peek`, now that it is saved."""
+
+    def peek(self, part: Part) -> Plain:
+        """None if the part was removed."""
+
+    def load(self, part: Part, state: Plain) -> None: ...
+
+    def loaded(self) -> None:
+        """All parts and the frontier are there."""
 
 
 def target_of(config: WindowConfig) -> QualityTarget | None:
@@ -90,7 +149,7 @@ def target_of(config: WindowConfig) -> QualityTarget | None:
     )
 
 
-class Windows(Query):
+class Windows(QueryOperator):
     """`functions` are a user's aggregates by name. `ordered`: events come as MERGE lets them
     go, so that each in order raises W; else only watermark records do. `plain`: if False, there
     is no plain case (`run`), and all is slower and the same. BadQuery if the query cannot work."""
@@ -110,8 +169,12 @@ class Windows(Query):
         check(config, known)
         self._early_ns = config.early_ns
         self._ordered = ordered
+        self._target = target_of(config)
         self._frontier = Frontier(
-            config.correct_for_ns, config.newcomers_ns, heeds_errors=config.heeds_errors
+            config.correct_for_ns,
+            config.newcomers_ns,
+            heeds_errors=config.heeds_errors,
+            rule=rule_of(self._target, only_final=config.only_final),
         )
         self._reading = WindowReading(config, decode, known)
         self._emitter = WindowEmitter(stream, config, self._frontier)
@@ -125,7 +188,6 @@ class Windows(Query):
             self._windows = Spans(config, makers, self._frontier, self._emitter)
         self._has_plain_case = plain and has_plain_case(config, ordered=ordered)
         self._heeds_errors = config.heeds_errors
-        self._target = target_of(config)
         self._early_due_ns = NEVER
 
     # -- the contract ------------------------------------------------------------------------------
@@ -152,6 +214,9 @@ class Windows(Query):
             self._pass_time(now_ns, step)
         self._finish(step)
         return step
+
+    def seal(self) -> None:
+        self._frontier.seal()
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
@@ -229,9 +294,7 @@ class Windows(Query):
 
     def _decide(self, step: Step) -> None:
         self._emitter.now_ns = self._now_ns
-        self._frontier.settle()
-        self._keep_target(self._now_ns)
-        self._windows.settle()
+        self._settle(self._now_ns)
         if self._early_ns and self._windows.has_fresh and self._early_due_ns == NEVER:
             self._early_due_ns = -(-self._now_ns // self._early_ns) * self._early_ns
 
@@ -241,19 +304,21 @@ class Windows(Query):
             self._windows.emit_early()
             self._early_due_ns = NEVER
         else:
-            self._keep_target(due_ns)
-            self._windows.settle()
+            self._settle(due_ns)
 
     def _next_due_ns(self) -> int:
         if self._target is None:
             return self._early_due_ns
         return min(self._early_due_ns, self._target.due_ns())
 
-    def _keep_target(self, now_ns: int) -> None:
-        target = self._target
+    def _settle(self, now_ns: int) -> None:
+        target, frontier = self._target, self._frontier
         if target is not None:
-            target.settle(now_ns, self._frontier.passed_ns)
-            self._frontier.close_early(target.closed_ns, target.sure_ns, is_alone=not self._ordered)
+            target.settle(now_ns, frontier.passed_ns)
+            if not self._ordered:
+                frontier.take_word(target.closed_ns, target.sure_ns)
+        frontier.settle()
+        self._windows.settle()
 
     def _finish(self, step: Step) -> None:
         self._emitter.finish(step)
@@ -295,12 +360,7 @@ class Windows(Query):
         return changes | self._query_state()
 
     def _query_state(self) -> State:
-        own = [
-            self._now_ns,
-            self._instant_open,
-            self._early_due_ns,
-            self._frontier.snapshot(),
-        ]
+        own = dump(self, FIELDS)
         return (
             {QUERY: own} if self._target is None else {QUERY: own, TARGET: self._target.snapshot()}
         )
@@ -310,8 +370,7 @@ class Windows(Query):
 
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
         if QUERY in state:
-            self._now_ns, self._instant_open, self._early_due_ns, frontier = state[QUERY]
-            self._frontier.restore(frontier)
+            load(self, FIELDS, state[QUERY])
         if self._target is not None and TARGET in state:
             self._target.restore(state[TARGET])
         for name, value in state.items():

@@ -1,7 +1,4 @@
-"""What is known of one key in one slice of time.
-
-Proved by: tests/topology/window/test_oracle.py, tests/topology/window/test_worlds.py
-"""
+"""What is known of one key in one slice of time."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from topology.model.operator import Plain
 from topology.window.aggregates.cell import Placed
 from topology.window.cells import Makers
 from topology.window.reading import Columns, Values
-from topology.window.row import Row
+from topology.window.row import AggregateRow
 from topology.window.unsure.event import UnsureEvent, loaded, unsure_of
 
 
@@ -22,7 +19,7 @@ class Pane:
 
     __slots__ = ("blurred", "dirty", "n", "row", "unsure")
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: AggregateRow) -> None:
         self.row = row
         self.unsure: list[UnsureEvent] | None = None
         self.blurred = False

@@ -8,9 +8,6 @@ one that is missing or null likewise.
 
 Events are read one by one (`read`), or many at a time into columns by key (`columns`), where a
 query takes nothing but numbers and counts: that says the same at a third of the cost.
-
-Proved by: tests/topology/window/test_bounds.py, tests/topology/window/test_examples.py,
-tests/topology/window/test_plain.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Results of one query, as values; and how many there were.
-
-Proved by: tests/topology/window/test_examples.py, tests/topology/window/test_finality.py
-"""
+"""Results of one query, as values; and how many there were."""
 
 from __future__ import annotations
 
@@ -9,12 +6,20 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, Final
 
-from topology.model.result import CONFIRMED, EMIT, UNCERTAIN, ResultIds, WindowResult, framed
-from topology.query.frontier import Frontier
+from topology.answer.frontier import Frontier
+from topology.model.result import (
+    CONFIRMED,
+    EMIT,
+    UNCERTAIN,
+    UNPROVEN,
+    ResultIds,
+    WindowResult,
+    framed,
+)
 from topology.query.numbers import scalar_of
 from topology.query.results import NO_NEWS, CurrentResult, ResultEmitter
 from topology.window.config import WindowConfig
-from topology.window.row import Row
+from topology.window.row import AggregateRow
 from topology.window.unsure.measure import Measured
 
 DIGEST_BYTES: Final = 6
@@ -47,11 +52,12 @@ class WindowEmitter(ResultEmitter):
         *,
         is_closed: bool,
         is_final: bool,
+        is_proven: bool,
     ) -> Current:
-        """`number` stands for the window among those of its key; `before` is its current result,
-        which is given back, or a new one."""
+        """`number` identifies the window among those of its key; `before` is its current result,
+        which is given back, or a new one. `is_proven`: not by the end of the input alone."""
         is_sure = is_closed and measured.is_sure and not self._frontier.is_incomplete(span_ns[1])
-        confidence = CONFIRMED if is_sure else UNCERTAIN
+        confidence = UNPROVEN if not is_proven else CONFIRMED if is_sure else UNCERTAIN
         digest = _digest(span_ns, measured, is_sure=is_sure, is_final=is_final)
         current = Current(digest) if before is None else before
         op = current.show(digest, is_news=current.content != digest, is_final=is_final)
@@ -67,16 +73,18 @@ class WindowEmitter(ResultEmitter):
     def emit_plain(
         self,
         keys: Sequence[str],
-        rows: Sequence[Row],
+        rows: Sequence[AggregateRow],
         start_ns: int,
         end_ns: int,
         *,
         is_final: bool,
     ) -> bool:
-        """As `emit`, of windows that were not emitted before and are sure (`Row.is_sure`), closed
-        and known by their start. True if they are confirmed."""
+        """As `emit`, of windows that were not emitted before and are sure (`is_sure` of the row),
+        closed and known by their start. True if they are confirmed."""
         is_sure = not self._frontier.is_incomplete(end_ns)
         confidence = CONFIRMED if is_sure else UNCERTAIN
+        if end_ns > self._frontier.proven_ns:
+            confidence = UNPROVEN
         number = framed(str(start_ns).encode())
         for key, row in zip(keys, rows, strict=True):
             said = row.values()

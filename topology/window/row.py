@@ -2,8 +2,6 @@
 
 There are two forms that say the same. `Cells` holds one cell for each aggregate and is the
 definition. `Tally` is small and quick, and there for queries of sums and extremes alone.
-
-Proved by: tests/topology/window/test_cells.py, tests/topology/window/test_plain.py
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from topology.window.aggregates.cell import Placed
 from topology.window.reading import Values
 
 
-class Row:
+class AggregateRow:
     """The order in which events are added and rows are merged changes nothing. All lists are in the
     order of the query's aggregates."""
 
@@ -30,11 +28,11 @@ class Row:
         """So many events, and the values of each field that is read; of tallies alone."""
         raise NotImplementedError
 
-    def merge(self, other: Row) -> None:
+    def merge(self, other: AggregateRow) -> None:
         """`other` is of the same query; it stays as it is."""
         raise NotImplementedError
 
-    def copy(self) -> Row:
+    def copy(self) -> AggregateRow:
         raise NotImplementedError
 
     def values(self) -> list[Any]:

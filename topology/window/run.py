@@ -15,8 +15,6 @@ So nothing is due at any instant of the run, what one instant after the other wo
 done once, and only the last one is left open, as always. The events are read into columns by key,
 and added a column at a time. Where a query has other aggregates than a `Tally` holds they are added
 one by one.
-
-Proved by: tests/topology/window/test_plain.py, tests/laws/test_laws.py
 """
 
 from __future__ import annotations

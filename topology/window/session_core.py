@@ -12,8 +12,6 @@ joins them. Where times are not sure (reorder_drift_merge.md 4.3):
   whole cores.
 
 Where all three are one the session is sure. Without errors they always are.
-
-Proved by: tests/topology/window/test_sessions.py, tests/topology/window/test_oracle.py
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from typing import Any
 
 from topology.model.operator import Plain
 from topology.window.cells import Makers
-from topology.window.row import Row
+from topology.window.row import AggregateRow
 
 Place = tuple[int, str, int, int]
 """Reference time, source, epoch, seq."""
@@ -37,7 +35,7 @@ class Core:
 
     __slots__ = ("begins", "ends", "head", "is_fresh", "last", "lower", "row", "upper")
 
-    def __init__(self, head: Place, error_ns: int, row: Row) -> None:
+    def __init__(self, head: Place, error_ns: int, row: AggregateRow) -> None:
         self.head = head
         ref_time_ns = self.last = head[0]
         self.begins = self.upper = ref_time_ns + error_ns
@@ -105,7 +103,7 @@ def sessions_of(cores: Sequence[Core], gap_ns: int) -> list[Cores]:
     return rows
 
 
-def together(cores: Sequence[Core]) -> Row:
+def together(cores: Sequence[Core]) -> AggregateRow:
     row = cores[0].row.copy()
     for core in cores[1:]:
         row.merge(core.row)

@@ -2,16 +2,14 @@
 
 Whatever an event changes lies within one envelope, those that it joins taken together (`core`). So
 each is emitted, saved and forgotten by itself, and what a key keeps for corrections costs nothing.
-
-Proved by: tests/topology/window/test_sessions.py, tests/topology/window/test_oracle.py
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
+from topology.answer.frontier import NOT_YET
 from topology.model.operator import Plain
-from topology.query.frontier import NOT_YET
 from topology.window.cells import Makers
 from topology.window.results import Current, current_of
 from topology.window.session_core import Core, Cores, head_of, sessions_of
@@ -118,7 +116,7 @@ def restored(state: Plain, makers: Makers) -> Envelope:
 
 class KeySessions:
     """The sessions of one key. `envelopes` in their order; `fresh` are those with something to be
-    emitted, open ones too. `passed_ns`: up to there lie sessions that are final and gone."""
+    emitted, open ones too. `passed_ns`: up to there lie sessions that are final and released."""
 
     __slots__ = ("envelopes", "fresh", "passed_ns")
 

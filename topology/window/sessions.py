@@ -17,8 +17,6 @@ kept, or where sessions of its key lie that are final: it would open one that ov
 
 Cost per event O(aggregates), out of order O(cores of the envelope + log envelopes of the key); per
 session emitted O(cores of the envelope).
-
-Proved by: tests/topology/window/test_sessions.py, tests/topology/window/test_oracle.py
 """
 
 from __future__ import annotations
@@ -26,11 +24,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from topology.answer.frontier import NOT_YET, Frontier
 from topology.model.event import Event
 from topology.model.operator import NEVER, Plain
 from topology.model.timers import Timers
-from topology.query.changes import Journal, Part
-from topology.query.frontier import NOT_YET, Frontier
+from topology.query.changes import Part, PartJournal
 from topology.window.cells import Makers
 from topology.window.config import IGNORE, WindowConfig
 from topology.window.reading import Values
@@ -61,7 +59,7 @@ class Sessions:
         self._fresh: dict[str, None] = {}
         self._closing: Timers[str] = Timers()
         self._ending: Timers[str] = Timers()
-        self.journal = Journal()
+        self.journal = PartJournal()
         self.count = 0
         self.expired = 0
         self.refused = 0
@@ -146,22 +144,20 @@ class Sessions:
             if oldest_ns >= min(NEVER, self._frontier.closed_ns):
                 break
             self._frontier.give_up(oldest_ns + 1)
-            self._retire()
+            self.settle()
         self.given_up += before - self.count
 
     # -- emitting ---------------------------------------------------------------------------------
 
     def settle(self) -> None:
         """The instant is over: close what the frontier has passed, correct what has changed."""
-        due = {*self._closing.due(self._frontier.closed_ns), *self._touched}
+        due = {*self._closing.due(self._frontier.goal_ns), *self._touched}
         self._settle_keys(sorted(due))
         self._retire()
 
     def is_due(self, frontier: Frontier) -> bool:
         """With the frontier there, something would be emitted or forgotten."""
-        return (
-            self._closing.next_ns < frontier.closed_ns or self._ending.next_ns < frontier.final_ns
-        )
+        return self._closing.next_ns < frontier.goal_ns or self._ending.next_ns < frontier.final_ns
 
     def _settle_keys(self, keys: Sequence[str]) -> None:
         for key in keys:
@@ -179,10 +175,13 @@ class Sessions:
                 self._fresh.pop(key, None)
 
     def _settle_envelope(self, key: str, envelope: Envelope) -> None:
-        closed_ns = self._frontier.closed_ns
+        closed_ns = self._frontier.goal_ns
         sessions = sessions_of(envelope.cores, self._gap_ns)
         self._retract_moved(key, envelope, sessions)
-        ends = [self._end_of(session) for session in sessions]
+        least_ns = NOT_YET
+        if self._frontier.waits_for_final:  # all that may belong together is final at once
+            least_ns = envelope.upper + self._gap_ns
+        ends = [max(self._end_of(session), least_ns) for session in sessions]
         is_stirred = max(ends) < closed_ns and envelope.is_fresh
         for session, end_ns in zip(sessions, ends, strict=True):
             if end_ns >= closed_ns:
@@ -215,6 +214,7 @@ class Sessions:
             self._measured(envelope, session),
             is_closed=is_closed,
             is_final=is_final,
+            is_proven=end_ns < self._frontier.proven_ns,
         )
         if is_closed:
             for core in session:
@@ -268,12 +268,12 @@ class Sessions:
                 self._retire_key(key, self._by_key[key])
 
     def _retire_key(self, key: str, known: KeySessions) -> None:
-        gone = 0
+        released = 0
         for envelope in known.envelopes:
             if not self._is_final(envelope):
                 self._ending.arm(key, envelope.upper + self._gap_ns)
                 break
-            gone += 1
+            released += 1
             sessions = sessions_of(envelope.cores, self._gap_ns)
             for session in sessions:
                 if session[0].first in envelope.current and self._config.finals:
@@ -282,8 +282,8 @@ class Sessions:
             known.fresh.pop(envelope, None)
             self.count -= len(envelope.cores)
             self.journal.note(ENVELOPE, envelope.lower, key)
-        if gone:
-            del known.envelopes[:gone]
+        if released:
+            del known.envelopes[:released]
             self.journal.note(PASSED, 0, key)
         if not known.envelopes:
             del self._by_key[key]
@@ -315,7 +315,7 @@ class Sessions:
         return self.peek(part)
 
     def peek(self, part: Part) -> Plain:
-        """None if the part is gone."""
+        """None if the part is released."""
         if part[0] == PASSED:
             known = self._by_key.get(part[2])
             return None if known is None or known.passed_ns == NOT_YET else known.passed_ns

@@ -4,8 +4,6 @@ Windows [k every, k every + size) lie aligned to the epoch. The edges of all win
 into slices; each window is a row of whole slices, and a slice belongs to size / every windows
 (one more if that is no whole number, of which a slice has one or the other). A tumbling
 window is one slice.
-
-Proved by: tests/topology/window/test_oracle.py
 """
 
 from __future__ import annotations

@@ -18,8 +18,6 @@ Cost per event O(aggregates), where it is unsure also O(slices it touches). Cost
 emitted: O(aggregates) and, for sliding windows, a look at each of its slices (`sharing`); m
 unsure events add O(m log m). Memory: one pane per key and slice, and as much again for what
 sliding windows share.
-
-Proved by: tests/topology/window/test_oracle.py, tests/topology/window/test_worlds.py
 """
 
 from __future__ import annotations
@@ -27,10 +25,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from topology.answer.frontier import NOT_YET, Frontier
 from topology.model.event import Event
 from topology.model.operator import Plain
-from topology.query.changes import Journal, Part
-from topology.query.frontier import NOT_YET, Frontier
+from topology.query.changes import Part, PartJournal
 from topology.window.cells import Makers
 from topology.window.config import IGNORE, THESIS3, TUMBLING, WindowConfig
 from topology.window.pane import Pane, restored
@@ -48,8 +46,9 @@ MAX_TOUCHED_SLICES: Final = 1_000
 """One event's: one that is less sure than that blurs the pane it is in by reference time."""
 
 AS_ITS_PANE: Final = (current_of(0, 0), current_of(0, 1))
-"""Instead of what stands of a tumbling window that was emitted once, unconfirmed or confirmed, and
-whose pane has not changed since: its digest can be made of the pane, and mostly is not needed."""
+"""In place of the current result of a tumbling window that was emitted once, unconfirmed or
+confirmed, and whose pane has not changed since: its digest can be made of the pane, and mostly is
+not needed."""
 
 
 class Spans:
@@ -75,7 +74,7 @@ class Spans:
         self._closed_ns = NOT_YET
         self._emitted_ns = NOT_YET  # the latest end of a window that was emitted
         self._timers = SliceTimers(self._slices)
-        self.journal = Journal()
+        self.journal = PartJournal()
         self.expired = 0
         self.refused = 0
         self.given_up = 0
@@ -167,11 +166,11 @@ class Spans:
 
     def _make_room(self) -> None:
         oldest_ns = self._timers.oldest_end_ns
-        if oldest_ns <= self._closed_ns:
+        if oldest_ns <= self._frontier.closed_ns:
             self._emit_touched()
             before = self._panes.count
             self._frontier.give_up(oldest_ns)
-            self._retire()
+            self.settle()
             self.given_up += before - self._panes.count
 
     def _mark(self, slice_ns: int, key: str, pane: Pane) -> bool:
@@ -203,8 +202,8 @@ class Spans:
         due: list[tuple[int, str]] = []
         if self._touched:
             due = [window for window in self._touched if self._end(window) <= self._closed_ns]
-        if frontier.closed_ns > self._closed_ns:
-            before_ns, self._closed_ns = self._closed_ns, frontier.closed_ns
+        if frontier.goal_ns > self._closed_ns:
+            before_ns, self._closed_ns = self._closed_ns, frontier.goal_ns
             closing = self._timers.closing(before_ns, self._closed_ns)
             if self._has_plain_panes and not self._touched:
                 for start_ns in sorted(closing):
@@ -219,7 +218,7 @@ class Spans:
 
     def is_due(self, frontier: Frontier) -> bool:
         """With the frontier there, something would be emitted or forgotten."""
-        return self._timers.is_due(frontier.closed_ns, frontier.final_ns)
+        return self._timers.is_due(frontier.goal_ns, frontier.final_ns)
 
     def emit_early(self) -> None:
         for window in sorted(self._touched):
@@ -282,7 +281,7 @@ class Spans:
                 self.journal.note(SHOWN, start_ns, key)
 
     def _current_of(self, start_ns: int, key: str) -> Current | None:
-        """What stands of a window that is not final; its own from here on."""
+        """The current result of a window that is not final; its own from here on."""
         shown = self._current.get(start_ns)
         current = shown.get(key) if shown is not None else None
         if shown is not None and current in AS_ITS_PANE:
@@ -290,7 +289,7 @@ class Spans:
         return current
 
     def _spelled(self, start_ns: int, key: str, current: Current) -> Current:
-        """What AS_ITS_PANE stands for."""
+        """What AS_ITS_PANE means."""
         measured = self._panes.measured(start_ns, key)
         assert measured is not None
         span_ns = start_ns, start_ns + self._config.size_ns
@@ -312,6 +311,7 @@ class Spans:
             measured,
             is_closed=is_closed,
             is_final=is_final,
+            is_proven=end_ns <= self._frontier.proven_ns,
         )
         if is_final:
             self._forget(start_ns, key)
@@ -336,9 +336,9 @@ class Spans:
                     self.journal.note(SHOWN, start_ns, key)
             del self._current[start_ns]
         for slice_ns in self._timers.final_slices(final_ns):
-            gone = self._panes.drop(slice_ns)
+            keys = self._panes.drop(slice_ns)
             if self.journal.is_kept:
-                for key in gone:
+                for key in keys:
                     self.journal.note(PANE, slice_ns, key)
         self._panes.settled(self._closed_ns)
 
@@ -370,7 +370,7 @@ class Spans:
         return self.peek(part)
 
     def peek(self, part: Part) -> Plain:
-        """None if the part is gone."""
+        """None if the part was removed."""
         kind, number, key = part
         if kind == PANE:
             pane = self._panes.get(number, key)
@@ -393,7 +393,7 @@ class Spans:
 
     def loaded(self) -> None:
         """All parts and the frontier are there."""
-        self._closed_ns = self._frontier.closed_ns
+        self._closed_ns = self._frontier.goal_ns
         for slice_ns in self._panes.by_slice:
             self._timers.expect(slice_ns, self._closed_ns)
         for start_ns in self._current:

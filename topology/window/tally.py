@@ -10,8 +10,6 @@ has seen one as fine: then taking it in is a multiplication and an addition, wit
 
 Memory: one object of 100 bytes for a query that reads one field, and its numbers. Cost: 0.1 us a
 value.
-
-Proved by: tests/topology/window/test_plain.py, tests/topology/window/test_cells.py
 """
 
 from __future__ import annotations
@@ -21,12 +19,12 @@ from math import nan
 from typing import Any, Final
 
 from topology.model.operator import Plain
-from topology.query.numbers import packed, quotient, told, unpacked
+from topology.query.numbers import json_number, packed, quotient, unpacked
 from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.cell import Placed
 from topology.window.config import Output
 from topology.window.reading import Values
-from topology.window.row import Row
+from topology.window.row import AggregateRow
 
 COUNT: Final = "count"
 SUM: Final = "sum"
@@ -57,7 +55,7 @@ class TallyPlan:
         read = [each.path if each.function != COUNT else None for each in outputs]
         self.firsts = [read.index(path) for path in paths]
 
-    def row(self) -> Row:
+    def row(self) -> AggregateRow:
         return Tally(self) if len(self.firsts) < 2 else Tallies(self)
 
     def cells(self, states: Sequence[Plain]) -> list[Any]:
@@ -67,7 +65,7 @@ class TallyPlan:
         return cells
 
 
-class Tally(Row):
+class Tally(AggregateRow):
     """For a query that reads one field at most: `events`, and `n` values of it, their `total` in
     units of 2^-`shift`, which is no finer than the finest of them. `least` and `largest` are None
     where there are none; of an integer and a float that are equal, the integer."""
@@ -131,7 +129,7 @@ class Tally(Row):
         if largest is None or value > largest or (value == largest and type(value) is int):
             self.largest = value
 
-    def merge(self, other: Row) -> None:
+    def merge(self, other: AggregateRow) -> None:
         assert isinstance(other, Tally)
         if other.shift > self.shift:
             self.total <<= other.shift - self.shift
@@ -171,11 +169,11 @@ class Tally(Row):
         if function == COUNT:
             return self.events
         if function == SUM:
-            return quotient(self.total, 1 << self.shift) if self.shift else told(self.total)
+            return quotient(self.total, 1 << self.shift) if self.shift else json_number(self.total)
         if function == AVERAGE:
             return quotient(self.total, self.n << self.shift) if self.n else None
         value = self.least if function == LEAST else self.largest
-        return told(value) if type(value) is int else value
+        return json_number(value) if type(value) is int else value
 
     def state(self, function: str) -> Plain:
         if function == COUNT:
@@ -196,7 +194,7 @@ class Tally(Row):
             self.largest = unpacked(state)
 
 
-class Tallies(Row):
+class Tallies(AggregateRow):
     """For a query that reads several fields: a tally of each."""
 
     __slots__ = ("_plan", "_tallies")
@@ -212,12 +210,12 @@ class Tallies(Row):
     def add(self, values: Values, event: Placed) -> None:
         self.take(1, columns_of(self._plan, values))
 
-    def merge(self, other: Row) -> None:
+    def merge(self, other: AggregateRow) -> None:
         assert isinstance(other, Tallies)
         for tally, another in zip(self._tallies, other._tallies, strict=True):
             tally.merge(another)
 
-    def copy(self) -> Row:
+    def copy(self) -> AggregateRow:
         twin = Tallies(self._plan)
         twin.merge(self)
         return twin

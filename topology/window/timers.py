@@ -3,15 +3,13 @@
 There are timers for the slices that hold anything, and for the windows that were emitted and are
 not final. Cost: O(log slices) for each window that closes or becomes final; nothing for what is
 kept.
-
-Proved by: tests/topology/window/test_finality.py, tests/topology/window/test_oracle.py
 """
 
 from __future__ import annotations
 
+from topology.answer.frontier import Frontier
 from topology.model.operator import NEVER
 from topology.model.timers import Timers
-from topology.query.frontier import Frontier
 from topology.window.slices import Slices
 
 

@@ -6,7 +6,7 @@ REORDER (`NO_EPOCH`), without `ts` the record's own timestamp counts; `ts` must 
 nanoseconds.
 
 In a stream with `reorder.rule: time` the offset of a record is its number, whatever its `seqNum`
-says or does not say: so numbers that are none do no harm, and a copy cannot be told. One from
+says or does not say: so numbers that are none do no harm, and a copy cannot be recognized. One from
 before the log, whose offset is below 0 (agents.stage.history), bears its number.
 
 Other headers are ignored and carried along. What breaks the contract is a
@@ -16,7 +16,7 @@ its detail names all that is wrong.
 
 | fault         | fields                         | meaning                                 |
 |---------------|--------------------------------|-----------------------------------------|
-| `repeated`    | all                            | the header stands there more than once  |
+| `repeated`    | all                            | the header is there more than once      |
 | `missing`     | source, seq                    | no such header                          |
 | `empty`       | source, seq, stream, epoch, ts | the header has no value                 |
 | `undecodable` | source, stream, type           | not UTF-8                               |
@@ -36,9 +36,6 @@ matter.
 faults are `stamp_missing` and `stamp_unreadable`.
 
 Cost: one pass; a record without fault is read without looking at it twice.
-
-Proved by: tests/topology/wire/test_header_reader.py,
-tests/topology/wire/test_header_reader_by_time.py
 """
 
 from __future__ import annotations
@@ -74,7 +71,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 MAX_DIGITS: Final = 19
 SHOWN_BYTES: Final = 40
-MAX_TOLD: Final = 3
+MAX_NAMED: Final = 3
 """Streams named in a detail."""
 
 NOT_PLAIN: Final = 2**63
@@ -154,7 +151,7 @@ class HeaderReader:
                         (found.get(self._type) or b"").decode(),
                     )
                 except UnicodeDecodeError:
-                    pass  # told below, with all else that is wrong
+                    pass  # reported below, with all else that is wrong
         return self._examined(headers, timestamp_ns, arrival_ns, offset, record, value)
 
     def _plain_epoch(self, found: dict[str, bytes | None]) -> int:
@@ -195,7 +192,7 @@ class HeaderReader:
             details = "; ".join(detail for _, detail in look.faults)
             reason = look.faults[0][0]
             if seq is None and self._by_time:
-                details += f"; no number is needed in stream {self._told_by_time()}"
+                details += f"; no number is needed in stream {self._named_by_time()}"
             return Malformed(
                 arrival_ns, offset, reason, details, stream, source or None, epoch, seq, record
             )
@@ -203,8 +200,8 @@ class HeaderReader:
             stream, source, epoch, seq, ts_ns, arrival_ns, offset, record, value, type_, kind
         )
 
-    def _told_by_time(self) -> str:
-        return ", ".join(f"`{name.decode()}`" for name in sorted(self._by_time)[:MAX_TOLD])
+    def _named_by_time(self) -> str:
+        return ", ".join(f"`{name.decode()}`" for name in sorted(self._by_time)[:MAX_NAMED])
 
     def read_sequenced(
         self, headers: Headers, timestamp_ns: int, offset: int, record: Any, value: Any
@@ -331,6 +328,13 @@ def _stamp_fault(offset: int, reason: str, detail: str, record: Any) -> Malforme
     return Malformed(0, offset, reason, detail + remedy, record=record)
 
 
+NEEDED: Final = {
+    "source": "write it on every record, or the header that has it: headers: {source: NAME}",
+    "seq": "write it on every record, or the header that has it: headers: {seq: NAME}; sources"
+    " that number nothing take reorder: {rule: time}",
+}
+"""What to do where a field is missing that has to be there."""
+
 ABSENT: Final = -1
 """A number whose optional header is not there."""
 
@@ -382,7 +386,7 @@ class _Look:
         if name in self._values:  # but its copies disagree
             return None
         if needed:
-            self._fault(field, "missing", f"header `{name}` is missing; write it on every record")
+            self._fault(field, "missing", f"header `{name}` is missing; {NEEDED[field]}")
             return None
         return ""
 

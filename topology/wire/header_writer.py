@@ -10,7 +10,7 @@ An event keeps the headers it came with; added are
 | `arrival` | yes       |         | when the event reached the broker, ns                 |
 | `at`      | yes       | yes     | when the stage let it go (arrival clock), ns          |
 | `lane`    | yes       |         | the upstream partition                                |
-| `late`    | if late   | if late | the cause, a word of `topology.model.outcome.CAUSES`        |
+| `late`    | if late   | if late | the cause, a word of `topology.model.late.PASSED_ON`        |
 
 Headers of these names that a producer sent are replaced. The sequence number and
 the epoch are rewritten only where REORDER settled another value than the record
@@ -24,9 +24,7 @@ source; `watermark` bears W as `refTs`, C as `complete`, E as `err` and, where i
 E of all sources as `errAll`. A producer's `heartbeat` and `bye` are stamped as events are.
 
 The record's Kafka timestamp is carried over from input to `events.sequenced` (it
-stands for `ts` where no header does), and is the reference time on `events.ordered`.
-
-Proved by: tests/topology/wire/test_header_reader.py, tests/agents/stage/test_outlet.py
+replaces `ts` where there is no such header), and is the reference time on `events.ordered`.
 """
 
 from __future__ import annotations

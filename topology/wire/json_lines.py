@@ -1,11 +1,9 @@
 """Events, reports and results as the JSON objects of the black-box interface.
 
 Kinds `event`, `gap`, `late`, `duplicate`, `dead`, `window`, `match`, `match_set`, `join`,
-`overflow`; keys in the documented order, what is beyond them behind. Null stands for what is
+`overflow`; keys in the documented order, what is beyond them behind. Null means what is
 unknown, also for an epoch that REORDER has not settled. Times are integer nanoseconds. `line` is
 the line number of a replay; readers of Kafka have none and add topic, partition and offset instead.
-
-Proved by: tests/topology/wire/test_json_lines.py
 """
 
 from __future__ import annotations
@@ -133,14 +131,14 @@ def report_line(report: Report, *, replayed: bool) -> JsonObject:
 
 
 def result_line(result: Finding) -> JsonObject:
-    """A window, a match, a row of a join, or an overflow. `stream` stands behind the documented
-    keys; so do what is `expected` of a window, a match's `key` and, where they are set, `amended`,
-    and `stands` of a detector's."""
+    """A window, a match, a row of a join, or an overflow. `stream` comes after the documented
+    keys; so do what is `expected` of a window, a match's `key` and, where it is set, `stands` of a
+    detector's."""
     if isinstance(result, Overflow):
         return {
             "kind": "overflow",
             "query": result.query,
-            "event": _member(result.member),
+            "event": None if result.member is None else _member(result.member),
             "shown": result.shown,
             "at": result.at_ns,
             "stream": result.stream,
@@ -185,7 +183,7 @@ def result_line(result: Finding) -> JsonObject:
     }
     if isinstance(result, DetectorResult) and result.stands_ppm is not None:
         line["stands"] = result.stands_ppm / _MILLION
-    return line | {"amended": True} if result.amended else line
+    return line
 
 
 def _match_set_line(result: MatchSetResult) -> JsonObject:
@@ -200,7 +198,7 @@ def _match_set_line(result: MatchSetResult) -> JsonObject:
     if result.op == UPDATE:
         line["joined"] = [_range(each) for each in result.joined]
     line |= {"at": result.at_ns, "stream": result.stream, "key": result.key}
-    return line | {"amended": True} if result.amended else line
+    return line
 
 
 def step_lines(step: Step) -> list[JsonObject]:
@@ -249,10 +247,10 @@ def _member(member: Member) -> JsonObject:
     }
 
 
-def _range(told: MemberRange) -> JsonObject:
-    first, last = _member(told.first), _member(told.last)
+def _range(members: MemberRange) -> JsonObject:
+    first, last = _member(members.first), _member(members.last)
     del first["alias"], last["alias"]
-    return {"alias": told.alias, "count": told.size, "first": first, "last": last}
+    return {"alias": members.alias, "count": members.size, "first": first, "last": last}
 
 
 def _partner(partner: Partner) -> JsonObject:

@@ -14,10 +14,15 @@ null; an absent epoch is left to REORDER, which starts at 0. Times are integer n
 for `ts`: an integer in the stream's `headers.ts_unit`, and where that is not ns also text as
 RFC 3339 has it.
 
-* An arrival below the one before counts as that one: the arrival clock never goes back.
+* An arrival below the one before counts as that one: the arrival clock never goes back. In a
+  recording one far ahead is taken as an append time is (topology.model.append_clock), so one that
+  is wrong is not believed.
+* Whether the lines say when they arrived is taken from the first good one (`bears_arrivals`):
+  where it does not, nothing is learned of clocks (`Topology.without_arrivals`).
 * Without `arrival` the event arrives at the largest `ts` of the good lines so far, in 2100 at the
-  latest: the clock of arrivals ends there, and a line that says a later `arrival` is dead.
-* Without `ts` the arrival stands for it; without both, the arrival of the line before.
+  latest: the clock of arrivals ends there, and a line that says a later `arrival` is dead. So is
+  one that says an `arrival` below 0: operators begin at 0.
+* Without `ts` the arrival replaces it; without both, the arrival of the line before.
 * A clock line arrives with the line before it; at the start, before everything. It may
   bear an `arrival` of its own, not before that, which moves no clock.
 * A bad line whose arrival cannot be read arrives with the line before it.
@@ -29,13 +34,12 @@ text and `not_integer` for a time that is none, and `line_not_json`, `line_not_o
 `line_huge`, `row_not_csv`, `row_ragged`, `row_undecodable`, `payload_not_json`,
 `clock_missing` for what concerns no field.
 Where source and seq could be read it still takes its place in the sequence.
-
-Proved by: tests/topology/wire/test_line_reader.py, tests/topology/wire/test_line_reader_by_time.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from inorder import rfc3339
@@ -59,6 +63,7 @@ from topology.clock.sample import (
     read_word,
 )
 from topology.config import Topology
+from topology.model.append_clock import AppendClock
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.outcome import Malformed
 
@@ -75,7 +80,7 @@ DECLARED_BOUNDS: Final = {"offset": MAX_OFFSET_NS, "error": MAX_DECLARED_ERROR_N
 SHOWN_CHARS: Final = 40
 
 
-class Fault(NamedTuple):
+class LineFault(NamedTuple):
     reason: str
     detail: str
 
@@ -86,12 +91,12 @@ class Row(NamedTuple):
 
     number: int
     values: Mapping[str, Any]
-    fault: Fault | None = None
+    fault: LineFault | None = None
     ts_is_instant: bool = False
 
 
 Content = Event | Malformed | Sample | Declared
-"""What a line stands for."""
+"""What a line means."""
 
 
 class Line(NamedTuple):
@@ -121,16 +126,41 @@ def reading_of(topology: Topology) -> Reading:
     )
 
 
-AS_IT_STANDS: Final = Reading()
+AS_WRITTEN: Final = Reading()
+
+LOOKED_AHEAD: Final = 10_000
+"""Dead lines and words about clocks, at the most, that are kept until the first good line."""
+
+
+def bears_arrivals(contents: Iterable[Content]) -> tuple[bool, Iterator[Content]]:
+    """Whether the first event's line says when it arrived, and all contents. Where none is among
+    the first `LOOKED_AHEAD`, the lines count as saying so."""
+    contents = iter(contents)
+    seen: list[Content] = []
+    for content in contents:
+        seen.append(content)
+        if isinstance(content, Event):
+            says = content.record.get("arrival") is not None
+            return says, chain(seen, contents)
+        if len(seen) >= LOOKED_AHEAD:
+            break
+    return True, chain(seen, contents)
 
 
 class LineReader:
     """Turns rows into lines; it carries the arrival clock from one to the next. `arrival_ns`: where
-    that begins; None: with the first line."""
+    that begins; None: with the first line. `judges`: an arrival may be wrong."""
 
-    def __init__(self, reading: Reading = AS_IT_STANDS, arrival_ns: int | None = None) -> None:
+    def __init__(
+        self,
+        reading: Reading = AS_WRITTEN,
+        arrival_ns: int | None = None,
+        *,
+        judges: bool = False,
+    ) -> None:
         self._by_time, self._units_ns, self._unnamed = reading
         self._arrival_ns = arrival_ns
+        self._log = AppendClock() if judges else None
         self._largest_ts_ns: int | None = None
 
     @property
@@ -160,7 +190,7 @@ class LineReader:
                 and (ts_ns is None or (type(ts_ns) is int and MIN_INT64 <= ts_ns <= MAX_INT64))
                 and (
                     arrival_ns is None
-                    or (type(arrival_ns) is int and MIN_INT64 <= arrival_ns <= MAX_ARRIVAL_NS)
+                    or (type(arrival_ns) is int and 0 <= arrival_ns <= MAX_ARRIVAL_NS)
                 )
                 and (stream is None or (type(stream) is str and 0 < len(stream) <= _SHORT_STREAM))
                 and (epoch is None or (type(epoch) is int and 0 <= epoch <= MAX_EPOCH))
@@ -207,6 +237,8 @@ class LineReader:
             self._largest_ts_ns = min(ts_ns, MAX_ARRIVAL_NS)
         if arrival_ns is None:
             arrival_ns = self._largest_ts_ns
+        elif self._log is not None and arrival_ns >= (self._log.now_ns or arrival_ns):
+            arrival_ns = self._log.take(arrival_ns, ts_ns)
         return self._advance(arrival_ns)
 
     def _advance(self, arrival_ns: int | None) -> int:
@@ -226,7 +258,7 @@ class LineReader:
         epoch = look.integer("epoch", 0, MAX_EPOCH)
         unit_ns = None if row.ts_is_instant else self._units_ns.get(stream or "")
         ts_ns = look.time_ns("ts", unit_ns)
-        arrival_ns = look.integer("arrival", MIN_INT64, MAX_ARRIVAL_NS)
+        arrival_ns = look.integer("arrival", 0, MAX_ARRIVAL_NS)
         type_ = look.label()
         kind = look.kind()
         epoch = NO_EPOCH if epoch is None and "epoch" not in look.unread else epoch
@@ -258,12 +290,12 @@ class LineReader:
             number = look.integer(key, 0 if key == "error" else -bound, bound)
             if number is None and key not in look.unread:
                 detail = f"`{key}` is missing; write t1, t2, t3 and t4, or at, offset and error"
-                look.faults.append(Fault("clock_missing", detail))
+                look.faults.append(LineFault("clock_missing", detail))
         if row.values.get("server"):
             look.text("server", MAX_SERVER)
         look.integer("segment", 0, MAX_INT64)
         look.integer("mono", MIN_INT64, MAX_INT64)
-        arrival_ns = look.integer("arrival", MIN_INT64, MAX_ARRIVAL_NS)
+        arrival_ns = look.integer("arrival", 0, MAX_ARRIVAL_NS)
         if look.faults or source is None:
             return _malformed(row, look, self._advance(None), None, source, None, None)
         before_ns = BEFORE_EVERYTHING_NS if self._arrival_ns is None else self._arrival_ns
@@ -296,13 +328,13 @@ class _Look:
     def __init__(self, row: Row) -> None:
         self._values = row.values
         self.unread: set[str] = set()
-        self.faults: list[Fault] = [] if row.fault is None else [row.fault]
+        self.faults: list[LineFault] = [] if row.fault is None else [row.fault]
         # Nothing can be said to be missing of a row that was not made out at all.
         self._whole = row.fault is None or bool(row.values)
 
     def _fault(self, key: str, fault: str, what: str, remedy: str) -> None:
         self.unread.add(key)
-        self.faults.append(Fault(f"{key}_{fault}", f"`{key}` {what}; {remedy}"))
+        self.faults.append(LineFault(f"{key}_{fault}", f"`{key}` {what}; {remedy}"))
 
     def _absent(self, key: str, *, needed: bool) -> bool:
         if self._values.get(key) is not None:
@@ -347,7 +379,7 @@ class _Look:
         return None
 
     def time_ns(self, key: str, unit_ns: int | None) -> int | None:
-        """An integer of the unit, or RFC 3339; None stands for ns alone."""
+        """An integer of the unit, or RFC 3339; None means ns alone."""
         if unit_ns is None:
             remedy = "write an integer in ns, or the unit as headers: {ts_unit: ms}"
             return self.integer(key, MIN_INT64, MAX_INT64, remedy=remedy)

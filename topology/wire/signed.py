@@ -8,9 +8,9 @@ could use up a source's numbers:
 |------------|----------------------------------------------------------------------------------|
 | `unsigned` | no header `sig`                                                                  |
 | `forged`   | `sig` is of another form, or made by another key, or of something else than what |
-|            | stands there; or a header of the contract stands there twice                     |
+|            | is there; or a header of the contract is there twice                             |
 
-The dead letter tells the source that the record claims to be of; its number stands in the detail
+The dead letter tells the source that the record claims to be of; its number is in the detail
 alone. A record whose stream cannot be read has no stream to be signed in; it takes no place either.
 
 A copy of a signed record is as good as the first: it is a duplicate by its number, in the partition
@@ -19,8 +19,6 @@ of the first. `inorder.signature` says what is signed, and by which keys.
 Cost: an HMAC for a record, one more for each master key that is not the one, and one to make a key
 that is not in the table of `MAX_KEYS`; a table that is full is begun anew. So what a forged record
 costs is bounded, whatever it claims.
-
-Proved by: tests/topology/wire/test_signed.py
 """
 
 from __future__ import annotations

@@ -16,15 +16,13 @@ copy counts as unusable: cut off in the middle, it is read anew from the changel
 A lost connection is retried `ATTEMPTS` times, waiting `BACKOFF_S`, then twice that,
 and so on. A server that has not answered at all yet is not asked again after `OPENING_S`, so
 that one that hangs holds up a start for no longer than one answer may take; and whoever opens
-another copy in it within `HUNG_S` is told so at once (`Hung`), so that many partitions, of which a
+another copy in it within `HUNG_S` is refused at once (`Hung`), so that many partitions, of which a
 few threads open one after the other, wait no longer than one. A retry that finds
-its change already made takes that for success: a position says all there is to say about a copy
+its change already made takes that for success: a position describes a copy fully
 of one changelog.
 
 `items` reads `ITEMS_PER_PAGE` fields a time (small hashes come whole). The client is
 the blocking one; call from a thread.
-
-Proved by: tests/agents/state/stores/test_redis.py, tests/agents/state/stores/test_laws.py
 """
 
 from __future__ import annotations
@@ -70,30 +68,30 @@ _NOWHERE: Final = b""
 """Argument of a script for a copy that is empty or unusable."""
 
 _APPLY: Final = """
-local stands = redis.call('HGET', KEYS[1], 'p') or ''
-local base, standing, written, sets = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local current = redis.call('HGET', KEYS[1], 'p') or ''
+local base, target, written, sets = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 if base == '' then
-  if stands ~= '' and string.sub(stands, 1, 5) ~= 'torn:' then return stands end
-  if string.sub(stands, 1, 5) == 'torn:' and stands == standing then return stands end
+  if current ~= '' and string.sub(current, 1, 5) ~= 'torn:' then return current end
+  if string.sub(current, 1, 5) == 'torn:' and current == target then return current end
   redis.call('DEL', KEYS[1])
-elseif stands ~= base then
-  return stands
+elseif current ~= base then
+  return current
 end
 for i = 5, 4 + 2 * sets, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
 for i = 5 + 2 * sets, #ARGV do redis.call('HDEL', KEYS[1], ARGV[i]) end
-redis.call('HSET', KEYS[1], 'p', standing, 'w', written)
+redis.call('HSET', KEYS[1], 'p', target, 'w', written)
 return false
 """
-"""From `base` to `standing`; answers nil, or where the copy stands instead."""
+"""From `base` to `target`; answers nil, or the position at which the copy is instead."""
 
 _CLEAR: Final = """
 if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then
   redis.call('UNLINK', KEYS[1])
   return false
 end
-local stands = redis.call('HGET', KEYS[1], 'p') or ''
-if stands ~= '' and stands ~= ARGV[1] and string.sub(stands, 1, 5) ~= 'torn:' then
-  return stands
+local current = redis.call('HGET', KEYS[1], 'p') or ''
+if current ~= '' and current ~= ARGV[1] and string.sub(current, 1, 5) ~= 'torn:' then
+  return current
 end
 redis.call('UNLINK', KEYS[1])
 return false
@@ -104,7 +102,7 @@ Piece = tuple[list[bytes], list[bytes]]
 
 
 class Hung:
-    """What the stores of one server in a process know of its last silence."""
+    """When the server last did not answer, for all stores of it in a process."""
 
     def __init__(self) -> None:
         self._since_s = -HUNG_S
@@ -140,19 +138,21 @@ class RedisStore:
         self._closed = False
 
     def position(self) -> int | None:
-        stands, _ = self._standing()
-        return int(stands) if stands.isdigit() else None
+        current, _ = self._read_position()
+        return int(current) if current.isdigit() else None
 
     def written_at_ns(self) -> int | None:
-        stands, written_at = self._standing()
-        if not stands.isdigit():
+        current, written_at = self._read_position()
+        if not current.isdigit():
             return None
         if not written_at.isdigit():
-            raise self._damaged(f"does not say when it was written, but {written_at!r}")
+            raise self._damaged(
+                f"does not have the time at which it was written, but {written_at!r}"
+            )
         return int(written_at)
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        started_at, _ = self._standing()
+        started_at, _ = self._read_position()
         if not started_at.isdigit():
             return
         cursor = 0
@@ -163,7 +163,7 @@ class RedisStore:
                     yield field[1:], value
             if int(cursor) == 0:
                 break
-        if self._standing()[0] != started_at:
+        if self._read_position()[0] != started_at:
             raise StaleStore(f"state copy {self._name} moved while it was read")
 
     def apply(
@@ -172,18 +172,18 @@ class RedisStore:
         check_change(changes, base, position)
         pieces = _pieces(changes)
         torn = _TORN + secrets.token_hex(8).encode()
-        stands = _NOWHERE if base is None else str(base).encode()
+        current = _NOWHERE if base is None else str(base).encode()
         for piece in pieces[:-1]:
-            self._apply(piece, stands, torn, written_at_ns)
-            stands = torn
-        self._apply(pieces[-1], stands, str(position).encode(), written_at_ns)
+            self._apply(piece, current, torn, written_at_ns)
+            current = torn
+        self._apply(pieces[-1], current, str(position).encode(), written_at_ns)
 
     def clear(self) -> None:
         if self._seen is None:
-            self._standing()
-        stands = self._ask("EVAL", _CLEAR, 1, self._key, self._seen)
-        if stands is not None:
-            raise self._stale(stands, self._seen or _NOWHERE)
+            self._read_position()
+        current = self._ask("EVAL", _CLEAR, 1, self._key, self._seen)
+        if current is not None:
+            raise self._stale(current, self._seen or _NOWHERE)
         self._seen = _NOWHERE
 
     def set_aside(self) -> str:
@@ -197,25 +197,25 @@ class RedisStore:
             self._closed = True
             self._client.close()
 
-    def _standing(self) -> tuple[bytes, bytes]:
-        stands, written_at = self._ask("HMGET", self._key, _POSITION, _WRITTEN_AT)
-        self._seen = stands or _NOWHERE
+    def _read_position(self) -> tuple[bytes, bytes]:
+        current, written_at = self._ask("HMGET", self._key, _POSITION, _WRITTEN_AT)
+        self._seen = current or _NOWHERE
         if not (self._seen == _NOWHERE or self._seen.isdigit() or self._seen.startswith(_TORN)):
-            raise self._damaged(f"does not say where it stands, but {self._seen!r}")
+            raise self._damaged(f"does not have its position, but {self._seen!r}")
         return self._seen, written_at or b""
 
-    def _apply(self, piece: Piece, base: bytes, standing: bytes, written_at_ns: int) -> None:
+    def _apply(self, piece: Piece, base: bytes, target: bytes, written_at_ns: int) -> None:
         sets, deletes = piece
-        arguments = (base, standing, written_at_ns, len(sets) // 2, *sets, *deletes)
-        stands, attempts = self._try("EVAL", _APPLY, 1, self._key, *arguments)
+        arguments = (base, target, written_at_ns, len(sets) // 2, *sets, *deletes)
+        current, attempts = self._try("EVAL", _APPLY, 1, self._key, *arguments)
         # The answer to an earlier attempt may have been lost after the change was made.
-        if stands is not None and not (attempts > 1 and stands == standing):
-            raise self._stale(stands, base)
-        self._seen = standing
+        if current is not None and not (attempts > 1 and current == target):
+            raise self._stale(current, base)
+        self._seen = target
 
-    def _stale(self, stands: bytes, base: bytes) -> StaleStore:
+    def _stale(self, current: bytes, base: bytes) -> StaleStore:
         return StaleStore(
-            f"state copy {self._name} in Redis stands at {_shown(stands)}, the change begins at"
+            f"state copy {self._name} in Redis is at {_shown(current)}, the change begins at"
             f" {_shown(base)}: another worker has written it"
         )
 
@@ -228,7 +228,7 @@ class RedisStore:
         if self._closed:
             raise StoreError(f"state copy {self._name} is closed")
         if not self._has_answered and self._hung.lately:
-            raise self._unavailable(f"it said nothing less than {HUNG_S:.0f} s ago", 0)
+            raise self._unavailable(f"it did not answer less than {HUNG_S:.0f} s ago", 0)
         execute: Callable[..., Any] = self._client.execute_command
         attempts, began_s = 0, time.monotonic()
         while True:
@@ -279,8 +279,8 @@ def key_of(name: StoreName) -> str:
     return "inorder:state:" + ":".join(quote(part, safe="") for part in parts)
 
 
-def _shown(stands: bytes) -> str:
-    return stands.decode("ascii", "replace") or "nothing"
+def _shown(current: bytes) -> str:
+    return current.decode("ascii", "replace") or "nothing"
 
 
 def _pieces(changes: Changes) -> Sequence[Piece]:

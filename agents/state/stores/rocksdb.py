@@ -3,7 +3,7 @@
 `<directory>/<application>/<stage>/<topic>/<partition>`; parts that are no plain file
 names are percent-encoded. The changes of a commit and the position they lead to are
 one write batch in the write-ahead log, so a process killed at any moment leaves a
-whole commit. The log is not synced: after a power cut the copy stands at an earlier
+whole commit. The log is not synced: after a power cut the copy is at an earlier
 commit, still a whole one, and the changelog fills the rest.
 
 A folder that RocksDB cannot make sense of, or cannot read (an I/O error), is damaged:
@@ -16,8 +16,6 @@ is an error: there the copy may be fine.
 Memory per open partition is at most `write_buffer_bytes` * `write_buffers` +
 `cache_bytes` and what `max_open_files` and one page of `items` need; see
 `RocksdbLimits`. Cost of `apply`: O(changes).
-
-Proved by: tests/agents/state/stores/test_rocksdb.py, tests/agents/state/stores/test_laws.py
 """
 
 from __future__ import annotations
@@ -53,9 +51,9 @@ from agents.state.stores.store import (
 )
 
 FORMAT: Final = 1
-_STANDING: Final = struct.Struct(">Bqq")  # format, position, written_at_ns
-_STANDING_KEY: Final = b"p"
-_ENTRY: Final = b"e"  # sorts before _STANDING_KEY, so entries are one range
+_HEADER: Final = struct.Struct(">Bqq")  # format, position, written_at_ns
+_HEADER_KEY: Final = b"p"
+_ENTRY: Final = b"e"  # sorts before _HEADER_KEY, so entries are one range
 _AFTER_ENTRIES: Final = b"f"
 _DISCARDED: Final = ".discarded-"
 _DAMAGED: Final = ".damaged-"
@@ -70,7 +68,7 @@ _WORLD_FAILURES: Final = (
     "Too many open files",
     "Cannot allocate memory",
 )
-"""Texts of errors that say nothing about the copy itself."""
+"""Texts of errors that are not about the copy itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +108,12 @@ class RocksdbStore:
         _remove_discarded(self._folder)
 
     def position(self) -> int | None:
-        standing = self._standing()
-        return None if standing is None else standing[0]
+        header = self._header()
+        return None if header is None else header[0]
 
     def written_at_ns(self) -> int | None:
-        standing = self._standing()
-        return None if standing is None else standing[1]
+        header = self._header()
+        return None if header is None else header[1]
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         started_at = self.position()
@@ -131,10 +129,10 @@ class RocksdbStore:
         self, changes: Changes, base: int | None, position: int, *, written_at_ns: int
     ) -> None:
         check_change(changes, base, position)
-        stands_at = self.position()
-        if stands_at != base:
+        current = self.position()
+        if current != base:
             raise StaleStore(
-                f"state copy {self._name} stands at {stands_at}, the change begins at {base}"
+                f"state copy {self._name} is at {current}, the change begins at {base}"
             )
         batch = WriteBatch(raw_mode=True)
         if base is None:
@@ -144,7 +142,7 @@ class RocksdbStore:
                 batch.delete(_ENTRY + key)
             else:
                 batch.put(_ENTRY + key, value)
-        batch.put(_STANDING_KEY, _STANDING.pack(FORMAT, position, written_at_ns))
+        batch.put(_HEADER_KEY, _HEADER.pack(FORMAT, position, written_at_ns))
         with _typed_errors(self._name, self._folder):
             self._open_db().write(batch)
 
@@ -174,22 +172,22 @@ class RocksdbStore:
             with _typed_errors(self._name, self._folder):
                 db.close()
 
-    def _standing(self) -> tuple[int, int] | None:
+    def _header(self) -> tuple[int, int] | None:
         with _typed_errors(self._name, self._folder):
-            packed = self._open_db().get(_STANDING_KEY)
+            packed = self._open_db().get(_HEADER_KEY)
         if packed is None:
             return None
-        if len(packed) != _STANDING.size or packed[0] != FORMAT:
+        if len(packed) != _HEADER.size or packed[0] != FORMAT:
             raise StoreDamaged(
-                f"state copy {self._name} in {self._folder} does not say where it stands:"
+                f"state copy {self._name} in {self._folder} does not have its position:"
                 f" {packed!r} is not of format {FORMAT}"
             )
-        _, position, written_at_ns = _STANDING.unpack(packed)
+        _, position, written_at_ns = _HEADER.unpack(packed)
         return position, written_at_ns
 
     def _page(self, after: bytes) -> list[tuple[bytes, bytes]]:
         """The next entries; StoreDamaged where a block cannot be read. RocksDB's `items` would
-        end there without a word, as at the end of all."""
+        end there without an error, as at the end of all."""
         page: list[tuple[bytes, bytes]] = []
         with _typed_errors(self._name, self._folder):
             rows = self._open_db().iter()

@@ -1,6 +1,6 @@
 """Whether a copy is what was written: how many entries it has, and a digest of them.
 
-A store may lose entries, or hold old ones, without a word: a file that ends early, a field
+A store may lose entries, or hold old ones, without an error: a file that ends early, a field
 that a server evicted, a block that a checksum does not cover. So beside the entries lies a
 seal, written with every change: the position, the number of entries, the sum of their
 digests (BLAKE2b, 64 bits, modulo 2^64), and the id of the log they were taken from. What is
@@ -10,8 +10,6 @@ A change takes the old value's digest out of the sum, so those of all entries ar
 162 bytes for each key. Reading the old value from the store instead takes as long as writing
 the new one (2.6 against 3 us; a digest takes 1 to 2.5). Memory of the state itself is ten
 times as much.
-
-Proved by: tests/agents/state/test_local_copy.py, tests/agents/stage/test_restoring.py
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ _MODULUS: Final = 1 << (8 * _DIGEST_BYTES)
 
 
 class Seal(msgspec.Struct, array_like=True, frozen=True):
-    """`log_id` is "" where the brokers tell topics apart by name alone."""
+    """`log_id` is "" where the brokers distinguish topics by name alone."""
 
     position: int
     entries: int

@@ -1,16 +1,16 @@
 """The local copy of one partition's state: what every kind of copy promises.
 
 The truth is a compacted Kafka changelog, written inside the transaction of each
-checkpoint. The copy only makes a restart quick: it stands at one offset of that
+checkpoint. The copy only makes a restart quick: it has one offset of that
 changelog, and the restore reads the changelog from there on. So a copy may always
 be thrown away, and may never be wrong.
 
-* A copy stands at `position`: it holds just what the changelog up to and without
-  that offset says. None: it is empty, or cannot be used, which is the same.
+* A copy is at `position`: it holds just what the changelog holds up to that offset,
+  which is excluded. None: it is empty, or cannot be used, which is the same.
 * `apply` writes the changes of one commit, after the commit, and moves the copy on
-  from `base` to `position`, whole or not at all. A copy that stands elsewhere is
+  from `base` to `position`, whole or not at all. A copy that is elsewhere is
   left as it is: StaleStore. An `apply` of nothing, with `position` = `base`, only
-  says that the copy was still right at `written_at_ns`.
+  states that the copy was still right at `written_at_ns`.
 * `apply` with `base` None takes an empty copy, or what is left of an unusable one.
 * A copy that lags further than the changelog keeps tombstones would bring deleted
   keys back, and one ahead of the changelog's end belongs to another log. The owner
@@ -24,8 +24,6 @@ copy: leave it alone), StoreLocked (another process has it open), StoreUnavailab
 (the disk or the server does not answer), StoreDamaged (what is there cannot be
 trusted: `set_aside`). None of them endangers the state: the owner counts it and goes on
 without a copy, or with an empty one.
-
-Proved by: tests/agents/state/stores/test_laws.py, tests/agents/state/test_local_copy.py
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ TOMBSTONE_RETENTION_NS: Final = 24 * 3600 * 1_000_000_000
 """Kafka's default `delete.retention.ms` of a changelog."""
 
 Changes = Mapping[bytes, bytes | None]
-"""New values by key; None: the key is gone."""
+"""New values by key; None: the key is removed."""
 
 
 class StoreError(Exception):
@@ -46,7 +44,7 @@ class StoreError(Exception):
 
 
 class StaleStore(StoreError):
-    """The copy does not stand where the change begins."""
+    """The copy is not at the position where the change begins."""
 
 
 class StoreLocked(StoreError):
@@ -78,7 +76,7 @@ class StoreName:
         return f"{self.application}/{self.stage}/{self.topic}/{self.partition}"
 
 
-class Store(Protocol):
+class StateStore(Protocol):
     """See the module's docstring; `tests/agents/state` holds every kind to it."""
 
     def position(self) -> int | None:
@@ -99,7 +97,7 @@ class Store(Protocol):
     ) -> None:
         """Move the copy from `base` to `position`.
 
-        StaleStore if it does not stand at `base`. After StoreUnavailable it stands
+        StaleStore if it is not at `base`. After StoreUnavailable it is
         at either, or is unusable: ask `position` and go on from there.
         """
 
@@ -110,7 +108,7 @@ class Store(Protocol):
         """
 
     def set_aside(self) -> str:
-        """Begin anew with an empty copy after StoreDamaged; the answer says, for people, what
+        """Begin anew with an empty copy after StoreDamaged; the answer describes, for people, what
         became of the old one."""
 
     def close(self) -> None:
@@ -130,7 +128,7 @@ def check_change(changes: Changes, base: int | None, position: int) -> None:
 
 
 def why_discard(
-    store: Store,
+    store: StateStore,
     *,
     changelog_end: int,
     now_ns: int,
@@ -147,7 +145,7 @@ def why_discard(
     if position is None or written_at_ns is None:
         return None
     if position > changelog_end:
-        return f"stands at {position}, ahead of the changelog's end {changelog_end}"
+        return f"is at {position}, ahead of the changelog's end {changelog_end}"
     age_ns = now_ns - written_at_ns
     if abs(age_ns) >= tombstone_retention_ns:
         return (

@@ -23,9 +23,19 @@ function duration(ns) {
   return `${sign}${(ms / 3600000).toFixed(1)} h`;
 }
 
+// Names come from whoever may write an input topic: what no eye sees, or what turns the letters
+// around, is escaped, as cli/printable.py does it.
+const UNSEEN = /[\p{C}\p{Zl}\p{Zp}]/gu;
+const escaped = (each) => {
+  const code = each.codePointAt(0), digits = code.toString(16);
+  if (each === "\n") return "\\n";
+  return code < 0x100 ? `\\x${digits.padStart(2, "0")}` : code < 0x10000 ? `\\u${digits.padStart(4, "0")}` : `\\U${digits.padStart(8, "0")}`;
+};
+const printable = (text) => String(text).replace(UNSEEN, escaped);
+
 function element(name, text, kind) {
   const made = document.createElement(name);
-  if (text !== undefined) made.textContent = text;
+  if (text !== undefined) made.textContent = printable(text);
   if (kind) made.className = kind;
   return made;
 }
@@ -43,15 +53,26 @@ function row(cells) {
 }
 
 function fill(id, rows, nothing) {
-  const body = byId(id).tBodies[0];
-  if (!rows.length) {
+  const body = byId(id).tBodies[0], head = byId(id).tHead;
+  head.hidden = !rows.length;
+  if (rows.length) hideEmpty(head.rows[0].cells, rows);
+  else {
     const cell = element("td", nothing, "empty");
-    cell.colSpan = byId(id).tHead.rows[0].cells.length;
+    cell.colSpan = head.rows[0].cells.length;
     const only = element("tr");
     only.append(cell);
     rows = [only];
   }
   body.replaceChildren(...rows);
+}
+
+// A column in which no row says anything is not shown; that by which rows are ranked stays.
+function hideEmpty(heads, rows) {
+  const says = (cell) => cell.firstElementChild || !["", "–"].includes(cell.textContent);
+  [...heads].forEach((head, at) => {
+    head.hidden = head.ariaSort !== "descending" && !rows.some((each) => says(each.cells[at]));
+    for (const each of rows) each.cells[at].hidden = head.hidden;
+  });
 }
 
 function rate(now, then, seconds) {
@@ -64,21 +85,18 @@ function drawHealth(health) {
   const ready = health.ready.ok, live = health.live.ok;
   const reasons = [...health.live.reasons, ...health.ready.reasons];
   const at = byId("health");
-  at.textContent = live && ready ? "ready" : `not ready: ${[...new Set(reasons)].join("; ")}`;
+  at.textContent = live && ready ? "ready" : printable(`not ready: ${[...new Set(reasons)].join("; ")}`);
   at.className = live && ready ? "good" : live ? "wait" : "bad";
 }
 
-function drawWorkers(workers) {
-  byId("workers-section").hidden = workers.length < 2;
-  fill("workers", workers.map((each) => {
-    if (each.fault) return row([each.name, ["does not answer", "bad"], each.fault]);
-    const reasons = [...each.live.reasons, ...each.ready.reasons].join("; ");
-    return row([each.name, each.live.ok && each.ready.ok ? ["ready", "good"] : ["not ready", "wait"], reasons]);
-  }), "none");
+function drawOthers(others) {
+  byId("others").hidden = !others.length;
+  byId("others").replaceChildren("Workers: ", ...others.flatMap((address) => {
+    const link = element("a", address);
+    link.href = address;
+    return [link, " "];
+  }));
 }
-
-// Counts of other workers than before are no rates.
-const answered = (view) => view.workers.filter((each) => !each.fault).map((each) => each.name).join(" ");
 
 function drawStages(stages, old, seconds) {
   byId("flow").replaceChildren(...stages.map((stage) => {
@@ -133,40 +151,38 @@ function drawStreams(streams, now) {
   }), "no stream is merged here");
 }
 
-const LANES = { hole: "behind a hole", start: "held at its start", suspect: "a jump that may be a mistake" };
 const CLOCKS = { synced: "good", unsynced: "", stale: "wait", suspect: "wait", broken: "bad" };
 
-// Each lane as one value, whatever brought it here: [stream, source] names it.
-function lanesOf(sources) {
-  const lanes = new Map();
-  const laneOf = (each) => {
+// Each entry as one value, whatever brought it here: [stream, source] names it.
+function entriesOf(sources) {
+  const entries = new Map();
+  const entryOf = (each) => {
     const key = JSON.stringify([each.stream, each.source]);
-    if (!lanes.has(key)) lanes.set(key, { source: each.source, stream: each.stream });
-    return lanes.get(key);
+    if (!entries.has(key)) entries.set(key, { source: each.source, stream: each.stream });
+    return entries.get(key);
   };
-  for (const each of sources.waiting) laneOf(each).waits = each;
-  for (const each of sources.troubled) Object.assign(laneOf(each), { troubles: each, late: each.late, lost: each.lost, in_order: each.in_order });
-  for (const each of sources.clocks) Object.assign(laneOf(each), { clock: each, in_order: each.in_order || laneOf(each).in_order });
-  return [...lanes.values()];
+  for (const each of sources.waiting) entryOf(each).waits = each;
+  for (const each of sources.unhealthy) Object.assign(entryOf(each), { troubles: each, late: each.late, lost: each.lost, in_order: each.in_order });
+  for (const each of sources.clocks) Object.assign(entryOf(each), { clock: each, in_order: each.in_order || entryOf(each).in_order });
+  return [...entries.values()];
 }
 
-// What a lane is ranked by, the most first; nothing ranks last.
+// What an entry is ranked by, the most first; nothing ranks last.
 const RANKS = {
-  since: (lane) => (lane.waits ? (lane.waits.since ? lane.waits.now - lane.waits.since : 0) : -1),
-  held: (lane) => lane.waits?.held ?? 0,
-  late: (lane) => lane.late ?? 0,
-  lost: (lane) => lane.lost ?? 0,
-  error: (lane) => lane.clock?.error_ns ?? -1,
+  since: (entry) => (entry.waits ? (entry.waits.since ? entry.waits.now - entry.waits.since : 0) : -1),
+  held: (entry) => entry.waits?.held ?? 0,
+  late: (entry) => entry.late ?? 0,
+  lost: (entry) => entry.lost ?? 0,
+  error: (entry) => entry.clock?.error_ns ?? -1,
 };
 let ranked = "since";
 
 // A click on the row asks about the first event that waits there.
-function laneRow(lane) {
-  const { waits, clock, troubles } = lane;
+function sourceRow(entry) {
+  const { waits, clock, troubles } = entry;
   const missing = waits?.missing;
-  const numbers = missing ? `number ${missing[0]}` + (missing[1] > missing[0] ? ` to ${missing[1]}` : "") : "";
-  const state = waits ? [LANES[waits.reason] ?? waits.reason ?? "waits", "wait"]
-    : lane.in_order ? ["in order", "good"] : "";
+  const state = waits ? [`held ${waits.why}`, "wait"]
+    : entry.in_order ? ["in order", "good"] : "";
   const count = (value, kind) => [value ? whole.format(value) : "", value ? `n ${kind}` : "n"];
   // What more there may have been is not known: at least so many.
   const least = (value, error, kind) => {
@@ -177,30 +193,30 @@ function laneRow(lane) {
   };
   const leastGaps = (value, error) => (value && error ? [`≥ ${whole.format(value)}`, "n"] : count(value, ""));
   const made = row([
-    lane.source, lane.stream, state, count(waits?.held, ""), numbers,
+    entry.source, entry.stream, state, count(waits?.held, ""),
     [waits?.since ? duration(waits.now - waits.since) : "", "n"],
     [waits?.deadline ? duration(waits.deadline - waits.now) : "", "n"],
     least(troubles?.late, troubles?.late_error, "wait"), leastGaps(troubles?.gaps, troubles?.lost_error),
     least(troubles?.lost, troubles?.lost_error, "wait"),
     ...(clock ? [[clock.state, CLOCKS[clock.state]], [duration(clock.offset_ns), "n"], [duration(clock.error_ns), "n"]] : ["", "", ""]),
   ]);
-  made.dataset.source = lane.source;
-  made.dataset.stream = lane.stream;
+  made.dataset.source = entry.source;
+  made.dataset.stream = entry.stream;
   if (missing) made.dataset.seq = String(missing[1] + 1);
   return made;
 }
 
 function drawSources(sources) {
   const wanted = byId("filter").value.trim().toLowerCase();
-  const lanes = lanesOf(sources);
-  const found = lanes.filter((lane) => !wanted || lane.source.toLowerCase().includes(wanted));
+  const entries = entriesOf(sources);
+  const found = entries.filter((entry) => !wanted || entry.source.toLowerCase().includes(wanted));
   const rank = RANKS[ranked];
   found.sort((one, other) => rank(other) - rank(one));
-  fill("sources", found.map(laneRow), wanted ? "no source of that name is named here" : "no source waits, none is late, none is unsure");
+  fill("sources", found.map(sourceRow), wanted ? "no source of that name is named here" : "no source waits, none is late, none is unsure");
   byId("sources-count").textContent = `${whole.format(sources.known)} known, ${whole.format(sources.waiting_in_all)} wait`;
   byId("clock-states").textContent = Object.entries(sources.states)
     .filter(([, count]) => count).map(([state, count]) => `${whole.format(count)} ${state}`).join(" · ");
-  const left = sources.known - lanes.length;
+  const left = sources.known - entries.length;
   byId("sources-note").textContent = left > 0
     ? `${whole.format(left)} more are not named here: they wait less long, are late less often and surer of their time than these, or in order` : "";
 }
@@ -215,47 +231,55 @@ byId("sources").tHead.addEventListener("click", (clicked) => {
   if (latest) drawSources(latest.sources);
 });
 
-// A query that chooses: the way that is on, in how many partitions where they differ, what is held.
+// A detector that chooses: the answer that is on, in how many partitions where they differ.
 function way(query) {
   const ways = Object.entries(query.ways ?? {}).sort();
   const named = ways.map(([name, number]) => (ways.length > 1 ? `${name} in ${number}` : name));
-  return named.join(", ") + (query.held ? `, ${whole.format(query.held)} held` : "");
+  return named.join(", ");
 }
 
 function drawQueries(queries, old, seconds) {
   fill("queries", queries.map((each) => {
-    const told = each.told.emit ?? 0;
+    const results = each.results.emit ?? 0;
     const then = old?.find((other) => other.query === each.query);
     const short_of = each.achieved_ppm < each.promised_ppm;
     const part = (ppm) => (ppm == null ? "–" : share.format(ppm / 1e6));
     return row([
-      each.query, each.kind ?? "", way(each), [perSecond(rate(told, then?.told.emit, seconds)), "n"],
-      [whole.format(told), "n"], [whole.format(each.told.update ?? 0), "n"],
-      [whole.format(each.told.retract ?? 0), "n"], [part(each.achieved_ppm), short_of ? "n bad" : "n"],
+      each.query, each.kind ?? "", way(each), [perSecond(rate(results, then?.results.emit, seconds)), "n"],
+      [whole.format(results), "n"], [whole.format(each.results.update ?? 0), "n"],
+      [whole.format(each.results.retract ?? 0), "n"], [part(each.achieved_ppm), short_of ? "n bad" : "n"],
       [part(each.promised_ppm), "n"], [duration(each.wait_mean_ns), "n"],
+      [each.lacks.join("; "), "wait"],
     ]);
   }), "no query runs here");
 }
 
-function drawReasons(reasons) {
+function drawReasons(reasons, remedies) {
   const rows = Object.entries(reasons).flatMap(([what, counts]) =>
     Object.entries(counts).filter(([, count]) => count).sort((a, b) => b[1] - a[1])
-      .map(([reason, count]) => row([[what, what === "dead" ? "bad" : "wait"], reason, [whole.format(count), "n"]])));
+      .map(([reason, count]) => row([[what, what === "dead" ? "bad" : "wait"], reason, [whole.format(count), "n"],
+        what === "dead" ? remedies[reason] ?? "" : ""])));
+  byId("reasons-section").hidden = !rows.length;
   fill("reasons", rows, "none");
+}
+
+function drawAlarms(alarms) {
+  byId("alarms").hidden = !alarms.length;
+  byId("alarms").replaceChildren(...alarms.map((alarm) => element("li", alarm)));
 }
 
 function draw(view) {
   const now = performance.now();
-  const same = before && answered(before.view) === answered(view);
-  const seconds = same ? (now - before.at) / 1000 : 0;
+  const seconds = before ? (now - before.at) / 1000 : 0;
   latest = view;
   drawHealth(view.health);
-  drawWorkers(view.workers);
+  drawOthers(view.others);
   drawStages(view.stages, before?.view.stages, seconds);
   drawStreams(view.streams, now);
   drawSources(view.sources);
   drawQueries(view.queries, before?.view.queries, seconds);
-  drawReasons(view.reasons);
+  drawReasons(view.reasons, view.remedies);
+  drawAlarms(view.alarms);
   before = { view, at: now };
   document.body.dataset.drawn = String(Number(document.body.dataset.drawn ?? 0) + 1);
   document.body.dataset.drawnMs = (performance.now() - now).toFixed(1);

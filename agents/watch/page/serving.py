@@ -3,18 +3,13 @@
 | path       | answer                                                           |
 |------------|------------------------------------------------------------------|
 | `/`        | the page; `/page.css` and `/page.js` belong to it                |
-| `/events`  | server-sent events, a view (`agents.watch.page.view`) a second,  |
-|            | of all workers (`agents.watch.page.together`)                    |
-| `/view`    | JSON, a view of this worker alone, for the page of another one   |
+| `/events`  | server-sent events, a view (`agents.watch.page.view`) a second   |
 
 Server-sent events and no polling: a view is worked out once for all who look, a page that falls
 behind is noticed by its connection, the browser itself connects anew, and a proxy passes it on as
 it passes any answer. Nothing is asked of the stages while nobody looks, and once a second for all
-who do. At most
-`MAX_VIEWERS` look at once; another one is told so, with 503. The page loads nothing from elsewhere,
-and a header forbids it to.
-
-Proved by: tests/agents/watch/page/test_serving.py
+who do. At most `MAX_VIEWERS` look at once; another one gets 503. The page loads nothing from
+elsewhere, and a header forbids it to. All workers side by side are on the dashboard of Grafana.
 """
 
 from __future__ import annotations
@@ -68,19 +63,15 @@ class Glance:
 
 
 class Page:
-    """`look` gives what there is to see now, of all workers; `look_here` of this one alone."""
+    """`look` gives what there is to see now."""
 
-    def __init__(self, look: Look, look_here: Look) -> None:
+    def __init__(self, look: Look) -> None:
         self._view = Glance(look)
-        self._view_here = Glance(look_here)
         self._viewers = 0
 
     def routes(self) -> list[web.RouteDef]:
         files = [web.get(path, _file(*file)) for path, file in FILES.items()]
-        return [*files, web.get("/events", self._events), web.get("/view", self._here)]
-
-    async def _here(self, _: web.Request) -> web.Response:
-        return web.Response(body=await self._view_here(), content_type="application/json")
+        return [*files, web.get("/events", self._events)]
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         if self._viewers >= MAX_VIEWERS:

@@ -1,10 +1,8 @@
 """What the page shows, as one value, bounded for any number of sources.
 
 It is worked out from what stages answer. Counts are totals since the workers started; whoever looks
-works out rates. Which sources are told is chosen in `agents.watch.page.lanes`, and how many there
-are is told too.
-
-Proved by: tests/agents/watch/page/test_view.py
+works out rates. Which sources are shown is chosen in `agents.watch.page.sources`; how many there
+are is shown too.
 """
 
 from __future__ import annotations
@@ -14,7 +12,9 @@ from typing import Any, Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from agents.watch.page.lanes import IN_ORDER, lanes
+from agents.watch.deaths import joined
+from agents.watch.page.sources import IN_ORDER, named_sources
+from agents.watch.sentences import why_held
 
 MAX_BLOCKERS: Final = 200
 MAX_PARTITIONS: Final = 500
@@ -33,15 +33,23 @@ COUNTED: Final = {
 """Families of metrics, and what the page calls them."""
 
 REASONS: Final = {"inorder_records_late": "late", "inorder_records_dead": "dead"}
+"""Counted by reason too, and by stage. What is late stays so in every stage behind, which counts it
+again: it is shown as often as in the stage that counts most. What is dead goes no further."""
+
 RESULTS: Final = "inorder_results"
 
 View = dict[str, Any]
 Explained = Sequence[Mapping[str, Any]]
 
 
-def view(health: Mapping[str, Any], partitions: Explained, metrics: Iterable[str]) -> View:
+def view(
+    health: Mapping[str, Any],
+    partitions: Explained,
+    metrics: Iterable[str],
+    others: Sequence[str] = (),
+) -> View:
     """`health`: of `/live` and `/ready`. `partitions`: answers to `/explain`. `metrics`: texts of
-    `/metrics`, a worker's or a stage's each."""
+    `/metrics`, a stage's each. `others`: addresses of other workers, whose pages are linked."""
     counts, results, reasons = _counted(metrics)
     busy = [part for part in partitions if part["now"] or part["high_watermark"]]
     return {
@@ -50,17 +58,40 @@ def view(health: Mapping[str, Any], partitions: Explained, metrics: Iterable[str
         "streams": [found for part in busy for found in _streams(part)][:MAX_PARTITIONS],
         "sources": _sources(busy),
         "queries": _queries(busy, results),
-        "reasons": reasons,
+        "reasons": {
+            "late": {name: max(counts.values()) for name, counts in reasons["late"].items()},
+            "dead": {name: sum(counts.values()) for name, counts in reasons["dead"].items()},
+        },
+        **_deaths(partitions),
+        "others": list(others),
     }
+
+
+def _deaths(partitions: Explained) -> View:
+    """`alarms`: stages most of whose records are dead, and why; `remedies`: by reason, of its first
+    dead record."""
+    stages: dict[str, list[Mapping[str, Any]]] = {}
+    for part in partitions:
+        stages.setdefault(part["stage"], []).append(part["deaths"])
+    alarms: list[str] = []
+    remedies: dict[str, str] = {}
+    for stage, parts in stages.items():
+        deaths = joined(parts)
+        if (alarm := deaths.alarm()) is not None:
+            alarms.append(f"{stage}: {alarm}")
+        remedies |= {reason: first.detail for reason, first in deaths.reasons()}
+    return {"alarms": alarms, "remedies": remedies}
 
 
 def _counted(
     metrics: Iterable[str],
-) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]], dict[str, dict[str, float]]]:
-    """By stage and count; by query and word; by late or dead, and reason."""
+) -> tuple[
+    dict[str, dict[str, float]], dict[str, dict[str, float]], dict[str, dict[str, dict[str, float]]]
+]:
+    """By stage and count; by query and word; by late or dead, and reason, and stage."""
     counts: dict[str, dict[str, float]] = {}
     results: dict[str, dict[str, float]] = {}
-    reasons: dict[str, dict[str, float]] = {"late": {}, "dead": {}}
+    reasons: dict[str, dict[str, dict[str, float]]] = {"late": {}, "dead": {}}
     for text in metrics:
         for family in text_string_to_metric_families(text):
             if family.name not in COUNTED and family.name != RESULTS:
@@ -78,9 +109,9 @@ def _counted(
                     word = COUNTED[family.name]
                 place[word] = place.get(word, 0.0) + sample.value
                 if kind := REASONS.get(family.name):
-                    reason = sample.labels["reason"]
-                    told = reasons[kind]
-                    told[reason] = told.get(reason, 0.0) + sample.value
+                    by_stage = reasons[kind].setdefault(sample.labels["reason"], {})
+                    stage = sample.labels["stage"]
+                    by_stage[stage] = by_stage.get(stage, 0.0) + sample.value
     return counts, results, reasons
 
 
@@ -114,10 +145,10 @@ def _streams(part: Mapping[str, Any]) -> Iterable[View]:
 
 
 def _sources(partitions: Explained) -> View:
-    """The worst of all lanes, and how many there are."""
+    """The worst of all sources, and how many there are."""
     waiting: list[View] = []
     clocks: list[View] = []
-    troubled: list[View] = []
+    unhealthy: list[View] = []
     totals: dict[str, int] = {}
     known = 0
     for part in partitions:
@@ -127,22 +158,22 @@ def _sources(partitions: Explained) -> View:
             reorder, clock = operators.get("reorder"), operators.get("clock")
             if reorder:
                 known += reorder["sources"]
-                waiting += [{**place, **each} for each in reorder["waiting"]]
+                waiting += [{**place, **each, "why": why_held(each)} for each in reorder["waiting"]]
                 holding[stream] = {each["source"] for each in reorder["waiting"]}
             if clock:
-                clocks += [_lane({**place, **each}, holding) for each in clock["clocks"]]
+                clocks += [_entry({**place, **each}, holding) for each in clock["clocks"]]
                 for state in ("synced", "stale", "unsynced", "suspect", "broken"):
                     totals[state] = totals.get(state, 0) + clock[state]
-        troubled += [_lane(each, holding) for each in part["troubled"]]
+        unhealthy += [_entry(each, holding) for each in part["unhealthy"]]
     return {
         "known": known,
         "waiting_in_all": len(waiting),
-        **lanes(waiting, clocks, troubled),
+        **named_sources(waiting, clocks, unhealthy),
         "states": totals,
     }
 
 
-def _lane(each: Mapping[str, Any], holding: Mapping[str, set[str]]) -> View:
+def _entry(each: Mapping[str, Any], holding: Mapping[str, set[str]]) -> View:
     """With `in_order` where REORDER of the same partition holds none of its events."""
     here = holding.get(each["stream"])
     is_in_order = here is not None and each["source"] not in here
@@ -153,7 +184,7 @@ QUALITY: Final = ("promised_ppm", "achieved_ppm", "wait_mean_ns")
 
 
 def _queries(partitions: Explained, results: Mapping[str, Mapping[str, float]]) -> list[View]:
-    """What each query has told, and of its promise the partition that keeps it least."""
+    """The results of each query, and of its promise the partition that keeps it least."""
     kept: dict[str, View] = {}
     for part in partitions:
         for operators in part["streams"].values():
@@ -166,26 +197,31 @@ def _queries(partitions: Explained, results: Mapping[str, Mapping[str, float]]) 
                     if before is None or found["achieved_ppm"] < before["achieved_ppm"]:
                         kept[query] = found
     chosen = _chosen(partitions)
-    names = sorted({*kept, *results, *chosen})[:MAX_QUERIES]
+    lacking = {query: words for part in partitions for query, words in part["unmet"].items()}
+    names = sorted({*kept, *results, *chosen, *lacking})[:MAX_QUERIES]
     return [
-        {"query": name, **kept.get(name, {}), **chosen.get(name, {}), "told": results.get(name, {})}
+        {
+            "query": name,
+            **kept.get(name, {}),
+            **chosen.get(name, {}),
+            "results": results.get(name, {}),
+            "lacks": lacking.get(name, []),
+        }
         for name in names
     ]
 
 
 def _chosen(partitions: Explained) -> dict[str, View]:
-    """Queries that choose how they answer: in how many partitions each way is on, and how many
-    results are held."""
+    """Detectors that choose how they answer: in how many partitions each answer is on."""
     found: dict[str, View] = {}
     for part in partitions:
-        queries = dict(part.get("answers") or {})
+        queries: dict[str, Any] = {}
         for operators in part["streams"].values():
             queries |= operators.get("detector") or {}
         for name, figures in queries.items():
             auto = figures.get("auto") if isinstance(figures, Mapping) else None
             if not isinstance(auto, Mapping) or not auto["ways"]:
                 continue  # or nothing has come to choose by
-            of = found.setdefault(name, {"ways": {}, "held": 0})
-            of["ways"][auto["answer"]] = of["ways"].get(auto["answer"], 0) + 1
-            of["held"] += figures["held"] if name in (part.get("answers") or {}) else 0
+            ways = found.setdefault(name, {"ways": {}})["ways"]
+            ways[auto["answer"]] = ways.get(auto["answer"], 0) + 1
     return found

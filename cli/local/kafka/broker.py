@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from cli.local import classes
 from cli.local.kafka import jars, settings
 from cli.local.kafka.client import answers, create_topic
 from cli.local.ports import LOOPBACK, free_ports
@@ -29,6 +30,9 @@ HEAP_MIB = 512
 START_TIMEOUT_S = 60.0
 FORMAT_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0
+FORMAT_HEAP_MIB = 128
+FORMAT_OPTIONS = ("-XX:TieredStopAtLevel=1",)
+"""The storage tool lives for a second: the first compiler will do."""
 
 
 class KafkaBroker(Server):
@@ -37,6 +41,7 @@ class KafkaBroker(Server):
     `listeners` (name to security protocol) are open beside the plain one, which brokers and
     harness go on using; `address` says where. `format_options` go to the storage tool:
     users of SCRAM are made with the storage. `ports`: of the nodes, in place of free ones.
+    `advertised`: for a listener, the port that clients are given for each node: of a proxy, say.
     """
 
     def __init__(
@@ -49,6 +54,8 @@ class KafkaBroker(Server):
         listeners: Mapping[str, str] | None = None,
         format_options: Sequence[str] = (),
         ports: Sequence[int] = (),
+        advertised: Mapping[str, Sequence[int]] | None = None,
+        version: str = jars.VERSION,
     ) -> None:
         self._listeners = dict(listeners or {})
         shared = settings.shared(nodes)
@@ -57,6 +64,8 @@ class KafkaBroker(Server):
         self._folder = folder
         self._heap_mib = heap_mib
         self._format_options = list(format_options)
+        self._advertised = dict(advertised or {})
+        self._version = version
         rows = 2 + len(self._listeners)
         taken = free_ports(rows * nodes)
         self._ports, self._controller_ports, *more = (
@@ -119,19 +128,22 @@ class KafkaBroker(Server):
         self._kill_all()
 
     def _prepare(self) -> None:
-        classpath = jars.classpath()
+        classpath = jars.classpath(self._version)
+        archived = classes.reading(jars.folder(self._version))
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         for number in range(len(self._ports)):
             folder = self._folder / f"node-{number + 1}"
             folder.mkdir(parents=True)
             own = settings.of_node(number, self._ports, self._controller_ports, LOOPBACK)
             ports = {name: ports[number] for name, ports in self._listener_ports.items()}
-            settings.open_listeners(own, ports, LOOPBACK)
+            shown = {name: ports[number] for name, ports in self._advertised.items()}
+            settings.open_listeners(own, ports, LOOPBACK, shown)
             own["log.dirs"] = str(folder / "log-dirs")
             properties = folder / "server.properties"
             properties.write_text(settings.as_properties(self._settings | own))
-            _format(classpath, cluster, properties, self._format_options)
-            command = [*_java(classpath, self._heap_mib), "kafka.Kafka", str(properties)]
+            java = _java(classpath, FORMAT_HEAP_MIB, *FORMAT_OPTIONS, *archived)
+            _format(java, cluster, properties, self._format_options)
+            command = [*_java(classpath, self._heap_mib, *archived), "kafka.Kafka", str(properties)]
             self.nodes.append(Process(f"kafka-{number + 1}", command, folder))
 
     def _wait(self, timeout_s: float) -> None:
@@ -161,7 +173,7 @@ def _java(classpath: str, heap_mib: int, *options: str) -> list[str]:
     ]
 
 
-def _format(classpath: str, cluster: str, properties: Path, options: Sequence[str]) -> None:
+def _format(java: Sequence[str], cluster: str, properties: Path, options: Sequence[str]) -> None:
     tool = [
         "kafka.tools.StorageTool",
         "format",
@@ -170,8 +182,7 @@ def _format(classpath: str, cluster: str, properties: Path, options: Sequence[st
         *options,
     ]
     done = subprocess.run(
-        # The tool lives for a second: the first compiler will do.
-        [*_java(classpath, 128, "-XX:TieredStopAtLevel=1"), *tool],
+        [*java, *tool],
         capture_output=True,
         text=True,
         timeout=FORMAT_TIMEOUT_S,

@@ -70,10 +70,12 @@ def map_listeners(shared: dict[str, str], protocols: Mapping[str, str]) -> None:
     shared[PROTOCOLS] = ",".join([shared[PROTOCOLS], *pairs])
 
 
-def open_listeners(own: dict[str, str], ports: Mapping[str, int], host: str) -> None:
-    """Open them on one node."""
-    urls = [f"{name}://{host}:{port}" for name, port in ports.items()]
-    for setting in ("listeners", "advertised.listeners"):
+def open_listeners(
+    own: dict[str, str], ports: Mapping[str, int], host: str, advertised: Mapping[str, int]
+) -> None:
+    """Open them on one node; clients are given another port for those `advertised`."""
+    for setting, given in (("listeners", ports), ("advertised.listeners", {**ports, **advertised})):
+        urls = [f"{name}://{host}:{port}" for name, port in given.items()]
         own[setting] = ",".join([own[setting], *urls])
 
 

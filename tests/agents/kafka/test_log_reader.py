@@ -22,6 +22,7 @@ from agents.kafka import log_reader
 from agents.kafka.brokers import Brokers
 from agents.kafka.log_reader import LOOK_S, LogReader
 from cli.local.kafka import KafkaBroker
+from codec.compression import MAX_UNPACKED_BYTES
 from infra.kafka import ContainerBroker
 from tests.services import SharedKafka, UniqueName
 
@@ -38,7 +39,7 @@ machine."""
 @asynccontextmanager
 async def reader(kafka: SharedKafka, name: str) -> AsyncIterator[LogReader]:
     """It reads this topic, and the offsets of a group of its name."""
-    logs = LogReader(Brokers(kafka.bootstrap, is_embedded=False), name, [name])
+    logs = LogReader(Brokers(kafka.bootstrap, is_embedded=False), name, {name: MAX_UNPACKED_BYTES})
     try:
         await logs.start()
         yield logs

@@ -25,7 +25,7 @@ def test_a_record_makes_the_very_next_fetch_and_look_brisk() -> None:
     fetcher = SimpleNamespace()
     pacing = Pacing(fetcher, is_fixed=False, wants_ticks=True)
     pacing.look(rests=True)
-    pacing.heard()
+    pacing.received()
     assert asked(fetcher) == (BRISK.fetch_wait_ms, BRISK.fetch_min_bytes)
     assert pacing.look(rests=True) == BRISK  # it may not have been told of the record yet
     assert pacing.look(rests=True) == QUIET
@@ -38,7 +38,7 @@ def test_where_nobody_waits_for_ticks_an_answer_stays_longer() -> None:
     assert asked(fetcher) == (SILENT.fetch_wait_ms, 1)
     assert 2 * SILENT.poll_s < Patience().silent_after_ns / 1e9
     assert fetcher._fetcher_timeout == SILENT.look_s
-    pacing.heard()
+    pacing.received()
     assert pacing.look(rests=True) == BRISK
     assert fetcher._fetcher_timeout == BRISK.look_s
 

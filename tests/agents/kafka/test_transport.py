@@ -18,7 +18,7 @@ from faust.types import TP
 import agents.kafka.application
 from agents.kafka.application import Application, StartFailed, build_app, run
 from agents.kafka.fetching import MAX_POLL_RECORDS, FetchTimes
-from agents.kafka.partition_queue import MAX_BATCHES, Batch
+from agents.kafka.partition_queue import MAX_BATCHES, PolledBatch
 from agents.kafka.transport import MAX_RESETS, PartitionReset
 from cli.local.embedded import PARTITIONS, EmbeddedBroker
 from tests.agents.recorder import (
@@ -103,7 +103,7 @@ def test_a_slow_partition_holds_up_itself_only(embedded_broker: EmbeddedBroker, 
         handler = Recorder()
         released = asyncio.Event()
 
-        async def hold(batch: Batch) -> None:
+        async def hold(batch: PolledBatch) -> None:
             if batch.partition.partition == 0:
                 await released.wait()
 
@@ -159,7 +159,7 @@ def test_a_reset_restores_and_reads_again_and_not_for_ever(
         resets = 0
         wanted = 2
 
-        async def reset(batch: Batch) -> None:
+        async def reset(batch: PolledBatch) -> None:
             nonlocal resets
             if batch.partition.partition == 2 and resets < wanted:
                 resets += 1
@@ -191,7 +191,7 @@ def test_resets_of_many_partitions_at_once_are_told_in_one_line(
         handler = Recorder()
         reset_once: set[TopicPartition] = set()
 
-        async def reset(batch: Batch) -> None:
+        async def reset(batch: PolledBatch) -> None:
             if batch.partition not in reset_once:
                 reset_once.add(batch.partition)
                 raise PartitionReset("fenced by another worker")
@@ -220,7 +220,7 @@ def test_resets_are_counted_by_what_was_committed_and_not_by_batches_worked_on(
         handler = Recorder()
         resets = worked_on = 0
 
-        async def reset(batch: Batch) -> None:
+        async def reset(batch: PolledBatch) -> None:
             nonlocal resets, worked_on
             if batch.partition.partition != 2:
                 return
@@ -247,7 +247,7 @@ def hold_first_partition(handler: Recorder) -> asyncio.Event:
     """Its batches of records wait for the event; "holding" names the batch."""
     released = asyncio.Event()
 
-    async def hold(batch: Batch) -> None:
+    async def hold(batch: PolledBatch) -> None:
         if batch.records and batch.partition.partition == 0:
             await handler.note("holding", batch)
             await released.wait()

@@ -15,7 +15,7 @@ from pathlib import Path
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.application import build_app, run
-from agents.kafka.partition_queue import Batch
+from agents.kafka.partition_queue import PolledBatch
 
 
 class Holder:
@@ -35,7 +35,7 @@ class Holder:
     def on_reading(self, partitions: frozenset[TopicPartition]) -> None:
         assert {p.partition for p in partitions} <= self.held
 
-    async def on_batch(self, batch: Batch) -> None:
+    async def on_batch(self, batch: PolledBatch) -> None:
         assert batch.partition.partition in self.held
 
     async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:

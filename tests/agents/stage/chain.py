@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from agents.kafka.brokers import Brokers
 from agents.kafka.log_reader import LogReader
-from agents.kafka.partition_queue import Batch
+from agents.kafka.partition_queue import PolledBatch
 from agents.kafka.stage_topics import ORDERED, SEQUENCED, works
 from agents.stage import history, rebuilding
 from agents.stage.arrangement import Arrangement, arrange, topics_of
@@ -22,12 +22,12 @@ from agents.stage.delivery import Checkpoint, CommitFailed
 from agents.stage.history import Histories
 from agents.stage.partition import Partition
 from agents.stage.restoring import FoundState
-from agents.stage.surroundings import Surroundings
+from agents.stage.services import Services
 from agents.state import changelog
-from agents.state.changelog import Tell
+from agents.state.changelog import OnProgress
 from agents.state.local_copy import LocalCopy
 from agents.state.stores.seal import StateTally
-from agents.watch.metrics import Metrics
+from agents.watch.metrics.worker import Metrics
 from tests.agents.records import FakeBatch, FakeRecord, Put, put_into
 from topology.config import Topology
 
@@ -107,6 +107,9 @@ class Place:
                 self.state[key] = value
         return self.commits
 
+    async def renew(self) -> None:
+        return
+
     async def stop(self) -> None:
         return
 
@@ -116,8 +119,8 @@ class Place:
         partition = Partition(
             self.source,
             self.arrangement,
-            Surroundings(
-                LogReader(Brokers("nowhere:1", is_embedded=False), "group", ()),
+            Services(
+                LogReader(Brokers("nowhere:1", is_embedded=False), "group", {}),
                 Metrics(CollectorRegistry()),
                 lambda _: self,
                 lambda _: None,
@@ -131,7 +134,7 @@ class Place:
         await partition.open()
         return partition
 
-    async def _found(self, _: LocalCopy, fence: Awaitable[None], __: Tell) -> FoundState:
+    async def _found(self, _: LocalCopy, fence: Awaitable[None], __: OnProgress) -> FoundState:
         await fence
         state = dict(self.state)
         tally = StateTally()
@@ -163,7 +166,7 @@ class Place:
         log = self.chain.logs[self.source]
         while (at := partition.next_offset or 0) < len(log):
             taken = self._some(log[at:], rng)
-            await partition.take(Batch(self.source, taken, at + len(taken), len(log), None))
+            await partition.take(PolledBatch(self.source, taken, at + len(taken), len(log), None))
             await partition._arrived()
             await self._wait(partition, log[at + len(taken) :])
             if rng.random() < 0.1:
@@ -191,5 +194,5 @@ class Place:
         since_ms = max(partition.clock.now_ns // MS, self.chain.begin_ms)
         for ms in range(since_ms + TICK_MS, until_ms, TICK_MS):
             at = partition.next_offset or 0
-            await partition.take(Batch(self.source, [], at, at, ms * MS + lag_ns))
+            await partition.take(PolledBatch(self.source, [], at, at, ms * MS + lag_ns))
             await partition._arrived()

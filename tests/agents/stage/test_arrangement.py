@@ -99,7 +99,7 @@ def test_lanes_are_counted_over_all_inputs() -> None:
     topology = parse("streams: {a: {input: raw.a}, b: {input: raw.b}}")
     stage = topology.stages[1]
     partitions = dict.fromkeys(topics_of(topology, stage), 4) | {"raw.a": 2, "raw.b": 3}
-    assert arrange(topology, stage, partitions).lanes == 5
+    assert arrange(topology, stage, partitions).upstream_partitions == 5
 
 
 def test_a_changelog_with_too_few_partitions_is_refused() -> None:

@@ -18,7 +18,7 @@ from agents.kafka.brokers import Brokers
 from agents.stage.clock_feed import LOOKAHEAD_NS, STEP_BACK_NS, ClockFeed, FeedEnded, Share
 from agents.state.copy_writer import CopyWriter
 from agents.state.local_copy import LocalCopy
-from agents.state.stores.open import open_store
+from agents.state.stores.rocksdb import RocksdbStore
 from agents.state.stores.store import StoreName
 from cli.local.embedded import PARTITIONS, EmbeddedBroker
 from tests.services import SharedKafka, UniqueName
@@ -43,7 +43,7 @@ def feed_of(
         name = StoreName("app", "stage", source.topic, source.partition)
         copy = LocalCopy(
             source.topic,
-            lambda: None if folder is None else open_store("rocksdb", name, directory=folder),
+            lambda: None if folder is None else RocksdbStore(folder, name),
             failed,
         )
         return CopyWriter(copy, failed)

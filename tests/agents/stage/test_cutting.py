@@ -1,4 +1,4 @@
-"""Examples: how many records wait for a cut, by how long the last one took."""
+"""Examples: how much waits for a checkpoint, by how long the last cuts and commits took."""
 
 from __future__ import annotations
 
@@ -6,9 +6,31 @@ import gc
 
 import pytest
 
-from agents.stage.cutting import CUT_S, FEWEST, CutSize
+from agents.stage.cutting import (
+    CUT_S,
+    FEWEST,
+    FEWEST_SENT,
+    FIRST_BYTES,
+    LEAST_BYTES,
+    MOST_BYTES,
+    CutSize,
+)
+from agents.stage.delivery import COMMIT_TIMEOUT_S
 
 MAX_BATCH = 20_000
+TIMEOUT_NS = 10_000_000_000
+LIMIT_S = 2.5
+"""A quarter of it."""
+
+MIB = 1 << 20
+
+
+def size_of(max_batch: int) -> CutSize:
+    """That of a partition whose commits are quick."""
+    size = CutSize(max_batch, TIMEOUT_NS)
+    while size.records < max_batch:
+        size.committed(0.01, size.records, 0)
+    return size
 
 
 @pytest.mark.parametrize(
@@ -22,13 +44,13 @@ MAX_BATCH = 20_000
     ],
 )
 def test_what_a_cut_leads_to(seconds: float, records: int, then: int) -> None:
-    cutting = CutSize(MAX_BATCH)
+    cutting = size_of(MAX_BATCH)
     cutting.took(seconds, records)
     assert cutting.records == then
 
 
 def test_quick_cuts_lead_back_step_by_step() -> None:
-    cutting = CutSize(MAX_BATCH)
+    cutting = size_of(MAX_BATCH)
     cutting.took(0.6, 20_000)
     seen = []
     for _ in range(4):
@@ -39,21 +61,91 @@ def test_quick_cuts_lead_back_step_by_step() -> None:
     assert cutting.records == 20_000
 
 
+def test_a_partition_begins_with_little_and_what_is_of_use_grows() -> None:
+    size = CutSize(MAX_BATCH, TIMEOUT_NS)
+    seen = [(size.records, size.bytes)]
+    for records, payload_bytes in [(10, 100), (1_000, 100), (2_000, MIB), (4_000, 2 * MIB)]:
+        size.committed(0.02, records, payload_bytes)
+        seen.append((size.records, size.bytes // MIB))
+    assert seen == [(FEWEST, FIRST_BYTES), (1_000, 1), (2_000, 1), (4_000, 2), (8_000, 4)]
+
+
+def test_a_link_of_4_mb_a_second_is_given_what_it_takes_in_a_quarter_of_the_time_out() -> None:
+    size = CutSize(1_000_000, TIMEOUT_NS)
+    seen = []
+    for _ in range(12):
+        sent = size.bytes
+        size.committed(0.02 + sent / 4e6, sent // 200, sent)
+        seen.append(0.02 + sent / 4e6)
+    assert seen == sorted(seen[:5]) + seen[5:]
+    assert max(seen) < 2 * LIMIT_S
+    assert max(seen[6:]) < LIMIT_S + 0.3
+    assert min(seen[6:]) > LIMIT_S / 4
+
+
+@pytest.mark.parametrize(
+    ("seconds", "records", "payload_bytes", "then"),
+    [
+        pytest.param(5.25, 20_000, 8 * MIB, (10_000, 4 * MIB), id="too long: as much as fits"),
+        pytest.param(2.7, 20_000, 8 * MIB, (20_000, 64 * MIB), id="just in time"),
+        pytest.param(300.0, 900, MIB, (FEWEST_SENT, LEAST_BYTES), id="never less than that"),
+        pytest.param(0.3, 20_000, 64 * MIB, (20_000, MOST_BYTES), id="never more than that"),
+    ],
+)
+def test_what_a_commit_leads_to(
+    seconds: float, records: int, payload_bytes: int, then: tuple[int, int]
+) -> None:
+    size = size_of(MAX_BATCH)
+    while size.bytes < MOST_BYTES:
+        size.committed(0.25, 0, size.bytes)
+    size._quickest_s = 0.25
+    size.committed(seconds, records, payload_bytes)
+    assert (size.records, size.bytes) == then
+
+
+def test_what_every_commit_takes_is_not_counted_up_to_the_limit() -> None:
+    """Brokers that need two seconds for any transaction would need them for smaller ones, too."""
+    size = CutSize(MAX_BATCH, TIMEOUT_NS)
+    for _ in range(5):
+        size.committed(2.0, size.records, size.bytes)
+    assert (size.records, size.bytes) == (MAX_BATCH, 32 * MIB)
+    slow = CutSize(MAX_BATCH, TIMEOUT_NS)
+    slow.committed(10.0, slow.records, slow.bytes)
+    assert (slow.records, slow.bytes) == (333, MIB // 3)
+
+
+def test_a_commit_that_fails_halves_what_the_next_brings() -> None:
+    size = size_of(MAX_BATCH)
+    size.failed()
+    assert (size.records, size.bytes) == (MAX_BATCH // 2, FIRST_BYTES // 2)
+    for _ in range(20):
+        size.failed()
+    assert (size.records, size.bytes) == (FEWEST_SENT, LEAST_BYTES)
+
+
+def test_a_long_time_out_allows_no_commit_that_this_side_gives_up() -> None:
+    size = CutSize(MAX_BATCH, 15 * 60 * 1_000_000_000)
+    size.committed(0.1, 10, 10)
+    before = size.bytes
+    size.committed(COMMIT_TIMEOUT_S / 2, size.records, before)
+    assert size.bytes < before
+
+
 def test_a_small_setting_is_kept() -> None:
-    cutting = CutSize(500)
+    cutting = size_of(500)
     cutting.took(3.0, 500)
     assert cutting.records == 500
 
 
 def test_no_garbage_is_looked_for_in_a_cut() -> None:
     assert gc.isenabled()
-    with CutSize(10).timed(1):
+    with size_of(10).timed(1):
         assert not gc.isenabled()
     assert gc.isenabled()
 
 
 def test_a_cut_that_fails_leaves_the_collector_at_work() -> None:
-    with pytest.raises(OverflowError), CutSize(10).timed(1):
+    with pytest.raises(OverflowError), size_of(10).timed(1):
         raise OverflowError
     assert gc.isenabled()
 
@@ -61,7 +153,7 @@ def test_a_cut_that_fails_leaves_the_collector_at_work() -> None:
 def test_who_collects_nothing_collects_nothing_after_a_cut() -> None:
     gc.disable()
     try:
-        with CutSize(10).timed(1):
+        with size_of(10).timed(1):
             pass
         assert not gc.isenabled()
     finally:

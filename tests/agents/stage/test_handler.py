@@ -13,14 +13,15 @@ import pytest
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
-from agents.kafka.partition_queue import Batch
+from agents.kafka.partition_queue import PolledBatch
 from agents.stage.arrangement import arrange, topics_of
+from agents.stage.arrival import LOG_APPEND_TIME, ArrivalClock
 from agents.stage.handler import OPENED_AT_ONCE, StageHandler
 from agents.stage.partition import Partition
 from agents.stage.restoring import FoundState
-from agents.stage.surroundings import Surroundings
+from agents.stage.services import Services
 from agents.state.stores.seal import StateTally
-from agents.watch.metrics import Metrics
+from agents.watch.metrics.worker import Metrics
 from agents.watch.stage_log import StageLog
 from agents.watch.watchdog import S_NS, Patience, State, Watchdog
 from topology.config import parse
@@ -32,18 +33,20 @@ STUCK_AFTER_S = Patience().stuck_after_ns // S_NS
 
 
 MANY = OPENED_AT_ONCE + 4
+OFF = "inorder_append_time_off_seconds"
 
 
 class FakePartition:
-    def __init__(self, rests: bool, spoken: frozenset[str] = frozenset()) -> None:
+    def __init__(self, rests: bool, streams_seen: frozenset[str] = frozenset()) -> None:
         self.rests = rests
-        self.spoken = spoken
+        self.streams_seen = streams_seen
         self.is_open = True
+        self.clock = ArrivalClock(0)
 
     def observe(self) -> None:
         return
 
-    async def take(self, _: Batch) -> None:
+    async def take(self, _: PolledBatch) -> None:
         return
 
     async def close(self) -> None:
@@ -90,10 +93,10 @@ def test_a_record_wakes_it() -> None:
         beating = asyncio.create_task(resting.beat())
         await asyncio.sleep(0)
         source = TopicPartition("events.raw", 0)
-        await resting.on_batch(Batch(source, [], 1, 1, None))
+        await resting.on_batch(PolledBatch(source, [], 1, 1, None))
         await asyncio.sleep(0)
         assert not beating.done()  # a tick is no record
-        await resting.on_batch(Batch(source, [object()], 1, 1, None))
+        await resting.on_batch(PolledBatch(source, [object()], 1, 1, None))
         async with asyncio.timeout(0.5):  # below REST_S
             await beating
 
@@ -110,21 +113,46 @@ def test_a_stream_that_lies_in_two_partitions_is_told(
     topology = parse(f"streams: {{default: {{keyed_by: {keyed_by}}}}}\n{stages}")
     stage = topology.stages[0]
     partitions = dict.fromkeys(topics_of(topology, stage), 2)
-    around: Any = SimpleNamespace(query_feed=None)
+    metrics = Metrics(CollectorRegistry())
+    around: Any = SimpleNamespace(query_feed=None, metrics=metrics)
     log: Any = None
     found = StageHandler(arrange(topology, stage, partitions), around, Watchdog(), log)
     for number in range(2):
-        partition: Any = FakePartition(rests=False, spoken=frozenset({"default"}))
+        partition: Any = FakePartition(rests=False, streams_seen=frozenset({"default"}))
         found._partitions[TopicPartition("events.raw", number)] = partition
     found.observe()
     found.observe()
     assert caplog.text.count("stream default comes in several partitions") == told
 
 
+def test_a_broker_whose_clock_is_wrong_is_reported_with_its_partition() -> None:
+    found: Any = handler("reorder+merge", [True, True])
+    registry = CollectorRegistry()
+    found._services.metrics = Metrics(registry)
+    _, second = found._partitions.values()
+    for at_s in [*range(200), *range(3_800, 3_810)]:
+        second.clock.judge(at_s * 100, LOG_APPEND_TIME, 0, (at_s % 3_600) * S_NS // 10)
+
+    def reported() -> tuple[str, float | None]:
+        found.observe()
+        labels = {"stage": "reorder+merge"}
+        return "".join(found.faults()), registry.get_sample_value(OFF, labels)
+
+    told, off_s = reported()
+    assert told.startswith("events.raw/1: append times have stepped ahead by 360 s,")
+    assert off_s == pytest.approx(360, abs=1)
+    second.clock.judge(21_000, LOG_APPEND_TIME, 0, 21 * S_NS)
+    assert reported() == ("", 0)
+    second.clock.judge(16_000, LOG_APPEND_TIME, 0, 21 * S_NS)
+    told, off_s = reported()
+    assert told.startswith("events.raw/1: append times have stepped back, by 5 s still")
+    assert off_s == 5
+
+
 def test_when_the_last_partition_has_gone_nothing_refers_to_it() -> None:
     """So whoever collects garbage then finds it."""
     found: Any = handler("reorder+merge", [True, True])
-    found._surroundings.metrics = Metrics(CollectorRegistry())
+    found._services.metrics = Metrics(CollectorRegistry())
     left = [weakref.ref(each) for each in found._partitions.values()]
     there: list[int] = []
     found._emptied = lambda: there.append(sum(each() is not None for each in left))
@@ -158,7 +186,7 @@ class Opening:
             is_last = partition.source.partition == partitions - 1
             try:
                 while self.read < LARGE and not is_last:
-                    partition._tell(self.read, LARGE)
+                    partition._note_restored(self.read, LARGE)
                     await asyncio.sleep(0)
             finally:
                 self.at_once -= 1
@@ -173,7 +201,7 @@ class Opening:
         delivery: Any = SimpleNamespace(new_batch=None, stop=lambda: asyncio.sleep(0))
         logs: Any = SimpleNamespace(is_embedded=False)
         metrics = Metrics(CollectorRegistry())
-        around = Surroundings(logs, metrics, lambda _: delivery, lambda _: None)
+        around = Services(logs, metrics, lambda _: delivery, lambda _: None)
         self.handler = StageHandler(arranged, around, Watchdog(), StageLog(metrics))
         numbers = range(partitions)
         self.places = frozenset(TopicPartition("events.raw", number) for number in numbers)

@@ -16,20 +16,20 @@ import orjson
 import pytest
 from aiokafka.structs import TopicPartition
 
-from agents.dump import record_line
 from agents.stage.arrangement import arrange, input_reader, topics_of
 from agents.stage.arrival import ArrivalClock
 from agents.stage.history import RecordWriter
 from agents.stage.outlet import partition_of
 from agents.state.changelog import StateRefused
-from cli.from_backfill import Backfilled
-from cli.spark.backfill.setting import Setting, topology_of
+from cli.run.from_backfill import Backfilled
 from inorder.header_writer import HeaderWriter
+from producers.recording.topic_lines import record_line
+from spark_analytics.executors.setting import Setting, topology_of
 from tests.agents.records import FakeRecord
 from tests.agents.stage.chain import MS, Chain, Logs
 from tests.cli.invoking import inorder
 from tests.spark_analytics.backfill import streams
-from tests.spark_analytics.backfill.told import left_off, tabled
+from tests.spark_analytics.backfill.outputs import left_off, tabled
 from topology.config import HeaderConfig, Topology, parse
 from topology.model.event import Event
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import msgspec
@@ -13,8 +14,8 @@ from agents.stage.inlet import (
     MAX_CHARACTER_BYTES,
     RawInlet,
     SequencedInlet,
-    UnknownLane,
-    lanes_of,
+    UnknownPartition,
+    first_partitions,
     largest_size,
 )
 from agents.stage.outbox import Headers
@@ -44,6 +45,67 @@ def test_a_record_becomes_an_event_that_arrives_at_its_append_time() -> None:
     assert first.record is records[0]
     assert (first.arrival_ns, second.arrival_ns) == (6 * NS_PER_MS, 6 * NS_PER_MS)
     assert clock.now_ns == 6 * NS_PER_MS
+
+
+def a_wrong_hour() -> list[FakeRecord]:
+    """A record each 10 ms; from the thousandth on the broker is an hour ahead, for 10 s. Some say
+    nothing of their time."""
+    records = []
+    for i in range(3_000):
+        ts_ms = 1_790_000_000_000 + 10 * i
+        headers: Headers = (*SOUND[:2], ("ts", b"%d" % (ts_ms * NS_PER_MS) if i % 50 else b"x"))
+        ahead_ms = 3_600_000 if 1_000 <= i < 2_000 else 0
+        records.append(FakeRecord(i, headers, timestamp=ts_ms + 5 + ahead_ms))
+    return records
+
+
+def test_an_hour_that_a_broker_is_ahead_moves_nothing() -> None:
+    clock = ArrivalClock(0)
+    read = raw().read(a_wrong_hour(), clock)
+    for event in read.events:
+        if event.kind != DEAD:
+            assert abs(event.arrival_ns - event.ts_ns) <= 10 * NS_PER_MS
+        assert event.at_ns == event.arrival_ns
+    assert [dead.at_ns for dead in read.dead] == [e.at_ns for e in read.events if e.kind == DEAD]
+    assert clock.fault() == ""
+
+
+def test_who_writes_no_time_does_not_bear_out_the_clock_of_a_broker() -> None:
+    """The broker's own stamp stands for the record's then."""
+    records = a_wrong_hour()
+    for record in records[7::10]:
+        record.headers = SOUND[:2]
+    events = raw().read(records, ArrivalClock(0)).events
+    timed = [event for event in events if event.kind != DEAD and len(event.record.headers) > 2]
+    assert max(abs(event.arrival_ns - event.ts_ns) for event in timed) <= 10 * NS_PER_MS
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_however_the_log_is_cut_and_wherever_it_is_begun_anew_it_arrives_alike(seed: int) -> None:
+    """A law."""
+    rng = Random(seed)
+    records = a_wrong_hour()
+    whole = raw().read(records, ArrivalClock(0)).events
+    clock, events = ArrivalClock(0), []
+    while records:
+        size = rng.choice([1, 10, 700])
+        events += raw().read(records[:size], clock).events
+        records = records[size:]
+        restored = ArrivalClock(0)
+        restored.restore(clock.snapshot())
+        clock = restored
+    assert [event.arrival_ns for event in events] == [event.arrival_ns for event in whole]
+
+
+@pytest.mark.parametrize("ahead_ms", [0, 3_600_000])
+def test_while_the_broker_is_doubted_ticks_go_on_by_either_clock(ahead_ms: int) -> None:
+    """This machine may be right, or have the broker's own wrong clock."""
+    clock = ArrivalClock(0)
+    raw().read(a_wrong_hour()[:1_500], clock)
+    begun_ns = clock.now_ns
+    assert "stepped ahead by 3600 s" in clock.fault()
+    assert clock.tick(begun_ns + (2_000 + ahead_ms) * NS_PER_MS)
+    assert clock.now_ns - begun_ns == pytest.approx(2_000 * NS_PER_MS, abs=20 * NS_PER_MS)
 
 
 def test_without_ts_the_records_own_time_counts() -> None:
@@ -147,7 +209,7 @@ def sequenced(lane: int, kind: str = "", at_ns: int = 40) -> FakeRecord:
 
 def test_a_stamped_record_bears_its_own_times_and_lane() -> None:
     clock = ArrivalClock(0)
-    inlet = SequencedInlet(READER, lanes=4)
+    inlet = SequencedInlet(READER, upstream_partitions=4)
     read = inlet.read([sequenced(3), sequenced(1, PROGRESS)], clock)
     event, progress = read.events
     assert (event.stream, event.epoch, event.lane) == ("pitch", 2, 3)
@@ -158,9 +220,9 @@ def test_a_stamped_record_bears_its_own_times_and_lane() -> None:
 
 
 def test_a_lane_that_was_not_there_at_the_start_is_loud() -> None:
-    with pytest.raises(UnknownLane, match="lane 4.*had 4 partitions.*restart"):
-        SequencedInlet(READER, lanes=4).read([sequenced(4)], ArrivalClock(0))
+    with pytest.raises(UnknownPartition, match="upstream partition 4.*were 4 when.*restart"):
+        SequencedInlet(READER, upstream_partitions=4).read([sequenced(4)], ArrivalClock(0))
 
 
 def test_lanes_of_several_topics_follow_each_other() -> None:
-    assert lanes_of({"b": 3, "a": 2, "c": 1}) == {"a": 0, "b": 2, "c": 5}
+    assert first_partitions({"b": 3, "a": 2, "c": 1}) == {"a": 0, "b": 2, "c": 5}

@@ -7,7 +7,7 @@ import gc
 import sys
 import weakref
 from collections.abc import Callable
-from types import SimpleNamespace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,16 +16,17 @@ from prometheus_client import CollectorRegistry
 
 from agents.kafka.brokers import Brokers
 from agents.kafka.log_reader import LogReader
-from agents.kafka.partition_queue import Batch
+from agents.kafka.partition_queue import PolledBatch
 from agents.stage.arrangement import arrange, topics_of
+from agents.stage.cutting import FIRST_BYTES
 from agents.stage.delivery import Checkpoint
 from agents.stage.partition import Partition
-from agents.stage.surroundings import Surroundings
+from agents.stage.services import Services
 from agents.state import changelog
 from agents.state.changelog import StateRefused
-from agents.watch.metrics import Metrics
+from agents.watch.metrics.worker import Metrics
 from tests.agents.records import FakeBatch, FakeRecord
-from topology.config import parse, query_of
+from topology.config import parse
 
 SOURCE = TopicPartition("events.raw", 0)
 TOPOLOGY = "streams: {default: {}}\nstages: [reorder+merge]\ncheckpoint: 1ms\nstate: memory\n"
@@ -52,16 +53,16 @@ def partition_of(delivery: Any, text: str = TOPOLOGY) -> Partition:
     topology = parse(text)
     stage = topology.stages[0]
     arrangement = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))
-    logs = LogReader(Brokers("nowhere:1", is_embedded=False), "group", ())
-    around = Surroundings(logs, Metrics(CollectorRegistry()), lambda _: delivery, lambda _: None)
+    logs = LogReader(Brokers("nowhere:1", is_embedded=False), "group", {})
+    around = Services(logs, Metrics(CollectorRegistry()), lambda _: delivery, lambda _: None)
     partition = Partition(SOURCE, arrangement, around)
     partition.is_open = True
     partition.next_offset = 0
     return partition
 
 
-def batch(offset: int) -> Batch:
-    return Batch(SOURCE, [FakeRecord(offset)], offset + 1, offset + 1, None)
+def batch(offset: int) -> PolledBatch:
+    return PolledBatch(SOURCE, [FakeRecord(offset)], offset + 1, offset + 1, None)
 
 
 def failing(*_: Any) -> Any:
@@ -103,7 +104,7 @@ def test_a_changelog_that_goes_back_is_refused_at_once() -> None:
     async def scenario() -> None:
         delivery = Delivery()
         partition = partition_of(delivery)
-        partition._log_end = 7
+        partition._committing.log_end = 7
         await partition.take(batch(0))
         with pytest.raises(StateRefused, match=r"went back from offset 7 to 1 .*`application:`"):
             await partition._arrived()
@@ -129,7 +130,7 @@ def test_one_that_goes_is_gone_without_a_collector(how: Callable[[Partition], An
 
     async def scenario() -> None:
         partition = partition_of(Delivery())
-        await partition.take(Batch(SOURCE, [FakeRecord(0)], 1, 1, None))
+        await partition.take(PolledBatch(SOURCE, [FakeRecord(0)], 1, 1, None))
         partition.observe()
         await partition._arrived()
         assert len(partition._held)
@@ -139,7 +140,7 @@ def test_one_that_goes_is_gone_without_a_collector(how: Callable[[Partition], An
         del partition
         assert kept() is None
         assert sys.getrefcount(stage) == 2  # its name here, and the call's
-        assert metrics.spoken == {"default"}
+        assert metrics.streams_seen == {"default"}
 
     gc.disable()
     try:
@@ -167,11 +168,34 @@ def test_of_a_batch_that_takes_long_what_is_done_is_committed(
 
         asking = asyncio.create_task(asks())
         records = [FakeRecord(offset) for offset in range(5)]
-        await partition.take(Batch(SOURCE, records, 9, 9, None))
+        await partition.take(PolledBatch(SOURCE, records, 9, 9, None))
         asking.cancel()
         assert answers >= 3
         await partition.close()
         assert [checkpoint.next_offset for checkpoint in delivery.committed] == [2, 4, 5]
+
+    asyncio.run(scenario())
+
+
+def test_large_records_are_committed_a_few_at_a_time() -> None:
+    """A batch holds five hundred and more; a transaction no more bytes than may wait for one."""
+
+    async def scenario() -> None:
+        delivery = Delivery()
+        partition = partition_of(delivery, TOPOLOGY.replace("reorder+merge", "reorder, merge"))
+        half = b'"' + b"x" * (FIRST_BYTES // 2 - 2) + b'"'
+        records = [
+            FakeRecord(
+                offset, (("sourceId", b"s1"), ("seqNum", b"%d" % offset), ("ts", b"5")), half
+            )
+            for offset in range(9)
+        ]
+        await partition.take(PolledBatch(SOURCE, records, 9, 9, None))
+        await partition.close()
+        offsets = [0, *(checkpoint.next_offset for checkpoint in delivery.committed)]
+        taken = [after - before for before, after in pairwise(offsets)]
+        assert taken[:2] == [2, 4]  # a quick commit lets the next one have twice as much
+        assert sum(taken) == 9
 
     asyncio.run(scenario())
 
@@ -192,24 +216,6 @@ def test_it_rests_when_nothing_waits_and_no_event_has_come_for_a_while(
         partition._waits = False
         found.append(partition.rests)
         assert found == [False, True, False, False]
-        await partition.close()
-
-    asyncio.run(scenario())
-
-
-def test_live_queries_that_choose_have_a_price() -> None:
-    async def scenario() -> None:
-        text = TOPOLOGY.replace("reorder+merge", "reorder+merge+pattern") + "live_queries: true\n"
-        partition = partition_of(Delivery(), text)
-        asked = {"pattern": "PATTERN SEQ(A a, B b) WITHIN 1 s", "answer": "auto"}
-        feed = SimpleNamespace(version=1, queries={"m": query_of(asked, parse(text))}, compiled={})
-        assert not partition._price
-        partition._queries = feed  # type: ignore[assignment]
-        await partition.take(batch(0))
-        assert partition._price
-        feed.version, feed.queries = 2, {}
-        await partition.take(batch(1))
-        assert not partition._price
         await partition.close()
 
     asyncio.run(scenario())

@@ -78,19 +78,13 @@ def test_what_is_no_query_changes_nothing(feed: QueryFeed) -> None:
     assert set(feed.queries) == {"own", "good"}
 
 
-def test_one_that_is_final_is_not_told_otherwise_under_its_name(feed: QueryFeed) -> None:
-    """It was taken, and stopped its stage at the next start."""
-    assert add(feed, "q", pattern=PATTERN, stream="a", answer="final") == ""
-    for other in ("early", "auto"):
-        wrong = add(feed, "q", pattern=PATTERN, stream="a", answer=other)
-        assert "set `answer: final` again, or give the query another name" in wrong
-        assert feed.set_aside == {"q": wrong}
-        assert feed.queries["q"].answer == "final"
-    assert add(feed, "q", pattern=PATTERN, stream="a", answer="final") == ""
-    assert not feed.set_aside
-    assert feed.version == 1
-    another = PATTERN.replace("1 s", "2 s")
-    assert add(feed, "q", pattern=another, stream="a", answer="early") == "", "it begins anew"
+def test_another_answer_is_taken_under_the_same_name(feed: QueryFeed) -> None:
+    for version, answer in enumerate(("final", "early", "final"), start=1):
+        assert add(feed, "q", pattern=PATTERN, stream="a", answer=answer) == ""
+        assert (feed.queries["q"].answer, feed.version) == (answer, version)
+    wrong = add(feed, "q", pattern=PATTERN, stream="a", answer="auto")
+    assert "`auto` is an answer of detectors, and this is a pattern" in wrong
+    assert "write answer: early, or answer: final" in wrong
 
 
 def test_there_is_a_bound(feed: QueryFeed, monkeypatch: pytest.MonkeyPatch) -> None:

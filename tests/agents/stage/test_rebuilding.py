@@ -8,7 +8,6 @@ import time
 from collections.abc import AsyncIterator, Collection
 from typing import Any
 
-import msgspec
 import pytest
 from aiokafka.structs import TopicPartition
 
@@ -16,8 +15,8 @@ import agents.stage.rebuilding as room
 from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.arrival import ArrivalClock
 from agents.stage.rebuilding import Rebuilding
-from agents.state.changelog import STATE, encode, encoded
-from agents.state.held import STAMPED_FROM, HeldPages, Note
+from agents.state.changelog import STATE, encoded
+from agents.state.held import STAMPED_FROM, HeldPages
 from tests.agents.records import FakeRecord
 from topology.config import parse
 from topology.flow.stage import Stage
@@ -133,53 +132,3 @@ def test_held_events_come_back_and_the_loop_has_its_turns(
 
     gc.freeze()  # a collection of what other tests left behind is no step of the restore
     asyncio.run(scenario())
-
-
-MERGE_PLACE = 4
-OLDER = 1_000
-"""A place behind all, as an older version noted some."""
-
-
-def test_pages_with_places_of_an_older_version_are_written_anew(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Else a query that comes later could stand where they point to."""
-    log = records()[: EVENTS // 10]
-    state, before = held_state(log)
-    older = {
-        key: aged(value) if key.startswith(b"page/") else value for key, value in state.items()
-    }
-    assert older != state
-
-    async def read_again(
-        _: Any, source: TopicPartition, offsets: Collection[int]
-    ) -> AsyncIterator[tuple[list[FakeRecord], int]]:
-        yield [record for record in log if record.offset in offsets], len(log)
-
-    monkeypatch.setattr(room, "read_again", read_again)
-    stage, held = arrangement().operators(SOURCE), pages()
-    brokers: Any = None
-    rebuilding = Rebuilding(brokers, SOURCE, arrangement().inlet(SOURCE), no_word, no_word, 0)
-    asyncio.run(rebuilding.rebuild(older, stage, held))
-    places = {event.offset: event.held_by for event in before.held()}
-    assert {event.offset: event.held_by for event in stage.held()} == places
-    noted = {key: value for key, value in encoded(dict(held.changes(0))).items() if value}
-    assert {page: notes_of(value) for page, value in noted.items()} == {
-        page: notes_of(state[page]) for page in noted
-    }
-    assert noted.keys() == {key for key in older if older[key] != state[key]}
-
-
-def no_word(*_: int) -> None:
-    """Nobody asks how far it is."""
-
-
-def notes_of(page: bytes) -> list[Note]:
-    return msgspec.msgpack.decode(page, type=list[Note])
-
-
-def aged(page: bytes) -> bytes:
-    notes = notes_of(page)
-    for note in notes:
-        note.place = OLDER if note.place == MERGE_PLACE else note.place
-    return encode(notes)

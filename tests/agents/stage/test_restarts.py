@@ -12,10 +12,11 @@ from typing import Final
 
 import pytest
 
-from agents.stage.rebuilding import Parts
+from agents.stage.rebuilding import StateParts
 from agents.state import changelog
 from agents.state.held import STAMPED_FROM, HeldPages, apply_note
-from tests.laws.told import Told, copies, copy_of
+from tests.kit.events import copies, copy_of
+from tests.kit.outputs import Outputs
 from tests.simulation.test_simulation import READER, WRITER, batches, progress
 from tests.simulation.world import World
 from tests.topology.merge.test_one_instant import with_copies
@@ -91,7 +92,7 @@ class Kept:
                 self._state[key] = value
 
     def restart(self) -> None:
-        parts = Parts()
+        parts = StateParts()
         for key, value in self._state.items():
             parts.add(key.decode(), value)
         events = [copy_of(self._reads[offset]) for offset in sorted(parts.notes)]
@@ -103,9 +104,9 @@ class Kept:
             self._held.restore(events, parts.spilled)
 
 
-def said(kept: Kept, cuts: list[list[Event]], rng: Random, restarts: float) -> tuple[Told, int]:
+def said(kept: Kept, cuts: list[list[Event]], rng: Random, restarts: float) -> tuple[Outputs, int]:
     """All that was committed, and how often the stage was restarted."""
-    committed, count = Told(), 0
+    committed, count = Outputs(), 0
     steps: list[Step] = []
     done = at = 0
     while at < len(cuts):
@@ -189,7 +190,7 @@ def test_a_late_copy_is_not_taken_for_the_event_in_order(seed: int) -> None:
     for offset, event in enumerate(topic):
         event.offset = offset
     steady, hurt = (Kept(topology, (MERGE,), topic, lanes=1) for _ in range(2))
-    told, again = Told(), Told()
+    told, again = Outputs(), Outputs()
     for event in topic:
         for kept, what in ((steady, told), (hurt, again)):
             what.add(kept.take([copy_of(event)]))

@@ -16,9 +16,9 @@ from agents.stage.restoring import Restoring
 from agents.state import changelog
 from agents.state.changelog import STATE_FORMAT, LogRead, Progress, StateRefused, encode
 from agents.state.local_copy import LocalCopy
-from agents.state.stores.memory import MemoryStore
 from agents.state.stores.seal import StateTally
 from agents.state.stores.store import StoreName
+from tests.agents.state.stores.memory import MemoryStore
 from topology.config import parse
 
 SOURCE = TopicPartition("events.raw", 0)
@@ -241,13 +241,13 @@ def test_an_empty_copy_is_as_good_as_none(found: Callable[..., int | None]) -> N
             Log(50),
             None,
             (99, BEFORE, 70),
-            "stands at offset 50, and the local copy of it has come to offset 70",
+            "is at offset 50, and the local copy of it has come to offset 70",
             id="a copy ahead, of a forgotten group",
         ),
         pytest.param(Log(40, end=8), 50, (10, NOW, 50), "at offset 40, and the group", id="short"),
         pytest.param(Log(40, end=8), 50, (10, "", 50), "at offset 40", id="shorter, no ids"),
         pytest.param(Log(50), 50, (99, NOW, 50, 9), "lost its end", id="behind in time"),
-        pytest.param(Log(40), 50, None, "stands at offset 40, .*back to 40", id="behind the group"),
+        pytest.param(Log(40), 50, None, "is at offset 40, .*back to 40", id="behind the group"),
         pytest.param(
             Log(50, lost=[b"state/a"]), 50, None, "holds 2 entries.* and 3 were", id="trimmed"
         ),

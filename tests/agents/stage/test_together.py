@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agents.stage.together import together
+from agents.stage.restoring import together
 
 
 class Part:

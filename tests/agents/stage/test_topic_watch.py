@@ -13,7 +13,7 @@ from agents.stage.topic_watch import (
     LOOK_S,
     OTHERS_EVERY,
     Known,
-    Silence,
+    NoAnswer,
     TopicState,
     TopicWatch,
 )
@@ -39,17 +39,17 @@ GONE = "the topic ordered is gone, and no checkpoint comes through without it"
 class Brokers:
     """Answers one look after the other, the last one again and again."""
 
-    def __init__(self, *answers: Mapping[str, TopicState] | Silence) -> None:
+    def __init__(self, *answers: Mapping[str, TopicState] | NoAnswer) -> None:
         self._answers = list(answers)
 
     def __call__(self, topics: object) -> Mapping[str, TopicState]:
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-        if isinstance(answer, Silence):
+        if isinstance(answer, NoAnswer):
             raise answer
         return answer
 
 
-def after(looks: int, *answers: Mapping[str, TopicState] | Silence) -> tuple[str, ...]:
+def after(looks: int, *answers: Mapping[str, TopicState] | NoAnswer) -> tuple[str, ...]:
     async def scenario() -> tuple[str, ...]:
         watch = TopicWatch(KNOWN, Brokers(*answers))
         for _ in range(looks):
@@ -102,7 +102,7 @@ def test_a_fault_is_told_when_two_looks_have_seen_it(
 
 
 def test_brokers_that_do_not_answer_leave_what_was_known_as_it_was() -> None:
-    silence = Silence("no broker answers")
+    silence = NoAnswer("no broker answers")
     assert after(1, silence) == ()
     assert after(2, silence) == ("no broker answers",)
     (gone, silent) = after(
@@ -164,7 +164,7 @@ def test_a_changelog_made_anew_between_the_start_and_the_first_look_is_found() -
 class Asked(Brokers):
     """And keeps about which topics it was asked."""
 
-    def __init__(self, *answers: Mapping[str, TopicState] | Silence) -> None:
+    def __init__(self, *answers: Mapping[str, TopicState] | NoAnswer) -> None:
         super().__init__(*answers)
         self.topics: list[list[str]] = []
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any, cast
 
 import msgspec
 import pytest
+from aiokafka.structs import TopicPartition
 
 from agents.kafka.declared import FRAMING_BYTES, STAMPS_BYTES, declared
+from agents.kafka.log_reader import LogReader
 from agents.kafka.stage_topics import changelog_topic
 from agents.state import changelog
 from agents.state.changelog import (
@@ -17,9 +21,11 @@ from agents.state.changelog import (
     decode,
     encode,
     encoded,
+    read_changelog,
     read_progress,
 )
 from agents.state.held import Note, Spilled
+from codec.face import NO_RECORD, Unreadable
 from tests.agents.records import SOUND
 from topology.config import parse
 
@@ -53,21 +59,18 @@ def test_what_is_written_is_read_back(value: msgspec.Struct) -> None:
     "state",
     [
         pytest.param({"next_offset": 7, "arrival": [1], "arrangement": ["reorder"]}, id="none"),
-        pytest.param({"next_offset": 7, "arrival": [1], "arrangement": [], "format": 1}, id="one"),
         pytest.param({"format": STATE_FORMAT + 1, "what": "nobody knows yet"}, id="a later one"),
         pytest.param(["no", "progress"], id="none that can be read"),
     ],
 )
 def test_a_state_of_another_format_is_refused(state: Any) -> None:
-    with pytest.raises(StateRefused, match=r"raw/3 has format \d+.* another `application:`"):
+    says = r"raw/3 has format \d+, and .* reads format 1; go on with .* another `application:`"
+    with pytest.raises(StateRefused, match=says):
         read_progress(encode(state), "raw/3")
 
 
-@pytest.mark.parametrize("state_format", [2, STATE_FORMAT])
-def test_a_state_of_this_format_is_read_and_one_whose_places_are_understood(
-    state_format: int,
-) -> None:
-    progress = Progress(7, [1], ["reorder"], "", state_format, 3, 5)
+def test_a_state_of_this_format_is_read() -> None:
+    progress = Progress(7, [1], ["reorder"], "", STATE_FORMAT, 3, 5)
     assert read_progress(encode(progress), "raw/3") == progress
 
 
@@ -97,3 +100,17 @@ def test_what_stages_write_has_more_room_than_what_they_read(stages: str) -> Non
     assert len(changelogs) == (1 if topology.fused else 2)
     assert {"events.ordered", "events.late"} <= rooms.keys()
     assert ("events.sequenced" in rooms) is not topology.fused
+
+
+class Logs:
+    async def bounds(self, _: TopicPartition) -> tuple[int, int]:
+        return 0, 9
+
+    async def stretch(self, *_: Any) -> AsyncGenerator[tuple[list[Any], int]]:
+        yield [Unreadable(3, 8, 0, 1, NO_RECORD)], 9
+
+
+def test_a_changelog_that_cannot_be_read_is_refused() -> None:
+    logs = cast(LogReader, Logs())
+    with pytest.raises(StateRefused, match="changes/2 cannot be read at offsets 3 to 8"):
+        asyncio.run(read_changelog(logs, TopicPartition("changes", 2), None, lambda *_: None))

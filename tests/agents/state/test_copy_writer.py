@@ -14,8 +14,8 @@ import pytest
 import agents.state.copy_writer as writing
 from agents.state.copy_writer import BEHIND, CopyWriter
 from agents.state.local_copy import LocalCopy
-from agents.state.stores.memory import MemoryStore
 from agents.state.stores.store import Changes, StoreName
+from tests.agents.state.stores.memory import MemoryStore
 
 NAME = StoreName("shop", "reorder", "raw", 7)
 PATIENCE_S = 10.0

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from agents.state.local_copy import Copied, LocalCopy
-from agents.state.stores.memory import MemoryStore
 from agents.state.stores.redis import RedisStore, connect, key_of
 from agents.state.stores.rocksdb import DAMAGED_KEPT, RocksdbLimits, RocksdbStore, folder_of
-from agents.state.stores.store import Store, StoreName
+from agents.state.stores.store import StateStore, StoreName
 from tests import ROOT
+from tests.agents.state.stores.memory import MemoryStore
 
 NAME = StoreName("shop", "reorder", "raw", 7)
 LIMITS = RocksdbLimits(write_buffer_bytes=64 << 10)
@@ -64,17 +64,17 @@ class Failures(list[str]):
 
 
 def copy_of(
-    new_store: Callable[[], Store | None], log_id: str = "id-1"
+    new_store: Callable[[], StateStore | None], log_id: str = "id-1"
 ) -> tuple[LocalCopy, Failures]:
     failures = Failures()
     return LocalCopy("raw/7", new_store, failures.append, log_id), failures
 
 
-def on_disk(directory: Path) -> Callable[[], Store]:
+def on_disk(directory: Path) -> Callable[[], StateStore]:
     return lambda: RocksdbStore(directory, NAME, LIMITS)
 
 
-def filled(new_store: Callable[[], Store | None], log_id: str = "id-1") -> None:
+def filled(new_store: Callable[[], StateStore | None], log_id: str = "id-1") -> None:
     copy, failures = copy_of(new_store, log_id)
     assert copy.load() == Copied()
     for position in range(1, COMMITS + 1):
@@ -83,7 +83,7 @@ def filled(new_store: Callable[[], Store | None], log_id: str = "id-1") -> None:
     assert failures == []
 
 
-def loaded(new_store: Callable[[], Store | None]) -> tuple[Copied, Failures]:
+def loaded(new_store: Callable[[], StateStore | None]) -> tuple[Copied, Failures]:
     copy, failures = copy_of(new_store)
     try:
         return copy.load(), failures
@@ -112,7 +112,6 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert failures == []
 
 
-@pytest.mark.timeout(120)
 def test_a_flipped_bit_is_told_or_changes_nothing(tmp_path: Path) -> None:
     """In any file of the folder. Where RocksDB cuts its log at the damage, the copy is an
     earlier whole one."""
@@ -154,31 +153,31 @@ def test_a_damaged_folder_lies_aside_and_the_copy_begins_anew(
     assert kept == ["7", f"7.damaged-{DAMAGED_KEPT}", f"7.damaged-{DAMAGED_KEPT + 1}"]
 
 
-def without_entry(store: Store) -> None:
+def without_entry(store: StateStore) -> None:
     store.apply({entry(COMMITS * SPAN // 2): None}, COMMITS, COMMITS + 1, written_at_ns=1)
 
 
-def with_an_old_value(store: Store) -> None:
+def with_an_old_value(store: StateStore) -> None:
     changes: Any = {entry(COMMITS * SPAN // 2): b"old"}
     store.apply(changes, COMMITS, COMMITS + 1, written_at_ns=1)
 
 
-def moved_alone(store: Store) -> None:
+def moved_alone(store: StateStore) -> None:
     store.apply({}, COMMITS, COMMITS + 1, written_at_ns=1)
 
 
-def without_seal(store: Store) -> None:
+def without_seal(store: StateStore) -> None:
     store.apply({b"\nseal": None}, COMMITS, COMMITS + 1, written_at_ns=1)
 
 
-def with_a_strange_seal(store: Store) -> None:
+def with_a_strange_seal(store: StateStore) -> None:
     store.apply({b"\nseal": b"\xc1"}, COMMITS, COMMITS + 1, written_at_ns=1)
 
 
 @pytest.mark.parametrize(
     "hurt", [without_entry, with_an_old_value, moved_alone, without_seal, with_a_strange_seal]
 )
-def test_what_no_checksum_sees_the_seal_does(hurt: Callable[[Store], None]) -> None:
+def test_what_no_checksum_sees_the_seal_does(hurt: Callable[[StateStore], None]) -> None:
     store = MemoryStore(NAME)
     copy, _ = copy_of(lambda: store)
     copy.load()
@@ -192,7 +191,7 @@ def test_what_no_checksum_sees_the_seal_does(hurt: Callable[[Store], None]) -> N
 
 
 @pytest.fixture
-def in_redis(redis_server: Any) -> tuple[Callable[[], Store], str, Any]:
+def in_redis(redis_server: Any) -> tuple[Callable[[], StateStore], str, Any]:
     """How to open a copy in Redis, its key, and a client."""
     name = StoreName("shop", "reorder", "raw", next(PARTITIONS))
     return lambda: RedisStore(connect(redis_server.url), name), key_of(name), redis_server
@@ -274,7 +273,7 @@ def test_whatever_a_store_raises_the_partition_goes_on(
 
 
 def test_a_store_that_cannot_be_opened_is_done_without() -> None:
-    def refuse() -> Store:
+    def refuse() -> StateStore:
         raise PermissionError(13, "Permission denied")
 
     copy, failures = copy_of(refuse)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from agents.watch.decisions import COPY, DEAD, DIFFERS, GIVEN_UP, GONE_ON, TURNED_AWAY, Decisions
+from agents.watch.decisions import COPY, DEAD, DIFFERS, GIVEN_UP, SENT_ON, TURNED_AWAY, Decisions
 from topology.model.event import NO_EPOCH, Event
-from topology.model.outcome import MERGE_IDLE, TIMEOUT, Duplicate, Gap, Late, Malformed
+from topology.model.late import MERGE_IDLE
+from topology.model.outcome import TIMEOUT, Duplicate, Gap, Late, Malformed
 
 
 def event(seq: int, *, epoch: int = 0, source: str = "s") -> Event:
@@ -30,7 +31,7 @@ def test_each_kind_is_found_by_its_number() -> None:
             Malformed(850, 13, "headers", "no source"),
         ]
     )
-    assert words(decisions, 4) == [GONE_ON]
+    assert words(decisions, 4) == [SENT_ON]
     assert words(decisions, 5) == [TURNED_AWAY]
     assert words(decisions, 6) == [COPY, DIFFERS]
     assert words(decisions, 8) == [DEAD]

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from agents.watch.frequent import Frequent, Named
+from agents.watch.frequent import Frequent, Weighed
 
 MOST = 20
 NOTES = 4_000
@@ -66,8 +66,8 @@ def test_while_there_is_room_all_is_exact_and_a_newcomer_takes_the_place_of_the_
     table = Frequent(2)
     for source, amount in (("a", 5), ("b", 1), ("a", 2)):
         table.note(("", source), amount)
-    assert table.of(("", "a")) == Named(amount=7, times=2)
-    assert table.of(("", "c")) == Named()
-    assert table.note(("", "c")) == Named(amount=1, times=1, error=1)
-    assert table.of(("", "b")) == Named(error=2), "may be as much as c's"
+    assert table.of(("", "a")) == Weighed(amount=7, times=2)
+    assert table.of(("", "c")) == Weighed()
+    assert table.note(("", "c")) == Weighed(amount=1, times=1, error=1)
+    assert table.of(("", "b")) == Weighed(error=2), "may be as much as c's"
     assert table.worst(5) == [(7, ("", "a")), (1, ("", "c"))]

@@ -9,8 +9,10 @@ import pytest
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
-from agents.watch.metrics import Metrics
+from agents.watch.deaths import Deaths
+from agents.watch.metrics.worker import Metrics
 from agents.watch.stage_log import StageLog
+from topology.model.outcome import Malformed
 
 A = TopicPartition("raw", 0)
 STAGE = "reorder"
@@ -34,10 +36,10 @@ class Told:
         self.metrics = Metrics(CollectorRegistry())
         self.log = StageLog(self.metrics, self.clock)
 
-    def stands(self, seconds: int, *reasons: str) -> None:
+    def note_readiness(self, seconds: int, *reasons: str) -> None:
         for _ in range(seconds):
             self.clock.now_s += 1.0
-            self.log.stands(reasons)
+            self.log.note_readiness(reasons)
 
     def take(self) -> list[str]:
         found = [f"{record.levelname} {record.getMessage()}" for record in self._caplog.records]
@@ -75,22 +77,22 @@ def test_a_restore_is_told_every_five_seconds_while_it_lasts(told: Told) -> None
 
 
 def test_ready_and_not_ready_are_told_when_they_last(told: Told) -> None:
-    told.stands(8, "no place in the consumer group")
+    told.note_readiness(8, "no place in the consumer group")
     assert told.take() == []  # it starts
-    told.stands(5)
+    told.note_readiness(5)
     assert told.take() == ["INFO ready"]
-    told.stands(1, "no place in the consumer group")
-    told.stands(5)
+    told.note_readiness(1, "no place in the consumer group")
+    told.note_readiness(5)
     assert told.take() == []  # a rebalance
-    told.stands(62, "raw/0: nothing heard", "raw/1: nothing heard")
-    again = "WARNING not ready: raw/0: nothing heard; raw/1: nothing heard"
+    told.note_readiness(62, "raw/0: no report of it", "raw/1: no report of it")
+    again = "WARNING not ready: raw/0: no report of it; raw/1: no report of it"
     assert told.take() == [again, again]
-    told.stands(2)
+    told.note_readiness(2)
     assert told.take() == ["INFO ready"]
 
 
 def test_a_stage_that_never_gets_ready_says_why(told: Told) -> None:
-    told.stands(12, "raw/0: restoring, 7 records to read")
+    told.note_readiness(12, "raw/0: restoring, 7 records to read")
     assert told.take() == ["WARNING not ready: raw/0: restoring, 7 records to read"]
 
 
@@ -134,3 +136,44 @@ def test_a_line_a_minute_tells_what_the_minute_brought(told: Told) -> None:
             " no checkpoint yet"
         )
     ]
+
+
+def die(told: Told, dead: int, good: int = 0) -> None:
+    """So many records come, and so many of them are dead."""
+    deaths = told.metrics.deaths.setdefault((STAGE, A), Deaths("raw/0"))
+    deaths.read += dead + good
+    for _ in range(dead):
+        deaths.add(Malformed(0, 7, "source_missing", "header `sourceId` is missing; write it"))
+    told.clock.now_s += 1.0
+    told.log.dead()
+
+
+def test_that_all_are_dead_is_told_at_once(told: Told) -> None:
+    die(told, 3)
+    assert told.take() == [
+        (
+            "WARNING every record is dead (3), as source_missing; raw/0 offset 7:"
+            " header `sourceId` is missing; write it"
+        )
+    ]
+    die(told, 4_000)
+    assert told.take() == []  # within the minute
+    told.clock.now_s += 60.0
+    die(told, 100)
+    (line,) = told.take()
+    assert "every record is dead (4,100)" in line
+    die(told, 0)
+    assert told.take() == []
+
+
+def test_that_most_are_dead_of_late_is_told(told: Told) -> None:
+    die(told, 0, good=1_000_000)
+    die(told, 5)
+    assert told.take() == []
+    die(told, 20, good=5)
+    (line,) = told.take()
+    assert line.startswith("WARNING 25 of 30 records are dead, as source_missing")
+    for _ in range(5):
+        told.clock.now_s += 60.0
+        die(told, 9, good=100)
+    assert told.take() == []

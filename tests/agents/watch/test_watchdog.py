@@ -75,7 +75,7 @@ def test_one_partition(told: list[Told], asked_s: int, state: State, says: str) 
     dog = Watchdog(PATIENCE)
     dog.assigned(0, A)
     for second, position, end in told:
-        dog.told(int(second * S_NS), A, position, end)
+        dog.reported(int(second * S_NS), A, position, end)
     verdict = dog.verdict(asked_s * S_NS)
     assert verdict.state is state
     assert says in "; ".join(verdict.reasons)
@@ -99,27 +99,27 @@ def test_a_partition_nobody_looks_after(silent_s: int, state: State) -> None:
 
     told_once = Watchdog(PATIENCE)
     told_once.assigned(0, A)
-    told_once.told(0, A, 100, 100)
+    told_once.reported(0, A, 100, 100)
     verdict = asked_until(told_once, 0, silent_s)
     assert verdict.state is state
     if verdict.reasons:
-        assert verdict.reasons == (f"raw/0: nothing heard of it for {silent_s} s",)
+        assert verdict.reasons == (f"raw/0: no report of it for {silent_s} s",)
 
 
 def test_a_worker_that_slept_is_not_condemned_on_waking() -> None:
     dog = Watchdog(PATIENCE)
     dog.assigned(0, A)
-    dog.told(0, A, 7, 100)
+    dog.reported(0, A, 7, 100)
     assert dog.verdict(3600 * S_NS) == Verdict(State.READY)
-    dog.told(3601 * S_NS, A, 7, 100)
+    dog.reported(3601 * S_NS, A, 7, 100)
     assert asked_until(dog, 3601, 3601 + 12).state is State.NOT_READY  # 5 slept + 1 + 9 and more
 
 
 def test_a_clock_that_goes_back_passes_no_time() -> None:
     dog = Watchdog(PATIENCE)
     dog.assigned(100 * S_NS, A)
-    dog.told(100 * S_NS, A, 7, 100)
-    dog.told(0, A, 7, 100)
+    dog.reported(100 * S_NS, A, 7, 100)
+    dog.reported(0, A, 7, 100)
     assert dog.verdict(4 * S_NS).state is State.READY
 
 
@@ -127,11 +127,11 @@ def test_restoring_is_not_ready_and_has_its_own_progress() -> None:
     dog = Watchdog(PATIENCE)
     dog.assigned(0, A)
     for second in range(61):
-        dog.told(second * S_NS, A, second, 1000, restoring=True)
+        dog.reported(second * S_NS, A, second, 1000, restoring=True)
     assert dog.verdict(60 * S_NS) == Verdict(
         State.NOT_READY, ("raw/0: restoring, 940 records to read",)
     )
-    dog.told(61 * S_NS, A, 5, 100)  # another log, a smaller offset
+    dog.reported(61 * S_NS, A, 5, 100)  # another log, a smaller offset
     assert dog.verdict(61 * S_NS).state is State.READY
 
 
@@ -139,7 +139,7 @@ def test_a_restore_that_stands_is_stuck() -> None:
     dog = Watchdog(PATIENCE)
     dog.assigned(0, A)
     for second in range(61):
-        dog.told(second * S_NS, A, 7, 1000, restoring=True)
+        dog.reported(second * S_NS, A, 7, 1000, restoring=True)
     verdict = dog.verdict(60 * S_NS)
     assert verdict.state is State.STOP
     assert "no restore while there is lag for 60 s" in verdict.reasons[0]
@@ -149,34 +149,34 @@ def test_restoring_again_and_again_is_no_progress() -> None:
     dog = Watchdog(PATIENCE)
     dog.assigned(0, A)
     for second in range(91):
-        dog.told(second * S_NS, A, second % 10, 1000, restoring=second % 20 < 10)
+        dog.reported(second * S_NS, A, second % 10, 1000, restoring=second % 20 < 10)
     assert dog.verdict(90 * S_NS).state is State.STOP
 
 
 def test_one_that_is_restored_waits_for_the_others_and_then_not_for_ever() -> None:
     dog = Watchdog(PATIENCE)
     dog.assigned(0, A)
-    dog.told(0, A, 7, 7, restoring=True)
+    dog.reported(0, A, 7, 7, restoring=True)
     for second in range(200):
         dog.waits(second * S_NS, A)
     waiting = dog.verdict(199 * S_NS)
     assert waiting == Verdict(State.NOT_READY, ("raw/0: waits while others are restored",))
     assert asked_until(dog, 199, 258).state is State.NOT_READY
     assert asked_until(dog, 258, 259).state is State.STOP
-    dog.told(259 * S_NS, A, 7, 7)
+    dog.reported(259 * S_NS, A, 7, 7)
     assert dog.verdict(259 * S_NS) == Verdict(State.READY)
 
 
 def test_what_it_owed_before_it_waited_is_not_forgotten() -> None:
     dog = Watchdog(PATIENCE)
     dog.assigned(0, A)
-    dog.told(0, A, 7, 100, owes=True)
-    dog.told(4 * S_NS, A, 7, 100, owes=True)
+    dog.reported(0, A, 7, 100, owes=True)
+    dog.reported(4 * S_NS, A, 7, 100, owes=True)
     dog.waits(4 * S_NS, A)
     dog.waits(9 * S_NS, A)
-    dog.told(9 * S_NS, A, 7, 100, owes=True)
+    dog.reported(9 * S_NS, A, 7, 100, owes=True)
     assert dog.verdict(10 * S_NS).state is State.READY
-    dog.told(11 * S_NS, A, 7, 100, owes=True)
+    dog.reported(11 * S_NS, A, 7, 100, owes=True)
     assert "no checkpoint has come through for 6 s" in dog.verdict(11 * S_NS).reasons[0]
 
 
@@ -185,8 +185,8 @@ def test_the_worst_partition_decides_and_stands_first() -> None:
     for place in (A, B):
         dog.assigned(0, place)
     for second in range(61):
-        dog.told(second * S_NS, A, min(second, 40), 1000)
-        dog.told(second * S_NS, B, 7, 100)
+        dog.reported(second * S_NS, A, min(second, 40), 1000)
+        dog.reported(second * S_NS, B, 7, 100)
     verdict = dog.verdict(60 * S_NS)
     assert verdict.state is State.STOP
     assert [reason.split(":")[0] for reason in verdict.reasons] == ["raw/1", "raw/0"]
@@ -196,13 +196,13 @@ def test_what_is_revoked_is_forgotten() -> None:
     dog = Watchdog(PATIENCE)
     dog.assigned(0, A)
     for second in range(61):
-        dog.told(second * S_NS, A, 7, 100)
+        dog.reported(second * S_NS, A, 7, 100)
     dog.revoked(60 * S_NS, A)
     dog.revoked(60 * S_NS, A)
-    dog.told(60 * S_NS, A, 7, 100)  # a word on its way
+    dog.reported(60 * S_NS, A, 7, 100)  # a word on its way
     assert dog.verdict(60 * S_NS) == Verdict(State.READY)
     dog.assigned(60 * S_NS, A)
-    dog.told(60 * S_NS, A, 7, 100)
+    dog.reported(60 * S_NS, A, 7, 100)
     assert dog.verdict(60 * S_NS).state is State.READY
 
 
@@ -245,10 +245,10 @@ def test_what_is_read_and_not_committed_is_no_progress(
 ) -> None:
     dog = Watchdog(PATIENCE)
     dog.assigned(0, A)
-    dog.told(0, A, 7, 100, commits=3)
+    dog.reported(0, A, 7, 100, commits=3)
     for second in range(asked_s + 1):
         position, end, owes, commits = tells(second)
-        dog.told(second * S_NS, A, position, end, owes=owes, commits=commits)
+        dog.reported(second * S_NS, A, position, end, owes=owes, commits=commits)
     verdict = dog.verdict(asked_s * S_NS)
     assert verdict.state is state
     assert says in "; ".join(verdict.reasons)
@@ -259,14 +259,14 @@ def test_a_checkpoint_that_fails_again_and_again_is_no_progress() -> None:
     what was aborted are there), and begins with no checkpoint of its own."""
     dog = Watchdog(PATIENCE)
     dog.assigned(0, A)
-    dog.told(0, A, 7, 100, commits=500)
+    dog.reported(0, A, 7, 100, commits=500)
     for second in range(1, 88):
         if second % 8 < 2:
-            dog.told(second * S_NS, A, 1000 + second, 1000 + second, restoring=True)
+            dog.reported(second * S_NS, A, 1000 + second, 1000 + second, restoring=True)
         else:
-            dog.told(second * S_NS, A, 7, 100, owes=True, commits=0)
+            dog.reported(second * S_NS, A, 7, 100, owes=True, commits=0)
     assert dog.verdict(87 * S_NS).state is State.STOP
-    dog.told(87 * S_NS, A, 8, 100, owes=True, commits=1)
+    dog.reported(87 * S_NS, A, 8, 100, owes=True, commits=1)
     assert dog.verdict(87 * S_NS).state is State.READY
 
 

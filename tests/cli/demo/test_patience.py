@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.demo import stage
-from cli.demo.patience import STILL_S, TELL_EVERY_S, Patience
+from cli.demo.patience import REPORT_EVERY_S, STILL_S, Patience
 from cli.demo.stage import TOPOLOGY, DemoFailed, worker_on
 from cli.demo.trouble import Trouble
 from topology.config import parse
@@ -35,12 +35,12 @@ def test_progress_renews_it_and_stillness_ends_it() -> None:
 
 def test_it_says_what_it_waits_for() -> None:
     clock = Clock()
-    told: list[str] = []
-    patience = Patience(told.append, now_s=clock)
+    reports: list[str] = []
+    patience = Patience(reports.append, now_s=clock)
     for step in range(12):
-        clock.now_s = step * TELL_EVERY_S / 4
+        clock.now_s = step * REPORT_EVERY_S / 4
         patience.lasts(0, f"step {step}")
-    assert told == ["waiting for step 4 (5 s)", "waiting for step 8 (10 s)"]
+    assert reports == ["waiting for step 4 (5 s)", "waiting for step 8 (10 s)"]
 
 
 def test_a_worker_that_ends_is_not_waited_for(tmp_path: Path) -> None:
@@ -56,15 +56,15 @@ def test_a_worker_without_progress_is_given_up_and_what_it_lacked_was_told(
 ) -> None:
     """No broker is there, which the worker would wait for."""
     monkeypatch.setattr(stage, "STILL_S", 1.5)
-    monkeypatch.setattr("cli.demo.patience.TELL_EVERY_S", 0.3)
-    told: list[str] = []
+    monkeypatch.setattr("cli.demo.patience.REPORT_EVERY_S", 0.3)
+    reports: list[str] = []
     with (
         pytest.raises(DemoFailed, match="did not get ready"),
-        worker_on("127.0.0.1:1", "streams: {default: {}}\n", tmp_path, 16, told.append),
+        worker_on("127.0.0.1:1", "streams: {default: {}}\n", tmp_path, 16, reports.append),
     ):
         pass
-    assert told
-    assert told[0].startswith("waiting for the worker: 0 of 16 partitions taken")
+    assert reports
+    assert reports[0].startswith("waiting for the worker: 0 of 16 partitions taken")
 
 
 def test_no_silence_and_no_delay_of_the_demo_is_beyond_what_its_topology_waits_for() -> None:

@@ -10,8 +10,8 @@ from confluent_kafka import Consumer, Producer
 
 from agents.kafka.brokers import brokers_at
 from agents.kafka.declared import declared
-from cli import dev, worker
 from cli.local.embedded import PARTITIONS, EmbeddedBroker
+from cli.run import dev, worker
 from tests.services import UniqueName
 from topology.config import parse
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -13,10 +11,9 @@ from click.testing import CliRunner
 
 import cli.spark.jars
 from cli.main import main
-from cli.spark.backfill.setting import Setting, digest
-from cli.spark.spelled import length_of
+from cli.spark.options import length_of
 from cli.topology_file import Refused
-from tests import ROOT
+from spark_analytics.executors.setting import Setting, digest
 from tests.services import require
 
 REFUSED = [
@@ -41,21 +38,21 @@ REFUSED = [
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("words", "told"), REFUSED)
-def test_bad_arguments_are_refused(tmp_path: Path, words: list[str], told: str) -> None:
+@pytest.mark.parametrize(("words", "message"), REFUSED)
+def test_bad_arguments_are_refused(tmp_path: Path, words: list[str], message: str) -> None:
     require(cli.spark.jars.missing())
     file = tmp_path / "t.yaml"
     file.write_text("streams: {default: {}}\n")
     options = ["--topology", str(file), "--brokers", "127.0.0.1:1", "--out", str(tmp_path)]
     done = CliRunner().invoke(main, ["spark", "run", *words, *options])
     assert done.exit_code == 2, done.output
-    assert told in done.output
+    assert message in done.output
     assert "Traceback" not in done.output
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["live", "--tick-lag", "2x"], "--tick-lag: `2x` has an unknown unit `x`"),
         (["live", "--every", "1s s"], "--every: `1s s` is not a number with a unit"),
@@ -65,7 +62,7 @@ def test_bad_arguments_are_refused(tmp_path: Path, words: list[str], told: str) 
     ],
 )
 def test_a_length_of_time_is_refused_by_its_option(
-    tmp_path: Path, words: list[str], told: str
+    tmp_path: Path, words: list[str], message: str
 ) -> None:
     require(cli.spark.jars.missing())
     file = tmp_path / "t.yaml"
@@ -73,7 +70,7 @@ def test_a_length_of_time_is_refused_by_its_option(
     options = ["--topology", str(file), "--brokers", "127.0.0.1:1"] if words[0] == "live" else []
     done = CliRunner().invoke(main, ["spark", *words, *options, "--out", str(tmp_path)])
     assert done.exit_code == 2, done.output
-    assert told in done.output
+    assert message in done.output
     assert "tumbling" not in done.output
 
 
@@ -88,41 +85,20 @@ def test_a_killed_run_that_is_brought_to_its_end_tells_its_account(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require(cli.spark.jars.missing())
-    from spark_analytics.backfill.resuming import Coming
+    from spark_analytics.backfill.resuming import Coming, Kept
 
     file = tmp_path / "t.yaml"
     file.write_text("streams: {default: {}}\n")
-    now = {"run": 1, "topology": digest(Setting(file.read_text())), "ended": True}
-    coming = Coming(1, str(tmp_path / ".staged"), [], now, {"in": 7, "event": 7})
+    about = digest(Setting(file.read_text()))
+    now = {"run": 1, "topology": about, "tables": Kept("parquet", None, None), "ended": True}
+    coming = Coming(1, str(tmp_path / ".out-0123456789ab"), [], now, {"in": 7, "event": 7})
+    (tmp_path / ".out-0123456789ab").mkdir()
     (tmp_path / "out" / "_state").mkdir(parents=True)
     (tmp_path / "out" / "_state" / "coming.json").write_text(json.dumps(coming._asdict()))
-    monkeypatch.setattr("cli.spark.command.open_session", lambda _: nullcontext())
+    monkeypatch.setattr("cli.spark.command.open_session", lambda *_: nullcontext())
     words = ["--topology", str(file), "--in", str(file), "--out", str(tmp_path / "out")]
     done = CliRunner().invoke(main, ["spark", "backfill", *words, "--resume", "--json"])
     assert done.exit_code == 0, done.output
-    brought, told = done.stderr.splitlines()
+    brought, message = done.stderr.splitlines()
     assert "is now at its end" in brought
-    assert json.loads(told) == {"in": 7, "event": 7}
-
-
-def test_help_knows_the_demo_and_does_not_import_it() -> None:
-    """A cluster's package has not all that the demo needs."""
-    check = (
-        "import sys, click.testing, cli.main;"
-        "run = click.testing.CliRunner().invoke(cli.main.main, ['spark', '--help']);"
-        "print(run.output);"
-        "assert 'cli.spark.demo' not in sys.modules"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", check],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    listed = [line.split()[0] for line in done.stdout.split("Commands:")[1].splitlines() if line]
-    assert listed == ["run", "live", "compact", "backfill", "maintain", "demo"]
-    told = CliRunner().invoke(main, ["spark", "demo", "--help"])
-    assert told.exit_code == 0
-    assert "--speed" in told.output
+    assert json.loads(message) == {"in": 7, "event": 7}

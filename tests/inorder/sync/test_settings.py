@@ -30,7 +30,7 @@ def test_the_defaults_are_those_of_the_specification() -> None:
         ("host:x", "no address"),
         ("::1:4123", "no address"),
         ("a:1,,b:1", "'' is no address"),
-        ("a:1,b:1,a:1", "stands twice"),
+        ("a:1,b:1,a:1", "is twice in"),
         (",".join(f"a:{port}" for port in range(1, MAX_SERVERS + 2)), "are too many; name 8"),
     ],
 )

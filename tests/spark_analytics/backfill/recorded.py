@@ -23,7 +23,7 @@ FIXED = "rule: fixed, max_wait: 2s, late: side"
 GUESSED = "clock: {unsynced: estimate}"
 
 
-class Told(NamedTuple):
+class Trace(NamedTuple):
     """A trace, how its stream is set, and whether it says when its lines arrived (else the order of
     lines does)."""
 
@@ -99,22 +99,22 @@ def soccer() -> Iterator[Line]:
 LIMECEP = ("az_ooo.csv.gz", "micro_inorder.csv.gz", "micro_ooo.csv.gz", "mini_duplicates.csv")
 LIMECEP_MINI = ("mini_full.csv", "mini_inorder.csv", "mini_partial.csv")
 
-TRACES: dict[str, Told] = {
-    "mesh_tdma": Told(
+TRACES: dict[str, Trace] = {
+    "mesh_tdma": Trace(
         lambda: events(traces.mesh_sensors("tdma_interference")), "reorder: {infer_restart: true}"
     ),
-    "mesh_shared": Told(
+    "mesh_shared": Trace(
         lambda: events(traces.mesh_sensors("shared_high_load")), f"reorder: {{{FIXED}}}"
     ),
-    **{f"umts_{day}": Told(lambda day=day: phones(day), GUESSED) for day in ("d1", "d2", "d4")},  # type: ignore[misc]
-    "lorawan": Told(lambda: events(traces.lorawan_gateways()), GUESSED),
-    "balloons": Told(balloons, "clock: {unsynced: reject}"),
-    "quakes": Told(lambda: events(traces.usgs_quakes()), "reorder: {rule: time}"),
-    "brokers": Told(lambda: events(traces.kafka_brokers()), ""),
-    "quic": Told(lambda: events(traces.quic_two_endpoints()), GUESSED),
-    "soccer": Told(soccer, f"reorder: {{{FIXED}}}", has_arrivals=False),
+    **{f"umts_{day}": Trace(lambda day=day: phones(day), GUESSED) for day in ("d1", "d2", "d4")},  # type: ignore[misc]
+    "lorawan": Trace(lambda: events(traces.lorawan_gateways()), GUESSED),
+    "balloons": Trace(balloons, "clock: {unsynced: reject}"),
+    "quakes": Trace(lambda: events(traces.usgs_quakes()), "reorder: {rule: time}"),
+    "brokers": Trace(lambda: events(traces.kafka_brokers()), ""),
+    "quic": Trace(lambda: events(traces.quic_two_endpoints()), GUESSED),
+    "soccer": Trace(soccer, f"reorder: {{{FIXED}}}", has_arrivals=False),
     **{
-        name.partition(".")[0]: Told(
+        name.partition(".")[0]: Trace(
             lambda name=name: limecep(name),  # type: ignore[misc]
             "reorder: {rule: fixed, max_wait: 50ms}",
             has_arrivals=False,
@@ -133,12 +133,12 @@ NEAR = {"umts_d1": ("umts_d2", "500ms"), "mesh_tdma": ("mesh_shared", "15ms")}
 def lines_of(name: str) -> Sequence[Line]:
     """With its stream. Skips the test, loudly, where the trace is absent."""
     try:
-        return [line if "clock" in line else {"stream": name, **line} for line in told(name)]
+        return [line if "clock" in line else {"stream": name, **line} for line in read_lines(name)]
     except TraceAbsent as missing:
         without_trace(missing)
 
 
-def told(name: str) -> Iterator[Line]:
+def read_lines(name: str) -> Iterator[Line]:
     return TRACES[name].lines()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from cli.spark.backfill.setting import Setting
+from spark_analytics.executors.setting import Setting
 
 MS = 1_000_000
 START = 1_700_000_000_000 * MS
@@ -57,9 +57,10 @@ def step(state, event):
 
 detectors = {"third": Detector(step, 0)}
 """
-ANSWERS = ("final", "early", "auto")
+ANSWERS = ("final", "early")
 DETECTORS_ANSWER = (
     *ANSWERS,
+    "auto",
     "auto, speculate: {withdrawn: 10%}",
     "speculate",
     "speculate, speculate: {share: 1%, withdrawn: 5%}",

@@ -13,19 +13,19 @@ import orjson
 import pytest
 from pyspark.sql import SparkSession
 
-from agents.dump import clock_line, record_line
 from agents.stage.arrangement import input_reader
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
-from cli.spark.backfill import archived
 from inorder.signing_keys import SigningKey, signing_key
+from producers.recording.topic_lines import clock_line, record_line
 from spark_analytics import archive
+from spark_analytics.backfill import archived
 from tests.cli.invoking import inorder
-from tests.spark_analytics.backfill.told import replayed, tabled
+from tests.spark_analytics.backfill.outputs import replayed, tabled
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import Record, frame
 from topology.config import HeaderConfig, parse
 
-pytestmark = [*SPARK, pytest.mark.timeout(300)]
+pytestmark = [*SPARK]
 
 TOPOLOGY = """\
 streams: {a: {input: raw}, b: {input: raw, clock: {unsynced: estimate, sync: udp}}}
@@ -274,9 +274,9 @@ def test_an_archive_of_signed_records_is_judged_as_the_worker_judges(
     monkeypatch.setitem(spark.sparkContext.environment, "INORDER_MASTER_KEYS_FILE", str(masters))
     answer = backfill(tmp_path, source, text=SIGNED)
     assert answer.code == 0, answer.err
-    told = tabled(tmp_path / "out")
+    lines = tabled(tmp_path / "out")
     assert (
-        told
+        lines
         == replayed(
             tmp_path / "t.yaml", dumped(records, tmp_path / "dumped.jsonl", SIGNED, (NEW, OLD))
         )[0]
@@ -290,11 +290,11 @@ def test_an_archive_of_signed_records_is_judged_as_the_worker_judges(
         for r in records
     ]
     assert sum(len(each.events) for each in judged) == 8
-    events = [json.loads(line) for line in told["a", "event"]]
+    events = [json.loads(line) for line in lines["a", "event"]]
     assert sorted((e["source"], e["seq"]) for e in events) == sorted(
         (event.source, event.seq) for each in judged for event in each.events
     )
-    dead = [json.loads(line) for line in told["a", "dead"]]
+    dead = [json.loads(line) for line in lines["a", "dead"]]
     assert [(each["source"], each["seq"]) for each in dead] == [
         (letter.source, letter.seq) for each in judged for letter in each.dead
     ]

@@ -12,21 +12,21 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cli.spark.backfill import pieces, run
-from cli.summary import Summary
 from infra.postgres import PostgresServer
-from spark_analytics.backfill.dealing import slots
+from producers.recording.summary import Summary
+from spark_analytics.backfill import pieces, run
 from spark_analytics.backfill.in_lake import RESULTS, LakeTables
 from spark_analytics.backfill.place import Place
 from spark_analytics.backfill.resuming import Coming
+from spark_analytics.backfill.run import slots
 from spark_analytics.tables.catalog import catalog_of
 from spark_analytics.tables.lake import Lake, open_lake
 from tests.cli.invoking import inorder
 from tests.spark_analytics.backfill import streams
-from tests.spark_analytics.backfill.told import laked, replayed, standing, tabled
+from tests.spark_analytics.backfill.outputs import laked, newest_lines, replayed, tabled
 from tests.spark_analytics.marks import SPARK
 
-pytestmark = [*SPARK, pytest.mark.timeout(300)]
+pytestmark = [*SPARK]
 
 ONE = "streams: {s: {}}\n"
 
@@ -89,8 +89,8 @@ def test_tables_of_a_lake_are_gone_on_with(
     lake: Any = open_lake(spark, form, str(out), run.OWNER)
     wanted, _ = replayed(world / "t.yaml", world / "events.jsonl")
     assert laked(lake) == wanted
-    stands = [row.line for table in RESULTS for row in lake.read(f"{table}_standing").collect()]
-    assert sorted(stands) == sorted(standing(wanted))
+    rows = [row.line for table in RESULTS for row in lake.read(f"{table}_standing").collect()]
+    assert sorted(rows) == sorted(newest_lines(wanted))
     assert lake.read("bad").count() == 0
     events = lake.read("events").select("payload.v", "line").collect()
     assert {row.v for row in events} == {json.loads(row.line)["payload"]["v"] for row in events}
@@ -121,9 +121,9 @@ def test_a_first_run_that_fails_amid_its_tables_leaves_none(tmp_path: Path) -> N
     out = tmp_path / "out"
     place = Place(str(out))
     wanted = run.Wanted([], str(out), "iceberg")
-    told = run.RunTold([], Summary(), {}, ())
+    output = run.RunOutput([], Summary(), {}, ())
     with pytest.raises(RuntimeError, match="the disk is full"):
-        run.published(wanted, place, Full(out), None, told, {"run": 1, "ended": True})
+        run.published(wanted, place, Full(out), None, output, {"run": 1, "ended": True})
     place.give_up()
     assert list(tmp_path.iterdir()) == []
 
@@ -213,7 +213,7 @@ def test_several_inputs_are_one(spark: SparkSession, tmp_path: Path) -> None:
             "damaged gzip",
         ),
         ("nameless.csv", b"a,b\n1,2\n", 3, "no column"),
-        ("dead.jsonl", b"{}\n" * 30, 4, "30 of 30 lines are dead"),
+        ("dead.jsonl", b"{}\n" * 30, 4, "every line is dead (30)"),
     ],
 )
 def test_how_it_ends(
@@ -251,6 +251,6 @@ def test_functions_of_ones_own_go_along(spark: SparkSession, tmp_path: Path) -> 
     out = tmp_path / "out"
     asked = ("--topology", tmp_path / "t.yaml", "--in", tmp_path / "e.jsonl", "--out", out)
     assert inorder("spark", "backfill", *asked).code == 0
-    told = tabled(out)
-    assert told == replayed(tmp_path / "t.yaml", tmp_path / "e.jsonl")[0]
-    assert len(told["s", "match"]) == 3
+    output = tabled(out)
+    assert output == replayed(tmp_path / "t.yaml", tmp_path / "e.jsonl")[0]
+    assert len(output["s", "match"]) == 3

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from cli.spark.backfill import archived
-from spark_analytics.backfill import cut, log_order
+from spark_analytics.backfill import archived, cut, log_order
 from spark_analytics.backfill.cut import Cut, Left, LogEnd
 from tests.spark_analytics.records import Record, frame
 
@@ -54,18 +53,18 @@ def read(
     """One run, as `archived.taken` has it."""
     rows = log_order.beyond(frame(spark, held), before.offsets)
     ends = log_order.ends(rows, before)
-    assert cut.overtaking(before, ends, None) is None
+    assert cut.overtaking(before, ends) is None
     lines = log_order.arrived(rows, before, "heard", ACTIVATION_NS)
     after = cut.behind(before, ends, {}, None)
     if not to_end and (until_ns := cut.until_ns(before, ends, 3_600 * S)) is not None:
         after = cut.behind(before, ends, log_order.parted(lines, until_ns).left, until_ns)
         lines = lines.where(lines["due_ns"] < until_ns)
-    told = [
+    found = [
         (row.topic, row.partition, row.offset, row.arrival_ms)
         for row in log_order.in_order(lines, "heard").collect()
     ]
     noted = json.loads(json.dumps(after.noted()))
-    return told, cut.read(after.offsets, noted)
+    return found, cut.read(after.offsets, noted)
 
 
 @pytest.mark.spark
@@ -75,14 +74,14 @@ def test_logs_cut_unevenly_come_in_the_order_of_one_run(spark: SparkSession) -> 
     rng = Random(1)
     whole = records(rng)
     wanted, _ = read(spark, whole, NOTHING, to_end=True)
-    told: list[Any] = []
+    found: list[Any] = []
     stood, at_least = NOTHING, {"heard/0": 12, "raw/0": 12, "raw/1": 12}
     for _ in range(2):
         more, stood = read(spark, uneven(rng, whole, at_least), stood, to_end=False)
-        told += more
-    assert 0 < len(told) < len(whole)
+        found += more
+    assert 0 < len(found) < len(whole)
     more, _ = read(spark, whole, stood, to_end=True)
-    assert told + more == wanted
+    assert found + more == wanted
 
 
 def test_the_log_that_is_behind_holds_the_others() -> None:
@@ -112,18 +111,10 @@ def test_time_never_goes_back() -> None:
 def test_what_comes_before_its_time_is_found() -> None:
     stood = Cut({"raw/0": 3}, {"raw/0": 3}, {"raw/0": 5_000}, 5 * S)
     late, due = LogEnd(0, 0, 4_999, 4_999), LogEnd(0, 0, 5_000, 5_000)
-    assert cut.overtaking(stood, {"raw/0": due, "raw/1": late}, None) == "raw/1"
-    assert cut.overtaking(stood, {"raw/0": due, "raw/1": due}, None) is None
+    assert cut.overtaking(stood, {"raw/0": due, "raw/1": late}) == "raw/1"
+    assert cut.overtaking(stood, {"raw/0": due, "raw/1": due}) is None
     # What was seen and left is none.
-    assert cut.overtaking(stood, {"heard/0": LogEnd(0, 0, 4_999, None)}, None) is None
-
-
-def test_of_a_state_of_an_earlier_version_offsets_alone_are_known() -> None:
-    stood = cut.read({"raw/0": 3, "raw/1": 7}, None)
-    ends = {"raw/0": LogEnd(4, 9, 5_000, 4_000)}
-    assert cut.overtaking(stood, ends, 4_001_000_000) == "raw/0"
-    assert cut.overtaking(stood, ends, 4 * S) is None
-    assert cut.until_ns(stood, ends, 2 * S) == 3 * S  # who knows what raw/1 has promised
+    assert cut.overtaking(stood, {"heard/0": LogEnd(0, 0, 4_999, None)}) is None
 
 
 def test_what_is_missing_between_two_runs_is_a_hole() -> None:
@@ -145,6 +136,6 @@ def test_what_was_seen_and_left_is_missed_where_it_is_gone() -> None:
 def test_it_is_told_where_records_bear_no_append_time() -> None:
     stamped, unstamped = LogEnd(0, 1, 5, 5), LogEnd(0, 1, 5, 5, is_stamped=False)
     assert archived.unstamped({"raw/0": stamped}) is None
-    told = archived.unstamped({"raw/0": stamped, "raw/1": unstamped})
-    assert told is not None
-    assert "records of raw bear the producer's time (CreateTime)" in told
+    found = archived.unstamped({"raw/0": stamped, "raw/1": unstamped})
+    assert found is not None
+    assert "records of raw bear the producer's time (CreateTime)" in found

@@ -13,25 +13,26 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from cli.spark.backfill.run import OWNER, RunTold
-from cli.spark.backfill.setting import Setting, digest
-from cli.spark.backfill.work import OrderGroups
 from spark_analytics import silver
 from spark_analytics.backfill import resuming
 from spark_analytics.backfill.in_lake import EVERY_WORD, RESULTS, LakeTables
+from spark_analytics.backfill.noted import Known
 from spark_analytics.backfill.place import Place
-from spark_analytics.backfill.resuming import Coming, Known, Resumed
+from spark_analytics.backfill.resuming import Coming, Kept, Resumed
+from spark_analytics.backfill.run import OWNER, RunOutput
+from spark_analytics.backfill.work import OrderGroups
+from spark_analytics.executors.setting import Setting, digest
+from spark_analytics.jobs.work import Wanted
 from spark_analytics.payload import schema_of
 from spark_analytics.tables.catalog import Format, TablesRefused
 from spark_analytics.tables.lake import IcebergLake, Lake, Mark, open_lake
-from spark_analytics.work import Wanted
 from tests.spark_analytics.backfill import streams
-from tests.spark_analytics.backfill.told import laked, replayed, standing, tasks_run
+from tests.spark_analytics.backfill.outputs import laked, newest_lines, replayed, tasks_run
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import frame
 from topology.config import parse
 
-pytestmark = [*SPARK, pytest.mark.timeout(300)]
+pytestmark = [*SPARK]
 
 TOPOLOGY = """\
 streams: {a: {reorder: {rule: fixed, max_wait: 400ms}}, b: {}, c: {}, d: {reorder: {late: drop}}}
@@ -86,19 +87,24 @@ class Runs:
         order = OrderGroups(self.setting, place.staged, to_end=last)
         if resumed.known["run"]:
             order = order._replace(begin=resumed.begin, states=resumed.states())
-        told = tasks_run(self.setting, [part], order, 5_000)
+        output = tasks_run(self.setting, [part], order, 5_000)
         attempt = Path(place.staged) / "events" / "attempt-that-failed.parquet"
         attempt.write_bytes(b"half")
         coming = Coming(
-            resumed.known["run"] + 1, place.staged, told.files, self._now(resumed, told, last), {}
+            resumed.known["run"] + 1,
+            place.staged,
+            output.files,
+            self._now(resumed, output, last),
+            {},
         )
         resumed.add(place, coming, self.tables(dying(self.lake(), dies_at)))
 
-    def _now(self, resumed: Resumed, told: RunTold, last: bool) -> Known:
+    def _now(self, resumed: Resumed, output: RunOutput, last: bool) -> Known:
         now: Known = {"run": resumed.known["run"] + 1, "topology": digest(self.setting)}
+        now["tables"] = Kept()
         if last:
             return now | {"ended": True}
-        return now | {"begin": told.end, "states": told.states, "files": {}, "offsets": {}}
+        return now | {"begin": output.end, "states": output.states, "files": {}, "offsets": {}}
 
     def finished(self) -> bool:
         """By the next process."""
@@ -154,10 +160,10 @@ def test_cut_by_day_and_killed_it_says_what_the_whole_says(
     for table in RESULTS:
         keys = lake.read(table).select(*EVERY_WORD.keys).collect()
         assert len(set(keys)) == len(keys), table
-    stands = [row for table in RESULTS for row in lake.read(f"{table}_standing").collect()]
-    assert sorted(row.line for row in stands) == sorted(standing(wanted))
-    assert {row.standing for row in stands} == {True, False}
-    assert all(row.standing == (row.op != "retract") for row in stands)
+    rows = [row for table in RESULTS for row in lake.read(f"{table}_standing").collect()]
+    assert sorted(row.line for row in rows) == sorted(newest_lines(wanted))
+    assert {row.standing for row in rows} == {True, False}
+    assert all(row.standing == (row.op != "retract") for row in rows)
     at_ns = json.loads(wanted["a", "window"][len(wanted["a", "window"]) // 2])["at"]
     by_then = {
         at: [line for line in lines if json.loads(line)["at"] <= at_ns]
@@ -165,7 +171,7 @@ def test_cut_by_day_and_killed_it_says_what_the_whole_says(
         if at[1] == "window"
     }
     stood = silver.as_of(lake.read("windows"), at_ns).collect()
-    kept = {line for line in standing(by_then) if json.loads(line)["op"] != "retract"}
+    kept = {line for line in newest_lines(by_then) if json.loads(line)["op"] != "retract"}
     assert {row.line for row in stood} == kept
     first = lake.read("events").orderBy("stream", "position").collect()[0]
     assert json.loads(first.line)["payload"] == first.payload.asDict()

@@ -18,7 +18,7 @@ from tests.end_to_end.setting import settle
 from tests.end_to_end.test_clocks import CALM, ClockedSender
 from tests.end_to_end.test_history import no_seam
 from tests.services import SharedKafka
-from tests.spark_analytics.backfill.told import tabled
+from tests.spark_analytics.backfill.outputs import tabled
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import Record, frame
 from topology.config import HeaderConfig
@@ -75,7 +75,7 @@ def test_history_and_live_have_no_seam(
     asked = ("--topology", setting.path, "--in", tmp_path / "archive", "--out", out)
     done = inorder("spark", "backfill", *asked, "--no-to-end")
     assert done.code == 0, done.err
-    told = [json.loads(line) for lines in tabled(out).values() for line in lines]
+    lines = [json.loads(line) for texts in tabled(out).values() for line in texts]
 
     assert dump(setting, tmp_path / "raw.jsonl") == len(raw) + len(clocks)
-    no_seam(setting, told, out, tmp_path / "raw.jsonl", tmp_path / "live")
+    no_seam(setting, lines, out, tmp_path / "raw.jsonl", tmp_path / "live")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -16,25 +17,25 @@ import pytest
 from pyarrow.fs import LocalFileSystem
 from pyspark.sql import SparkSession
 
-from cli.recording.file import InputError
-from cli.spark.backfill.run import Noted, RunTold, mark_of, new_files, place_of, refuse_mixed
-from cli.spark.backfill.setting import Setting, digest
-from cli.spark.backfill.work import OrderGroups
+from producers.recording.file import InputError
 from spark_analytics.backfill import resuming
 from spark_analytics.backfill.marked import StateUnreadable
+from spark_analytics.backfill.noted import ENDED, Known
 from spark_analytics.backfill.place import Place, PlaceRefused
-from spark_analytics.backfill.resuming import (
-    ENDED,
-    Coming,
-    Kept,
-    Known,
-    ParquetTables,
-    Resumed,
-    begun,
+from spark_analytics.backfill.resuming import Coming, Kept, ParquetTables, Resumed, begun
+from spark_analytics.backfill.run import (
+    Noted,
+    RunOutput,
+    mark_of,
+    new_files,
+    place_of,
+    refuse_mixed,
 )
+from spark_analytics.backfill.work import OrderGroups
+from spark_analytics.executors.setting import Setting, digest
 from tests.cli.invoking import inorder
 from tests.spark_analytics.backfill import streams
-from tests.spark_analytics.backfill.told import replayed, tabled, tasks_run
+from tests.spark_analytics.backfill.outputs import replayed, tabled, tasks_run
 
 FEW = range(12)
 MANY = range(2_000, 2_250)
@@ -42,8 +43,9 @@ PIECE_BYTES = 3_000
 WRITTEN_NS = 1_700_000_000_000_000_007
 
 
-def known(told: RunTold, run: int, about: str) -> Known:
-    state: Known = {"run": run, "topology": about, "begin": told.end, "states": told.states}
+def known(output: RunOutput, run: int, about: str) -> Known:
+    state: Known = {"run": run, "topology": about, "tables": Kept(), "begin": output.end}
+    state["states"] = output.states
     return {**state, "files": {}, "offsets": {}}
 
 
@@ -57,17 +59,17 @@ def run(setting: Setting, part: Path, out: Path, number: int, *, last: bool) -> 
         if resumed is not None:
             resumed.require(about, Kept())
             order = order._replace(begin=resumed.begin, states=resumed.states())
-        told = tasks_run(setting, [part], order, PIECE_BYTES)
-        now = {"run": number, ENDED: True} if last else known(told, number, about)
-        totals = told.summary.totals()
+        output = tasks_run(setting, [part], order, PIECE_BYTES)
+        now = {"run": number, ENDED: True} if last else known(output, number, about)
+        totals = output.summary.totals()
         assert totals["in"] == sum(
             totals[n] for n in ("event", "late", "duplicate", "dead", "held")
         )
         if resumed is not None:
-            coming = Coming(number, place.staged, told.files, now, {})
+            coming = Coming(number, place.staged, output.files, now, {})
             resumed.add(place, coming, ParquetTables(str(out)))
             return
-        place.complete(told.files)
+        place.complete(output.files)
         if not last:
             begun(place, now)
         place.publish({})
@@ -184,19 +186,6 @@ def test_killed_at_any_change_it_is_brought_to_its_end(
     assert 0 < begun_again < 5 < dies_at
 
 
-def test_what_an_earlier_version_had_moved_in_is_taken_away(tmp_path: Path) -> None:
-    setting, part = begun_at(tmp_path)
-    out = tmp_path / "out"
-    before = tabled(out)
-    (out / "events" / "half.parquet").write_bytes(b"no whole file")
-    coming = {"run": 2, "files": ["events/half.parquet", "gaps/not-yet.parquet"]}
-    (out / "_state" / "coming.json").write_text(json.dumps(coming))
-    Resumed(str(out))
-    assert tabled(out) == before
-    assert not (out / "_state" / "coming.json").exists()
-    run(setting, part, out, 2, last=True)
-
-
 def test_words_about_clocks_alone_are_not_forgotten(tmp_path: Path) -> None:
     """A first run may hold no event at all, and what it heard counts for those of the next."""
     (tmp_path / "t.yaml").write_text("streams: {s: {clock: {unsynced: reject}}}\n")
@@ -244,7 +233,6 @@ def test_other_tables_are_refused(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-@pytest.mark.timeout(300)
 def test_a_folder_that_grows_is_gone_on_with(spark: SparkSession, tmp_path: Path) -> None:
     rng = Random(11)
     (tmp_path / "t.yaml").write_text(streams.topology(rng))
@@ -288,15 +276,14 @@ def test_a_file_of_as_many_other_bytes_is_refused(tmp_path: Path) -> None:
     assert new_files([str(path)], known) == []
 
 
-@pytest.mark.parametrize("mark", [3, [3, 0]])
-def test_where_no_time_is_known_the_size_decides(mark: int | list[int], tmp_path: Path) -> None:
-    """States of earlier versions have none, and some file systems tell none."""
+def test_where_no_time_is_told_the_size_decides(tmp_path: Path) -> None:
+    """As some file systems tell none."""
     path = tmp_path / "a.jsonl"
     path.write_text("{}\n")
-    assert new_files([str(path)], {str(path): mark}) == []
+    assert new_files([str(path)], {str(path): [3, 0]}) == []
     path.write_text("{}\n\n")
     with pytest.raises(InputError, match="3 bytes then, 4 now"):
-        new_files([str(path)], {str(path): mark})
+        new_files([str(path)], {str(path): [3, 0]})
 
 
 def test_what_one_run_read_of_archives_no_other_reads_of_files() -> None:
@@ -315,23 +302,71 @@ def test_what_one_run_read_of_archives_no_other_reads_of_files() -> None:
     refuse_mixed(["arc"], ["arc"], of_archives)
 
 
+def staged(folder: Path) -> str:
+    """A folder as a run makes it beside its tables."""
+    made = Place(str(folder / "out"), adds=True)
+    return made.staged
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(lambda _: {"staged": "victim"}, id="another folder"),
+        pytest.param(lambda at: {"staged": str(at / "victim")}, id="by its path"),
+        pytest.param(lambda at: {"staged": f"{staged(at)}/../victim"}, id="upwards"),
+        pytest.param(lambda at: {"staged": str(at / ".out-0123456789ab")}, id="through a link"),
+        pytest.param(lambda _: {"files": [["../victim", "thesis", 1]]}, id="a table upwards"),
+        pytest.param(lambda _: {"files": [["events", "../../victim/thesis", 1]]}, id="a file"),
+        pytest.param(lambda _: {"files": [["events", "thesis"]]}, id="no file"),
+        pytest.param(lambda _: {"states": {"0": "../../victim/thesis"}}, id="a state"),
+    ],
+)
+def test_a_run_moves_and_deletes_what_is_its_own_alone(
+    changed: Callable[[Path], dict[str, Any]], tmp_path: Path
+) -> None:
+    """Who may write into the folder notes what he likes."""
+    begun_at(tmp_path)
+    state, victim = tmp_path / "out" / "_state", tmp_path / "victim"
+    victim.mkdir()
+    (victim / "thesis").write_text("years of work")
+    (tmp_path / ".out-0123456789ab").symlink_to(victim)
+    now = json.loads((state / "current.json").read_bytes())
+    coming = {"run": 2, "staged": staged(tmp_path), "files": [], "account": {}}
+    coming |= changed(tmp_path)
+    coming["now"] = now | {"run": 2, "states": coming.pop("states", {})}
+    (state / "coming.json").write_text(json.dumps(coming))
+    with pytest.raises(StateUnreadable, match=r"coming.json is damaged \(it names"):
+        Resumed(str(tmp_path / "out")).finish(ParquetTables(str(tmp_path / "out")))
+    assert (victim / "thesis").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("link", ["_state", "_state/1"])
+def test_a_state_that_is_a_link_is_refused(link: str, tmp_path: Path) -> None:
+    begun_at(tmp_path)
+    there = tmp_path / "out" / link
+    there.rename(tmp_path / "elsewhere")
+    there.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(PlaceRefused, match="is a link"):
+        Resumed(str(tmp_path / "out"))
+
+
 def test_of_what_a_run_notes_nothing_may_be_absent(tmp_path: Path) -> None:
     begun_at(tmp_path)
     state = tmp_path / "out" / "_state"
     known = json.loads((state / "current.json").read_bytes())
-    coming = {"run": 2, "staged": "x", "files": [], "now": known, "account": {}}
+    coming = {"run": 2, "staged": staged(tmp_path), "files": [], "now": known, "account": {}}
     for name, whole in (("current.json", known), ("coming.json", coming)):
         (state / name).write_text(json.dumps(whole))
         Resumed(str(tmp_path / "out"))
         for key in whole:
-            if key in ("begin", "files", "run", "topology", "offsets", "states", "now", "account"):
+            if key not in ("places", "sources", "staged"):
                 for other in ({k: v for k, v in whole.items() if k != key}, {**whole, key: None}):
                     (state / name).write_text(json.dumps(other))
                     with pytest.raises(StateUnreadable, match=rf"{name} is damaged \(.* {key}\)"):
                         Resumed(str(tmp_path / "out"))
         (state / name).write_text(json.dumps(whole))
     (state / "coming.json").write_text(json.dumps({**coming, "now": {}}))
-    with pytest.raises(StateUnreadable, match="says nothing of run, topology, begin, files"):
+    with pytest.raises(StateUnreadable, match="says nothing of run, topology, tables, begin"):
         Resumed(str(tmp_path / "out"))
 
 
@@ -357,5 +392,5 @@ def test_what_is_new_stands_behind_what_was_read(tmp_path: Path) -> None:
         Path(path).write_text("{}\n")
     known = {paths[1]: mark_of(paths[1])}
     assert new_files(paths[1:], known) == paths[2:]
-    with pytest.raises(InputError, match=r"1\.jsonl: stands before .*2\.jsonl, which a run has"):
+    with pytest.raises(InputError, match=r"1\.jsonl: sorts before .*2\.jsonl, which a run has"):
         new_files(paths, known)

@@ -16,7 +16,7 @@ from cli.local.poll import wait_until
 from cli.local.ports import free_ports
 from cli.program import PROGRAM
 from tests.spark_analytics.backfill import streams
-from tests.spark_analytics.backfill.told import replayed, tabled
+from tests.spark_analytics.backfill.outputs import replayed, tabled
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
 

@@ -13,13 +13,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from cli.program import PROGRAM
-from cli.spark.backfill import pieces
-from cli.spark.backfill.run import RunTold, gathered
-from cli.spark.backfill.setting import Setting, digest
-from cli.spark.backfill.work import OrderGroups
+from spark_analytics.backfill import pieces
+from spark_analytics.backfill.noted import ENDED, Known
 from spark_analytics.backfill.place import Place
-from spark_analytics.backfill.resuming import ENDED, Coming, ParquetTables, Resumed, begun
+from spark_analytics.backfill.resuming import Coming, Kept, ParquetTables, Resumed, begun
+from spark_analytics.backfill.run import RunOutput, gathered
+from spark_analytics.backfill.work import OrderGroups
+from spark_analytics.executors.setting import Setting, digest
 from tests.cli.invoking import inorder
+from tests.spark_analytics.backfill.outputs import Batches, parcels_of, replayed, rows_of, tabled
 from tests.spark_analytics.backfill.recorded import (
     TRACES,
     days,
@@ -28,7 +30,6 @@ from tests.spark_analytics.backfill.recorded import (
     topology,
     written,
 )
-from tests.spark_analytics.backfill.told import Batches, parcels_of, replayed, rows_of, tabled
 
 FEW = 250
 LONGEST = {"lorawan": 20_000}
@@ -49,7 +50,7 @@ def dies_after(batches: Batches, taken: int) -> Iterator[object]:
     raise Killed
 
 
-def tasks_killed(order: OrderGroups, parts: list[Path], tasks: int) -> RunTold:
+def tasks_killed(order: OrderGroups, parts: list[Path], tasks: int) -> RunOutput:
     """What tasks tell that died once, when half was done, and were tried again."""
     rows: list[object] = []
     for batches in parcels_of(order.setting, parts, PIECE_BYTES, tasks):
@@ -72,16 +73,22 @@ def cut_by_day(name: str, most: int | None, tasks: int, folder: Path) -> None:
         order = OrderGroups(setting, place.staged, to_end=run == len(cut))
         if resumed is not None:
             order = order._replace(begin=resumed.begin, states=resumed.states())
-        told = tasks_killed(order, [day], tasks)
-        now = {"run": run, "topology": digest(setting), "begin": told.end, "states": told.states}
+        output = tasks_killed(order, [day], tasks)
+        now: Known = {
+            "run": run,
+            "topology": digest(setting),
+            "tables": Kept(),
+            "begin": output.end,
+        }
+        now["states"] = output.states
         now |= {"files": {}, "offsets": {}}
         if run == len(cut):
             now = {"run": run, ENDED: True}
         if resumed is not None:
-            coming = Coming(run, place.staged, told.files, now, {})
+            coming = Coming(run, place.staged, output.files, now, {})
             resumed.add(place, coming, ParquetTables(str(out)))
         else:
-            place.complete(told.files)
+            place.complete(output.files)
             if run < len(cut):
                 begun(place, now)
             place.publish({})
@@ -117,7 +124,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("tasks", TASKS)
 def test_all_traces_side_by_side(
     tasks: int, world: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
-from cli.spark.backfill.archived import RecordLines
+from spark_analytics.backfill.archived import RecordLines
 from tests.spark_analytics.backfill import streams
 from tests.spark_analytics.records import Record
 from topology.config import HeaderConfig, Topology
@@ -27,7 +27,7 @@ NAMES = HeaderConfig().names()
 CLOCKS = "heard"
 RAW = "raw"
 
-Told = dict[tuple[str | None, str], list[str]]
+Lines = dict[tuple[str | None, str], list[str]]
 """Lines by stream and kind, in their order."""
 
 Log = dict[tuple[str, int], list[Record]]
@@ -108,7 +108,7 @@ def dumped(topology: Topology, found: Log, until_ns: int | None = None) -> list[
     return [line for _, line in lines]
 
 
-def replayed(topology: Topology, lines: Sequence[dict[str, Any]], until_ns: int) -> Told:
+def replayed(topology: Topology, lines: Sequence[dict[str, Any]], until_ns: int) -> Lines:
     """What follows from them, and from nothing more having come up to then."""
     reader = LineReader(reading_of(topology))
     rows = (Row(at, orjson.loads(orjson.dumps(line))) for at, line in enumerate(lines, start=1))
@@ -121,8 +121,8 @@ def replayed(topology: Topology, lines: Sequence[dict[str, Any]], until_ns: int)
                 yield step
         yield replay.on_others(until_ns)
 
-    told: Told = defaultdict(list)
+    output: Lines = defaultdict(list)
     for step in whole_instants(steps(), topology):
         for line in step_lines(step):
-            told[line["stream"], line["kind"]].append(line_json(line).decode())
-    return dict(told)
+            output[line["stream"], line["kind"]].append(line_json(line).decode())
+    return dict(output)

@@ -18,27 +18,27 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField
 
-from cli.spark.backfill.setting import Setting
-from cli.spark.live import run
 from spark_analytics.backfill.in_lake import RESULTS, LakeTables
 from spark_analytics.backfill.kinds import TABLE_OF, rows_of
+from spark_analytics.executors.setting import Setting
+from spark_analytics.jobs.outputs import Folder, Output, read
+from spark_analytics.jobs.running import JobFailed, Running
+from spark_analytics.jobs.work import JobRefused, Table
+from spark_analytics.live import run
 from spark_analytics.live.in_lake import lake_parts
-from spark_analytics.live.lanes import CLOCK, RAW, LaneName
-from spark_analytics.live.told import TOLD, nested_of
-from spark_analytics.outputs import Folder, Output, read
-from spark_analytics.running import JobFailed, Running
+from spark_analytics.live.line_tables import OUTPUT, nested_of
+from spark_analytics.live.partitions import CLOCK, RAW, PartitionName
 from spark_analytics.tables.catalog import Format
 from spark_analytics.tables.lake import open_lake
 from spark_analytics.tables.output import LakeOutput
-from spark_analytics.work import JobRefused, Table
-from tests.spark_analytics.backfill.told import laked, standing
+from tests.spark_analytics.backfill.outputs import laked, newest_lines
 from tests.spark_analytics.live import logs
-from tests.spark_analytics.live.logs import Log, Told
+from tests.spark_analytics.live.logs import Lines, Log
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import MS, SCHEMA, Record
 from topology.config import parse
 
-pytestmark = [*SPARK, pytest.mark.timeout(300)]
+pytestmark = [*SPARK]
 
 MAX_WAITING = 100_000
 PAD = 20_000
@@ -85,23 +85,27 @@ def write(folder: Path, parts: Sequence[Sequence[Record]]) -> None:
 def query(
     spark: SparkSession, folder: Path, text: str, log: Log, files: int, *, in_lake: bool = False
 ) -> Table:
-    lanes = [LaneName(CLOCK if topic == logs.CLOCKS else RAW, topic, at) for topic, at in log]
+    partitions = [
+        PartitionName(CLOCK if topic == logs.CLOCKS else RAW, topic, at) for topic, at in log
+    ]
     source = spark.readStream.schema(SCHEMA.replace("timestamp TIMESTAMP", "stamp_ms LONG"))
     found = source.option("maxFilesPerTrigger", files).parquet(str(folder))
     records = found.withColumn("timestamp", F.timestamp_millis("stamp_ms"))
-    table = run.table(records, Setting(text), lanes, NEVER_QUIET_MS, MAX_WAITING, in_lake=in_lake)
+    table = run.table(
+        records, Setting(text), partitions, NEVER_QUIET_MS, MAX_WAITING, in_lake=in_lake
+    )
     return replace(table, rest_s=0.5)
 
 
-def told_in(spark: SparkSession, out: Path) -> Told:
-    told: Told = defaultdict(list)
+def lines_in(spark: SparkSession, out: Path) -> Lines:
+    lines: Lines = defaultdict(list)
     for kind, table in TABLE_OF.items():
         rows = read(spark, str(out), table).orderBy("stream", "position")
         for row in rows.select("stream", "position", "line").collect():
-            of_kind = told[row["stream"], kind]
+            of_kind = lines[row["stream"], kind]
             assert row["position"] == len(of_kind), (table, row)
             of_kind.append(row["line"])
-    return dict(told)
+    return dict(lines)
 
 
 def run_to_end(table: Table, output: Output, folder: Path) -> None:
@@ -147,7 +151,7 @@ def test_its_tables_say_what_a_replay_says(spark: SparkSession, tmp_path: Path) 
             run_to_end(query(spark, records, text, log, 3), failing, out)
     write(records, parts[8:])
     run_to_end(query(spark, records, text, log, 3), Folder(str(out)), out)
-    assert told_in(spark, out) == wanted
+    assert lines_in(spark, out) == wanted
     assert read(spark, str(out), "overtaken").count() == 0
     columns_are_those_of_a_backfill(spark, out)
 
@@ -184,13 +188,13 @@ def test_parts_of_a_lake_are_tables_of_a_backfill(spark: SparkSession, tmp_path:
         for position, line in enumerate(lines):
             nested = nested_of(TABLE_OF[kind], json.loads(line))
             rows.append((TABLE_OF[kind], stream, position, line, nested))
-    told = spark.createDataFrame(rows, TOLD)
+    frame_of_lines = spark.createDataFrame(rows, OUTPUT)
     lake = open_lake(spark, "iceberg", str(tmp_path / "out"), "live")
     tables = {each.table: each for each in LakeTables(lake, topology).rows({})}
     parts = {part.name: part for part in lake_parts(topology)}
     assert set(parts) == {*tables, "overtaken"}
     for name, each in tables.items():
-        found = parts[name].pick(told)
+        found = parts[name].pick(frame_of_lines)
         assert [*map(column, found.schema)] == [*map(column, each.rows.schema)], name
         wanted = sorted(line for table, *_, line, _ in rows if table in each.kinds)
         if not name.startswith("overflows"):
@@ -230,10 +234,10 @@ def test_in_a_lake_its_tables_are_those_of_a_backfill(
     run_to_end(table, opened(table), out)
     lake = open_lake(spark, kind, str(out), "live")
     assert laked(lake) == wanted
-    stands = [row for name in RESULTS for row in lake.read(f"{name}_standing").collect()]
-    assert sorted(row.line for row in stands) == sorted(standing(wanted))
-    assert {"emit", "update"} <= {row.op for row in stands}
-    assert all(row.standing == (row.op != "retract") for row in stands)
+    rows = [row for name in RESULTS for row in lake.read(f"{name}_standing").collect()]
+    assert sorted(row.line for row in rows) == sorted(newest_lines(wanted))
+    assert {"emit", "update"} <= {row.op for row in rows}
+    assert all(row.standing == (row.op != "retract") for row in rows)
     assert lake.read("overtaken").count() == 0
     for each in LakeTables(lake, topology).rows({}):
         lake.require(each.table, each.rows.schema)

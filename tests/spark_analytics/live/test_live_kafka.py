@@ -11,21 +11,21 @@ import pytest
 from pyspark.sql import SparkSession
 
 from benchmarks.workloads import crowd
-from cli.spark.live.run import NAME, ROCKSDB, STORE
-from spark_analytics.outputs import read
+from spark_analytics.jobs.outputs import read
+from spark_analytics.live.run import NAME, ROCKSDB, STORE
 from tests.end_to_end.records import FLUSH_TIMEOUT_S, contract, new_producer, send
 from tests.end_to_end.replaying import dump
 from tests.end_to_end.setting import FUSED, Setting, settle
 from tests.services import SharedKafka
-from tests.spark_analytics.backfill.told import replayed
+from tests.spark_analytics.backfill.outputs import replayed
 from tests.spark_analytics.conftest import SETTINGS
-from tests.spark_analytics.live.logs import Told
-from tests.spark_analytics.live.test_live import told_in
+from tests.spark_analytics.live.logs import Lines
+from tests.spark_analytics.live.test_live import lines_in
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import MS
 from tests.spark_analytics.topics import done, killed, run
 
-pytestmark = [*SPARK, pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [*SPARK, pytest.mark.kafka]
 
 ROWS = crowd(900).rows
 PART = 300
@@ -41,19 +41,19 @@ def rocksdb(spark: SparkSession) -> Iterator[None]:
     spark.conf.set(STORE, str(before))
 
 
-def told_by_replay(setting: Setting, folder: Path) -> tuple[Told, int]:
-    """And when the last record arrived: what is told later depends on how long one waits."""
+def lines_of_replay(setting: Setting, folder: Path) -> tuple[Lines, int]:
+    """The lines, and when the last record arrived: later output depends on how long one waits."""
     lines = folder / "raw.jsonl"
     dump(setting, lines)
     last_ns = json.loads(lines.read_text().splitlines()[-1])["arrival"]
-    told, _ = replayed(setting.path, lines)
-    return told_before(told, last_ns), last_ns
+    output, _ = replayed(setting.path, lines)
+    return lines_before(output, last_ns), last_ns
 
 
-def told_before(told: Told, at_ns: int) -> Told:
+def lines_before(output: Lines, at_ns: int) -> Lines:
     kept = {
         key: [line for line in lines if json.loads(line)["at"] < at_ns]
-        for key, lines in told.items()
+        for key, lines in output.items()
     }
     return {key: lines for key, lines in kept.items() if lines}
 
@@ -64,9 +64,9 @@ def burst(setting: Setting, number: int) -> None:
 
 
 def agree(spark: SparkSession, setting: Setting, folder: Path, least: int = PART) -> None:
-    wanted, last_ns = told_by_replay(setting, folder)
+    wanted, last_ns = lines_of_replay(setting, folder)
     assert sum(len(lines) for lines in wanted.values()) > least
-    assert told_before(told_in(spark, folder / "live"), last_ns) == wanted
+    assert lines_before(lines_in(spark, folder / "live"), last_ns) == wanted
     assert read(spark, str(folder / "live"), "overtaken").count() == 0
 
 

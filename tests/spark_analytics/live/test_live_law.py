@@ -12,13 +12,13 @@ from random import Random
 
 import pytest
 
-from cli.spark.live.reading import hidden, parcels_of
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.live import state
-from spark_analytics.live.group import LaneParcel, LiveGroup
-from spark_analytics.live.lanes import CLOCK, RAW, LaneName
+from spark_analytics.live.group import LiveGroup, PartitionParcel
+from spark_analytics.live.partitions import CLOCK, RAW, PartitionName
+from spark_analytics.live.reading import hidden, parcels_of
 from tests.spark_analytics.live import logs
-from tests.spark_analytics.live.logs import Log, Told
+from tests.spark_analytics.live.logs import Lines, Log
 from tests.spark_analytics.records import MS, Record
 from topology.config import Topology, parse
 from topology.wire.json_lines import line_json
@@ -36,9 +36,9 @@ class Store:
     snapshot: bytes = b""
     entries: list[bytes] = field(default_factory=list)
 
-    def opened(self, topology: Topology, group: int, names: Sequence[LaneName]) -> LiveGroup:
-        stood = state.folded(self.snapshot, self.entries) if self.snapshot else None
-        return LiveGroup(topology, group, names, stood)
+    def opened(self, topology: Topology, group: int, names: Sequence[PartitionName]) -> LiveGroup:
+        saved_group = state.folded(self.snapshot, self.entries) if self.snapshot else None
+        return LiveGroup(topology, group, names, saved_group)
 
     def keep(self, live: LiveGroup, rng: Random) -> None:
         if not self.snapshot or rng.random() < 0.2:
@@ -56,21 +56,21 @@ class Job:
         self._rng = rng
         self._read = dict.fromkeys(log, 0)
         self.names = [
-            LaneName(CLOCK if topic == logs.CLOCKS else RAW, topic, partition)
+            PartitionName(CLOCK if topic == logs.CLOCKS else RAW, topic, partition)
             for topic, partition in log
         ]
         self._stores = [Store() for _ in range(len(Groups(topology)))]
         self._running: dict[int, LiveGroup] = {}
-        self.told: Told = defaultdict(list)
+        self.lines: Lines = defaultdict(list)
 
     def batch(self, now_ms: int) -> None:
-        taken: dict[int, list[LaneParcel]] = defaultdict(list)
-        for lane, records in self._log.items():
-            if self._is_new(lane, records, now_ms) and self._rng.random() < 0.1:
+        taken: dict[int, list[PartitionParcel]] = defaultdict(list)
+        for log, records in self._log.items():
+            if self._is_new(log, records, now_ms) and self._rng.random() < 0.1:
                 for group, parcel in hidden(self._topology):  # its share were marks alone
                     taken[group].append(parcel)
                 continue
-            for stretch in self._stretches(lane, records, now_ms):
+            for stretch in self._stretches(log, records, now_ms):
                 for group, parcel in parcels_of(self._topology, map(logs.values_of, stretch)):
                     taken[group].append(parcel)
         quiet_ns = (now_ms - 1) * MS
@@ -89,29 +89,29 @@ class Job:
             store.keep(live, self._rng)
             self._running[group] = live
             for each in said:
-                of_kind = self.told[each.line["stream"], each.line["kind"]]
+                of_kind = self.lines[each.line["stream"], each.line["kind"]]
                 assert each.position == len(of_kind)
                 of_kind.append(line_json(each.line).decode())
 
-    def _is_new(self, lane: tuple[str, int], records: Sequence[Record], now_ms: int) -> bool:
-        read = self._read[lane]
+    def _is_new(self, log: tuple[str, int], records: Sequence[Record], now_ms: int) -> bool:
+        read = self._read[log]
         return read < len(records) and records[read].stamp_ms <= now_ms
 
     def _stretches(
-        self, lane: tuple[str, int], records: Sequence[Record], now_ms: int
+        self, log: tuple[str, int], records: Sequence[Record], now_ms: int
     ) -> list[list[Record]]:
-        if not self._is_new(lane, records, now_ms):
+        if not self._is_new(log, records, now_ms):
             return []
-        begin = end = self._read[lane]
+        begin = end = self._read[log]
         while end < len(records) and records[end].stamp_ms <= now_ms:
             end += 1
-        self._read[lane] = end = self._rng.randint(begin + 1, end)
+        self._read[log] = end = self._rng.randint(begin + 1, end)
         cut = self._rng.randint(begin, end)
         return [list(part) for part in (records[begin:cut], records[cut:end]) if part]
 
     @property
     def is_at_end(self) -> bool:
-        return all(self._read[lane] == len(records) for lane, records in self._log.items())
+        return all(self._read[log] == len(records) for log, records in self._log.items())
 
 
 def agrees(seed: int, folder: Path) -> set[str]:
@@ -128,7 +128,7 @@ def agrees(seed: int, folder: Path) -> set[str]:
     now_ms += QUIET_MS
     job.batch(now_ms)
     wanted = logs.replayed(topology, logs.dumped(topology, log), (now_ms - 1) * MS)
-    assert dict(job.told) == wanted, seed
+    assert dict(job.lines) == wanted, seed
     return {kind for _, kind in wanted}
 
 
@@ -140,9 +140,9 @@ def test_a_live_job_says_what_a_replay_says(seed: int, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
 def test_many_live_jobs_say_what_replays_say(tmp_path: Path) -> None:
-    told: set[str] = set()
+    kinds: set[str] = set()
     for seed in MANY:
         folder = tmp_path / str(seed)
         folder.mkdir()
-        told |= agrees(seed, folder)
-    assert told >= {"event", "gap", "late", "duplicate", "dead", "window", "match", "join"}
+        kinds |= agrees(seed, folder)
+    assert kinds >= {"event", "gap", "late", "duplicate", "dead", "window", "match", "join"}

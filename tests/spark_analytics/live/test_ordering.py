@@ -12,12 +12,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from cli.spark.backfill.setting import Setting
-from cli.spark.live.ordering import OrderLive
-from cli.spark.live.reading import NAMES, parcels_of
-from spark_analytics.live.group import LaneParcel
-from spark_analytics.live.lanes import CLOCK, RAW, LaneName
-from spark_analytics.live.told import OVERTAKEN
+from spark_analytics.executors.setting import Setting
+from spark_analytics.live.group import PartitionParcel
+from spark_analytics.live.line_tables import OVERTAKEN
+from spark_analytics.live.ordering import OrderLive
+from spark_analytics.live.partitions import CLOCK, RAW, PartitionName
+from spark_analytics.live.reading import NAMES, parcels_of
 from tests.spark_analytics.live import logs
 from topology.config import parse
 
@@ -86,13 +86,13 @@ class At:
         return self._ms
 
 
-def opened(text: str, names: list[LaneName], handle: Any) -> OrderLive:
+def opened(text: str, names: list[PartitionName], handle: Any) -> OrderLive:
     order = OrderLive(Setting(text), names, TICK_LAG_MS, 10_000)
     order.init(handle)
     return order
 
 
-def frame(parcels: list[LaneParcel]) -> pd.DataFrame:
+def frame(parcels: list[PartitionParcel]) -> pd.DataFrame:
     rows = [(*p.name, p.first, p.number, p.content) for p in parcels]
     return pd.DataFrame(rows, columns=list(NAMES))
 
@@ -103,13 +103,13 @@ def test_what_a_bounded_batch_leaves_is_not_overtaken(seed: int, tmp_path: Path)
     text = logs.topology(rng)
     topology = parse(text)
     log = logs.log(rng, tmp_path, 120, partitions=1)
-    names = [LaneName(CLOCK if topic == logs.CLOCKS else RAW, topic, at) for topic, at in log]
+    names = [PartitionName(CLOCK if topic == logs.CLOCKS else RAW, topic, at) for topic, at in log]
     groups: dict[int, tuple[OrderLive, Handle]] = {}
     end_ms = max(record.stamp_ms for records in log.values() for record in records)
     due = 0
     tables: set[str] = set()
     for number in range(BATCHES):
-        taken: dict[int, list[LaneParcel]] = defaultdict(list)
+        taken: dict[int, list[PartitionParcel]] = defaultdict(list)
         for records in log.values():
             size = -(-len(records) // BATCHES)
             part = records[number * size : (number + 1) * size]

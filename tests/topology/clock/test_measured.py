@@ -380,7 +380,7 @@ def test_servers_are_bounded() -> None:
 def test_state_is_bounded() -> None:
     """Rounds ten times a second for eight minutes, and a thousand that contradict."""
     clock = fed(sample for i in range(480) for sample in burst(AT + i * S, n=10))
-    (_, _, ((_, _, _, uppers, lowers), doubted, *_)) = clock.snapshot()[-1][0]
+    _, _, (((_, _, _, uppers, lowers), *_), doubted) = clock.snapshot()[-1][0]
     assert len(uppers[0]) <= MAX_BOUNDS
     assert len(lowers[0]) <= MAX_BOUNDS
     assert not doubted
@@ -393,7 +393,7 @@ def test_state_is_bounded() -> None:
 
 def test_a_server_that_came_back_under_another_name_leaves_no_vote_behind() -> None:
     clock = fed([round_at(AT + i * S, 0, server="pod-1") for i in range(3)])
-    later = AT + 200 * S  # beyond stale_after
+    later = AT + 200 * S  # beyond STALE_AFTER_NS
     for i in range(3):
         clock.add(round_at(later + i * S, 500 * MS, server="pod-2"))
     cell = clock.cell(later)

@@ -7,12 +7,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from tests.kit.events import event
+from tests.laws.cases import measured_clock
+from tests.laws.streams import START
+from tests.laws.test_changes import Log
 from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample
 from topology.config.stream import ClockConfig
 from topology.model.event import BLOCKED, DEAD, Event
-from topology.model.outcome import GAP, Malformed
+from topology.model.late import GAP
+from topology.model.outcome import Malformed
+from topology.published.clock import RoundTripClock
 
 MS = 1_000_000
 S = 1_000
@@ -24,14 +32,11 @@ def clock(
     unsynced: str = "trust",
     max_sources: int = 10,
     table: DriftTable | None = None,
+    made: type[Clock] = Clock,
     **settings: Any,
 ) -> Clock:
     config = ClockConfig(**{"unsynced": unsynced, "max_ahead_ns": 100 * MS, **settings})
-    return Clock(config, max_sources, table)
-
-
-def event(seq: int, ts: int, arrival: int = 50, source: str = "s", kind: str = "") -> Event:
-    return Event("default", source, 0, seq, ts * MS, arrival * MS, offset=seq, kind=kind)
+    return made(config, max_sources, table)
 
 
 def stamps(events: list[Event]) -> list[tuple[int, int]]:
@@ -65,24 +70,24 @@ def synced(behind: int, at: int = NOW, rounds: int = 10) -> DriftTable:
 
 
 def test_the_source_is_taken_at_its_word() -> None:
-    step = clock().on_batch([event(0, 10), event(1, 10), event(2, 12)], 50 * MS)
+    step = clock().on_batch([event(0, 10, 50), event(1, 10, 50), event(2, 12, 50)], 50 * MS)
     assert stamps(step.released) == [(10, 0), (10, 0), (12, 0)]
 
 
 def test_time_does_not_fall_within_a_source_and_the_error_says_by_how_much() -> None:
-    events = [event(0, 10), event(1, 7), event(2, 9, source="other"), event(3, 11)]
+    events = [event(0, 10, 50), event(1, 7, 50), event(2, 9, 50, source="other"), event(3, 11, 50)]
     assert stamps(clock().on_batch(events, 50 * MS).released) == [(10, 0), (10, 3), (9, 0), (11, 0)]
 
 
 def test_a_late_event_is_stamped_as_it_stands_and_raises_nothing() -> None:
-    late = event(1, 30)
+    late = event(1, 30, 50)
     late.late = GAP
-    step = clock().on_batch([event(0, 10), late, event(2, 20)], 50 * MS)
+    step = clock().on_batch([event(0, 10, 50), late, event(2, 20, 50)], 50 * MS)
     assert stamps(step.released) == [(10, 0), (30, 0), (20, 0)]
 
 
 def test_a_stamp_too_far_ahead_of_its_own_arrival_is_dead() -> None:
-    step = clock().on_batch([event(0, 150), event(1, 151), event(2, 149)], 50 * MS)
+    step = clock().on_batch([event(0, 150, 50), event(1, 151, 50), event(2, 149, 50)], 50 * MS)
     assert [e.kind for e in step.released] == ["", DEAD, ""]  # its number is not missing
     assert stamps([step.released[0], step.released[2]]) == [(150, 0), (150, 1)]
     (dead,) = step.reports
@@ -92,7 +97,7 @@ def test_a_stamp_too_far_ahead_of_its_own_arrival_is_dead() -> None:
 
 
 def test_what_reorder_says_of_a_source_passes() -> None:
-    step = clock().on_batch([event(0, 10), event(1, 0, kind=BLOCKED)], 50 * MS)
+    step = clock().on_batch([event(0, 10, 50), event(1, 0, 50, kind=BLOCKED)], 50 * MS)
     assert [e.kind for e in step.released] == ["", BLOCKED]
 
 
@@ -116,7 +121,7 @@ def test_a_source_silent_too_long_is_forgotten_when_a_new_one_comes() -> None:
 
 
 def test_an_unsynced_source_is_refused_and_leaves_no_hole() -> None:
-    step = clock("reject").on_batch([event(0, 10)], 50 * MS)
+    step = clock("reject").on_batch([event(0, 10, 50)], 50 * MS)
     assert [e.kind for e in step.released] == [DEAD]
     (dead,) = step.reports
     assert isinstance(dead, Malformed)
@@ -353,8 +358,12 @@ def test_a_state_of_other_settings_is_taken_as_far_as_it_goes() -> None:
     table = synced(behind=50)
     first = clock("estimate", table=table)
     stamped(first, event(0, NOW + 5 * S, NOW + 5 * S + 55))
-    for unsynced, model in (("trust", "polygon"), ("reject", "thesis"), ("estimate", "thesis")):
-        again = clock(unsynced, table=table, model=model)
+    for unsynced, made in (
+        ("trust", Clock),
+        ("reject", RoundTripClock),
+        ("estimate", RoundTripClock),
+    ):
+        again = clock(unsynced, table=table, made=made)
         again.restore(first.snapshot(), ())
         (out,) = stamped(again, event(1, NOW + 6 * S, NOW + 6 * S + 55))
         ((ref_time, error),) = stamps([out])
@@ -386,3 +395,14 @@ def test_the_end_of_a_backfill_of_right_clocks_stays_inside_its_error() -> None:
     out = stamped(operator, *(event(seq, ts, at) for seq, (ts, at) in enumerate(sent)))
     late = [each for each in out if each.seq >= 4]  # the first few have nothing to go by
     assert inside(late, {seq: ts for seq, (ts, _) in enumerate(sent)})
+
+
+@pytest.mark.parametrize("unsynced", ["estimate", "trust", "reject"])
+def test_a_ground_that_changes_with_the_time_alone_is_saved(unsynced: str) -> None:
+    """No round and no contradiction comes: cells begin, and rounds grow too old to count."""
+    clock, log = measured_clock(unsynced), Log()
+    stamps = [*range(START, START + 400, 5), *range(START + 1_000, START + 200_000_000, 2_000_000)]
+    for seq, ms in enumerate(stamps):
+        one = event(seq, ms, ms + 1, "s0")
+        clock.on_batch([one], one.at_ns)
+        log.checkpoint(clock)

@@ -20,9 +20,9 @@ import pytest
 from benchmarks.traces import MS, TRACES, S, TraceAbsent, TraceRow
 from tests.services import without_trace
 from topology.clock.measured import MeasuredClock
-from topology.clock.published.thesis import ThesisClock
 from topology.clock.sample import Sample
 from topology.config.stream import ClockConfig
+from topology.published.clock import ThesisClock
 
 WIDE_NS = 10 * S
 FIRST = 10
@@ -74,6 +74,7 @@ def phone(rows: list[TraceRow], model: MeasuredClock | ThesisClock) -> Found:
     return Found(errors_ns / n, bounds_ns / n, outside, model.segment, model.falsetickers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("session", ["d1", "d2", "d4"])
 def test_phones_over_umts(session: str) -> None:
     """The least round trip of a whole session is hard to beat where a clock is steady and
@@ -91,6 +92,7 @@ def test_phones_over_umts(session: str) -> None:
     assert ours_ms < 2 * theirs_ms
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "offset_s"), [("b1", 117), ("b2", 142), ("b3", 83)])
 def test_balloons_against_gps(name: str, offset_s: int) -> None:
     rows = sources("balloon_clocks")[name]

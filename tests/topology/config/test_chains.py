@@ -48,10 +48,6 @@ CASES = [
         "is a join, whose rows are no events",
     ),
     (
-        'a: {detector: d, reads: [p]}\np: {pattern: "PATTERN A a WITHIN 1 s LATE AMEND 1 s"}',
-        "LATE AMEND, which changes what was final",
-    ),
-    (
         f"a: {{detector: d, reads: [w], answer: speculate}}\n{WINDOW}",
         "waits for the merge, and detectors run ahead of it",
     ),

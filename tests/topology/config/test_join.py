@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.topology.config.test_problem import refusal
+from topology.answer.quality import Quality
 from topology.config import parse
 from topology.config.join import JoinCondition, JoinedValue
 from topology.flow.build import join_config
-from topology.query.quality import Quality
 
 S = 1_000_000_000
 BASE = """\

@@ -23,6 +23,8 @@ from topology.config import (
     parse,
     pattern,
 )
+from topology.pattern.language.parse import parse_query
+from topology.pattern.tree.errors import QueryRefused
 
 S_NS = 10**9
 V = ("payload", "v")
@@ -173,3 +175,12 @@ def test_an_accuracy_in_code_is_in_millionths() -> None:
     assert QualityConfig(accuracy_ppm=950_000).accuracy_ppm == 950_000
     with pytest.raises(ValidationError, match="out of range"):
         QualityConfig(accuracy_ppm=1_000_000)
+
+
+def test_a_pattern_with_a_parameter_is_refused_however_it_is_given() -> None:
+    """A topology gives parameters no values; so none is asked for when events are there."""
+    text = "PATTERN SEQ(D d, R r) WHERE r.x > $least WITHIN 1 s"
+    with pytest.raises(QueryRefused, match=r"`\$least` has no value"):
+        pattern(text)
+    with pytest.raises(ValidationError, match=r"`\$least` has no value"):
+        QueryConfig(pattern=parse_query(text))

@@ -1,12 +1,12 @@
-"""Examples: how events, places and state go through a flow graph, and what of an older state it
-reads."""
+"""Examples: how events, places and state go through a flow graph."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from tests.laws.told import copies, over_the_wire
+from tests.kit.events import copies
+from tests.kit.runs import through_changelog
 from topology.config import Topology, parse
 from topology.flow.chain import Chain
 from topology.flow.graph import Graph, Junction
@@ -58,7 +58,7 @@ class Noting(Operator):
 
 def two_chains(keeps_log_order: bool) -> tuple[Graph, Noting]:
     """Streams a and b, which meet behind no node at all."""
-    chains = {stream: Chain([], prefix=f"{stream}\n") for stream in "ab"}
+    chains = {stream: Chain([]) for stream in "ab"}
     inputs = {stream: JoinInput(copies=False) for stream in "ab"}
     for stream, chain in chains.items():
         chain.edges.append(inputs[stream])
@@ -112,13 +112,13 @@ def started(asked: Topology, operators: Sequence[str], events: list[Event]) -> S
     return stage
 
 
-def restarted(stage: Stage, asked: Topology, operators: Sequence[str], **older: int) -> Stage:
-    """As a worker does it; `older`: the places that an older version noted, by stream."""
+def restarted(stage: Stage, asked: Topology, operators: Sequence[str]) -> Stage:
+    """As a worker does it."""
     held = copies(stage.held())
     for kept, one in zip(held, stage.held(), strict=True):
-        kept.held_by = older.get(one.stream, one.held_by)
+        kept.held_by = one.held_by
     again = Stage(asked, operators)
-    again.restore(over_the_wire(stage.snapshot()), held)
+    again.restore(through_changelog(stage.snapshot()), held)
     return again
 
 
@@ -152,32 +152,3 @@ def test_a_query_that_is_added_takes_no_held_event_from_another() -> None:
     stage = started(topology(*queries), operators, alternating("b", 5))
     again = restarted(stage, topology(*queries, f"stream: b, {WINDOW}"), operators)
     assert [one.offset for one in again.held()] == [one.offset for one in stage.held()] != []
-
-
-def test_the_places_of_an_older_version_are_understood() -> None:
-    """Places were counted in each stream, without operators that it has no work for; joins stood
-    behind all, at 1000."""
-    queries = [f"stream: a, {WINDOW}", f"stream: b, {PATTERN}"]
-    stage = started(topology(*queries), ["window", "pattern"], alternating("b", 5))
-    again = restarted(stage, topology(*queries), ["window", "pattern"], b=2)
-    assert [(one.offset, one.held_by) for one in again.held()] == [(at, 3) for at in range(5)]
-
-    asked = topology(f"stream: a, {WINDOW}", JOIN)
-    stage = started(asked, ["window", "join"], alternating("ab"))
-    again = restarted(stage, asked, ["window", "join"], a=1_000, b=1_000)
-    offsets = [one.offset for one in stage.held()]
-    assert [(one.offset, one.held_by) for one in again.held()] == [(at, 3) for at in offsets] != []
-
-
-def test_an_older_state_of_joins_goes_on_as_if_nothing_had_been() -> None:
-    asked = topology(JOIN)
-    events = alternating("ab", 60)
-    steady, shaken = Stage(asked, ["join"]), Stage(asked, ["join"])
-    told = []
-    for stage in (steady, shaken):
-        found = list(stage.on_batch(copies(events[:30]), events[29].at_ns).results)
-        if stage is shaken:
-            stage = restarted(stage, asked, ["join"], a=1_000, b=1_000)
-        found += stage.on_batch(copies(events[30:]), events[-1].at_ns).results
-        told.append(found + stage.on_end(events[-1].at_ns).results)
-    assert told[0] == told[1] != []

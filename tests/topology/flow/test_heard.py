@@ -116,7 +116,8 @@ def lines(step: Step) -> list[Any]:
     return [*stamped, *map(str, step.reports), *map(str, step.results)]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
 def test_what_is_folded_changes_no_answer(seed: int) -> None:
     topology = topology_of(seed)
     random = Random(seed)

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 import pytest
 
+from tests.kit.events import event
 from tests.laws.streams import raw
 from topology.config import parse
 from topology.flow.registry import places_of
 from topology.flow.stage import Stage
 from topology.model.event import DATA, Event
-from topology.model.outcome import Gap, Step
-from topology.model.whereabouts import (
+from topology.model.location import (
     AWAITED,
     BEFORE_START,
     FORGOTTEN,
@@ -22,6 +22,7 @@ from topology.model.whereabouts import (
     OLD_EPOCH,
     PASSED,
 )
+from topology.model.outcome import Gap, Step
 
 OPERATORS = ("reorder", "clock", "merge")
 TOPOLOGY = """\
@@ -48,12 +49,6 @@ def said(stage: Stage, source: str, epoch: int, seq: int) -> dict[str, str]:
     streams = stage.locate_in("default", source, epoch, seq)["streams"]
     found = streams.get("default", {})
     return {name: answer["where"] for name, answer in found.items() if "where" in answer}
-
-
-def event(source: str, seq: int, ms: int, *, epoch: int = 0, arrival_ms: int = 0) -> Event:
-    made = Event("default", source, epoch, seq, ms * MS, (arrival_ms or ms) * MS)
-    made.offset = seq
-    return made
 
 
 def put(stage: Stage, events: Iterable[Event]) -> Step:
@@ -94,7 +89,7 @@ def test_what_is_said_is_what_became_of_each(seed: int) -> None:
 
 def test_behind_a_hole() -> None:
     stage = stage_of()
-    put(stage, [event("s", 0, 1_000), event("s", 3, 1_003), event("s", 4, 1_004)])
+    put(stage, [event(0, 1_000), event(3, 1_003), event(4, 1_004)])
     answer = stage.locate_in(None, "s", -1, 4)["streams"]["default"]["reorder"]
     assert (answer["where"], answer["reason"], answer["missing"]) == (HELD, "hole", [1, 2])
     assert answer["until"] == (1_003 + 50) * MS
@@ -109,12 +104,12 @@ def test_behind_a_hole() -> None:
 
 def test_before_a_start_and_in_another_epoch() -> None:
     stage = stage_of()
-    put(stage, [event("s", 7, 1_000)])
+    put(stage, [event(7, 1_000)])
     answer = stage.locate_in(None, "s", 0, 7)["streams"]["default"]["reorder"]
     assert (answer["where"], answer["reason"]) == (HELD, "start")
     stage.on_time(1_100 * MS)
     assert said(stage, "s", 0, 6)["reorder"] == BEFORE_START
-    put(stage, [event("s", 9, 1_200), event("s", 0, 1_201, epoch=2)])
+    put(stage, [event(9, 1_200), event(0, 1_201, epoch=2)])
     answer = stage.locate_in(None, "s", 2, 0)["streams"]["default"]["reorder"]
     assert (answer["where"], answer["reason"], answer["epoch_in_force"]) == (HELD, "epoch", 0)
     stage.on_time(1_400 * MS)
@@ -127,15 +122,18 @@ def test_a_number_that_jumped_waits_to_be_confirmed() -> None:
     stage = stage_of(
         TOPOLOGY.replace("max_wait: 50ms}\n    clock", "max_wait: 50ms, max_jump: 9}\n    clock")
     )
-    put(stage, [event("s", 0, 1_000), event("s", 500, 1_001)])
+    put(stage, [event(0, 1_000), event(500, 1_001)])
     answer = stage.locate_in(None, "s", 0, 500)["streams"]["default"]["reorder"]
     assert (answer["where"], answer["reason"]) == (HELD, "jump")
 
 
 def test_whom_merge_waits_for() -> None:
     stage = stage_of()
-    put(stage, [event("a", 0, 1_000), event("b", 0, 1_000), event("a", 1, 1_001)])
-    put(stage, [event("a", 2, 1_010)])
+    put(
+        stage,
+        [event(0, 1_000, source="a"), event(0, 1_000, source="b"), event(1, 1_001, source="a")],
+    )
+    put(stage, [event(2, 1_010, source="a")])
     answer = stage.locate_in(None, "a", 0, 2)["streams"]["default"]["merge"]
     assert answer["where"] == HELD
     assert [feed["source"] for feed in answer["waits_for"]] == ["b"]
@@ -143,7 +141,7 @@ def test_whom_merge_waits_for() -> None:
 
 def test_by_time_events_have_numbers_once_they_have_left() -> None:
     stage = stage_of(BY_TIME)
-    put(stage, [event("s", number, 1_000 + number) for number in range(5)])
+    put(stage, [event(number, 1_000 + number) for number in range(5)])
     stage.on_time(1_500 * MS)
     assert said(stage, "s", 0, 3)["reorder"] == PASSED
     assert said(stage, "s", 0, 5)["reorder"] == NOT_COME
@@ -151,7 +149,7 @@ def test_by_time_events_have_numbers_once_they_have_left() -> None:
 
 def test_what_has_come_of_a_source() -> None:
     stage = stage_of()
-    put(stage, [event("s", 0, 1_000), event("s", 0, 1_000), event("s", 2, 1_002)])
+    put(stage, [event(0, 1_000), event(0, 1_000), event(2, 1_002)])
     counts = stage.counts_in("default", "s")
     assert (counts["received"], counts["duplicate"], counts["late"]) == (3, 1, 0)
     assert stage.counts_in("default", "nobody") == stage.counts_in("no stream", "s") == {}

@@ -9,15 +9,13 @@ from collections import Counter
 import pytest
 
 from tests.laws.many_streams import contents_of, topology_of
-from topology.config import parse
-from topology.flow.answers import CHOSEN, HELD
-from topology.flow.replay import Replay, Saved
+from topology.flow.replay import Replay, SavedReplay
 from topology.flow.share import renumbered, share_of
 
 BY_SOURCE = ("reorder", "clock")
 
 
-def saved_of(seed: int) -> Saved:
+def saved_of(seed: int) -> SavedReplay:
     replay = Replay(topology_of(seed))
     replay.on_inputs(contents_of(topology_of(seed), seed))
     saved = replay.saved()
@@ -46,28 +44,6 @@ def test_all_of_it_is_dealt_once(seed: int) -> None:
     assert twice <= {"reorder/now", "reorder/pool"}
     held = Counter((e.stream, e.offset) for share in shares for e in share.held)
     assert held == Counter((e.stream, e.offset) for e in saved.held)
-
-
-def test_what_queries_that_choose_hold_is_where_they_are() -> None:
-    topology = parse(
-        """
-streams: {a: {}, b: {}}
-queries:
-  n: {stream: a, window: tumbling 1s, aggregate: {n: count()}, answer: auto}
-  ab: {stream: b, pattern: "PATTERN SEQ(A x, B y) WITHIN 1 s", answer: auto}
-  both: {join: interval 1s, sides: {x: {stream: a}, y: {stream: b}}, answer: auto}
-"""
-    )
-    keys = {name: [f"{CHOSEN}0f@{name}", f"{HELD}0f@{name}\nid"] for name in topology.queries}
-    saved = Saved(0, {key: 1 for found in keys.values() for key in found}, [], [])
-
-    def dealt(operator: str, *streams: str) -> list[str]:
-        return [*share_of(saved, topology, [operator], streams, lambda *_: True).state]
-
-    assert dealt("window", "a") == keys["n"]
-    assert dealt("pattern", "b") == keys["ab"]
-    assert dealt("join", "a", "b") == keys["both"]
-    assert dealt("window", "b") == dealt("pattern", "a") == dealt("merge", "a", "b") == []
 
 
 def test_a_stream_that_lies_elsewhere_is_left_out() -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from random import Random
 from typing import Any
 
+from tests.seeds import seeds_of_today
 from topology.config import Topology, parse
 from topology.flow.stage import Stage
 from topology.model.event import NO_EPOCH, Event
 from topology.model.operator import Changes
 
-SEEDS = 6 * int(os.environ.get("INORDER_SEEDS", "1"))
+SEEDS = seeds_of_today(6)
 MS = 1_000_000
 START = 1_700_000_000_000 * MS
 LONG_AFTER_NS = 7_200_000 * MS
@@ -91,7 +91,7 @@ def operators_keys(rows: dict[str, Any]) -> set[str]:
 
 def test_what_is_over_leaves_nothing() -> None:
     names: set[str] = set()
-    for seed in range(SEEDS):
+    for seed in SEEDS:
         names |= over(seed).names
     assert any("barrier/" in name for name in names), "or the test says nothing"
     assert any("unit/" in name for name in names)

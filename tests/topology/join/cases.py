@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from tests.kit.events import copies, copy_of
 from tests.laws.cases import Case
 from tests.laws.streams import MS
 from tests.laws.streams_between import accepted, merged
-from tests.laws.told import copies, copy_of
+from topology.answer.quality import Quality
 from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
 from topology.model.event import WATERMARK, Event
-from topology.query.quality import Quality
 
 POSITION: Final = 3
 KEY: Final = ("key",)

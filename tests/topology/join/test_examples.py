@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.laws.told import told
+from tests.kit.runs import results_of
 from tests.topology.join.streams import MS, START, event, watermark
 from topology.join.config import BadJoin, Field, JoinConfig, Side
 from topology.join.operator import Join
@@ -71,13 +71,13 @@ def test_an_interval_includes_both_its_ends_and_need_not_be_even(
 ) -> None:
     operator = join(outer=outer)
     events = [y(2, 94), y(3, 95), x(1, 100), y(4, 110), y(5, 111), x(6, 300)]
-    found = told(operator, *events) + end(operator)
+    found = results_of(operator, *events) + end(operator)
     assert sorted(text.strip("!?") for text in rows(found)) == sorted(["x1 y3", "x1 y4", *alone])
 
 
 def test_a_row_is_told_when_the_last_of_its_events_arrives_and_is_final() -> None:
     operator = join(fields=(Field("v", 0, ("v",)), Field("w", 1, ("v",)), Field("all", 1)))
-    (row,) = told(operator, x(1, 100, v=7), y(2, 103, at_ms=104))
+    (row,) = results_of(operator, x(1, 100, v=7), y(2, 103, at_ms=104))
     assert (row.at_ns, row.op, row.revision, row.final) == (START + 104 * MS, "emit", 0, True)
     assert (row.stream, row.query, row.key, row.confidence) == ("X", "q", "k", CONFIRMED)
     assert (row.start_ns, row.end_ns) == (START + 100 * MS, START + 103 * MS)
@@ -91,25 +91,25 @@ def test_a_row_is_told_when_the_last_of_its_events_arrives_and_is_final() -> Non
 
 def test_one_that_has_no_partner_is_told_when_none_can_come() -> None:
     operator = join(outer="left", finals=True)
-    assert told(operator, x(1, 100), *passed(110, "Y"), x(2, 111, at_ms=112)) == []
-    (row,) = told(operator, *passed(113, "Y", complete_ms=90), x(3, 114))
+    assert results_of(operator, x(1, 100), *passed(110, "Y"), x(2, 111, at_ms=112)) == []
+    (row,) = results_of(operator, *passed(113, "Y", complete_ms=90), x(3, 114))
     assert (rows([row]), row.at_ns) == (["x1?"], START + 113 * MS)
-    assert rows(told(operator, *passed(115, "Y", complete_ms=111), x(4, 116))) == ["~x1!"]
+    assert rows(results_of(operator, *passed(115, "Y", complete_ms=111), x(4, 116))) == ["~x1!"]
 
 
 def test_only_the_streams_that_a_partner_may_come_from_are_waited_for() -> None:
     operator = join(outer="full")
-    told(operator, x(1, 100), y(1, 200, at_ms=200))
-    assert rows(told(operator, *passed(300, "Y"), x(2, 150, at_ms=301))) == ["x1"]
-    assert rows(told(operator, *passed(310, "X"), x(3, 311))) == ["x2!", "y1!"]
+    results_of(operator, x(1, 100), y(1, 200, at_ms=200))
+    assert rows(results_of(operator, *passed(300, "Y"), x(2, 150, at_ms=301))) == ["x1"]
+    assert rows(results_of(operator, *passed(310, "X"), x(3, 311))) == ["x2!", "y1!"]
 
 
 def test_a_late_partner_takes_back_that_there_is_none() -> None:
     operator = join(outer="left")
-    told(operator, x(1, 100))
-    assert rows(told(operator, *passed(120, "Y", complete_ms=104), x(2, 121))) == ["x1?"]
+    results_of(operator, x(1, 100))
+    assert rows(results_of(operator, *passed(120, "Y", complete_ms=104), x(2, 121))) == ["x1?"]
     late = y(7, 104, at_ms=122, late="gap")
-    found = told(operator, late)
+    found = results_of(operator, late)
     assert rows(found) == ["x1 y7!", "-x1!"]
     assert [(row.revision, row.at_ns) for row in found] == [(0, late.at_ns), (1, late.at_ns)]
     assert rows(end(operator)) == ["x2!?"], "what is missing stays so"
@@ -117,11 +117,13 @@ def test_a_late_partner_takes_back_that_there_is_none() -> None:
 
 def test_one_that_comes_late_itself_is_told_when_its_instant_is_over() -> None:
     operator = join(outer="left")
-    told(operator, x(9, 1), *passed(200, complete_ms=50))
-    assert rows(told(operator, x(1, 100, at_ms=201, late="gap"), x(2, 101, at_ms=201))) == ["x9!"]
-    assert rows(told(operator, y(1, 112, at_ms=201, late="gap"))) == []
-    assert rows(told(operator, y(2, 109, at_ms=201, late="gap"))) == ["x1 y2!", "x2 y2!"]
-    assert rows(told(operator, *passed(202))) == []
+    results_of(operator, x(9, 1), *passed(200, complete_ms=50))
+    assert rows(results_of(operator, x(1, 100, at_ms=201, late="gap"), x(2, 101, at_ms=201))) == [
+        "x9!"
+    ]
+    assert rows(results_of(operator, y(1, 112, at_ms=201, late="gap"))) == []
+    assert rows(results_of(operator, y(2, 109, at_ms=201, late="gap"))) == ["x1 y2!", "x2 y2!"]
+    assert rows(results_of(operator, *passed(202))) == []
 
 
 def test_keys_keep_apart_and_who_has_none_is_left_out() -> None:
@@ -133,7 +135,7 @@ def test_keys_keep_apart_and_who_has_none_is_left_out() -> None:
         x(2, 1, key=1.0),
         x(3, 1, key=None),
     ]
-    (row,) = told(operator, *events)
+    (row,) = results_of(operator, *events)
     assert (rows([row]), row.key) == (["x2 y2!"], 1)
     assert rows(end(operator)) == ["x1!", "y1!"]
     assert operator.figures()["unkeyed"] == 1
@@ -144,22 +146,24 @@ def test_a_payload_that_cannot_be_read_has_no_fields() -> None:
     operator = join(*sides, fields=(Field("v", 0, ("v",)), Field("all", 0)))
     broken = x(1, 100)
     broken.value = b"{"
-    (row,) = told(operator, broken, y(1, 100))
+    (row,) = results_of(operator, broken, y(1, 100))
     assert row.values == {"v": None, "all": None}
     assert operator.figures()["unreadable"] == 1
 
 
 def test_sides_of_one_stream_are_told_apart_by_type_and_an_event_is_never_its_own_partner() -> None:
     typed = join(Side("a", "X", "A", KEY), Side("b", "X", "B", KEY), outer="full")
-    assert rows(told(typed, x(1, 1, kind="A"), x(2, 2, kind="B"), x(3, 3, kind="C"))) == ["a1 b2!"]
+    assert rows(results_of(typed, x(1, 1, kind="A"), x(2, 2, kind="B"), x(3, 3, kind="C"))) == [
+        "a1 b2!"
+    ]
     both = join(Side("a", "X", key=KEY), Side("b", "X", key=KEY), outer="full")
-    assert rows(told(both, x(1, 1), x(2, 2))) == ["a2 b1!", "a1 b2!"]
-    assert rows(told(both, x(3, 50), *passed(400), x(4, 401))) == ["a3!", "b3!"]
+    assert rows(results_of(both, x(1, 1), x(2, 2))) == ["a2 b1!", "a1 b2!"]
+    assert rows(results_of(both, x(3, 50), *passed(400), x(4, 401))) == ["a3!", "b3!"]
 
 
 def test_windows_hold_their_start_and_not_their_end() -> None:
     operator = join(outer="full", **TUMBLING)
-    found = told(operator, x(1, 10), y(1, 9), y(2, 19), y(3, 20))
+    found = results_of(operator, x(1, 10), y(1, 9), y(2, 19), y(3, 20))
     assert rows(found) == ["y1", "x1 y2!"]
     assert (found[1].start_ns, found[1].end_ns) == (START + 10 * MS, START + 20 * MS)
     assert rows(end(operator)) == ["y3!"]
@@ -167,29 +171,32 @@ def test_windows_hold_their_start_and_not_their_end() -> None:
 
 def test_a_row_for_each_window_and_a_null_for_each_without_partner() -> None:
     operator = join(outer="left", **SLIDING)
-    found = told(operator, x(1, 11), y(1, 12), y(2, 17))
+    found = results_of(operator, x(1, 11), y(1, 12), y(2, 17))
     starts = [(result.start_ns - START) // MS for result in found]
     assert list(zip(rows(found), starts, strict=True)) == [
         ("x1 y1!", 5),
         ("x1 y1!", 10),
         ("x1 y2!", 10),
     ]
-    assert rows(told(operator, x(2, 23))) == ["x2 y2!"]
+    assert rows(results_of(operator, x(2, 23))) == ["x2 y2!"]
     (alone,) = end(operator)
     assert (rows([alone]), (alone.start_ns - START) // MS) == (["x2!"], 20)
 
 
 def test_of_three_sides_each_partner_is_shown_beside_the_null() -> None:
     operator = join(X, Y, Z, outer="full")
-    told(operator, x(1, 100), y(1, 99), y(2, 101), z(8, 500, at_ms=500))
-    found = told(operator, *passed(600, complete_ms=90), x(2, 601))
+    results_of(operator, x(1, 100), y(1, 99), y(2, 101), z(8, 500, at_ms=500))
+    found = results_of(operator, *passed(600, complete_ms=90), x(2, 601))
     assert rows(found) == ["x1 y1?", "x1 y2?", "z8?"]
-    assert rows(told(operator, z(1, 100, at_ms=602, late="gap"))) == [
+    assert rows(results_of(operator, z(1, 100, at_ms=602, late="gap"))) == [
         "x1 y1 z1!",
         "x1 y2 z1!",
         *sorted(["-x1 y1!", "-x1 y2!"], key=_of_ids(found)),
     ]
-    assert rows(told(operator, z(2, 100, at_ms=602, late="gap"))) == ["x1 y1 z2!", "x1 y2 z2!"]
+    assert rows(results_of(operator, z(2, 100, at_ms=602, late="gap"))) == [
+        "x1 y1 z2!",
+        "x1 y2 z2!",
+    ]
 
 
 def _of_ids(found: list[Any]) -> Any:
@@ -202,17 +209,17 @@ def _of_ids(found: list[Any]) -> Any:
 
 def test_unsure_times_are_told_as_such() -> None:
     operator = join(uncertainty="expected", outer="left")
-    (row,) = told(operator, x(1, 100, error_ms=1), y(1, 109, error_ms=1, source="t"))
+    (row,) = results_of(operator, x(1, 100, error_ms=1), y(1, 109, error_ms=1, source="t"))
     assert (rows([row]), round(row.probability, 3)) == (["x1 y1!?"], 0.875)
-    assert rows(told(operator, y(2, 111, error_ms=1), y(3, 101, error_ms=1))) == ["x1 y3!"]
-    told(operator, x(2, 200, error_ms=1), y(4, 211, error_ms=1))
+    assert rows(results_of(operator, y(2, 111, error_ms=1), y(3, 101, error_ms=1))) == ["x1 y3!"]
+    results_of(operator, x(2, 200, error_ms=1), y(4, 211, error_ms=1))
     (alone,) = end(operator)
     assert (rows([alone]), round(alone.probability, 3)) == (["x2!?"], 0.875)
 
 
 def test_bounds_also_tell_what_is_merely_possible() -> None:
     operator = join(uncertainty="bounds", outer="left")
-    assert rows(told(operator, x(1, 100, error_ms=1), y(2, 111, error_ms=1))) == ["x1 y2!?"]
+    assert rows(results_of(operator, x(1, 100, error_ms=1), y(2, 111, error_ms=1))) == ["x1 y2!?"]
     assert rows(end(operator)) == ["x1!?"]
 
 
@@ -220,50 +227,62 @@ def test_one_clock_is_off_for_both() -> None:
     sides = Side("a", "X", "A", KEY), Side("b", "X", "B", KEY)
     operator = join(*sides, uncertainty="bounds")
     events = [x(1, 100, kind="A", error_ms=50), x(2, 110, kind="B", error_ms=50)]
-    assert rows(told(operator, *events, x(3, 111, kind="B", error_ms=50))) == ["a1 b2!"]
+    assert rows(results_of(operator, *events, x(3, 111, kind="B", error_ms=50))) == ["a1 b2!"]
 
 
 def test_that_there_is_a_possible_partner_is_an_update() -> None:
     operator = join(outer="left")
-    told(operator, x(1, 100))
-    (alone,) = told(operator, *passed(200, complete_ms=105), x(2, 201))
-    (update,) = told(operator, y(1, 111, at_ms=202, error_ms=2, late="gap"))
+    results_of(operator, x(1, 100))
+    (alone,) = results_of(operator, *passed(200, complete_ms=105), x(2, 201))
+    (update,) = results_of(operator, y(1, 111, at_ms=202, error_ms=2, late="gap"))
     assert rows([alone, update]) == ["x1?", "~x1?"]
     assert (alone.probability, round(update.probability, 3)) == (1.0, 0.75)
 
 
 def test_an_event_before_the_final_frontier_of_its_stream_is_left_out() -> None:
     operator = join(correct_for_ns=20 * MS)
-    told(operator, x(1, 100), *passed(130, "Y", complete_ms=0))
-    assert rows(told(operator, y(1, 110, at_ms=131), y(2, 109, at_ms=131))) == ["x1 y1!"]
+    results_of(operator, x(1, 100), *passed(130, "Y", complete_ms=0))
+    assert rows(results_of(operator, y(1, 110, at_ms=131), y(2, 109, at_ms=131))) == ["x1 y1!"]
     assert operator.figures()["expired"] == 1
 
 
 def test_however_unsure_it_is() -> None:
     """What it could be joined with has gone, as nothing more was to come before there."""
     operator = join(correct_for_ns=20 * MS, outer="left")
-    told(operator, x(1, 100), *passed(150, complete_ms=0))
-    assert rows(told(operator, y(1, 110, at_ms=151, error_ms=30))) == ["x1!?"]
+    results_of(operator, x(1, 100), *passed(150, complete_ms=0))
+    assert rows(results_of(operator, y(1, 110, at_ms=151, error_ms=30))) == ["x1!?"]
     assert operator.figures()["expired"] == 1
+
+
+def test_a_restart_knows_what_had_gone_before_an_unsure_event_came() -> None:
+    """So that it does not come back because of that event."""
+    operator = join(correct_for_ns=20 * MS, uncertainty="bounds")
+    unsure = y(1, 135, at_ms=152, error_ms=30)
+    results_of(operator, x(1, 100), *passed(150, complete_ms=0), x(2, 151), unsure, x(3, 153))
+    (mark,) = (key for key in operator.snapshot() if key.endswith(f"wide/{unsure.offset}/"))
+    again = join(correct_for_ns=20 * MS, uncertainty="bounds")
+    again.restore(operator.snapshot(), list(operator.held()))
+    assert again.snapshot()[mark] == operator.snapshot()[mark] == START + 130 * MS
 
 
 def test_an_event_is_held_as_long_as_something_may_come_of_it() -> None:
     operator = join(outer="left")
     first, other = x(1, 100), y(1, 103)
-    told(operator, first, other)
+    results_of(operator, first, other)
     assert (first.held_by, other.held_by) == (1, 1)
-    told(operator, *passed(110), *passed(111))
-    assert operator.let_go() == []
-    told(operator, x(2, 112))
-    assert sorted(one.seq for one in operator.let_go()) == [1, 1]
+    results_of(operator, *passed(110), *passed(111))
+    assert (first.held_by, other.held_by) == (1, 1)
+    later = x(2, 112)
+    step = operator.on_batch([later], later.at_ns)
+    assert sorted(one.seq for one in step.freed) == [1, 1]
     assert (first.held_by, other.held_by) == (0, 0)
 
 
 def test_at_the_bound_the_oldest_is_given_up() -> None:
     operator = join(outer="left", max_events=2, finals=True)
-    told(operator, x(1, 100), x(2, 101))
-    assert rows(told(operator, x(3, 300))) == ["x1!?"]
-    assert rows(told(operator, y(1, 102))) == ["x2 y1!"]
+    results_of(operator, x(1, 100), x(2, 101))
+    assert rows(results_of(operator, x(3, 300))) == ["x1!?"]
+    assert rows(results_of(operator, y(1, 102))) == ["x2 y1!"]
     figures = operator.figures()
     assert (figures["retained"], figures["given_up"]) == (2, 2)
     assert rows(end(operator)) == ["x3!"]
@@ -271,26 +290,27 @@ def test_at_the_bound_the_oldest_is_given_up() -> None:
 
 def test_one_that_is_given_up_as_it_comes_is_told_all_the_same() -> None:
     operator = join(outer="left", max_events=1)
-    told(operator, *passed(200, complete_ms=50))
-    assert rows(told(operator, x(1, 100, at_ms=201, late="gap"))) == []
-    assert rows(told(operator, x(2, 101, at_ms=201, late="gap"))) == ["x1!?"]
+    results_of(operator, *passed(200, complete_ms=50))
+    assert rows(results_of(operator, x(1, 100, at_ms=201, late="gap"))) == []
+    assert rows(results_of(operator, x(2, 101, at_ms=201, late="gap"))) == ["x1!?"]
     assert rows(end(operator)) == ["x2?"]
 
 
 def test_what_a_given_up_event_stood_in_is_settled_with_it() -> None:
     """Else the null would be told of one that had a partner."""
     operator = join(outer="full", max_events=2)
-    assert rows(told(operator, y(1, 95), x(1, 100), x(2, 300), x(3, 301))) == ["x1 y1!"]
+    assert rows(results_of(operator, y(1, 95), x(1, 100), x(2, 300), x(3, 301))) == ["x1 y1!"]
     assert operator.figures()["given_up"] == 2
     assert rows(end(operator)) == ["x2!", "x3!"]
 
 
 def test_one_event_makes_no_more_rows_than_it_may() -> None:
     operator = join(max_rows=2)
-    found = told(operator, y(1, 100), y(2, 101), y(3, 102), x(1, 100))
+    found = results_of(operator, y(1, 100), y(2, 101), y(3, 102), x(1, 100))
     assert rows(found[:2]) == ["x1 y1!", "x1 y2!"]
     (overflow,) = found[2:]
     assert isinstance(overflow, Overflow)
+    assert overflow.found_by == "join", "else it looks for the topic of patterns"
     assert (overflow.query, overflow.stream, overflow.shown) == ("q", "X", 2)
     assert overflow.member == ("x", "s", 0, 1, START + 100 * MS)
     assert operator.figures()["overflows"] == 1
@@ -298,7 +318,7 @@ def test_one_event_makes_no_more_rows_than_it_may() -> None:
 
 def test_nor_an_owner_rows_with_a_null() -> None:
     operator = join(X, Y, Z, outer="left", max_rows=2)
-    told(operator, y(1, 100), y(2, 101), y(3, 102), x(1, 100))
+    results_of(operator, y(1, 100), y(2, 101), y(3, 102), x(1, 100))
     *found, overflow = end(operator)
     assert rows(found) == ["x1 y1!", "x1 y2!"]
     assert isinstance(overflow, Overflow)
@@ -306,17 +326,17 @@ def test_nor_an_owner_rows_with_a_null() -> None:
 
 def test_a_second_copy_is_counted_and_no_more() -> None:
     operator = join()
-    assert rows(told(operator, x(1, 100), y(1, 100), y(1, 100))) == ["x1 y1!"]
+    assert rows(results_of(operator, x(1, 100), y(1, 100), y(1, 100))) == ["x1 y1!"]
     assert operator.figures()["copies"] == 1
 
 
 def test_a_query_that_was_changed_begins_anew() -> None:
     operator = join(outer="left")
     first = x(1, 100)
-    told(operator, first)
+    results_of(operator, first)
     other = JoinQueries([Join(JoinConfig("q", (X, Y), outer="left", **KNOWN, **TUMBLING))], 1)
     other.restore(operator.snapshot(), [first])
-    assert rows(told(other, y(1, 100))) == []
+    assert rows(results_of(other, y(1, 100))) == []
     assert [key for key, value in other.changes().items() if value is None]
 
 
@@ -325,18 +345,19 @@ def test_two_queries_hold_an_event_until_the_last_lets_it_go() -> None:
     long = Join(JoinConfig("long", (X, Y), **KNOWN, kind="interval", high_ns=100 * MS))
     operator = JoinQueries([short, long], 1)
     first = x(1, 100)
-    assert [row.query for row in told(operator, first, y(1, 105))] == ["short", "long"]
-    told(operator, *passed(150), x(2, 151))
-    assert (first.held_by, first in operator.let_go()) == (1, False)
-    told(operator, *passed(300), x(3, 301))
-    assert (first.held_by, first in operator.let_go()) == (0, True)
+    assert [row.query for row in results_of(operator, first, y(1, 105))] == ["short", "long"]
+    results_of(operator, *passed(150), x(2, 151))
+    assert first.held_by == 1
+    events = [*passed(300), x(3, 301)]
+    step = operator.on_batch(events, events[-1].at_ns)
+    assert (first.held_by, first in step.freed) == (0, True)
 
 
 def test_queries_take_turns_at_the_end_too() -> None:
     """As they would if the clock had been looked at before."""
     configs = [JoinConfig(name, (X, Y), outer="left", **KNOWN, **WITHIN) for name in ("p", "q")]
     operator = JoinQueries([Join(config) for config in configs], 1)
-    told(operator, *passed(200, complete_ms=50), x(1, 100, at_ms=201, late="gap"), x(2, 201))
+    results_of(operator, *passed(200, complete_ms=50), x(1, 100, at_ms=201, late="gap"), x(2, 201))
     found = end(operator, 201)
     assert rows(found) == ["x1?", "x1?", "x2!?", "x2!?"]
     assert [row.query for row in found] == ["p", "q", "p", "q"]

@@ -3,14 +3,15 @@ the balance is another; the rest is the same."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from random import Random
 
 import pytest
 
+from tests.kit.runs import cut
 from tests.laws import test_laws as laws
 from tests.laws.cases import Case
+from tests.seeds import seeds_of_today
 from tests.topology.join.cases import JOINS
 from topology.model.event import DATA
 
@@ -25,7 +26,7 @@ SHARED = [
     laws.test_watermarks_keep_their_word,
 ]
 
-SEEDS = range(4 * int(os.environ.get("INORDER_SEEDS", "1")))
+SEEDS = seeds_of_today(2)
 
 every_case = pytest.mark.parametrize("case", JOINS, ids=repr)
 
@@ -40,11 +41,10 @@ def test_law(law: laws.Law, case: Case, monkeypatch: pytest.MonkeyPatch) -> None
 @every_case
 def test_all_events_pass_and_what_is_held_is_let_go_once(case: Case) -> None:
     for seed in SEEDS:
-        run = laws.Run(case, seed, laws.cut)
-        let_go: list[int] = []
+        run = laws.Run(case, seed, cut)
         for _ in run.steps():
             assert [one.offset for one in run.released] == [one.offset for one in run.taken]
-            let_go += _let_go(run)
+            let_go = [event.offset for event in run.freed]
             held = [one.offset for one in run.operator.held()]
             assert all(one.held_by for one in run.operator.held())
             holding = {one.offset for one in run.taken if one.held_by}
@@ -52,17 +52,13 @@ def test_all_events_pass_and_what_is_held_is_let_go_once(case: Case) -> None:
             assert len(held) == len(holding)
             assert not holding & set(let_go)
         run.end()
-        let_go += _let_go(run)
+        let_go = [event.offset for event in run.freed]
         assert not list(run.operator.held())
         assert all(key.endswith("query") for key in run.operator.snapshot())
         assert all(one.held_by == 0 for one in run.released)
         assert max(Counter(let_go).values(), default=1) == 1
         assert let_go
         assert {one.offset for one in run.taken if one.kind == DATA} >= set(let_go)
-
-
-def _let_go(run: laws.Run) -> list[int]:
-    return [event.offset for event in run.operator.let_go()]
 
 
 @every_case

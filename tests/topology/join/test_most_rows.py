@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from random import Random
 
+from tests.seeds import seeds_of_today
 from topology.join.config import JoinConfig, Side
 from topology.join.operator import Join
 from topology.model.event import WATERMARK, Event
 from topology.model.result import EMIT, JoinResult, Overflow
 
-SEEDS = 15 * int(os.environ.get("INORDER_SEEDS", "1"))
+SEEDS = seeds_of_today(8)
 MS = 1_000_000
 MOST = 3
 
@@ -70,7 +70,7 @@ def rows(join: Join, event: Event) -> tuple[int, int, int]:
 
 def test_no_event_has_more_rows_than_may_be() -> None:
     cut = 0
-    for seed in range(SEEDS):
+    for seed in SEEDS:
         bounded = Join(config(Random(seed), MOST))
         free = Join(config(Random(seed), 100_000))
         for event in events(Random(seed)):
@@ -82,7 +82,7 @@ def test_no_event_has_more_rows_than_may_be() -> None:
                 assert overflows, f"seed {seed}: {event}"
                 cut += 1
         assert free.figures()["overflows"] == 0
-    assert cut > 10 * SEEDS
+    assert cut > 10 * len(SEEDS)
 
 
 def test_times_in_another_unit_make_no_cross_join() -> None:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from random import Random
 from typing import Any
 
 import pytest
 
-from tests.laws.told import told
+from tests.kit.runs import results_of
+from tests.seeds import seeds_of_today
 from tests.topology.join.oracle import last_word, oracle
 from tests.topology.join.oracle import told as row_of
 from tests.topology.join.streams import MS, START, history
 from tests.topology.join.test_examples import TUMBLING, WITHIN, X, Y, rows, x, y
+from topology.answer.quality import Quality
 from topology.join.config import JoinConfig
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
 from topology.model.event import BYE, HEARTBEAT
 from topology.model.result import UNCERTAIN
-from topology.query.quality import Quality
 
-SEEDS = range(4 * int(os.environ.get("INORDER_SEEDS", "1")))
+SEEDS = seeds_of_today(4)
 PROMISE: dict[str, Any] = {"quality": Quality(900_000, 50 * MS, idle_ns=500 * MS)}
 PIECE_MS = 50 / 16
 
@@ -39,16 +39,16 @@ def until(operator: JoinQueries, ms: float) -> list[Any]:
 
 def test_it_is_told_once_all_sources_have_been_heard_beyond() -> None:
     operator = join()
-    assert told(operator, y(1, 80), x(1, 100), x(2, 130, at_ms=130)) == []
+    assert results_of(operator, y(1, 80), x(1, 100), x(2, 130, at_ms=130)) == []
     assert until(operator, 131) == []
-    found = told(operator, y(2, 140), x(3, 140)) + until(operator, 141)
+    found = results_of(operator, y(2, 140), x(3, 140)) + until(operator, 141)
     assert rows(found) == ["x2 y2!", "x3 y2!", "x1"]
     assert found[-1].at_ns == START + 140 * MS
 
 
 def test_or_else_max_wait_after_the_last_partner_could_come() -> None:
     operator = join()
-    told(operator, y(1, 80), x(1, 100))
+    results_of(operator, y(1, 80), x(1, 100))
     deadline_ns = operator.next_deadline_ns()
     assert deadline_ns is not None
     results = until(operator, 400)
@@ -58,9 +58,9 @@ def test_or_else_max_wait_after_the_last_partner_could_come() -> None:
 
 def test_what_comes_later_corrects_it_and_is_counted() -> None:
     operator = join()
-    told(operator, y(1, 80), x(1, 100))
+    results_of(operator, y(1, 80), x(1, 100))
     until(operator, 400)
-    assert rows(told(operator, y(2, 108, at_ms=401))) == ["x1 y2!", "-x1!"]
+    assert rows(results_of(operator, y(2, 108, at_ms=401))) == ["x1 y2!", "-x1!"]
     figures = operator.figures()
     assert figures["promised_ppm"] == 900_000
     assert (figures["missed"] > 0, figures["late_ppm"] > 0) == (True, True)
@@ -70,20 +70,20 @@ def test_what_comes_later_corrects_it_and_is_counted() -> None:
 def test_a_word_of_the_source_will_do(kind: str) -> None:
     """A word of that source: another of the same name on the other stream says nothing of it."""
     operator = join()
-    told(operator, y(1, 80), x(1, 100), x(2, 130, at_ms=130))
+    results_of(operator, y(1, 80), x(1, 100), x(2, 130, at_ms=130))
     other = x(3, 140, at_ms=140)
     other.kind = HEARTBEAT
-    assert told(operator, other) + until(operator, 140) == []
+    assert results_of(operator, other) + until(operator, 140) == []
     word = y(2, 140, at_ms=141)
     word.kind = kind
-    assert rows(told(operator, word) + until(operator, 141)) == ["x1"]
+    assert rows(results_of(operator, word) + until(operator, 141)) == ["x1"]
 
 
 def test_behind_the_merge_it_is_told_no_later_than_without() -> None:
     plain = JoinQueries([Join(config_of(quality=None))], 1)
     for operator in (plain, join(ordered=True)):
-        told(operator, y(1, 80), x(1, 100))
-        assert rows(told(operator, y(2, 112)) + until(operator, 112)) == ["x1"]
+        results_of(operator, y(1, 80), x(1, 100))
+        assert rows(results_of(operator, y(2, 112)) + until(operator, 112)) == ["x1"]
 
 
 @pytest.mark.parametrize("relation", [WITHIN, TUMBLING], ids=["interval", "tumbling"])
@@ -101,7 +101,7 @@ def test_the_last_word_is_that_of_the_oracle_before_the_merge_too(
         events.sort(key=lambda one: one.at_ns)
         config = config_of(outer=outer, **relation)
         operator = JoinQueries([Join(config, ordered=False)], 1)
-        results = told(operator, *events) + list(operator.on_end(events[-1].at_ns).results)
+        results = results_of(operator, *events) + list(operator.on_end(events[-1].at_ns).results)
         assert {row_of(row, config) for row in last_word(results)} == oracle(events, config)
         corrected += sum(row.op == "retract" for row in results)
     assert corrected
@@ -111,6 +111,6 @@ def test_of_a_stream_never_heard_nothing_is_confirmed() -> None:
     operator = join()
     found: list[Any] = []
     for number in range(400):
-        found += told(operator, x(number, 100 + 5 * number))
+        found += results_of(operator, x(number, 100 + 5 * number))
     assert found
     assert {result.confidence for result in found} == {UNCERTAIN}

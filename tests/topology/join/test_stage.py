@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.laws.told import copies
+from tests.kit.events import copies
+from tests.kit.runs import cut, results_to_end
 from topology.config import parse
 from topology.flow.stage import Stage
 from topology.model.event import NO_EPOCH, Event
@@ -44,25 +45,22 @@ def raw(seed: int, n: int = 300) -> list[Event]:
     return events
 
 
-def told(operator: Stage, events: list[Event], sizes: tuple[int, ...], rng: Random) -> list[Any]:
-    found: list[Any] = []
-    todo = copies(events)
-    while todo:
-        size = rng.choice(sizes)
-        batch, todo = todo[:size], todo[size:]
-        found += operator.on_batch(batch, batch[-1].at_ns).results
-    found += operator.on_end(events[-1].at_ns).results
+def found_by(
+    operator: Stage, events: list[Event], sizes: tuple[int, ...], rng: Random
+) -> list[Any]:
+    found = results_to_end(operator, cut(copies(events), rng, sizes))
     return sorted((r.at_ns, r.id, r.op, r.revision, r.final, r.confidence) for r in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reads", ["ordered", "sequenced"])
 def test_cuts_change_nothing(reads: str) -> None:
     quality = ", quality: {accuracy: 90%, max_wait: 300ms}" if reads == "sequenced" else ""
     for seed in range(12):
         events = raw(seed)
         operators = ["reorder", "merge", "join"]
-        whole = told(stage(reads, quality, operators), events, (len(events),), Random(seed))
-        cut = told(stage(reads, quality, operators), events, (1, 7, 50), Random(seed))
+        whole = found_by(stage(reads, quality, operators), events, (len(events),), Random(seed))
+        cut = found_by(stage(reads, quality, operators), events, (1, 7, 50), Random(seed))
         assert whole == cut, f"seed {seed}"
         assert len(whole) > 100
 
@@ -83,6 +81,6 @@ def test_streams_that_share_a_partition_each_go_by_their_own_clock() -> None:
             event = Event(stream, "s", 0, offset, now_ns[stream], now_ns[stream] + MS, offset)
             event.value = b"{}"
             events.append(event)
-        whole = told(Stage(topology, ["window"]), events, (len(events),), Random(seed))
-        cut = told(Stage(topology, ["window"]), events, (1, 7), Random(seed))
+        whole = found_by(Stage(topology, ["window"]), events, (len(events),), Random(seed))
+        cut = found_by(Stage(topology, ["window"]), events, (1, 7), Random(seed))
         assert whole == cut, f"seed {seed}"

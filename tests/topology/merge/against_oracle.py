@@ -10,7 +10,7 @@ from tests.oracle.merge import Item
 from topology.config.stream import MergeConfig
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
-from topology.model.outcome import AT_MERGE, GAP
+from topology.model.late import AT_MERGE, GAP
 
 MS = 1_000_000
 MISS_PPM = 50_000

@@ -17,7 +17,8 @@ from topology.config import parse
 from topology.flow.stage import Stage
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, Event
-from topology.model.outcome import MERGE_FULL, Late
+from topology.model.late import MERGE_FULL
+from topology.model.outcome import Late
 
 MS = 1_000_000
 MINUTE = 60_000
@@ -161,6 +162,7 @@ def arrival(event: Event) -> int:
     return event.arrival_ns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reorder", ["", "rule: time"])
 @pytest.mark.parametrize(
     ("merge", "size"),

@@ -80,7 +80,7 @@ def contents(query: Compiled, matches: Iterable[Match]) -> list[Content]:
 
 def anew(entry: Entry) -> Entry:
     """An entry that no engine has seen."""
-    return Entry(entry.event, entry.payload)
+    return Entry(entry.event, entry.payload, entry.play)
 
 
 def feed(engine: Engine, reader: Reader, entries: Sequence[Entry]) -> None:
@@ -92,5 +92,5 @@ def feed(engine: Engine, reader: Reader, entries: Sequence[Entry]) -> None:
 def taken(engine: Engine) -> list[Finding]:
     findings = list(engine.findings)
     engine.findings.clear()
-    engine.gone.clear()
+    engine.freed.clear()
     return findings

@@ -6,13 +6,14 @@ wait says; cuts and restarts change nothing; at every prefix the promise holds.
 
 from __future__ import annotations
 
-import os
 from random import Random
 from typing import Any
 
 import pytest
 
-from tests.laws.told import copies, copy_of, over_the_wire
+from tests.kit.events import copies, copy_of
+from tests.kit.runs import results_of, through_changelog
+from tests.seeds import seeds_of_today
 from tests.topology.window.streams import MS, START
 from tests.topology.window.test_promise import drifting, heard
 from topology.config import parse
@@ -20,7 +21,7 @@ from topology.flow.stage import Stage
 from topology.model.event import Event
 from topology.model.result import EMIT, MatchResult
 
-SEEDS = range(1, 1 + int(os.environ.get("INORDER_SEEDS", "1")))
+SEEDS = seeds_of_today(1)
 PAIRS = "PATTERN SEQ(A a, !B n, C c) WITHIN 60 ms"
 QUALITY = "quality: {accuracy: 90%, max_wait: 500ms}"
 
@@ -39,13 +40,6 @@ def typed(one: Event, kind: str) -> Event:
     return one
 
 
-def told(operator: Stage, *events: Event) -> list[Any]:
-    results: list[Any] = []
-    for one in events:
-        results += operator.on_batch([one], one.at_ns).results
-    return results
-
-
 def test_a_match_waits_until_all_sources_have_been_heard_beyond_it() -> None:
     """By pieces of time of a sixteenth of `max_wait`."""
     eager, patient = stage(quality=""), stage()
@@ -57,16 +51,16 @@ def test_a_match_waits_until_all_sources_have_been_heard_beyond_it() -> None:
         typed(heard("a", 60, 61), "D"),
         typed(heard("b", 70, 71), "D"),
     ]
-    first, *_ = told(eager, *copies(events))
+    first, *_ = results_of(eager, *copies(events))
     assert (first.op, first.at_ns) == (EMIT, START + 21 * MS)
-    (only,) = told(patient, *copies(events))
+    (only,) = results_of(patient, *copies(events))
     assert (only.op, only.at_ns) == (EMIT, START + 61 * MS)
 
 
 def test_and_at_the_latest_max_wait() -> None:
     patient = stage()
-    told(patient, typed(heard("b", 5, 6), "D"), typed(heard("a", 10, 11), "A"))
-    told(patient, typed(heard("a", 20, 21), "C"))
+    results_of(patient, typed(heard("b", 5, 6), "D"), typed(heard("a", 10, 11), "A"))
+    results_of(patient, typed(heard("a", 20, 21), "C"))
     due_ns = patient.next_deadline_ns()
     assert due_ns is not None
     (only,) = patient.on_time(START + 900 * MS).results
@@ -79,7 +73,7 @@ def stream(seed: int, n: int = 2_000) -> list[Event]:
 
 
 def run(operator: Stage, events: list[Event]) -> list[MatchResult]:
-    found = told(operator, *copies(events))
+    found = results_of(operator, *copies(events))
     return found + operator.on_end(events[-1].at_ns).results
 
 
@@ -132,7 +126,7 @@ def test_cuts_and_restarts_change_nothing(seed: int, pattern: str) -> None:
         at += len(batch)
         results += operator.on_batch(batch, batch[-1].at_ns).results
         if rng.random() < 0.2:
-            state, held = over_the_wire(operator.snapshot()), list(operator.held())
+            state, held = through_changelog(operator.snapshot()), list(operator.held())
             operator = stage(pattern=pattern)
             operator.restore(state, read_again(held))
     results += operator.on_end(events[-1].at_ns).results
@@ -142,9 +136,9 @@ def test_cuts_and_restarts_change_nothing(seed: int, pattern: str) -> None:
     ]
 
 
-def test_what_was_achieved_is_told() -> None:
+def test_what_was_achieved_is_results_of() -> None:
     operator = stage()
-    told(operator, *copies(stream(1)))
+    results_of(operator, *copies(stream(1)))
     figures = operator.chains["default"].figures()
     assert figures["pattern_promised_ppm"] == 900_000
     assert figures["pattern_achieved_ppm"] >= 900_000
@@ -154,7 +148,7 @@ def test_what_was_achieved_is_told() -> None:
 
 def over(before: Stage, after: Stage) -> Stage:
     """A restart, after which the file says something else."""
-    state, held = over_the_wire(before.snapshot()), list(before.held())
+    state, held = through_changelog(before.snapshot()), list(before.held())
     after.restore(state, read_again(held))
     return after
 
@@ -165,9 +159,9 @@ def over(before: Stage, after: Stage) -> Stage:
         "",
         "quality: {accuracy: 99%, max_wait: 100ms}",
         "quality: {max_wait: 2s}",
-        "quality: {strategy: mp}",
-        "quality: {strategy: prob_slack}",
-        "quality: {strategy: event_driven}",
+        "quality: {}, experimental: {quality: mp}",
+        "quality: {}, experimental: {quality: prob_slack}",
+        "quality: {}, experimental: {quality: event_driven}",
     ],
 )
 def test_a_query_may_wait_otherwise_after_a_restart(quality: str) -> None:
@@ -178,9 +172,9 @@ def test_a_query_may_wait_otherwise_after_a_restart(quality: str) -> None:
     first = [event for event in copies(events) if event.at_ns <= half]
     rest = [event for event in copies(events) if event.at_ns > half]
     before = stage()
-    found = told(before, *first)
+    found = results_of(before, *first)
     after = over(before, stage(quality=quality))
-    found += told(after, *rest)
+    found += results_of(after, *rest)
     live = standing(found)
     assert len(live) > 0.8 * len(plain)  # not only at the end
     found += after.on_end(events[-1].at_ns).results
@@ -189,7 +183,7 @@ def test_a_query_may_wait_otherwise_after_a_restart(quality: str) -> None:
 
 def test_gathered_corrections_and_promises_keep_the_order_of_time() -> None:
     pattern = "PATTERN SEQ(A a, !N n, B b) WITHIN 60 ms EMIT SLACK 30 ms"
-    quality = "quality: {max_wait: 80ms, strategy: event_driven}"
+    quality = "quality: {max_wait: 80ms}, experimental: {quality: event_driven}"
     events = [
         typed(heard("b", 5, 6), "D"),
         typed(heard("a", 10, 11), "A"),
@@ -197,4 +191,4 @@ def test_gathered_corrections_and_promises_keep_the_order_of_time() -> None:
         typed(heard("b", 15, 22), "N"),
         typed(heard("a", 90, 300), "D"),
     ]
-    assert told(stage(quality, pattern=pattern), *events) == []
+    assert results_of(stage(quality, pattern=pattern), *events) == []

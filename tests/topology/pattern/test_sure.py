@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from random import Random
 
 import pytest
 
+from tests.seeds import seeds_of_today
 from tests.topology.pattern.following import anew
 from tests.topology.pattern.generate import random_query, random_stream, shuffled
 from topology.pattern.compile.grading import YES
@@ -21,7 +21,8 @@ from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.tree.syntax import Uncertain
 
-SEEDS = 60 * int(os.environ.get("INORDER_SEEDS", "1"))
+SEEDS = seeds_of_today(240)
+PARTS = 4
 WAYS: tuple[Uncertain, ...] = ("nominal", "nominal", "possible")
 
 
@@ -42,10 +43,10 @@ class Holding(Grading):
 
 
 @pytest.mark.skipif(not str(grade.__file__).endswith(".py"), reason="compiled: none other fits in")
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(PARTS))
 def test_the_first_doubt_is_enough(part: int) -> None:
     told = [0, 0]
-    for seed in range(part * SEEDS, (part + 1) * SEEDS):
+    for seed in SEEDS[part::PARTS]:
         rng = Random(seed)
         asked = random_query(rng, open_ended=rng.random() < 0.2)
         uncertain = rng.choice(WAYS)

@@ -105,6 +105,7 @@ def test_a_negation_without_ties_costs_the_same_however_many_there_are() -> None
 # -- bounds -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "options", "where"),
     [

@@ -3,7 +3,6 @@ every world, and what is so in some world is reported under POSSIBLE."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.seeds import seeds_of_today
 from tests.topology.pattern.following import Content, Reader, anew, content, contents, feed, taken
 from tests.topology.pattern.generate import (
     entry,
@@ -21,19 +21,19 @@ from tests.topology.pattern.generate import (
     shuffled,
 )
 from tests.topology.pattern.oracle import oracle
-from tests.topology.pattern.true_times import worlds
+from tests.topology.pattern.true_times import estimated_anew, worlds
 from topology.model.result import CONFIRMED, UNCERTAIN, Finding, MatchResult
 from topology.pattern.language.parse import parse_query
 from topology.pattern.language.unparse import unparse
 from topology.pattern.match.uncertain.doubt import MAX_ERROR_NS
-from topology.pattern.run.admission import LATE, STORED, UNSURE
+from topology.pattern.run.admit import LATE, STORED, UNSURE
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Query, Uncertain
 
-PARTS = 5
-SEEDS_PER_PART = 120 * int(os.environ.get("INORDER_SEEDS", "1"))
+PARTS = 2
+SEEDS = seeds_of_today(240)
 WORLDS = 18
 UNIT_NS = 4
 """Apart are the events of a stream by this or a few times as much; errors are up to 6."""
@@ -52,7 +52,10 @@ class Stream:
     arrivals: list[Entry]
 
     def __repr__(self) -> str:
-        told = [(one, one.event.error_ns, one.event.segment, one.payload) for one in self.entries]
+        told = [
+            (one, one.event.error_ns, one.event.segment, one.event.ts_ns, one.payload)
+            for one in self.entries
+        ]
         return f"seed {self.seed}\n{unparse(self.query)}\n{told}\n{self.arrivals}"
 
     def compiled(self, uncertain: Uncertain) -> Compiled:
@@ -65,13 +68,15 @@ class Stream:
 
 def streams(part: int, errors: Sequence[Sequence[int]], share: int = 1) -> Iterator[Stream]:
     """`share`: one in so many of the part's seeds."""
-    for seed in range(part * SEEDS_PER_PART, (part + 1) * SEEDS_PER_PART, share):
+    for seed in SEEDS[part :: PARTS * share]:
         rng = Random(seed)
         query = random_query(rng, skips=["none"])
         query = replace(query, within_ns=query.within_ns * UNIT_NS)
         entries = random_stream(rng, 7, errors=rng.choice(errors), types="ABC", unit_ns=UNIT_NS)
         for one in entries:
             one.event.segment = rng.randint(0, 5)
+        if rng.random() < 0.5:
+            estimated_anew(rng, entries)
         arrivals = shuffled(rng, entries, rng.choice((0.0, 0.3, 0.9)), copies=rng.choice((0, 0.2)))
         yield Stream(seed, query, entries, arrivals)
 

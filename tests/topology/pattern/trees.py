@@ -106,16 +106,12 @@ EMITS: Any = st.one_of(
     st.sampled_from([("eager", None), ("final", None), ("slack", None)]),
     st.tuples(st.just("slack"), LENGTHS_NS),
 )
-LATES: Any = st.one_of(
-    st.sampled_from([("report", 0), ("refetch", 0)]), st.tuples(st.just("amend"), LENGTHS_NS)
-)
 
 
 @st.composite
 def queries(draw: st.DrawFn) -> syntax.Query:
     skip, skip_to = draw(SKIPS)
     emit, slack_ns = draw(EMITS)
-    late, amend_ns = draw(LATES)
     columns = st.lists(st.builds(syntax.Column, EXPRESSIONS, NAMES), min_size=1, max_size=3)
     return syntax.Query(
         node=draw(NODES),
@@ -130,8 +126,7 @@ def queries(draw: st.DrawFn) -> syntax.Query:
         emit=emit,
         slack_ns=slack_ns,
         ties=draw(st.sampled_from(["strict", "key"])),
-        late=late,
-        amend_ns=amend_ns,
+        late=draw(st.sampled_from(["report", "refetch"])),
         uncertain=draw(st.sampled_from(["ignore", "nominal", "possible"])),
         columns=draw(st.none() | columns.map(tuple)),
         into=draw(st.just("") | NAMES),

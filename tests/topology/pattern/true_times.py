@@ -1,12 +1,13 @@
 """True times that events may have: worlds, for the laws of uncertain matches.
 
-Events of one source and segment err alike, as one estimate of one clock corrected them; all
-others independently.
+Events of one source and segment were stamped by one clock, which is behind by one number; what was
+thought of that number may have changed from event to event (`estimated_anew`). All others err
+independently.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 
 from topology.model.event import twin
@@ -15,31 +16,57 @@ from topology.pattern.store.entry import Entry
 Clock = tuple[str, int, int]
 
 
+def estimated_anew(rng: Random, entries: Iterable[Entry], step_ns: int = 1) -> None:
+    """Let the clocks' offsets be estimated from event to event, each right within its error."""
+    behind: dict[Clock, int] = {}
+    for one in entries:
+        behind_ns = behind.setdefault(clock_of(one), step_ns * rng.randint(-9, 9))
+        most = one.event.error_ns // step_ns
+        one.event.ts_ns = one.time_ns - behind_ns - step_ns * rng.randint(-most, most)
+
+
 def worlds(rng: Random, entries: Sequence[Entry], count: int) -> Iterator[list[Entry]]:
     """The same events at true times: often at the ends of their intervals, or where others
     are."""
-    clocks: dict[Clock, list[Entry]] = {}
-    for one in entries:
-        clocks.setdefault((one.event.source, one.event.epoch, one.event.segment), []).append(one)
+    clocks = by_clock(entries)
     for _ in range(count):
         marks = [rng.choice((one.low_ns, one.high_ns, one.time_ns)) for one in entries]
         yield [
-            moved(one, offset_ns)
-            for group in clocks.values()
-            for offset_ns in (_offset(rng, group, marks),)
+            at_true_time(one, behind_ns)
+            for group in clocks
+            for behind_ns in (_behind(rng, group, marks),)
             for one in group
         ]
 
 
-def _offset(rng: Random, group: Sequence[Entry], marks: Sequence[int]) -> int:
-    most = min(one.event.error_ns for one in group)
-    near = [offset for mark in marks if abs(offset := mark - group[0].time_ns) <= most]
+def by_clock(entries: Iterable[Entry]) -> list[list[Entry]]:
+    clocks: dict[Clock, list[Entry]] = {}
+    for one in entries:
+        clocks.setdefault(clock_of(one), []).append(one)
+    return list(clocks.values())
+
+
+def clock_of(entry: Entry) -> Clock:
+    return entry.event.source, entry.event.epoch, entry.event.segment
+
+
+def behind_between(group: Iterable[Entry]) -> tuple[int, int]:
+    """By how much their clock may be behind: what each of its events allows."""
+    return (
+        max(one.low_ns - one.event.ts_ns for one in group),
+        min(one.high_ns - one.event.ts_ns for one in group),
+    )
+
+
+def _behind(rng: Random, group: Sequence[Entry], marks: Sequence[int]) -> int:
+    least, most = behind_between(group)
+    near = [behind for mark in marks if least <= (behind := mark - group[0].event.ts_ns) <= most]
     if near and rng.random() < 0.4:
         return rng.choice(near)
-    return rng.randint(-most, most)
+    return rng.randint(least, most)
 
 
-def moved(entry: Entry, offset_ns: int) -> Entry:
+def at_true_time(entry: Entry, behind_ns: int) -> Entry:
     event = twin(entry.event)
-    event.ref_time_ns, event.error_ns = entry.time_ns + offset_ns, 0
+    event.ref_time_ns, event.error_ns = event.ts_ns + behind_ns, 0
     return Entry(event, entry.payload)

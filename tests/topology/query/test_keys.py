@@ -24,7 +24,12 @@ def test_each_scalar_has_its_own_text_again_and_again() -> None:
 
 def test_what_is_no_key_has_none() -> None:
     texts = KeyTexts()
-    nothings: tuple[Any, ...] = (None, [], {}, float("nan"), 10**400, "\ud800", "x" * 1_025)
+    merged = (1e20, -1e19, 2.0**64, -(2.0**63))
+    """As JSON integers are read that are too long to be told from their neighbours."""
+    nothings: tuple[Any, ...] = (
+        *(None, [], {}, float("nan"), 10**400, "\ud800", "x" * 1_025),
+        *merged,
+    )
     for value in nothings:
         assert texts.text(value) is None
         assert texts.text(value) is None

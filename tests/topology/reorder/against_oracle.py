@@ -11,6 +11,7 @@ from tests.oracle.reorder import AUTO, DUPLICATE, EMITTED, HELD, LATE, Answer, A
 from topology.config.stream import ReorderConfig
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.outcome import Duplicate, Gap, Late
+from topology.published.reorder import PacedReorder
 from topology.reorder.operator import Reorder
 
 MS = 1_000_000
@@ -79,14 +80,17 @@ def by_oracle(coming: list[Arrival], rule: str, start: int, **told: Any) -> tupl
 
 
 def by_operator(coming: list[Arrival], rule: str, start: int, **told: Any) -> tuple[Any, ...]:
+    is_printed = rule in ("thesis", "rfc")
     chosen: dict[str, Any] = {
-        "rule": rule,
+        "rule": "miss" if is_printed else rule,
         "miss_target_ppm": MISS_PPM,
         "max_wait": f"{MAX_WAIT_MS}ms",
         "start": "auto" if start == AUTO else start,
     }
     config = ReorderConfig(**chosen)
     operator = Reorder("default", config)
+    if is_printed:
+        operator = PacedReorder("default", config, is_rfc=rule == "rfc")
     events = []
     for offset, a in enumerate(coming):
         epoch = NO_EPOCH if a.epoch is None else a.epoch

@@ -8,7 +8,7 @@ from tests.laws.streams import raw
 from tests.topology.reorder.against_oracle import MS
 from tests.topology.reorder.test_operator import event, operator
 from topology.model.event import BLOCKED, UNBLOCKED
-from topology.model.outcome import GAP
+from topology.model.late import GAP
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -10,16 +10,15 @@ from typing import Any
 
 import pytest
 
+from tests.kit.events import event
+from tests.laws.test_changes import Log
 from topology.config.stream import ReorderConfig
 from topology.model.event import DATA, Event
 from topology.model.outcome import Gap
-from topology.reorder.operator import Reorder
+from topology.reorder.lost import PAGE
+from topology.reorder.operator import LOST, Reorder
 
 MS = 1_000_000
-
-
-def event(at: int, seq: int) -> Event:
-    return Event("default", "s", 0, seq, at * MS, at * MS, offset=seq)
 
 
 def reorder(**settings: Any) -> Reorder:
@@ -39,9 +38,9 @@ def numbers(events: list[Event]) -> list[int]:
 @pytest.mark.parametrize("kept", [[4, 5], [3, 5], [5], [3], []])
 def test_what_is_gone_from_the_log_is_missing_again(kept: list[int]) -> None:
     before = reorder(start=0)
-    before.on_batch([event(0, 0), event(1, 3), event(2, 4), event(3, 5)], 3 * MS)
+    before.on_batch([event(0, 0), event(3, 1), event(4, 2), event(5, 3)], 3 * MS)
     again = restored(before, [event(n, n) for n in kept], start=0)
-    step = again.on_batch([event(10, 6), event(11, 1), event(12, 2)], 12 * MS)
+    step = again.on_batch([event(6, 10), event(1, 11), event(2, 12)], 12 * MS)
     late = again.on_time(200 * MS)
     gone = {3, 4, 5} - set(kept)
     out = numbers(step.released) + numbers(late.released)
@@ -49,24 +48,49 @@ def test_what_is_gone_from_the_log_is_missing_again(kept: list[int]) -> None:
     gaps = [report for report in (*step.reports, *late.reports) if isinstance(report, Gap)]
     assert {n for gap in gaps for n in range(gap.first, gap.last + 1)} == gone
     assert not list(again.held())
-    assert numbers(again.on_batch([event(300, 7)], 300 * MS).released) == [7]
+    assert numbers(again.on_batch([event(7, 300)], 300 * MS).released) == [7]
 
 
 @pytest.mark.parametrize("kept", [[7, 9], [9], []])
 def test_a_start_hold_goes_on_with_what_is_left(kept: list[int]) -> None:
     before = reorder()
-    before.on_batch([event(0, 7), event(1, 8), event(2, 9)], 2 * MS)
-    again = restored(before, [event(n - 7, n) for n in kept])
-    step = again.on_batch([event(5, 10)], 5 * MS)
+    before.on_batch([event(7, 0), event(8, 1), event(9, 2)], 2 * MS)
+    again = restored(before, [event(n, n - 7) for n in kept])
+    step = again.on_batch([event(10, 5)], 5 * MS)
     late = again.on_time(500 * MS)
     assert numbers(step.released) + numbers(late.released) == [*kept, 10]
 
 
 def test_what_the_numbers_do_not_call_held_is_not_taken() -> None:
     before = reorder(start=0)
-    before.on_batch([event(0, 0), event(1, 1), event(2, 3)], 2 * MS)
-    stale = [event(0, 0), event(1, 2), event(2, 3)]
+    before.on_batch([event(0, 0), event(1, 1), event(3, 2)], 2 * MS)
+    stale = [event(0, 0), event(2, 1), event(3, 2)]
     again = restored(before, stale, start=0)
     assert numbers(list(again.held())) == [3]
     assert [e.held_by for e in stale] == [0, 0, 1]
-    assert numbers(again.on_batch([event(3, 2)], 3 * MS).released) == [2, 3]
+    assert numbers(again.on_batch([event(2, 3)], 3 * MS).released) == [2, 3]
+
+
+def test_a_lost_number_that_comes_changes_the_page_behind_it() -> None:
+    """What is left of its range begins in another page than the range did."""
+    operator, log = reorder(start=0, max_jump=10 * PAGE), Log()
+    operator.on_batch([event(0, 0), event(5 * PAGE, 1)], MS)
+    operator.on_time(100 * MS)
+    log.checkpoint(operator)
+    operator.on_batch([event(3 * PAGE, 101)], 101 * MS)
+    log.checkpoint(operator)
+
+
+def test_pages_of_an_epoch_go_when_it_is_forgotten() -> None:
+    operator, log = reorder(start=0), Log()
+    for epoch in range(4):
+        at = 1_000 * epoch
+        events = [event(0, at), event(5, at + 1)]
+        for one in events:
+            one.epoch = epoch
+        operator.on_batch(events, (at + 1) * MS)
+        log.checkpoint(operator)
+        operator.on_time((at + 500) * MS)
+        log.checkpoint(operator)
+    epochs = {key.split("/")[1] for key in operator.snapshot() if key.startswith(LOST)}
+    assert epochs == {"2", "3"}

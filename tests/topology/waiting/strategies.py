@@ -14,15 +14,16 @@ from typing import Any, Final
 from benchmarks.baselines.ignore import Ignore
 from benchmarks.baselines.wait_budget import WaitBudget, WaitingRisk
 from topology.model.event import Event
+from topology.published.aq_k_slack import AQKSlack
+from topology.published.event_driven import EventDriven
+from topology.published.ldop import LDOP
+from topology.published.mean_delay import AverageDelay
+from topology.published.mp_k_slack import MPKSlack
+from topology.published.prob_slack import ProbSlack
 from topology.waiting.budget import AccuracyBudget
+from topology.waiting.fixed import ARRIVAL, KSlack
 from topology.waiting.own_tail import OwnTail
 from topology.waiting.policy import SlackPolicy
-from topology.waiting.published.aq_k_slack import AQKSlack
-from topology.waiting.published.event_driven import EventDriven
-from topology.waiting.published.k_slack import ARRIVAL, KSlack, MPKSlack
-from topology.waiting.published.ldop import LDOP
-from topology.waiting.published.mean_delay import AverageDelay
-from topology.waiting.published.prob_slack import ProbSlack
 from topology.waiting.risk import RiskSlack
 from topology.waiting.tail import TailSlack
 

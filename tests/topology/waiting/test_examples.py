@@ -10,6 +10,12 @@ import pytest
 from benchmarks.baselines.ignore import Ignore
 from topology.model.event import Event
 from topology.model.outcome import Duplicate, Late, Malformed
+from topology.published.aq_k_slack import AQKSlack
+from topology.published.event_driven import EventDriven
+from topology.published.ldop import LDOP
+from topology.published.mean_delay import AverageDelay
+from topology.published.mp_k_slack import MPKSlack
+from topology.published.prob_slack import Polyline, ProbSlack
 from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing, Missed, WindowDriver
@@ -21,15 +27,10 @@ from topology.waiting.fitting import (
     grid_next,
     grid_top,
 )
-from topology.waiting.miss import ONE, Joint, Polyline, share
+from topology.waiting.fixed import KSlack
+from topology.waiting.miss import ONE, Joint, share
 from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, CONFIRMED, PROBABLE, SlackPolicy
 from topology.waiting.posterior import Posterior
-from topology.waiting.published.aq_k_slack import AQKSlack
-from topology.waiting.published.event_driven import EventDriven
-from topology.waiting.published.k_slack import KSlack, MPKSlack
-from topology.waiting.published.ldop import LDOP
-from topology.waiting.published.mean_delay import AverageDelay
-from topology.waiting.published.prob_slack import ProbSlack
 from topology.waiting.risk import RiskSlack
 from topology.waiting.tail import TailSlack
 

@@ -6,8 +6,11 @@ from random import Random
 
 from tests.topology.waiting.strategies import MS
 from topology.model.event import Event
-from topology.waiting import AccuracyBudget, Closing, EventDriven, RiskSlack, WindowDriver
+from topology.published.event_driven import EventDriven
+from topology.waiting.budget import AccuracyBudget
+from topology.waiting.driver import Closing, WindowDriver
 from topology.waiting.filled import Filled
+from topology.waiting.risk import RiskSlack
 
 
 def test_runs_are_what_a_set_of_numbers_is() -> None:

@@ -12,18 +12,19 @@ from benchmarks.baselines.ignore import Ignore
 from benchmarks.closing import judged, run
 from benchmarks.oracle import oracle
 from benchmarks.workloads.windows import STATIC, Stream, stream
-from tests.laws.told import copies
+from tests.kit.events import copies
 from tests.topology.waiting.strategies import EVERY, MS, disordered, in_order
 from topology.model.event import Event
+from topology.published.event_driven import EventDriven
+from topology.published.mp_k_slack import MPKSlack
+from topology.published.prob_slack import Jumping, Polyline, ProbSlack
 from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing, WindowDriver
-from topology.waiting.fitting import Counts, DelayTables, Jumping, Rotating
-from topology.waiting.miss import ONE, Joint, Polyline, share
+from topology.waiting.fitting import Counts, DelayTables, Rotating
+from topology.waiting.fixed import KSlack
+from topology.waiting.miss import ONE, Joint, share
 from topology.waiting.posterior import Posterior, StepRate
-from topology.waiting.published.event_driven import EventDriven
-from topology.waiting.published.k_slack import KSlack, MPKSlack
-from topology.waiting.published.prob_slack import ProbSlack
 from topology.waiting.risk import RiskSlack
 
 SEEDS = range(5)

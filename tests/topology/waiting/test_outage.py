@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
+import pytest
+
+from topology.answer.quality import Quality
+from topology.answer.quality_target import QualityTarget
 from topology.model.event import Event
-from topology.query.quality import Quality
-from topology.query.quality_target import QualityTarget
 from topology.waiting.runs import MAX_RUNS, Runs
 
 MS: Final = 1_000_000
@@ -64,6 +66,7 @@ def mean_wait_ms(told: list[tuple[int, int]], since_s: float) -> float:
     return sum(waits) / len(waits)
 
 
+@pytest.mark.slow
 def test_an_outage_does_not_make_the_windows_after_it_wait_for_certainty() -> None:
     quality = Quality(900_000, 300 * MS, idle_ns=SECOND)
     with_outage, without = 0.0, 0.0

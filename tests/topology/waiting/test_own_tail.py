@@ -6,16 +6,13 @@ from random import Random
 
 import pytest
 
+from tests.kit.events import event
 from topology.model.event import Event
 from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.own_tail import OwnTail
 from topology.waiting.tail import COLD
 
 MS = 1_000_000
-
-
-def event(ts: float, arrival: float, number: int) -> Event:
-    return Event("default", "a", 0, number, round(ts * MS), round(arrival * MS), number)
 
 
 def waits(
@@ -38,11 +35,11 @@ def shaky(seed: int, n: int, spread: int, shift: float = 0, drift: float = 1) ->
     rng = Random(seed)
     sent = [(5 * i, 5 * i + 1 + rng.randint(0, spread)) for i in range(n)]
     sent.sort(key=lambda one: one[1])
-    return [event(shift + drift * ts, arrival, i) for i, (ts, arrival) in enumerate(sent)]
+    return [event(i, shift + drift * ts, arrival) for i, (ts, arrival) in enumerate(sent)]
 
 
 def test_cold_it_waits_as_long_as_it_may_and_in_order_for_nothing_after() -> None:
-    waited = waits([event(10 * i, 10 * i + 3, i) for i in range(200)])
+    waited = waits([event(i, 10 * i, 10 * i + 3) for i in range(200)])
     assert [wait for _, wait in waited[: COLD - 30]] == [200] * (COLD - 30)
     assert [wait for _, wait in waited[COLD:]] == [0] * (200 - COLD)
 
@@ -78,7 +75,7 @@ def test_while_nothing_may_be_late_it_waits_twice_the_largest() -> None:
     policy = OwnTail(10_000, max_wait_ns=10_000 * MS)
     for number in range(1_000):
         behind = 40 if number % 10 == 5 else 0
-        policy.observe(event(number * 10 - behind, number * 10, number), number * 10 * MS)
+        policy.observe(event(number, number * 10 - behind, number * 10), number * 10 * MS)
     assert policy.q_ppm() == 10_000 * 10 // 20  # ten may be late, none has been
     lateness_ns, silence_ns = policy.waits_ns()
     assert 30 * MS <= lateness_ns <= 34 * MS
@@ -112,7 +109,7 @@ def test_an_event_at_the_longest_wait_can_be_saved_and_one_past_it_cannot() -> N
     """Behind the newest, and since that came."""
     for behind, late in ((190, (1, 0)), (191, (0, 1))):
         policy = OwnTail(500_000, max_wait_ns=200 * MS)
-        policy.observe(event(1_000, 5_000, 0), 5_000 * MS)
-        policy.observe(event(1_000 - behind, 5_010, 1), 5_010 * MS)
+        policy.observe(event(0, 1_000, 5_000), 5_000 * MS)
+        policy.observe(event(1, 1_000 - behind, 5_010), 5_010 * MS)
         policy.late((1_000 - behind) * MS, behind * MS)
         assert (policy.figures()["late"], policy.figures()["beyond"]) == late

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from random import Random
 
 import pytest
 
+from tests.seeds import seeds_of_today
 from tests.topology.waiting.strategies import MS, event, numbered
 from topology.model.event import Event
 from topology.model.outcome import Late
 from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.tail import TailSlack
 
-SEEDS = range(int(os.environ.get("INORDER_SEEDS", "1")))
+SEEDS = seeds_of_today(1)
 
 
 def at(ts: int, now: int, source: str = "s0", seq: int = 0) -> Event:
@@ -130,6 +130,7 @@ def long_late(seed: int, n: int = 20_000) -> list[Event]:
     return numbered(events)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.001, 0.01, 0.1])
 @pytest.mark.parametrize("max_wait", [40, 300])
 def test_of_the_events_that_a_wait_can_save_no_more_are_late_than_promised(

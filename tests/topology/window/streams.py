@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final
 
 from topology.model.event import WATERMARK, Event
-from topology.model.outcome import GAP
+from topology.model.late import GAP
 
 MS: Final = 1_000_000
 START: Final = 1_700_000_000_000 * MS

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.laws.told import over_the_wire
+from tests.kit.runs import through_changelog
 from tests.topology.window.streams import event
 from topology.query.numbers import WHOLE_WEIGHT, root, scalar_of, text_of
 from topology.window.aggregates.built_in import BUILT_IN
@@ -52,7 +52,7 @@ def test_neither_order_nor_grouping_matters(function: str, values: list[Any], se
     together.merge(parts[0])
     together.merge(parts[1])
     again = cell_of(function, [])
-    again.load(over_the_wire(one.dump()))
+    again.load(through_changelog(one.dump()))
     for cell in (other, together, again):
         assert repr(cell.value()) == repr(one.value())
         assert repr(cell.bounds(())) == repr(one.bounds(()))

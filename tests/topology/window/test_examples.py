@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.laws.told import told
+from tests.kit.runs import results_of
 from tests.topology.window.streams import MS, START, event, watermark
 from topology.config import parse
 from topology.flow.stage import Stage
@@ -54,7 +54,7 @@ def v(source: str, seq: int, ref_ms: float, value: Any, **how: Any) -> Event:
 
 def test_a_window_is_told_when_an_event_in_order_passes_its_end() -> None:
     operator = windows("tumbling", ms=10)
-    assert not told(operator, v("a", 0, 1, 5), v("a", 1, 9, 7), v("a", 2, 10, 1))
+    assert not results_of(operator, v("a", 0, 1, 5), v("a", 1, 9, 7), v("a", 2, 10, 1))
     assert operator.next_deadline_ns() == START + 10 * MS  # the instant is not over
     assert brief(on_time(operator, 10)) == [(EMIT, 0, 0, 10, 12)]
     assert operator.next_deadline_ns() is None
@@ -62,21 +62,21 @@ def test_a_window_is_told_when_an_event_in_order_passes_its_end() -> None:
 
 def test_it_is_stamped_with_the_instant_that_closed_it() -> None:
     operator = windows("tumbling", ms=10)
-    results = told(operator, v("a", 0, 1, 5), v("a", 1, 12, 7), v("a", 2, 19, 1, at_ms=40))
+    results = results_of(operator, v("a", 0, 1, 5), v("a", 1, 12, 7), v("a", 2, 19, 1, at_ms=40))
     assert [result.at_ns for result in results] == [START + 12 * MS]
 
 
 def test_a_watermark_closes_what_no_event_does_and_says_that_it_is_final() -> None:
     operator = windows("tumbling", ms=10)
-    told(operator, v("a", 0, 1, 5), watermark(20, 10, 10))
+    results_of(operator, v("a", 0, 1, 5), watermark(20, 10, 10))
     assert brief(on_time(operator, 20)) == [(EMIT, 0, 0, 10, 5, "!")]
     assert operator.figures()["windows"] == 0
 
 
 def test_with_clock_errors_a_window_closes_so_much_later() -> None:
     operator = windows("tumbling", ms=10)
-    assert not told(operator, v("a", 0, 5, 5, error_ms=2), v("a", 1, 11, 5, error_ms=2))
-    results = told(operator, v("a", 2, 12, 5, error_ms=2), v("a", 3, 15, 5, error_ms=2))
+    assert not results_of(operator, v("a", 0, 5, 5, error_ms=2), v("a", 1, 11, 5, error_ms=2))
+    results = results_of(operator, v("a", 2, 12, 5, error_ms=2), v("a", 3, 15, 5, error_ms=2))
     assert brief(results) == [(EMIT, 0, 0, 10, 5)]
     assert results[0].expected == {"sum": 5 + 5 / 4}
     assert (results[0].low, results[0].high) == ({"sum": 5}, {"sum": 10})
@@ -86,28 +86,28 @@ def test_with_clock_errors_a_window_closes_so_much_later() -> None:
 def test_late_events_of_one_instant_make_one_update() -> None:
     operator = windows("tumbling", ms=10)
     late = [v("b", seq, 3, 100, at_ms=25, late="gap") for seq in (0, 1)]
-    assert not told(operator, v("a", 0, 1, 5), v("a", 1, 12, 7))
-    results = told(operator, *late, v("a", 2, 26, 0))
+    assert not results_of(operator, v("a", 0, 1, 5), v("a", 1, 12, 7))
+    results = results_of(operator, *late, v("a", 2, 26, 0))
     assert brief(results) == [(EMIT, 0, 0, 10, 5), (UPDATE, 1, 0, 10, 205)]
 
 
 def test_a_late_event_alone_makes_a_window_of_its_own() -> None:
     operator = windows("tumbling", ms=10)
-    results = told(operator, v("a", 0, 25, 5), v("b", 0, 3, 9, at_ms=26, late="gap"))
+    results = results_of(operator, v("a", 0, 25, 5), v("b", 0, 3, 9, at_ms=26, late="gap"))
     results += on_time(operator, 30)
     assert brief(results) == [(EMIT, 0, 0, 10, 9)]
 
 
 def test_what_comes_after_the_final_word_is_counted() -> None:
     operator = windows("tumbling", ms=10)
-    told(operator, v("a", 0, 1, 5), watermark(20, 20, 20), watermark(21, 21, 21))
-    assert not told(operator, v("b", 0, 3, 9, at_ms=26, late="gap"), watermark(30, 30, 30))
+    results_of(operator, v("a", 0, 1, 5), watermark(20, 20, 20), watermark(21, 21, 21))
+    assert not results_of(operator, v("b", 0, 3, 9, at_ms=26, late="gap"), watermark(30, 30, 30))
     assert operator.figures()["expired"] == 1
 
 
 def test_after_correct_for_the_word_is_final_though_something_is_missing() -> None:
     operator = windows("tumbling", ms=10, correct_for_ns=50 * MS, finals=True)
-    results = told(
+    results = results_of(
         operator,
         v("a", 0, 1, 5),
         watermark(20, 20, 0),
@@ -121,27 +121,29 @@ def test_after_correct_for_the_word_is_final_though_something_is_missing() -> No
 
 def test_finals_tell_once_more_what_was_told_before() -> None:
     operator = windows("tumbling", ms=10, finals=True)
-    results = told(operator, v("a", 0, 1, 5), v("a", 1, 12, 5), watermark(13, 12, 9))
+    results = results_of(operator, v("a", 0, 1, 5), v("a", 1, 12, 5), watermark(13, 12, 9))
     assert [(r.final, r.confidence) for r in results] == [(False, CONFIRMED)]
-    results = told(operator, watermark(14, 12, 12), watermark(15, 15, 15))
+    results = results_of(operator, watermark(14, 12, 12), watermark(15, 15, 15))
     assert brief(results) == [(UPDATE, 1, 0, 10, 5, "!")]
 
 
 def test_early_results_come_at_multiples_of_the_arrival_clock() -> None:
     operator = windows("tumbling", ms=100, early_ns=20 * MS)
-    assert not told(operator, v("a", 0, 1, 5), v("a", 1, 9, 7))
+    assert not results_of(operator, v("a", 0, 1, 5), v("a", 1, 9, 7))
     operator.on_time(START + 9 * MS)
     assert operator.next_deadline_ns() == START + 20 * MS
     (early,) = on_time(operator, 30)
     assert (early.at_ns, early.confidence) == (START + 20 * MS, UNCERTAIN)
     assert brief([early]) == [(EMIT, 0, 0, 100, 12)]
     assert operator.next_deadline_ns() is None  # nothing has changed since
-    assert brief(told(operator, v("a", 2, 101, 1), v("a", 3, 102, 1))) == [(UPDATE, 1, 0, 100, 12)]
+    assert brief(results_of(operator, v("a", 2, 101, 1), v("a", 3, 102, 1))) == [
+        (UPDATE, 1, 0, 100, 12)
+    ]
 
 
 def test_sliding_windows_overlap() -> None:
     operator = windows("sliding", ms=20, every_ms=10)
-    told(operator, v("a", 0, 5, 1), v("a", 1, 15, 2))
+    results_of(operator, v("a", 0, 5, 1), v("a", 1, 15, 2))
     assert brief(end(operator, 15)) == [
         (EMIT, 0, -10, 10, 1),
         (EMIT, 0, 0, 20, 3, "!"),
@@ -151,14 +153,14 @@ def test_sliding_windows_overlap() -> None:
 
 def test_a_session_ends_when_the_gap_has_passed_and_not_before() -> None:
     operator = windows("session", ms=10)
-    assert not told(operator, v("a", 0, 5, 1), v("a", 1, 15, 2), v("a", 2, 25, 3))
-    assert brief(told(operator, v("a", 3, 36, 4), v("a", 4, 37, 4))) == [(EMIT, 0, 5, 35, 6)]
+    assert not results_of(operator, v("a", 0, 5, 1), v("a", 1, 15, 2), v("a", 2, 25, 3))
+    assert brief(results_of(operator, v("a", 3, 36, 4), v("a", 4, 37, 4))) == [(EMIT, 0, 5, 35, 6)]
 
 
 def test_a_session_that_gets_an_earlier_start_is_another() -> None:
     operator = windows("session", ms=10)
-    first = told(operator, v("a", 0, 20, 1), v("a", 1, 50, 1), v("a", 2, 51, 1))
-    moved = told(operator, v("b", 0, 12, 5, at_ms=52, late="gap"), v("a", 3, 53, 1))
+    first = results_of(operator, v("a", 0, 20, 1), v("a", 1, 50, 1), v("a", 2, 51, 1))
+    moved = results_of(operator, v("b", 0, 12, 5, at_ms=52, late="gap"), v("a", 3, 53, 1))
     assert brief(first) == [(EMIT, 0, 20, 30, 1)]
     assert brief(moved) == [(RETRACT, 1, 20, 30, "!"), (EMIT, 0, 12, 30, 6)]
     assert moved[0].id == first[0].id != moved[1].id
@@ -166,19 +168,19 @@ def test_a_session_that_gets_an_earlier_start_is_another() -> None:
 
 def test_a_late_event_between_two_sessions_makes_one_of_them() -> None:
     operator = windows("session", ms=10)
-    told(operator, v("a", 0, 20, 1), v("a", 1, 35, 2), v("a", 2, 80, 1), v("a", 3, 81, 1))
-    joined = told(operator, v("b", 0, 27, 5, at_ms=82, late="gap"), v("a", 4, 83, 1))
+    results_of(operator, v("a", 0, 20, 1), v("a", 1, 35, 2), v("a", 2, 80, 1), v("a", 3, 81, 1))
+    joined = results_of(operator, v("b", 0, 27, 5, at_ms=82, late="gap"), v("a", 4, 83, 1))
     assert brief(joined) == [(RETRACT, 1, 35, 45, "!"), (UPDATE, 1, 20, 45, 8)]
 
 
 def test_count_windows_are_counted_anew() -> None:
     operator = windows("count", events=2)
     events = [v("a", seq, ref_ms, seq) for seq, ref_ms in enumerate((10, 20, 30, 40, 50))]
-    assert brief(told(operator, *events)) == [
+    assert brief(results_of(operator, *events)) == [
         (EMIT, 0, 10, 20 + 1e-6, 1),
         (EMIT, 0, 30, 40 + 1e-6, 5),
     ]
-    late = told(operator, v("b", 0, 15, 100, at_ms=60, late="gap"), v("a", 5, 61, 0))
+    late = results_of(operator, v("b", 0, 15, 100, at_ms=60, late="gap"), v("a", 5, 61, 0))
     assert [(r.op, r.values["sum"]) for r in late] == [(UPDATE, 100), (UPDATE, 3), (EMIT, 7)]
     assert not end(operator, 61)  # the last one is not full
 
@@ -187,7 +189,7 @@ def test_each_key_has_windows_of_its_own() -> None:
     operator = windows("tumbling", ms=10, key=("k",), outputs=COUNT)
     keys: list[Any] = ["a", 1, 1.0, True, "1", "", 2.5, None, [], float("nan")]
     events = [event("s", seq, 1, {"k": key}) for seq, key in enumerate(keys)]
-    told(operator, *events, event("s", 99, 2, {}))
+    results_of(operator, *events, event("s", 99, 2, {}))
     found = {repr(r.key): r.values["n"] for r in end(operator, 99)}
     assert found == {"'a'": 1, "1": 2, "True": 1, "'1'": 1, "''": 1, "2.5": 1}
     assert operator.figures()["unkeyed"] == 4
@@ -195,7 +197,7 @@ def test_each_key_has_windows_of_its_own() -> None:
 
 def test_a_query_without_a_key_has_none() -> None:
     operator = windows("tumbling", ms=10, outputs=COUNT)
-    told(operator, event("s", 0, 1, b"not read at all"))
+    results_of(operator, event("s", 0, 1, b"not read at all"))
     (result,) = end(operator, 99)
     assert (result.key, result.values, operator.figures()["unreadable"]) == (None, {"n": 1}, 0)
 
@@ -205,7 +207,7 @@ def test_aggregates_of_a_users_own() -> None:
     outputs = (Output("p", "product", ("v",)),)
     config = WindowConfig("q", "sliding", outputs, size_ns=20 * MS, every_ns=10 * MS)
     operator = Windows("default", config, functions={"product": product})
-    results = told(operator, v("a", 0, 1, 3), v("a", 1, 11, 5), v("a", 2, 12, "no number"))
+    results = results_of(operator, v("a", 0, 1, 3), v("a", 1, 11, 5), v("a", 2, 12, "no number"))
     values = [result.values["p"] for result in results + end(operator, 12)]
     assert values == [3, 15, 5]
 
@@ -213,8 +215,8 @@ def test_aggregates_of_a_users_own() -> None:
 def test_only_watermarks_count_where_events_come_in_any_order() -> None:
     config = WindowConfig("q", "tumbling", SUM, 10 * MS, 10 * MS, newcomers_ns=0)
     operator = Windows("default", config, ordered=False)
-    assert not told(operator, v("a", 0, 55, 1), v("b", 0, 3, 1, at_ms=56), v("c", 0, 57, 1))
-    results = told(operator, watermark(58, 10, 10), watermark(59, 11, 11))
+    assert not results_of(operator, v("a", 0, 55, 1), v("b", 0, 3, 1, at_ms=56), v("c", 0, 57, 1))
+    results = results_of(operator, watermark(58, 10, 10), watermark(59, 11, 11))
     assert brief(results) == [(EMIT, 0, 0, 10, 1, "!")]
 
 
@@ -222,7 +224,7 @@ def test_only_watermarks_count_where_events_come_in_any_order() -> None:
 def test_how_sure_a_window_is(uncertainty: str) -> None:
     """One event in the middle, one that may be outside by three quarters."""
     operator = windows("tumbling", ms=100, uncertainty=uncertainty, max_error_ns=20 * MS)
-    told(operator, v("a", 0, 50, 8, error_ms=1), v("b", 0, 95, 4, error_ms=10))
+    results_of(operator, v("a", 0, 50, 8, error_ms=1), v("b", 0, 95, 4, error_ms=10))
     first, *_ = end(operator, 95)
     value, expected, low, high, confidence = {
         "plain": (12, 11, 8, 12, UNCERTAIN),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
@@ -10,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.laws.told import copies, told
+from tests.kit.events import copies
+from tests.kit.runs import results_of, results_to_end
+from tests.seeds import seeds_of_today
 from tests.topology.window.oracle import last_word
 from tests.topology.window.streams import MS, disordered, event, sorted_events, watermark
 from tests.topology.window.test_examples import COUNT, v, windows
@@ -21,7 +22,7 @@ from topology.model.event import DATA, Event
 from topology.model.result import RETRACT
 from topology.window import Windows
 
-SEEDS = range(12 * int(os.environ.get("INORDER_SEEDS", "1")))
+SEEDS = seeds_of_today(12)
 
 
 def waking(rng: Random) -> list[Event]:
@@ -67,9 +68,9 @@ def test_no_event_possibly_lies_in_a_window_that_was_final_before() -> None:
 
 def test_a_straggler_next_to_a_final_session_is_expired() -> None:
     operator = windows("session", ms=10)
-    results = told(operator, v("a", 0, 5, 1), watermark(30, 20, 20), watermark(31, 21, 21))
+    results = results_of(operator, v("a", 0, 5, 1), watermark(30, 20, 20), watermark(31, 21, 21))
     assert [result.final for result in results] == [True]
-    assert not told(operator, v("b", 0, 14, 1, at_ms=32, late="gap"), watermark(60, 60, 60))
+    assert not results_of(operator, v("b", 0, 14, 1, at_ms=32, late="gap"), watermark(60, 60, 60))
     assert operator.figures()["expired"] == 1
 
 
@@ -81,10 +82,7 @@ def test_each_event_is_of_one_session_or_expired_and_no_two_overlap() -> None:
         events = sorted_events(rng, 80)
         stream = disordered(rng, copies(events), late=0.3)
         operator = Windows("default", config)
-        results: list[Any] = []
-        for one in stream:
-            results += operator.on_batch([one], one.at_ns).results
-        results += operator.on_end(stream[-1].at_ns).results
+        results = results_to_end(operator, ([one] for one in stream))
         sessions = sorted((each.start_ns, each.end_ns) for each in last_word(results))
         for before, after in pairwise(sessions):
             assert before[1] < after[0], f"seed {seed}"
@@ -142,10 +140,7 @@ def test_what_says_nothing_new_is_not_told(kind: str, errors: tuple[int, ...]) -
             one.error_ns = rng.choice(errors) * MS
         operator = Windows("default", config)
         stream = disordered(rng, events, late=0.4)
-        results: list[Any] = []
-        for one in stream:
-            results += operator.on_batch([one], one.at_ns).results
-        results += operator.on_end(stream[-1].at_ns).results
+        results = results_to_end(operator, ([one] for one in stream))
         last: dict[str, Any] = {}
         for result in results:
             values = repr((result.values, result.low, result.high))
@@ -159,6 +154,6 @@ def test_what_says_nothing_new_is_not_told(kind: str, errors: tuple[int, ...]) -
 
 def test_an_event_that_changes_no_value_makes_no_update() -> None:
     operator = windows("tumbling", ms=10)
-    assert len(told(operator, v("a", 0, 1, 5), v("a", 1, 12, 5), v("a", 9, 13, 5))) == 1
-    assert told(operator, v("b", 0, 3, None, at_ms=13, late="gap"), v("a", 2, 14, 5)) == []
+    assert len(results_of(operator, v("a", 0, 1, 5), v("a", 1, 12, 5), v("a", 9, 13, 5))) == 1
+    assert results_of(operator, v("b", 0, 3, None, at_ms=13, late="gap"), v("a", 2, 14, 5)) == []
     assert operator.figures()["updated"] == 0

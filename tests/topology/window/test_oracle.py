@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from random import Random
 from typing import Any
 
 import pytest
 
+from tests.kit.events import copies
+from tests.kit.runs import cut, through_changelog
 from tests.laws.streams_between import merged
-from tests.laws.told import copies, over_the_wire
+from tests.seeds import seeds_of_today
 from tests.topology.window.oracle import OUTPUTS, agree, last_word, oracle, told
 from tests.topology.window.streams import MS, disordered, sorted_events
 from topology.model.event import Event
 from topology.model.result import WindowResult
 from topology.window import WindowConfig, Windows
 
-SEEDS = range(3 * int(os.environ.get("INORDER_SEEDS", "1")))
+SEEDS = seeds_of_today(3)
 
 KINDS: dict[str, dict[str, Any]] = {
     "tumbling": {"kind": "tumbling", "size_ns": 50 * MS, "every_ns": 50 * MS},
@@ -40,14 +41,10 @@ def run(config: WindowConfig, stream: list[Event], rng: Random | None = None) ->
     """To the end; with `rng` batches are cut anyhow, and the operator is restarted at times."""
     windows = Windows("default", config)
     results: list[Any] = []
-    at = 0
-    while at < len(stream):
-        size = rng.choice((1, 2, 7)) if rng else len(stream)
-        batch = stream[at : at + size]
-        at += size
+    for batch in cut(stream, rng, (1, 2, 7)) if rng else [stream]:
         results += windows.on_batch(batch, batch[-1].at_ns).results
         if rng and rng.random() < 0.2:
-            state = over_the_wire(windows.snapshot())
+            state = through_changelog(windows.snapshot())
             windows = Windows("default", config)
             windows.restore(state, ())
     return results + windows.on_end(stream[-1].at_ns).results

@@ -6,25 +6,26 @@ late, unsure, or between watermarks, which are not.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from random import Random
 from typing import Any
 
 import pytest
 
+from tests.kit.events import copies
+from tests.kit.runs import through_changelog
 from tests.laws.streams_between import merged
-from tests.laws.told import copies, over_the_wire
+from tests.seeds import seeds_of_today
 from tests.topology.window.streams import MS, START, event, payload_of, watermark
 from topology.model.event import HEARTBEAT, WATERMARK, Event
-from topology.model.outcome import GAP
+from topology.model.late import GAP
 from topology.model.result import Finding
 from topology.window import Output, WindowConfig, Windows
 from topology.window.cells import Makers
 from topology.window.run import has_plain_case
 from topology.window.tally import TALLIED, Tallies, Tally
 
-SEEDS = range(int(os.environ.get("INORDER_SEEDS", "1")))
+SEEDS = seeds_of_today(1)
 BATCHES = (1, 7, 100, 1_000)
 EVENTS = 400
 
@@ -126,6 +127,7 @@ def told(results: list[Finding]) -> list[str]:
     return [repr(result) for result in results]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("outputs", "keyed"),
     [(FLAT, False), (FLAT, True), (NESTED, True), (ALL, True)],
@@ -153,7 +155,7 @@ def test_the_plain_case_says_what_the_general_one_says(
                             assert repr(plain.changes()) == repr(general.changes())
                         else:
                             assert repr(plain.snapshot()) == repr(general.snapshot())
-                            state = over_the_wire(plain.snapshot())
+                            state = through_changelog(plain.snapshot())
                             plain = Windows("default", config)
                             plain.restore(state, ())
                             general = Windows("default", config, plain=False)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from random import Random
 
-from tests.laws.told import copies
+from tests.kit.events import copies
+from tests.seeds import seeds_of_today
 from tests.topology.window.oracle import agree, by_key, last_word, oracle, spans_of, told, values_of
 from tests.topology.window.streams import disordered, event, place
 from tests.topology.window.test_examples import COUNT, end, windows
@@ -15,7 +15,7 @@ from tests.topology.window.test_worlds import within
 from topology.model.event import Event
 from topology.model.result import CONFIRMED
 
-SEEDS = range(20 * int(os.environ.get("INORDER_SEEDS", "1")))
+SEEDS = seeds_of_today(12)
 WORLDS = 4
 
 

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from cli.recording import rows
-from cli.recording.file import InputError
-from cli.recording.lines import read_lines
+from producers.recording import rows
+from producers.recording.file import InputError
+from producers.recording.lines import read_lines
 from topology.clock.sample import Declared, Sample
 from topology.model.event import BYE, HEARTBEAT, NO_EPOCH, Event
 from topology.model.outcome import Malformed
@@ -112,6 +112,13 @@ TIMES: list[tuple[str, list[dict[str, int]], list[tuple[int, int]]]] = [
 def test_times(lines: list[dict[str, int]], times: list[tuple[int, int]]) -> None:
     text = "\n".join(json.dumps({"source": "s", "seq": n} | line) for n, line in enumerate(lines))
     assert [(event.ts_ns, event.arrival_ns) for event in from_text(text)] == times
+
+
+def test_an_arrival_below_0_is_dead_as_operators_begin_there() -> None:
+    bad, good = from_text(
+        '{"source": "s", "seq": 0, "arrival": -1}\n{"source": "s", "seq": 1, "ts": -7}'
+    )
+    assert (bad.reason, bad.at_ns, good.ts_ns) == ("arrival_negative", 0, -7)
 
 
 def test_bad_lines_move_the_arrival_by_what_can_be_read_of_it() -> None:

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from tests.seeds import seeds_of_today
 from topology.clock.sample import Declared, Sample
 from topology.model.event import Event
 from topology.model.outcome import Malformed
-from topology.wire.line_reader import Content, Fault, LineReader, Reading, Row
+from topology.wire.line_reader import Content, LineFault, LineReader, Reading, Row, bears_arrivals
 from topology.wire.stretches import Beginning, StretchReader, begins
 
-SEEDS = range(300)
+SEEDS = seeds_of_today(100)
 SAID = Reading(by_time=frozenset({"t"}), units_ns={"m": 1_000_000})
 
 
@@ -71,6 +72,8 @@ def read_apart(
         read.append([reader.read(row_of(n, values)) for n, values in enumerate(part, start=1)])
         stretches.append(reader.ended(len(part)))
     starts = begins(stretches, Beginning())
+    whole = (LineReader(SAID).read(row_of(n, values)) for n, values in enumerate(lines, start=1))
+    assert (starts[-1].bears_arrivals is not False) == bears_arrivals(whole)[0]
     found = []
     for part, contents, stretch, start in zip(parts, read, stretches, starts, strict=False):
         for number, (values, content) in enumerate(zip(part, contents, strict=True), start=1):
@@ -83,7 +86,7 @@ def read_apart(
 
 def row_of(number: int, values: dict[str, Any] | None) -> Row:
     if values is None:
-        return Row(number, {}, Fault("line_not_json", "not JSON"))
+        return Row(number, {}, LineFault("line_not_json", "not JSON"))
     return Row(number, values)
 
 
@@ -108,7 +111,7 @@ def test_a_stretch_without_a_time_arrives_with_the_one_before() -> None:
     assert isinstance(content, Event)
     stretches = [first.ended(3), second.ended(1)]
     starts = begins(stretches, Beginning())
-    assert starts[1] == Beginning(3, 50, None)
+    assert starts[1] == Beginning(3, 50, None, bears_arrivals=True)
     assert starts[1].arrival_of(stretches[1], content.arrival_ns, 1) == 50
 
 

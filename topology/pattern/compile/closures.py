@@ -3,8 +3,6 @@
 Each node becomes a function of the binding and the *frame*: the values of the variables over
 groups, an entry for `group.x` and the number i for `group[i].x`. The commonest shapes (a
 field of one event, a comparison with a constant) have closures of their own.
-
-Proved by: tests/topology/pattern/compile/test_expression.py
 """
 
 from __future__ import annotations
@@ -14,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from topology.pattern.compile import values
+from topology.pattern.compile.attributes import ABSENT, Get, attribute
 from topology.pattern.compile.scope import Function, Scope
-from topology.pattern.compile.view import ABSENT, EventView, Get, attribute
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree import syntax
 from topology.pattern.tree.syntax import Expr
@@ -29,7 +27,7 @@ Value = Callable[[Binding, Frame], Any]
 MIRRORED: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 PREDICATES: Final = (
     syntax.Compare | syntax.In | syntax.Between | syntax.IsNull | syntax.Like | syntax.Same
-    | syntax.Test | syntax.Not | syntax.And | syntax.Or
+    | syntax.Not | syntax.And | syntax.Or
 )  # fmt: skip
 """Nodes whose value is a flag or NULL."""
 
@@ -61,8 +59,8 @@ class Variable:
 
 @dataclass(slots=True)
 class Compiler:
-    """`named`: the slots it has met; `needs_whole`: so has an aggregate, an index other than
-    [1], a user's function over a group. `failures[0]` counts what users' functions raised."""
+    """`named`: the slots it has met; `needs_whole`: an aggregate over all of a group, or an index
+    other than [1], was met too. `failures[0]` counts what users' functions raised."""
 
     scope: Scope
     variables: list[Variable] = field(default_factory=list)
@@ -175,29 +173,6 @@ class Compiler:
                 for get in gets
                 for entry in members
             )
-
-        return test
-
-    def _test(self, expr: syntax.Test) -> Value:
-        slots = [self.slot(alias) for alias in expr.aliases]
-        self.needs_whole |= any(slot in self.scope.groups for slot in slots)
-        function = expr.function
-
-        def decide(*events: Any) -> bool | None:
-            result = function(*events)
-            return None if result is None else bool(result)
-
-        call = self._guarded(decide)
-
-        def argument(binding: Binding, slot: int | None) -> Any:
-            entries = binding[slot] if slot is not None else ()
-            if slot in self.scope.groups:
-                return [EventView(entry) for entry in entries]
-            return EventView(entries[0]) if entries else None
-
-        def test(binding: Binding, _: Frame) -> bool | None:
-            held: bool | None = call([argument(binding, slot) for slot in slots])
-            return held
 
         return test
 
@@ -317,7 +292,6 @@ MAKERS: Final[dict[type, str]] = {
     syntax.IsNull: "_is_null",
     syntax.Like: "_like",
     syntax.Same: "_same",
-    syntax.Test: "_test",
     syntax.Not: "_not",
     syntax.And: "_and",
     syntax.Or: "_or",

@@ -15,8 +15,6 @@ elements of an absent group, and an absent single, have NULL attributes.
 
 Cost: compiling is linear in the expression; a test without groups is one call for each of its
 nodes. `holds` over a group of n is n tests (n² with `[..i-k]`), `holds_newest` one.
-
-Proved by: tests/topology/pattern/compile/test_expression.py
 """
 
 from __future__ import annotations
@@ -25,10 +23,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
+from topology.pattern.compile.attributes import Get, attribute, field_of
 from topology.pattern.compile.closures import Binding, Compiler
 from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
 from topology.pattern.compile.values import COMPARISONS, VALUE_TYPES, all_of
-from topology.pattern.compile.view import Get, attribute, field_of
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Compare, Expr, Ref
 
@@ -46,8 +44,8 @@ __all__ = [
 class Condition:
     """A conjunct over several entries. `nulls` counts how often it was unknown.
 
-    `needs_whole`: it holds an aggregate over all of a group, an index other than [1], a user's
-    function over a group, or `[a]` within OR: nothing can be said of an element alone."""
+    `needs_whole`: it holds an aggregate over all of a group, an index other than [1], or `[a]`
+    within OR: nothing can be said of an element alone."""
 
     __slots__ = (
         "_compiler",

@@ -1,12 +1,10 @@
 """Conditions where times are intervals: surely, maybe, or surely not.
 
-Source: patterns.md 7. `.time` stands for [low, high] of its event; every other attribute is
+Source: patterns.md 7. `.time` means [low, high] of its event; every other attribute is
 known, `.ts` and `.error` too. What looks at the order inside a group (`[i]`, `[1]`, `[..i-1]`, a
 user's function) is in doubt wherever that order is. A user's function sees reference times.
 
 Grades are compared as numbers: AND is min, OR is max, NOT is YES - grade. NULL is NO.
-
-Proved by: tests/topology/pattern/compile/test_grading.py
 """
 
 from __future__ import annotations
@@ -16,10 +14,10 @@ from itertools import pairwise, product
 from typing import Any, Final
 
 from topology.pattern.compile import intervals
+from topology.pattern.compile.attributes import AbsentEntry, Get, attribute
 from topology.pattern.compile.closures import Binding, Compiler, Frame, Value
 from topology.pattern.compile.intervals import ANYTHING
 from topology.pattern.compile.scope import Scope
-from topology.pattern.compile.view import AbsentEntry, Get, attribute
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree import syntax
 from topology.pattern.tree.mentions import BY_ORDER, mentions

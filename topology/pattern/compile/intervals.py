@@ -5,8 +5,6 @@ Source: patterns.md 7. Beside the values of `topology.pattern.compile.values` th
 it means that it may be so or not. Results are sound and not always the narrowest: an event that is
 named twice counts as two (`a.time - a.time` is not 0), and `%`, sqrt, stddev and divisors around 0
 give up.
-
-Proved by: tests/topology/pattern/compile/test_grading.py
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ def in_doubt(value: Any) -> bool:
 
 
 def between(low: Any, high: Any) -> Any:
-    """A number that is known to lie there; NULL at an end means that there is no telling."""
+    """A number that is known to lie there; NULL at an end means that it is unknown."""
     if low is None or high is None:
         return ANYTHING
     return low if low == high else ValueInterval(low, high)

@@ -1,9 +1,7 @@
 """What the names in an expression stand for: events, parameters, a user's functions.
 
 An *environment* is what a query is given from outside, the same for all of its expressions. A
-*scope* is that of one alternative: it adds where each alias stands in a binding.
-
-Proved by: tests/topology/pattern/compile/test_expression.py
+*scope* is that of one alternative: it adds the place of each alias in a binding.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ NO_ENVIRONMENT: Final = Environment()
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """`slots`: where each alias stands in a binding; `groups`: which of the slots are groups. An
+    """`slots`: the place of each alias in a binding; `groups`: which of the slots are groups. An
     alias that has no slot (it is of another alternative) is absent."""
 
     slots: Mapping[str, int]

@@ -11,8 +11,6 @@ zero, NaN, and an int beyond `MAX_INT`. Infinity is a number. Everything else a 
     stddev   of the whole population: 0 for one value
     sum, avg, min, max, stddev leave NULLs (and what is of another type) out, and are NULL if
     nothing remains; sums of floats are rounded once, so no order of the group matters
-
-Proved by: tests/topology/pattern/compile/test_expression.py
 """
 
 from __future__ import annotations
@@ -20,6 +18,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
 from typing import Any, Final
 
 MAX_INT: Final = 1 << 1024
@@ -264,5 +263,11 @@ def _total(numbers: Sequence[Any]) -> Any:
         return _bounded(sum(numbers))
     try:
         return known(math.fsum(numbers))
-    except (OverflowError, ValueError):
+    except (OverflowError, ValueError):  # at the end, or on the way in this order
+        infinite = [n for n in numbers if type(n) is float and math.isinf(n)]
+    if infinite:
+        return known(sum(infinite))
+    try:
+        return float(sum(map(Fraction, numbers)))
+    except OverflowError:
         return None

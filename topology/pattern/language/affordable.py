@@ -4,8 +4,6 @@ Who writes a live query is not who runs the stage, and what it costs to read is 
 wait. The cost is that of its words, and of compiling its conditions once for each way through its
 ORs. So both have a bound, which the queries of a topology file do not: with these the worst text
 takes less than 0.1 s to read and compile, on one core of 2024.
-
-Proved by: tests/agents/stage/test_query_feed.py
 """
 
 from __future__ import annotations

@@ -2,13 +2,11 @@
 
 Nothing of this is left for run time. Parameters and functions are checked against those given,
 attributes against the types of events, as far as these are known: without `types` any
-attribute may be there, and hold anything. Trees from text and from the builder are checked
+attribute may be there, and hold anything. Trees are checked
 alike; for a tree from text, give the text, so that places can be shown.
 
 Cost: linear in the query, quadratic in its components; 64 alternatives and 32 components are the
 most there may be (normal_form.py).
-
-Proved by: tests/topology/pattern/language/test_check.py
 """
 
 from __future__ import annotations
@@ -75,7 +73,7 @@ def check(
 
 
 def _as_sets(query: Query, clause: Span, findings: Findings) -> None:
-    """`clause`: where MATCHES stands."""
+    """`clause`: the place of MATCHES."""
     found = hindrance(normalise(query))
     if found is not None:
         findings.add("E_SETS", clause, f"AS SETS: {found.message}", found.hint)

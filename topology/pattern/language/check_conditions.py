@@ -1,11 +1,8 @@
-"""Checks of what is asked: the names, indexes, functions and parameters of expressions.
-
-Proved by: tests/topology/pattern/language/test_check.py
-"""
+"""Checks of what is asked: the names, indexes, functions and parameters of expressions."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from topology.pattern.language.unparse import expression_text
 from topology.pattern.language.value_types import Params, Types, ValueTypes
@@ -27,7 +24,6 @@ from topology.pattern.tree.syntax import (
     Query,
     Ref,
     Span,
-    Test,
 )
 from topology.pattern.tree.walk import components, conjuncts, expressions, walk
 from topology.pattern.tree.words import FUNCTIONS
@@ -75,12 +71,6 @@ class ConditionChecks:
                 self._call(expr)
             case Param():
                 self._param(expr)
-            case Test(aliases=named, span=span):
-                for alias in named:
-                    self._component(alias, span)
-                message = f"nothing is known beforehand of `{expr.name}`, which is Python"
-                hint = "it is asked when its last event is there"
-                self._findings.add("W_OPAQUE", span, message, hint)
             case Compare() | In() | Between() | IsNull() | Like():
                 self._one_variable(expr)
             case _:
@@ -140,7 +130,7 @@ class ConditionChecks:
             self._findings.add("E_PARAM", param.span, message, hint)
         elif self._params is not None and param.name not in self._params:
             message = f"the parameter `${cut(param.name)}` has no value"
-            hint = meant(param.name, self._params, "give it one when the query starts")
+            hint = meant(param.name, self._params, without_value(param.name, self._known))
             self._findings.add("E_PARAM", param.span, message, hint)
 
     def _one_variable(self, expr: Expr) -> None:
@@ -179,3 +169,17 @@ class ConditionChecks:
                 message = f"two columns are called `{cut(column.name)}`"
                 self._findings.add("E_ALIAS_TWICE", span, message, "rename one of them with AS")
             names.add(column.name)
+
+
+def without_value(name: str, known: Iterable[str]) -> str:
+    """What to write for a parameter that has none: most often an attribute was meant."""
+    event = next((alias for alias in known if not alias.startswith("_")), None)
+    attribute = (
+        f"`NAME.{cut(name)}` if it is an attribute of an event that you name"
+        if event is None
+        else f"`{event}.{cut(name)}` if it is an attribute of an event"
+    )
+    return (
+        f"write {attribute}, `[{cut(name)}]` if all events agree on it, or its value"
+        " (`inorder match` takes it by --param)"
+    )

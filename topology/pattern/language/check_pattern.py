@@ -1,7 +1,4 @@
-"""Checks of what is looked for: components, counts, negations, UNTIL.
-
-Proved by: tests/topology/pattern/language/test_check.py
-"""
+"""Checks of what is looked for: components, counts, negations, UNTIL."""
 
 from __future__ import annotations
 
@@ -48,7 +45,7 @@ def check_pattern(query: Query, types: Types | None, findings: Findings) -> None
 
 
 def check_skip(query: Query, clause: Span, findings: Findings) -> None:
-    """`clause`: where SKIP stands."""
+    """`clause`: the place of SKIP."""
     known = {each.alias: each for each in components(query.node)}
     if query.skip_to and query.skip_to not in known:
         message = f"no component is called `{cut(query.skip_to)}`"
@@ -103,7 +100,7 @@ def _lone_negations(node: Node | Negation, findings: Findings) -> bool:
         isinstance(each, EventNode) for each in components(node)
     ):
         message = "nothing here has to happen: there is no event beside the negation"
-        findings.add("E_NOT_ALONE", node.span, message, "add the event that it stands beside")
+        findings.add("E_NOT_ALONE", node.span, message, "add the event that it is beside")
         return True
     found = [_lone_negations(each, findings) for each in node.children]
     return any(found)
@@ -130,7 +127,7 @@ def _until(query: Query, findings: Findings) -> None:
                     hint = "AND and OR do not say which comes first"
                     findings.add("E_ALIAS_ORDER", event.until.span, message, hint)
                     continue
-            hint = "ask for what stands before the group"
+            hint = "ask for what comes before the group"
             findings.add("E_UNTIL", event.until.span, message, hint)
 
 
@@ -146,7 +143,7 @@ def _ways(node: Node | Negation, above: Way) -> list[tuple[str, Way]]:
 
 
 def _relation(one: Way, other: Way) -> str:
-    """`before`, `after` or `beside`: where one component stands to the other."""
+    """`before`, `after` or `beside`: the place of one component relative to the other."""
     for (word, index), (_, second) in zip(one, other, strict=False):
         if index != second:
             return "beside" if word != "Seq" else "before" if index < second else "after"

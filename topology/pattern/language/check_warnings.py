@@ -1,8 +1,6 @@
 """What a query may say but hardly means, and what may cost more than one thinks.
 
 Asked only of queries without errors.
-
-Proved by: tests/topology/pattern/language/test_check.py
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ Bounds = tuple[float, bool, float, bool]
 
 
 def warn(query: Query, clause: Span, findings: Findings) -> None:
-    """`clause`: where MATCHES or USING stands."""
+    """`clause`: the place of MATCHES or USING."""
     _costs(query, clause, findings)
     for part in spread(query.node):
         for gap in part.gaps:

@@ -1,7 +1,4 @@
-"""What could stand at a place in a query, in words, and what was probably meant there.
-
-Proved by: tests/topology/pattern/language/test_parse.py
-"""
+"""What could stand at a place in a query, in words, and what was probably meant there."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from typing import Final
 
 from lark import Token
 
+from topology.model.lengths import ELSEWHERE
 from topology.pattern.language.lexing import CLAUSES, END, NAME, is_reserved, terminal
 from topology.pattern.tree.errors import cut, nearest
 from topology.pattern.tree.words import KEYWORDS, STRATEGIES, UNITS_NS
@@ -65,17 +63,21 @@ _EXAMPLES: Final = {
 
 def wanted(accepted: Collection[str]) -> str:
     left = set(accepted) - {"$END"} if len(accepted) > 1 else set(accepted)
-    told = []
+    words_expected = []
     for first, second, words, members in _GROUPS:
         if first in left and second in left:
             left -= members
-            told += [words] if words else []
-    told += sorted(_SIGNS[each] for each in left if each in _SIGNS)
+            words_expected += [words] if words else []
+    words_expected += sorted(_SIGNS[each] for each in left if each in _SIGNS)
     keywords = sorted(each.lstrip("_") for each in left if each.lstrip("_").lower() in KEYWORDS)
-    told += keywords
-    if len(told) > MANY:
-        told = [*told[: MANY - 1], "the like"]
-    return f"{', '.join(told[:-1])} or {told[-1]}" if len(told) > 1 else "".join(told) or "nothing"
+    words_expected += keywords
+    if len(words_expected) > MANY:
+        words_expected = [*words_expected[: MANY - 1], "the like"]
+    return (
+        f"{', '.join(words_expected[:-1])} or {words_expected[-1]}"
+        if len(words_expected) > 1
+        else "".join(words_expected) or "nothing"
+    )
 
 
 def remedy(accepted: Collection[str], token: Token, before: Token | None) -> str:
@@ -89,9 +91,17 @@ def remedy(accepted: Collection[str], token: Token, before: Token | None) -> str
     if close:
         return f"did you mean `{close if close in STRATEGIES else close.upper()}`?"
     if token.type == NAME and before is not None and before.type in {"INT", "FLOAT"}:
-        unit = nearest(token, UNITS_NS)
-        return f"did you mean `{unit}`?" if unit else "units are ns, us, ms, s, min, h and d"
+        return unit_meant(token)
     return _habit(accepted, token, before.type if before else "", str(before))
+
+
+UNITS: Final = "units are ns, us, ms, s, min, h and d"
+
+
+def unit_meant(word: str) -> str:
+    """A hint for what is no unit of time."""
+    ours = ELSEWHERE.get(word.lower()) or nearest(word, UNITS_NS)
+    return f"did you mean `{ours}`?" if ours in UNITS_NS else UNITS
 
 
 def _habit(accepted: Collection[str], token: Token, before: str, word: str) -> str:
@@ -107,7 +117,7 @@ def _habit(accepted: Collection[str], token: Token, before: str, word: str) -> s
     if token.type == "_GREEDY" and "_LOOP" in accepted:
         return "write LOOP GREEDY"
     if token.type == "_WHERE" and "_RETURN" in accepted:
-        return "WHERE stands before WITHIN"
+        return "WHERE comes before WITHIN"
     if token.type in CLAUSES and "_INTO" in accepted:
         return "options stand between WITHIN and RETURN"
     if token.type in {END, "$END", *CLAUSES}:

@@ -1,10 +1,8 @@
 """Texts of queries as tokens.
 
-The patterns of grammar.lark cut the text; what is a keyword depends on where it stands:
+The patterns of grammar.lark cut the text; what is a keyword depends on its place:
 after a dot or a dollar sign, and in square brackets, no word is reserved. Lexing never fails:
 what belongs to nothing becomes a token that no rule has a place for.
-
-Proved by: tests/topology/pattern/language/test_parse.py
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ NAME: Final = "WORD"
 
 _SAYING: Final = frozenset({
     "STRICT", "NEXT", "ANY", "ONE", "MAXIMAL", "ALL", "NONE", "FIRST", "LAST", "EAGER", "FINAL",
-    "SLACK", "KEY", "REPORT", "AMEND", "REFETCH", "IGNORE", "NOMINAL", "POSSIBLE", "TRUE",
+    "SLACK", "KEY", "REPORT", "REFETCH", "IGNORE", "NOMINAL", "POSSIBLE", "TRUE",
     "FALSE", "NULL", "SETS",
 })  # fmt: skip
 """Keywords that a rule looks at; the others have an underscore in their token's name."""
@@ -101,7 +99,7 @@ CLAUSES: Final = frozenset({
 
 
 def clause_span(text: str, query: Span, *keywords: str) -> Span:
-    """Where the first of these clauses that the query has stands in the text; the query's own
+    """The place of the first of these clauses that the query has; the query's own
     place if it has none of them."""
     inside = [token for token in tokens(text) if _is_within(token, query)] if text else []
     if inside and query.line:

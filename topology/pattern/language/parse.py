@@ -1,15 +1,13 @@
 """The text of patterns, read: `docs/patterns.md` has the language, grammar.lark its rules.
 
-A script is one or several queries with `;` between them. What is wrong is told with its place
+A script is one or several queries with `;` between them. What is wrong is reported with its place
 and, where one can be guessed, a remedy; after an error reading goes on with the next query, and
-within a query if a reserved word stands where a name should. Whether a query means anything is
+within a query if a reserved word is where a name is expected. Whether a query means anything is
 not asked here: `topology.pattern.language.check`.
 
 Bounds: MAX_TEXT characters; MAX_DEPTH levels of nesting; MAX_ERRORS errors; MAX_DIGITS digits
 in a number. Any text gives queries or `QueryRefused`. Cost: linear in the text, about 1 ms
 for a query of ten lines; the parser's tables are made once, in 0.1 to 0.2 s.
-
-Proved by: tests/topology/pattern/language/test_parse.py
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ MAX_TEXT: Final = 100_000
 """Characters of a script."""
 
 
-class Steps(Protocol):
+class ParserSteps(Protocol):
     """What is used of lark's interactive parser."""
 
     def feed_token(self, token: Token) -> Any: ...
@@ -136,7 +134,7 @@ def _too_deep(chunk: Sequence[Token]) -> Token | None:
 
 def _recognised(chunk: Sequence[Token], findings: Findings) -> Tree[Any] | None:
     """The parse tree of one query, None if it has none."""
-    parser = cast(Steps, grammar().parse_interactive())
+    parser = cast(ParserSteps, grammar().parse_interactive())
     *words, end = chunk
     for place, token in enumerate(words):
         if token.type in UNCLOSED or token.type == STRANGE:
@@ -162,8 +160,8 @@ def _recognised(chunk: Sequence[Token], findings: Findings) -> Tree[Any] | None:
     return tree
 
 
-def _as_name(parser: Steps, token: Token, after: Token) -> bool:
-    """Whether a name would do where a reserved word stands; the parser has then taken it."""
+def _as_name(parser: ParserSteps, token: Token, after: Token) -> bool:
+    """Whether a name would do where a reserved word is; the parser has then taken it."""
     if NAME not in parser.accepts():
         return False
     parser.feed_token(Token.new_borrow_pos(NAME, str(token), token))

@@ -3,8 +3,6 @@
 Each method is a rule of grammar.lark. Chains of AND and of OR are flat, parentheses or not;
 `-5` is a number, not a negative of one. What is found wrong is collected, and the tree after
 an error is never used.
-
-Proved by: tests/topology/pattern/language/test_parse.py
 """
 
 from __future__ import annotations

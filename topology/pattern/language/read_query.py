@@ -1,11 +1,9 @@
 """From the grammar's parse tree to the tree of syntax.py.
 
-Each method is a rule of grammar.lark. What the grammar lets pass so that it can be told
+Each method is a rule of grammar.lark. What the grammar lets pass so that it can be reported
 better than as a slip of syntax is found here: windows without a unit, counts of compounds,
 negations out of place. What is found wrong is collected, and the tree after an error is never
 used.
-
-Proved by: tests/topology/pattern/language/test_parse.py
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from lark import Token
 from lark.tree import Meta
 from lark.visitors import v_args
 
+from topology.pattern.language.expected import unit_meant
 from topology.pattern.language.read_conditions import ConditionReader, Name, span_of
 from topology.pattern.language.unparse import expression_text
 from topology.pattern.tree.defaults import Options, settled
@@ -38,7 +37,7 @@ from topology.pattern.tree.syntax import (
     Span,
 )
 from topology.pattern.tree.walk import components, flat, too_deep_in
-from topology.pattern.tree.words import STRATEGIES, UNITS_NS
+from topology.pattern.tree.words import STRATEGIES
 
 _GREEDY: Final = "greedy"
 _SETS: Final = "sets"
@@ -188,7 +187,7 @@ class QueryReader(ConditionReader):
                     "E_NOT_PLACE",
                     child.span,
                     "a negation has no place of its own in AND and OR",
-                    "put it into a SEQ, where something stands before or after it",
+                    "put it into a SEQ, where something comes before or after it",
                 )
         return tuple(child for child in children if not isinstance(child, Negation))
 
@@ -236,7 +235,7 @@ class QueryReader(ConditionReader):
         if every and len(children) == 1:
             return ()
         for name in every:
-            message = "`_` stands for every type, other types beside it say nothing"
+            message = "`_` matches every type, other types beside it mean nothing"
             self.findings.add("E_SYNTAX", name.span, message, "write `_` alone")
         return tuple(name.text for name in children)
 
@@ -328,7 +327,7 @@ class QueryReader(ConditionReader):
         return Option("TIES", self._kind("ties", children), span_of(meta))
 
     def late(self, meta: Meta, children: list[Any]) -> Option:
-        return Option("LATE", self._kind("late", children, "amend_ns"), span_of(meta))
+        return Option("LATE", self._kind("late", children), span_of(meta))
 
     def uncertain(self, meta: Meta, children: list[Token]) -> Option:
         return Option("UNCERTAIN", self._kind("uncertain", children), span_of(meta))
@@ -351,7 +350,7 @@ class QueryReader(ConditionReader):
         unit = children[-1]
         if isinstance(unit, Name):
             message = f"`{cut(unit.text)}` is no unit of time"
-            hint = meant(unit.text, UNITS_NS, "write ns, us, ms, s, min, h or d")
+            hint = unit_meant(unit.text)
         else:
             message = "the length of time has no unit"
             hint = f"write it with one, like {cut(token)} s"
@@ -367,7 +366,7 @@ class QueryReader(ConditionReader):
         expr = children[0]
         if len(children) > 1:
             name = children[1].text
-        else:  # what is too deep to be told is refused, when all has been read
+        else:  # what is too deep to be rendered is refused, when all has been read
             name = "" if too_deep_in(expr) else expression_text(expr)
         return Column(expr, name)
 

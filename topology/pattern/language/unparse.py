@@ -1,10 +1,7 @@
 """A tree as text: `parse(unparse(query)) == query` for every query that passes the checks.
 
 What has its default is left out, except what reads better said; names stand in back-ticks
-where they must. One exception: a predicate in Python (`syntax.Test`) has no text, it is shown
-by its name and version.
-
-Proved by: tests/topology/pattern/language/test_unparse.py
+where they must.
 """
 
 from __future__ import annotations
@@ -46,7 +43,6 @@ from topology.pattern.tree.syntax import (
     Ref,
     Same,
     Seq,
-    Test,
 )
 from topology.pattern.tree.words import (
     AGGREGATES,
@@ -63,7 +59,7 @@ from topology.pattern.tree.words import (
 
 OR, AND, NOT, TEST, SUM, TERM, FACTOR, ATOM = range(8)
 """How tightly an expression holds together; one that is looser than its place asks for
-stands in parentheses."""
+is put in parentheses."""
 
 _STRATEGY: Final = {
     "strict": "strict",
@@ -114,8 +110,7 @@ def _options(query: Query) -> list[str]:
     if query.ties == "key":
         options.append("TIES BY KEY")
     if query.late != "report":
-        amend = f" {duration_text(query.amend_ns)}" if query.late == "amend" else ""
-        options.append(f"LATE {query.late.upper()}{amend}")
+        options.append(f"LATE {query.late.upper()}")
     if query.uncertain != default_uncertain(sets=query.sets):
         options.append(f"UNCERTAIN {query.uncertain.upper()}")
     return options
@@ -187,11 +182,11 @@ def expression_text(expr: Expr) -> str:
 
 
 def _at(expr: Expr, level: int) -> str:
-    text, own = _told(expr)
+    text, own = _rendered(expr)
     return text if own >= level else f"({text})"
 
 
-def _told(expr: Expr) -> tuple[str, int]:
+def _rendered(expr: Expr) -> tuple[str, int]:
     """The text of an expression, and how tightly it holds together."""
     match expr:
         case Or(parts):
@@ -256,8 +251,6 @@ def _atom(expr: Expr) -> str:
         case Call(function, arguments):
             listed = ", ".join(expression_text(argument) for argument in arguments)
             return f"{_function(function)}({listed})"
-        case Test(name, version, aliases):
-            return f"{quoted(name)}@{version}({', '.join(map(quoted, aliases))})"
         case _:
             raise AssertionError(f"no text for {type(expr).__name__}")
 

@@ -3,8 +3,6 @@
 A value is a number, text or a flag (TRUE, FALSE); NULL is a type of its own here; None is
 "anything". Payload attributes are None unless declared. What can never be anything but NULL, like
 `'a' > 3`, is E_LITERAL; a comparison with the word NULL only warns, W_ALWAYS_FALSE.
-
-Proved by: tests/topology/pattern/language/test_check.py
 """
 
 from __future__ import annotations
@@ -37,7 +35,6 @@ from topology.pattern.tree.syntax import (
     Param,
     Ref,
     Same,
-    Test,
 )
 
 ValueType = Literal["number", "text", "flag", "null"]
@@ -127,8 +124,6 @@ class ValueTypes:
                 for alias in self._types_of:
                     for path in paths:
                         self._attribute(Ref(alias, path, None, expr.span))
-                return "flag"
-            case Test():
                 return "flag"
             case Negative() | Arithmetic():
                 for each in expr.children:

@@ -7,8 +7,6 @@
 * AS SETS: the end event. Whatever joins the set of its matches, it is one result.
 * Otherwise, and with UNCERTAIN POSSIBLE, all events, each with its component: another set is
   another result.
-
-Proved by: tests/topology/pattern/test_engine_laws.py
 """
 
 from __future__ import annotations

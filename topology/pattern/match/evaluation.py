@@ -12,8 +12,6 @@ tactics give the same matches (`tests/topology/pattern`: differential laws).
     slices       linear patterns whose groups are free: groups are slices, never enumerated
 
 `tactic_for` chooses.
-
-Proved by: tests/topology/pattern/test_tactics.py
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex
@@ -49,6 +48,22 @@ class Place:
     everything: EntryIndex | None = None
     enders: Sequence[Sequence[EntryIndex | None]] = ()
 
+    def next_one(self, last: Entry) -> Entry | None:
+        """The very next of all entries behind that one, which alone a STRICT step may take; None
+        where there is none yet."""
+        everything = self.everything
+        if everything is None:
+            raise ValueError("a strict step needs the index of everything")
+        at = everything.behind(last.key)
+        return everything.entries[at] if at < len(everything) else None
+
+    def enders_of(self, alternative: int, j: int) -> EntryIndex:
+        """What may end the group of this component, which has an UNTIL."""
+        enders = self.enders[alternative][j]
+        if enders is None:
+            raise ValueError("UNTIL needs an index of all entries of the group's types")
+        return enders
+
 
 @dataclass(slots=True)
 class Evaluation:
@@ -70,8 +85,44 @@ class Evaluation:
     steps: int = 0
 
 
+class StepBudget:
+    """Counts `steps`: entries and cuts looked at. When it is spent the search stops and the unit
+    overflows, so that a query that explodes costs a bounded time for each event."""
+
+    __slots__ = ("most", "steps")
+
+    def __init__(self, limit: int) -> None:
+        self.steps = 0
+        self.most = max(MAX_STEPS, STEPS_PER_MATCH * limit)
+
+    @property
+    def is_spent(self) -> bool:
+        return self.steps > self.most
+
+
 class Tactic(Protocol):
     def evaluate(self, place: Place, anchor: Entry) -> Evaluation:
         """The matches that end with `anchor` (any), or that start with it (all other
         strategies), blockers already regarded. `anchor` is in the indexes of some component."""
         ...
+
+
+class Search:
+    """A search in one unit and one alternative goes on until `wanted` matches are `found`, or the
+    budget is spent.
+
+    `RunSearch` extends runs entry by entry, `Cutting` takes groups as cuts of an index, `SetSearch`
+    puts sets together whose order is not known."""
+
+    __slots__ = ("budget", "found", "layout", "place", "wanted")
+
+    def __init__(self, layout: Layout, place: Place, budget: StepBudget, wanted: int) -> None:
+        self.layout = layout
+        self.place = place
+        self.budget = budget
+        self.wanted = wanted
+        self.found: list[Match] = []
+
+    @property
+    def is_over(self) -> bool:
+        return len(self.found) >= self.wanted or self.budget.is_spent

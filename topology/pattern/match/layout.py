@@ -5,8 +5,6 @@ not), and graded, in three, for times that are known between two ends. An error 
 case in which both say the same; the tactics ask the first, which costs a third.
 
 A binding has the slots of the components and then those of the negations.
-
-Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_uncertain.py
 """
 
 from __future__ import annotations

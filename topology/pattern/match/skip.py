@@ -4,9 +4,6 @@ Matches sorted by (start, end) are kept or dropped one after the other: TO NEXT 
 others with the start of a kept one, PAST LAST those that start at or before a kept one's end,
 TO FIRST/LAST v those that start before that event of v. So what was kept last decides about
 what follows, and what is final needs no more looking at than its `Barrier`.
-
-Proved by: tests/topology/pattern/test_published_cases.py,
-tests/topology/pattern/test_engine_laws.py
 """
 
 from __future__ import annotations
@@ -53,5 +50,5 @@ def after(match: Match, mode: str, component: int | None) -> Barrier:
 
 
 def place(match: Match) -> Any:
-    """Where it stands among all matches of a run, in the order in which they are looked at."""
+    """Its place among all matches of a run, in the order in which they are looked at."""
     return (match.first.key, match.last.key, match.content)

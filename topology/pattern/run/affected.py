@@ -10,7 +10,14 @@ Where events have errors, one may also put a match in doubt. Mostly it does so b
 it may put in doubt is asked of `sure_units`, without a new evaluation. Where it does not, and for
 POSSIBLE, one unit more is evaluated for each match that is not decided yet.
 
-Proved by: tests/topology/pattern/test_engine_laws.py, tests/topology/pattern/run/test_reach.py
+By reference times an event changes units at most a window away. The grade alone can change of a
+match further away, and only where the true times of the event and of a member may be no more than a
+window apart. What counts is the errors that these have: one event whose clock was a second off must
+not have all matches of the next seconds graded again for every event.
+
+That is so because a grade rests on the members and on each other event by itself. Not so for STRICT
+and UNTIL, where a third event may lie between the two, and for POSSIBLE, which looks for matches
+that reference times do not make: there everything counts that the largest error met leaves open.
 """
 
 from __future__ import annotations
@@ -19,14 +26,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from topology.pattern.match.evaluation import Place
-from topology.pattern.match.skip import BEFORE_ALL
+from topology.pattern.match.match import Match
 from topology.pattern.match.uncertain.doubt import Doubt
-from topology.pattern.run.compiled import Slot
-from topology.pattern.run.ledger import Unit
-from topology.pattern.run.reach import within_reach
-from topology.pattern.run.wiring import Wiring
+from topology.pattern.run.compiled import Compiled, Slot
+from topology.pattern.run.ledger import MatchUnit
+from topology.pattern.run.queries import Wiring
 from topology.pattern.store.entry import Entry, Key
-from topology.pattern.store.index import EntryIndex
+from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
 
 ANY_SLOT: Final[Slot] = (-1, -1)
 """Where those wait that any entry can change."""
@@ -51,7 +57,7 @@ class Affected:
         wiring: Wiring,
         place: Place,
         indexes: Sequence[EntryIndex],
-        units: Mapping[Key, Unit],
+        units: Mapping[Key, MatchUnit],
         doubt: Doubt,
     ) -> None:
         self._wiring = wiring
@@ -60,7 +66,7 @@ class Affected:
         self._indexes = indexes
         self._units = units
         self._doubt = doubt
-        self._waiting: dict[Slot, dict[Key, Unit]] = {}
+        self._waiting: dict[Slot, dict[Key, MatchUnit]] = {}
         query = wiring.query
         self._doubts_apart = (
             query.grading is not None
@@ -74,8 +80,8 @@ class Affected:
     def doubts_apart(self) -> bool:
         """There are doubts, and each event casts its own. A SKIP that waits for a target looks at
         what is visible whenever anything of the run is looked at, so there all is as ever."""
-        is_told_by_looks = self._wiring.target_ns is not None and self._query.shape.skips
-        return self._doubts_apart and self._doubt.margin_ns > 0 and not is_told_by_looks
+        looks_at_all = self._wiring.target_ns is not None and self._query.shape.skips
+        return self._doubts_apart and self._doubt.margin_ns > 0 and not looks_at_all
 
     def concerns(self, filters: Sequence[int]) -> bool:
         """Does the query look at entries of these filters at all?"""
@@ -100,12 +106,19 @@ class Affected:
             if is_in_doubt:
                 affected = {anchor.key: anchor for anchor in (*anchors, *self._undecided(entry))}
                 anchors = [affected[key] for key in sorted(affected)]
-        return within_reach(self._query, self._units, entry, anchors) if is_in_doubt else anchors
+        return _within_reach(self._query, self._units, entry, anchors) if is_in_doubt else anchors
 
     @property
     def span_ns(self) -> int:
         """How far apart events of a match may be, by reference times."""
         return self._query.within_ns + self._doubt.margin_ns
+
+    @property
+    def open_ns(self) -> int:
+        """How long after its anchor a unit may still change."""
+        shape = self._query.shape
+        opens = not shape.by_end or shape.looks_ahead or shape.skips
+        return self.span_ns if opens else self._doubt.margin_ns
 
     def _in_order(self, entry: Entry, mine: frozenset[int]) -> list[Entry]:
         wiring, shape = self._wiring, self._query.shape
@@ -136,7 +149,7 @@ class Affected:
         since_ns = time_ns - self.span_ns - self._doubt.margin_ns
         return [
             anchor
-            for anchor in self.anchors(since_ns, -BEFORE_ALL[0])
+            for anchor in self.anchors(since_ns, -BEFORE_ALL_NS)
             if (unit := known(anchor.key)) is not None and unit.is_undecided(time_ns)
         ]
 
@@ -176,7 +189,7 @@ class Affected:
 
     # -- starts that wait (MATCHES ONE) -------------------------------------------------------
 
-    def wait(self, unit: Unit, waits: frozenset[Slot] | None) -> None:
+    def wait(self, unit: MatchUnit, waits: frozenset[Slot] | None) -> None:
         """From now on an entry for one of these slots changes the unit; None: any entry."""
         for slot in (ANY_SLOT,) if unit.waits is None else unit.waits:
             self._waiting.get(slot, {}).pop(unit.anchor.key, None)
@@ -196,3 +209,36 @@ class Affected:
                 else:
                     found[key] = unit.anchor
         return [found[key] for key in sorted(found)]
+
+
+# -- times that are not exact ----------------------------------------------------------------------
+
+
+def _within_reach(
+    query: Compiled, units: Mapping[Key, MatchUnit], entry: Entry, anchors: list[Entry]
+) -> list[Entry]:
+    """Those of the anchors whose units the event can change."""
+    if query.possible is not None or query.shape.strict or query.untils:
+        return anchors
+    within_ns = query.within_ns
+    return [
+        anchor
+        for anchor in anchors
+        if abs(anchor.time_ns - entry.time_ns) <= within_ns
+        or _is_in_doubt(units.get(anchor.key), entry, within_ns)
+    ]
+
+
+def _is_in_doubt(unit: MatchUnit | None, entry: Entry, within_ns: int) -> bool:
+    if unit is None:
+        return False
+    low_ns, high_ns = entry.low_ns - within_ns, entry.high_ns + within_ns
+    return any(_meets(found.match, low_ns, high_ns) for found in unit.found.values())
+
+
+def _meets(match: Match, low_ns: int, high_ns: int) -> bool:
+    """Members and event have an interval each; do theirs, taken together, meet it?"""
+    groups: Sequence[Sequence[Entry]] = match.bound
+    return any(one.high_ns >= low_ns for group in groups for one in group) and any(
+        one.low_ns <= high_ns for group in groups for one in group
+    )

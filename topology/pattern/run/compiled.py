@@ -3,9 +3,6 @@
 Source: patterns.md 3.2, 3.4, 3.5. A *filter* is a set of types with conditions on one
 entry alone; each slot (component or negation) of each alternative has one, and slots with the same
 filter share one index, in all queries that partition alike.
-
-Proved by: tests/topology/pattern/test_engine_laws.py,
-tests/topology/pattern/test_published_cases.py
 """
 
 from __future__ import annotations
@@ -18,16 +15,16 @@ from topology.pattern.compile import expression
 from topology.pattern.compile.expression import Binding
 from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
 from topology.pattern.match.anchors import Anchors
+from topology.pattern.match.earliest import EarliestStart
 from topology.pattern.match.evaluation import Tactic
 from topology.pattern.match.layout import layouts_of
 from topology.pattern.match.match import Match
-from topology.pattern.match.ranges import Ranges
+from topology.pattern.match.sets import Sets
 from topology.pattern.match.tactics import tactic_for
 from topology.pattern.match.tactics.greedy import goes_on
-from topology.pattern.match.tactics.line import line_of
+from topology.pattern.match.tactics.steps import steps_of
 from topology.pattern.match.uncertain.grade import Grading
 from topology.pattern.match.uncertain.possible import Possible
-from topology.pattern.run.earliest import EarliestStart
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.mentions import aliases
 from topology.pattern.tree.normal_form import Alternative, Blocker, NormalForm, normalise
@@ -78,9 +75,9 @@ class Shape:
 class Compiled:
     """`ids`: what its matches are known by. `filters`: those of its slots by slot, `untils` those
     of components with UNTIL, and `anchors` the slots that a unit's event can fill. `reach_ns` is
-    for exact times. `line`: its walks can be followed event by event.
+    for exact times. `steps`: those of its walks, where they can be followed event by event.
 
-    `ranges` finds the matches of an end event as one set; None where the query asks for each.
+    `sets` finds the matches of an end event as one set; None where the query asks for each.
     `grading` says how sure a match is where times are not exact, and `possible` finds those that
     there may be; None where the query does not ask for it."""
 
@@ -96,13 +93,13 @@ class Compiled:
         "form",
         "grading",
         "ids",
-        "line",
         "name",
         "possible",
         "query",
-        "ranges",
         "reach_ns",
+        "sets",
         "shape",
+        "steps",
         "tactic",
         "untils",
         "within_ns",
@@ -116,8 +113,8 @@ class Compiled:
         self.form = timed_apart(normalise(query)) if heeds_errors else normalise(query)
         layouts = layouts_of(self.form, environment)
         self.tactic: Tactic = tactic_for(layouts)
-        self.ranges = Ranges(layouts[0]) if query.sets else None
-        self.line = line_of(layouts)
+        self.sets = Sets(layouts[0]) if query.sets else None
+        self.steps = steps_of(layouts)
         self.grading = Grading(layouts) if heeds_errors else None
         self.possible = Possible(layouts) if query.uncertain == "possible" else None
         self.within_ns = query.within_ns

@@ -1,39 +1,60 @@
-"""What a query has emitted in one partition, and what it has to emit now (patterns.md 4.5).
+"""What a query has emitted in one partition, what it has to emit now, and the rows that say so.
 
-The results of a unit are compared by id with those emitted before: a new id is an emit, the
-same id with other events an update, a missing id a retract. So nothing is ever retracted
-and emitted the same. What was decided before the frontier is frozen, as the events it rests on
-may be gone: a new evaluation neither adds nor changes nor removes it.
+Source: patterns.md 4.5. The results of a unit are compared by id with those emitted before: a new
+id is an emit, the same id with other events an update, a missing id a retract. So nothing is ever
+retracted and emitted the same. What was decided before the frontier is frozen, as the events it
+rests on may be absent: a new evaluation neither adds nor changes nor removes it.
+
+The state table has a row for each unit with results that are not decided: what is current can be
+found again from the events it rests on, so only what was emitted is written. Not so for a unit that
+waits to be corrected (EMIT SLACK): the events are there already, and it has not been evaluated
+since. A row whose results have been decided since stays until the unit changes, or is forgotten.
 
 Memory: some 300 bytes for each result not yet decided.
-
-Proved by: tests/topology/pattern/test_engine_laws.py,
-tests/topology/pattern/test_published_cases.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
 
-from topology.model.result import CONFIRMED
+from topology.model.operator import NEVER
+from topology.model.result import CONFIRMED, result_id
+from topology.pattern.match.anchors import spelled_key
 from topology.pattern.match.match import Match
-from topology.pattern.store.entry import Entry
+from topology.pattern.match.skip import BEFORE_ALL, Barrier
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.late import Gathered
+from topology.pattern.store.entry import Entry, Identity, Key
 from topology.query.results import NO_NEWS, CurrentResult
+
+BEFORE_ALL_TIME: Final = -NEVER
+"""Where clock and frontier are as long as nothing has come."""
+
+KNOWN_BY: Final = 16
+"""Digits of a query's fingerprint that its state is known by."""
 
 
 class Now:
-    """`clock_ns`: the newest time accepted; `floor_ns`: before it all is decided."""
+    """How far time is. `clock_ns`: the newest time accepted; every event before `frontier_ns` has
+    come, and what is decided before it is so for good."""
 
-    __slots__ = ("clock_ns", "floor_ns")
+    __slots__ = ("clock_ns", "frontier_ns")
 
-    def __init__(self, clock_ns: int, floor_ns: int) -> None:
-        self.clock_ns = clock_ns
-        self.floor_ns = floor_ns
+    def __init__(self) -> None:
+        self.clock_ns = BEFORE_ALL_TIME
+        self.frontier_ns = BEFORE_ALL_TIME
+
+    def pass_by(self, frontier_ns: int) -> None:
+        """The frontier is there now."""
+        self.frontier_ns = frontier_ns
+        if frontier_ns > self.clock_ns:
+            self.clock_ns = frontier_ns
 
 
 class FoundMatch:
     """A current match. `decided_ns`: no event after that time can change it. `graded_ns`: the
-    largest error there was when it was said how sure it is; 0 where nobody asked."""
+    largest error there was when it was graded how sure it is; 0 where it was not."""
 
     __slots__ = ("confidence", "decided_ns", "graded_ns", "match")
 
@@ -49,41 +70,56 @@ class FoundMatch:
 CurrentMatch = CurrentResult[FoundMatch]
 
 
-class Unit:
+class UnitOwner(Protocol):
+    """Whose a unit is, a run: what is asked of it when time comes, and at a checkpoint."""
+
+    gathered: Gathered
+
+    def look_again(self, unit: MatchUnit) -> None:
+        """An instant has come that the unit waited for."""
+        ...
+
+    def evaluate_gathered(self) -> list[MatchUnit]: ...
+
+    def emit(self, units: Iterable[MatchUnit]) -> None: ...
+
+    def state(self, *, everything: bool) -> dict[str, Any]:
+        """The rows to write."""
+        ...
+
+
+class MatchUnit:
     """An end event, or a start event, with all that is found by it.
 
     `found` is what is current, by id; `emitted` what readers have, retracted ones too. `hi_ns` and
-    `waits` as in `evaluation.Evaluation`. `overflowed`: it has been said that there is more.
-    `timers`: those it has set, each with its instant; None as long as there was none. `taken`: how
-    far its walk is, where an automaton follows it."""
+    `waits` as in `evaluation.Evaluation`. `overflowed`: it was reported that there is more."""
 
-    __slots__ = ("anchor", "emitted", "found", "hi_ns", "overflowed", "taken", "timers", "waits")
+    __slots__ = ("anchor", "emitted", "found", "hi_ns", "overflowed", "owner", "waits")
 
-    def __init__(self, anchor: Entry) -> None:
+    def __init__(self, anchor: Entry, owner: UnitOwner) -> None:
         self.anchor = anchor
+        self.owner = owner
         self.found: dict[str, FoundMatch] = {}
         self.emitted: dict[str, CurrentMatch] = {}
-        self.timers: set[tuple[int, object]] | None = None
-        self.taken: list[Entry] = []
         self.hi_ns = 0
         self.waits: frozenset[tuple[int, int]] | None = None
         self.overflowed = False
 
-    def replace(self, found: Mapping[str, FoundMatch], floor_ns: int) -> None:
+    def replace(self, found: Mapping[str, FoundMatch], frontier_ns: int) -> None:
         """Take a new evaluation for what is not yet decided."""
-        frozen = {id_: old for id_, old in self.found.items() if old.decided_ns < floor_ns}
-        open_ = {id_: new for id_, new in found.items() if new.decided_ns >= floor_ns}
+        frozen = {id_: old for id_, old in self.found.items() if old.decided_ns < frontier_ns}
+        open_ = {id_: new for id_, new in found.items() if new.decided_ns >= frontier_ns}
         self.found = open_ if not frozen else {**open_, **frozen}
 
     def is_undecided(self, time_ns: int) -> bool:
         """An event of that time can change something that is current."""
         return any(found.decided_ns >= time_ns for found in self.found.values())
 
-    def put_off(self, by_ns: int, floor_ns: int) -> None:
+    def put_off(self, by_ns: int, frontier_ns: int) -> None:
         """What is not yet decided will be so much later: errors are larger than it seemed."""
         every = (*self.found.values(), *(each.content for each in self.emitted.values()))
         for found in {id(found): found for found in every}.values():
-            if found.decided_ns >= floor_ns:
+            if found.decided_ns >= frontier_ns:
                 found.decided_ns += by_ns
 
     def forget(self, before_ns: int) -> None:
@@ -114,20 +150,20 @@ class Change:
 
 
 def changes(
-    unit: Unit, visible: Mapping[str, FoundMatch], floor_ns: int, emits_final: bool
+    unit: MatchUnit, visible: Mapping[str, FoundMatch], frontier_ns: int, emits_final: bool
 ) -> Iterable[Change]:
     """What has to be emitted so that `visible` is what readers have; notes that it was.
 
     `emits_final`: what was emitted before it was decided is so once more when it is."""
     for id_, old in unit.emitted.items():
         if old.live and id_ not in visible:
-            op = old.retract(is_final=old.content.decided_ns < floor_ns)
+            op = old.retract(is_final=old.content.decided_ns < frontier_ns)
             yield Change(op, id_, old.revision, old.content, old.content, old.final)
     for id_, found in visible.items():
         current = unit.emitted.get(id_)
         if current is None:
             current = unit.emitted[id_] = CurrentResult(found)
-        is_final = found.decided_ns < floor_ns
+        is_final = found.decided_ns < frontier_ns
         becomes_final = emits_final and is_final and not current.final
         before = current.content
         is_news = becomes_final or not _same(before, found)
@@ -144,3 +180,176 @@ def _same(one: FoundMatch, other: FoundMatch) -> bool:
         and one.match.alternative == other.match.alternative
         and one.match.bound == other.match.bound
     )
+
+
+# -- rows of the state table ----------------------------------------------------------------------
+
+
+class UnitRows:
+    """The rows of one run, which is noted in `changed` when something is not as it was written: a
+    checkpoint looks at those runs alone. `written`: rows as the table has them, by
+    their keys."""
+
+    __slots__ = (
+        "_barrier",
+        "_barrier_key",
+        "_changed",
+        "_closed",
+        "_known_by",
+        "_run",
+        "_touched",
+        "written",
+    )
+
+    def __init__(
+        self,
+        query: Compiled,
+        partition: Sequence[Any],
+        run: UnitOwner,
+        changed: dict[UnitOwner, None],
+    ) -> None:
+        self._run = run
+        self._changed = changed
+        self._known_by = f"{query.form.fingerprint[:KNOWN_BY]}/{query.name}"
+        self._barrier_key = f"barrier/{self._known_by}/{result_id(spelled_key(partition))}"
+        self._touched: dict[Key, Entry] = {}
+        self._closed: dict[str, None] = {}
+        self._barrier = BEFORE_ALL
+        self.written: dict[str, Any] = {}
+
+    def key_of(self, anchor: Entry) -> str:
+        event = anchor.event
+        return f"unit/{self._known_by}/{event.epoch}/{event.seq}/{event.source}"
+
+    def touch(self, anchor: Entry) -> None:
+        """Something of the unit is not as it was written."""
+        if not self._touched:
+            self._changed[self._run] = None
+        self._touched[anchor.key] = anchor
+
+    def forget(self, anchor: Entry) -> None:
+        """The unit is no more."""
+        self._touched.pop(anchor.key, None)
+        if not self.written:
+            return
+        name = self.key_of(anchor)
+        if self.written.pop(name, None) is not None:
+            self._closed[name] = None
+
+    def take_closed(self) -> dict[str, None]:
+        """The keys of rows that were forgotten since it was asked last."""
+        if not self._closed:
+            return self._closed
+        closed, self._closed = self._closed, {}
+        return closed
+
+    def close(self) -> dict[str, None]:
+        """The keys of all rows that are forgotten with the run."""
+        self._changed.pop(self._run, None)
+        if self._barrier != BEFORE_ALL:
+            self._closed[self._barrier_key] = None
+        return self._closed | dict.fromkeys(self.written)
+
+    def rows(
+        self,
+        units: Mapping[Key, MatchUnit],
+        gathered: Gathered,
+        barrier: Barrier,
+        frontier_ns: int,
+        *,
+        everything: bool,
+    ) -> dict[str, Any]:
+        """What to write; None where a row is no more."""
+        states: dict[str, Any] = {}
+        for key, anchor in sorted(self._touched.items()):
+            state = _row(units.get(key), key, gathered, frontier_ns)
+            name = self.key_of(anchor)
+            if state is not None or name in self.written:
+                states[name] = state
+        if everything:
+            states = {name: s for name, s in (self.written | states).items() if s is not None}
+        else:
+            self.written.update(states)
+            for name in [name for name, state in states.items() if state is None]:
+                del self.written[name]
+        if barrier.key != BEFORE_ALL and (everything or barrier.key != self._barrier):
+            states[self._barrier_key] = [*barrier.key, barrier.includes]
+        if not everything:
+            self._touched.clear()
+            self._barrier = barrier.key
+        return states
+
+    def take_barrier(self, state: dict[str, Any]) -> Barrier:
+        """Out of a state that is restored."""
+        row = state.pop(self._barrier_key, None)
+        if row is None:
+            return Barrier()
+        *key, includes = row
+        barrier = Barrier(tuple(key), includes)
+        self._barrier = barrier.key
+        return barrier
+
+    def take_row(self, anchor: Entry, state: dict[str, Any]) -> tuple[int | None, Any]:
+        """The same: until when the unit waits to be corrected, and what there is of it."""
+        name = self.key_of(anchor)
+        if name in state:
+            self.written[name] = state[name]
+        due_ns, rows = state.pop(name, (None, ()))
+        return due_ns, rows
+
+
+def _row(unit: MatchUnit | None, key: Key, gathered: Gathered, frontier_ns: int) -> Any:
+    if key in gathered.anchors:
+        return [gathered.due_ns, None if unit is None else _waiting_row(unit, frontier_ns)]
+    if unit is None:
+        return None
+    rows = [
+        [id_, old.revision, old.live, old.final, old.content.decided_ns]
+        for id_, old in unit.emitted.items()
+        if old.content.decided_ns >= frontier_ns
+    ]
+    return [None, rows] if rows else None
+
+
+def restore_emitted(unit: MatchUnit, row: Sequence[Any], frontier_ns: int) -> None:
+    id_, revision, live, final, decided_ns = row
+    if decided_ns >= frontier_ns:  # else it was decided since it was written
+        found = unit.found.get(id_)
+        if found is None:  # retracted: only its number counts
+            found = FoundMatch(Match(0, ((unit.anchor,),)), decided_ns)
+        unit.emitted[id_] = CurrentResult(found, revision, live=live, final=final)
+
+
+def _waiting_row(unit: MatchUnit, frontier_ns: int) -> list[Any]:
+    """All of a unit that waits to be corrected: what is current in it cannot be found again."""
+    found = [[id_, _match_row(f)] for id_, f in unit.found.items() if f.decided_ns >= frontier_ns]
+    emitted = [
+        [id_, old.revision, old.live, old.final, _match_row(old.content)]
+        for id_, old in unit.emitted.items()
+        if old.content.decided_ns >= frontier_ns
+    ]
+    waits = None if unit.waits is None else sorted(map(list, unit.waits))
+    return [unit.hi_ns, waits, found, emitted]
+
+
+def restore_waiting(unit: MatchUnit, row: Any, entries: Mapping[Identity, Entry]) -> Any:
+    """Put back what was written of the unit; the slots that it waits for."""
+    unit.hi_ns, waits, found, emitted = row
+    unit.found = {id_: _match_of(each, entries) for id_, each in found}
+    for id_, revision, live, final, each in emitted:
+        match = _match_of(each, entries)
+        unit.emitted[id_] = CurrentResult(match, revision, live=live, final=final)
+    return waits
+
+
+def _match_row(found: FoundMatch) -> list[Any]:
+    """A match by coordinates."""
+    match = found.match
+    bound = [[list(entry.identity) for entry in entries] for entries in match.bound]
+    return [found.decided_ns, found.confidence, match.alternative, bound]
+
+
+def _match_of(row: Any, entries: Mapping[Identity, Entry]) -> FoundMatch:
+    decided_ns, confidence, alternative, bound = row
+    parts = tuple(tuple(entries[tuple(identity)] for identity in part) for part in bound)
+    return FoundMatch(Match(alternative, parts), decided_ns, confidence)

@@ -1,56 +1,70 @@
-"""Timers of units: the instants at which they want to be looked at again.
+"""What waits for time in an engine: units for an instant, and corrections that are gathered.
 
-A unit waits for one of three lines of time to pass an instant: the clock of the events, the
-frontier, or what its query may emit (`quality`). Each line has timers of its own.
-
-Cost: O(log n) for a timer. A unit that is gone when its timer comes is passed over.
-
-Proved by: tests/topology/pattern/test_engine_laws.py,
-tests/topology/pattern/test_published_cases.py
+A unit waits for the clock of the events, for the frontier, or for what its query may emit
+(`quality`): each has timers of its own (`topology.model.timers`). A unit is looked at again when
+its first instant has come, and is armed then for the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from heapq import heappop, heappush
-from typing import Final, Protocol
-
-from topology.model.operator import NEVER
-from topology.pattern.run.ledger import Now
-from topology.pattern.store.entry import Key
-
-FAR_OFF_NS: Final = 16 * NEVER
-"""After every instant there is."""
+from topology.model.timers import Timers
+from topology.pattern.run.emit import MatchEmitter
+from topology.pattern.run.ledger import BEFORE_ALL_TIME, MatchUnit, Now, UnitOwner
 
 
-class Asker(Protocol):
-    def ask_again(self, anchor: Key, now: Now) -> None:
-        """An instant has come that the unit of this anchor asked for."""
-        ...
+class Waits:
+    """`clock` and `frontier`: the timers of units that wait for these. `gathering`: runs with
+    corrections that are gathered (EMIT SLACK). `quiet_ns`: nothing happens before the frontier
+    passes it."""
 
+    __slots__ = ("_emitter", "_now", "clock", "frontier", "gathering", "quiet_ns")
 
-class UnitTimers:
-    """One line of time, for all runs; timers of one instant come in the order they were set.
-    `next_ns`: the earliest, `FAR_OFF_NS` where there is none."""
+    def __init__(self, now: Now, emitter: MatchEmitter) -> None:
+        self._now = now
+        self._emitter = emitter
+        self.clock: Timers[MatchUnit] = Timers()
+        self.frontier: Timers[MatchUnit] = Timers()
+        self.gathering: dict[UnitOwner, None] = {}
+        self.quiet_ns = BEFORE_ALL_TIME
 
-    __slots__ = ("_heap", "_serial", "next_ns")
+    def look_again(self, timers: Timers[MatchUnit], until_ns: int) -> None:
+        """At the units that waited for an instant before that one."""
+        if timers.next_ns < until_ns:
+            for unit in timers.due(until_ns):
+                unit.owner.look_again(unit)
 
-    def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Asker, Key]] = []
-        self._serial = 0
-        self.next_ns: int = FAR_OFF_NS
+    def emit(self, at_ns: int) -> None:
+        """What has changed, with what waited for the clock of the events, so that what is in doubt
+        now is emitted once."""
+        self.look_again(self.clock, self._now.clock_ns)
+        self._emitter.flush(at_ns)
 
-    def set(self, ns: int, run: Asker, anchor: Key) -> None:
-        self._serial += 1
-        heappush(self._heap, (ns, self._serial, run, anchor))
-        self.next_ns = min(self.next_ns, ns)
+    @property
+    def next_ns(self) -> int:
+        """No unit is looked at again before the frontier passes it."""
+        return min(self.clock.next_ns, self.frontier.next_ns)
 
-    def is_due(self, until_ns: int) -> bool:
-        return self.next_ns < until_ns
+    def next_deadline_ns(self) -> int | None:
+        """When corrections that are gathered are due."""
+        return min((run.gathered.due_ns for run in self.gathering), default=None)
 
-    def due(self, until_ns: int) -> Iterator[tuple[Asker, Key]]:
-        """Those of before that instant, as they are taken; also what they set meanwhile."""
-        while self.next_ns < until_ns:
-            _, _, run, anchor = heappop(self._heap)
-            self.next_ns = self._heap[0][0] if self._heap else FAR_OFF_NS
-            yield run, anchor
+    def gather(self, run: UnitOwner) -> None:
+        """The run has corrections that wait."""
+        self.gathering[run] = None
+
+    def correct_until(self, now_ns: int) -> None:
+        """Nothing came up to and including `now_ns`: correct what was gathered until then, each at
+        its own time."""
+        while (due_ns := self.next_deadline_ns()) is not None and due_ns <= now_ns:
+            for run in [run for run in self.gathering if run.gathered.due_ns == due_ns]:
+                del self.gathering[run]
+                run.emit(run.evaluate_gathered())
+            self._emitter.flush(due_ns)
+
+    def evaluate_before(self, frontier_ns: int) -> list[tuple[UnitOwner, list[MatchUnit]]]:
+        """What of the gathered is decided with the frontier there, evaluated, not emitted yet."""
+        corrected = []
+        for run in [run for run in self.gathering if run.gathered.since_ns < frontier_ns]:
+            del self.gathering[run]
+            corrected.append((run, run.evaluate_gathered()))
+        return corrected

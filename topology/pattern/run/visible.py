@@ -1,58 +1,87 @@
-"""What of the found a run may emit now, and when it is to look again.
+"""What of the found a run may emit now, which of it SKIP keeps, and when to look again.
 
 Source: patterns.md 4.4. A match is *visible* once it may be emitted: at once (EMIT EAGER), but with
 a negation at its end only when the clock has passed the end of its window; or when nothing can
 change it any more (EMIT FINAL). With a quality target it is visible once it is decided before that.
 
-SKIP looks at all that is visible, so it has to be told when time alone shows more (`uncovered`).
+SKIP (`topology.pattern.match.skip`) chooses among all that is visible, also what time alone has
+shown (`_uncovered`). What is visible is kept in the order in which SKIP looks at it, each match
+with the barrier behind it. A change moves nothing before it, and nothing behind the first match at
+which the barrier is what it was: so what is decided anew is what lies between.
 
-Proved by: tests/topology/pattern/test_engine_laws.py, tests/topology/pattern/test_promise.py
+Cost of a change: O(log n) and a move of references for each match that comes or goes, n being those
+that are visible; then the matches from the first that changed to where the barrier is as before.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
+from typing import Any
 
-from topology.pattern.run.context import RunContext
-from topology.pattern.run.ledger import FoundMatch, Now, Unit
-from topology.pattern.run.timers import Asker, UnitTimers
-from topology.pattern.run.wiring import Wiring
+from topology.pattern.match.match import Match
+from topology.pattern.match.skip import Barrier, after, place
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.ledger import FoundMatch, MatchUnit, Now
+from topology.pattern.run.queries import Wiring
+from topology.pattern.run.timers import Waits
 from topology.pattern.store.entry import Key
 
 
 class Visibility:
-    """For one run, which `asker` is: it sets timers."""
+    """That of one run, whose `units` are by the key of their anchor. It arms the timers of the
+    events' clock, of the frontier and of the query's target. `emits_final`: what was emitted before
+    it was decided is so once more when it is."""
 
     __slots__ = (
         "_again",
-        "_asker",
         "_clock",
         "_frontier",
         "_hidden",
+        "_now",
         "_query",
-        "_skips",
+        "_units",
         "_wiring",
         "emits_final",
+        "selection",
     )
 
-    def __init__(self, wiring: Wiring, context: RunContext, asker: Asker) -> None:
+    def __init__(
+        self,
+        wiring: Wiring,
+        units: Mapping[Key, MatchUnit],
+        now: Now,
+        waits: Waits,
+        *,
+        emits_final: bool,
+    ) -> None:
         self._wiring = wiring
         self._query = wiring.query
-        self._clock = context.clock
-        self._frontier = context.frontier
-        self._asker = asker
-        self.emits_final = wiring.query.name in context.emits_final
-        self._skips = wiring.query.shape.skips
+        self._units = units
+        self._now = now
+        self._clock = waits.clock
+        self._frontier = waits.frontier
+        self.emits_final = emits_final
+        self.selection = Selection(wiring.query) if wiring.query.shape.skips else None
         self._hidden: list[tuple[int, Key]] = []
         self._again: dict[Key, None] = {}
 
-    def of(self, unit: Unit, now: Now) -> dict[str, FoundMatch]:
-        """What is visible of the unit; sets a timer for when there will be more."""
-        query = self._query.query
+    def of_all(self, units: Iterable[MatchUnit]) -> list[tuple[MatchUnit, dict[str, FoundMatch]]]:
+        """What is visible of these units now, and of those of which SKIP keeps something else."""
+        if self.selection is None:
+            return [(unit, self.of(unit)) for unit in units]
+        self._show(self.selection, units)
+        shown = [(self._units.get(key), key) for key in self.selection.settle()]
+        return [(unit, self.selection.kept(key)) for unit, key in shown if unit is not None]
+
+    def of(self, unit: MatchUnit) -> dict[str, FoundMatch]:
+        """What is visible of the unit, before SKIP; arms a timer for when there will be more."""
+        query, now = self._query.query, self._now
         if self._wiring.target_ns is not None:
             visible = self._before_target(unit, self._wiring.target_ns)
         elif query.emit == "final":
-            visible = {i: f for i, f in unit.found.items() if f.decided_ns < now.floor_ns}
+            visible = {i: f for i, f in unit.found.items() if f.decided_ns < now.frontier_ns}
         elif self._query.shape.has_end_negation:
             visible = {}
             for id_, found in unit.found.items():
@@ -61,18 +90,18 @@ class Visibility:
                     visible[id_] = found
                 else:
                     self._hide(unit, over_ns)
-                    self._look_again(unit, over_ns, self._clock)
+                    self._clock.arm(unit, over_ns)
         else:
             visible = unit.found
         if self.emits_final or query.emit == "final":
             for found in unit.found.values():
-                if found.decided_ns >= now.floor_ns:
+                if found.decided_ns >= now.frontier_ns:
                     if query.emit == "final":
                         self._hide(unit, found.decided_ns)
-                    self._look_again(unit, found.decided_ns + query.amend_ns, self._frontier)
+                    self._frontier.arm(unit, found.decided_ns)
         return visible
 
-    def _before_target(self, unit: Unit, target_ns: int) -> dict[str, FoundMatch]:
+    def _before_target(self, unit: MatchUnit, target_ns: int) -> dict[str, FoundMatch]:
         """What is decided before that instant, and what was emitted when it was."""
         visible = {}
         for id_, found in unit.found.items():
@@ -81,36 +110,176 @@ class Visibility:
                 visible[id_] = found
             else:
                 self._hide(unit, found.decided_ns)
-                self._look_again(unit, found.decided_ns, self._wiring.at_target)
+                self._wiring.at_target.arm(unit, found.decided_ns)
         return visible
 
-    def emitted(self, unit: Unit) -> None:
-        """Something of it was emitted, or taken back."""
-        if self._skips and self._wiring.target_ns is not None:
+    def note_emitted(self, unit: MatchUnit) -> None:
+        """Something of it was emitted, or retracted."""
+        if self.selection is not None and self._wiring.target_ns is not None:
             self._again[unit.anchor.key] = None  # what was emitted stays visible, else it waits
 
-    def uncovered(self, now: Now) -> list[Key]:
+    def _hide(self, unit: MatchUnit, until_ns: int) -> None:
+        """Something of the unit is not visible until the time it waits for has come."""
+        if self.selection is not None:
+            heappush(self._hidden, (until_ns, unit.anchor.key))
+
+    # -- with SKIP ----------------------------------------------------------------------------
+
+    def _show(self, selection: Selection, units: Iterable[MatchUnit]) -> None:
+        """Let SKIP look at what is visible of these units, and of those of which time has shown
+        more."""
+        if selection.is_stale:
+            selection.is_stale = False
+            units = list(self._units.values())
+        else:
+            found = (self._units.get(key) for key in self._uncovered())
+            units = [*units, *(unit for unit in found if unit is not None)]
+        for unit in units:
+            selection.replace(unit.anchor.key, self.of(unit))
+
+    def _uncovered(self) -> list[Key]:
         """The units of which something else may be visible now than when it was asked last, no
         event having changed them."""
-        until_ns = now.clock_ns
+        until_ns = self._now.clock_ns
         if self._wiring.target_ns is not None:
             until_ns = self._wiring.target_ns
         elif self._query.query.emit == "final":
-            until_ns = now.floor_ns
+            until_ns = self._now.frontier_ns
         found, self._again = self._again, {}
         while self._hidden and self._hidden[0][0] < until_ns:
             found[heappop(self._hidden)[1]] = None
         return list(found)
 
-    def _hide(self, unit: Unit, until_ns: int) -> None:
-        """Something of the unit is not visible until the line of time it waits for is there."""
-        if self._skips:
-            heappush(self._hidden, (until_ns, unit.anchor.key))
+    def decided(self) -> Barrier:
+        """What the matches that are decided drop of those that follow."""
+        if self.selection is None:
+            return Barrier()
+        self._show(self.selection, ())
+        return self.selection.decided(self._now.frontier_ns)
 
-    def _look_again(self, unit: Unit, ns: int, timers: UnitTimers) -> None:
-        timer = (ns, timers)
-        if unit.timers is None:
-            unit.timers = set()
-        if timer not in unit.timers:
-            unit.timers.add(timer)
-            timers.set(ns, self._asker, unit.anchor.key)
+    def restart(self, barrier: Barrier) -> None:
+        """Begin anew behind what is decided."""
+        if self.selection is not None:
+            self.selection.barrier = barrier
+            self.selection.clear()
+
+
+class VisibleMatch:
+    """A match that is visible: of which unit, and how SKIP has decided. `behind`: the barrier after
+    it; None until it has been decided."""
+
+    __slots__ = ("anchor", "behind", "found", "id", "is_kept")
+
+    def __init__(self, anchor: Key, id_: str, found: FoundMatch) -> None:
+        self.anchor = anchor
+        self.id = id_
+        self.found = found
+        self.is_kept = False
+        self.behind: Barrier | None = None
+
+
+class Selection:
+    """SKIP over what is visible. `barrier`: what the matches decided so far drop of those that
+    follow. `is_stale`: it knows nothing of what is visible."""
+
+    __slots__ = (
+        "_changed",
+        "_high",
+        "_low",
+        "_places",
+        "_places_of",
+        "_query",
+        "_seen",
+        "barrier",
+        "is_stale",
+    )
+
+    def __init__(self, query: Compiled) -> None:
+        self._query = query
+        self.barrier = Barrier()
+        self.clear()
+
+    def clear(self) -> None:
+        self.is_stale = True
+        self._places: list[Any] = []
+        self._seen: list[VisibleMatch] = []
+        self._places_of: dict[Key, list[Any]] = {}
+        self._changed: dict[Key, None] = {}
+        self._low = 0
+        self._high = -1
+
+    def replace(self, anchor: Key, visible: Mapping[str, FoundMatch]) -> None:
+        """This is what is visible of the unit now."""
+        self._changed[anchor] = None
+        places = {place(found.match): (id_, found) for id_, found in visible.items()}
+        before = self._places_of.pop(anchor, None)
+        for each in before or ():
+            at = bisect_left(self._places, each)
+            if each in places:
+                self._seen[at].found = places.pop(each)[1]
+            else:
+                self._touch(at)
+                del self._places[at], self._seen[at]
+        for each, (id_, found) in places.items():
+            at = bisect_left(self._places, each)
+            self._touch(at)
+            self._high += 1
+            self._places.insert(at, each)
+            self._seen.insert(at, VisibleMatch(anchor, id_, found))
+        if visible:
+            self._places_of[anchor] = [place(found.match) for found in visible.values()]
+
+    def _touch(self, at: int) -> None:
+        """What is there now, or will be, is not where it was."""
+        if self._high < 0:
+            self._low = at
+        self._low = min(self._low, at)
+        self._high = max(self._high, at)
+
+    def settle(self) -> list[Key]:
+        """Decide what is not decided; the units of which something has changed since."""
+        if self._high >= 0:
+            barrier = self.barrier
+            if self._low > 0:
+                known = self._seen[self._low - 1].behind
+                barrier = barrier if known is None else known
+            for at in range(self._low, len(self._seen)):
+                seen = self._seen[at]
+                was = seen.behind
+                barrier = self._decide(seen, barrier)
+                if at >= self._high and was is not None and barrier.is_like(was):
+                    break
+            self._high = -1
+        changed, self._changed = self._changed, {}
+        return list(changed)
+
+    def _decide(self, seen: VisibleMatch, barrier: Barrier) -> Barrier:
+        is_kept = not barrier.drops(seen.found.match)
+        if is_kept:
+            barrier = barrier.behind(self._after(seen.found.match))
+        if is_kept != seen.is_kept:
+            self._changed[seen.anchor] = None
+        seen.is_kept = is_kept
+        seen.behind = barrier
+        return barrier
+
+    def kept(self, anchor: Key) -> dict[str, FoundMatch]:
+        """What is kept of the unit, as it was settled."""
+        found = [
+            self._seen[bisect_left(self._places, at)] for at in self._places_of.get(anchor, ())
+        ]
+        return {seen.id: seen.found for seen in found if seen.is_kept}
+
+    def decided(self, frontier_ns: int) -> Barrier:
+        """The barrier once what is decided before `frontier_ns` counts."""
+        barrier = self.barrier
+        for seen in self._seen:
+            if seen.found.decided_ns < frontier_ns and not barrier.drops(seen.found.match):
+                barrier = barrier.behind(self._after(seen.found.match))
+        return barrier
+
+    def _after(self, match: Match) -> Barrier:
+        query = self._query.query
+        aliases = self._query.aliases[match.alternative]
+        component = aliases.index(query.skip_to) if query.skip_to in aliases else None
+        return after(match, query.skip, component)

@@ -1,8 +1,6 @@
 """An event as the pattern engine looks at it: its place in the order, and its fields.
 
 Made once when an event is accepted and shared by all queries of an engine.
-
-Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_engine_laws.py
 """
 
 from __future__ import annotations
@@ -10,11 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from topology.model.event import Event
+from topology.model.one_clock import STEADY, Play
 from topology.model.result import Member
 
 Key = tuple[Any, ...]
-"""(ref_time_ns, source, epoch, seq): the total order of everything in this room. The compiler is
-not told its length, and so hands on the one object; one of four it would build anew each time."""
+"""(ref_time_ns, source, epoch, seq): the total order of everything in this room. The compiler does
+not know its length, and so hands on the one object; one of four it would build anew each time."""
 
 Identity = tuple[Any, ...]
 """(source, epoch, seq): what makes two records the same event."""
@@ -23,7 +22,7 @@ Identity = tuple[Any, ...]
 class Entry:
     """`payload` is the decoded value: a dict where it has fields, anything else where it has
     none. `places`: how many indexes hold it, that of all events (`everywhere`) among them.
-    `spelled`: see `match.anchors`; `member`: see `run.results`."""
+    `spelled`: see `match.anchors`; `member`: see `run.results`; `play`: that of its clock."""
 
     __slots__ = (
         "event",
@@ -33,12 +32,13 @@ class Entry:
         "member",
         "payload",
         "places",
+        "play",
         "spelled",
         "time_ns",
         "type",
     )
 
-    def __init__(self, event: Event, payload: Any) -> None:
+    def __init__(self, event: Event, payload: Any, play: Play = STEADY) -> None:
         self.event = event
         self.payload = payload
         self.type = event.type
@@ -46,6 +46,7 @@ class Entry:
         self.key: Key = (event.ref_time_ns, event.source, event.epoch, event.seq)
         self.identity: Identity = (event.source, event.epoch, event.seq)
         self.places = 0
+        self.play = play
         self.spelled = b""
         self.everywhere = False
         self.member: Member | None = None

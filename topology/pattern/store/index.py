@@ -11,9 +11,6 @@ What may have happened between two instants is cut by `meeting`. Entries whose t
 are held a second time, by how large their errors are, so that one error of an hour does not make
 every cut an hour wide: each costs 16 bytes more, and a cut two bisects for each size of error, by
 powers of two.
-
-Proved by: tests/topology/pattern/store/test_index.py, tests/topology/pattern/test_tactics.py,
-tests/topology/pattern/test_engine_laws.py
 """
 
 from __future__ import annotations
@@ -23,14 +20,17 @@ from typing import Final
 
 from topology.pattern.store.entry import Entry, Key
 
+BEFORE_ALL_NS: Final = -(1 << 66)
+"""Before every instant there is."""
+
 SHRINK_AT: Final = 64
 """Purged entries are let go at once, their places in the lists by this many at a time."""
 
 
 class EntryIndex:
     """`times[i]` is the reference time of `entries[i]`. The lists are read, never written,
-    from outside; positions hold until the next `add` or `purge`. `unsure`: those `note_error` was
-    told of, by the bits of their errors."""
+    from outside; positions hold until the next `add` or `purge`. `unsure`: those that `note_error`
+    was given, by the bits of their errors."""
 
     __slots__ = ("entries", "times", "unsure")
 
@@ -91,6 +91,11 @@ class EntryIndex:
         high = bisect_right(self.times, key[0], low)  # among the ties of this instant
         return bisect_left(self.entries, key, low, high, key=_key)
 
+    def find(self, entry: Entry) -> int:
+        """Its position; -1 if it is not in the index."""
+        at = self.position(entry.key)
+        return at if at < len(self.entries) and self.entries[at] is entry else -1
+
     def behind(self, key: Key) -> int:
         """Position of the first entry with a larger key."""
         at = self.position(key)
@@ -121,12 +126,12 @@ class EntryIndex:
         if not self.has_enough(before_ns):
             return []
         count = bisect_left(self.times, before_ns)
-        gone = self.entries[:count]
+        removed = self.entries[:count]
         del self.times[:count]
         del self.entries[:count]
         if self.unsure:
             self._purge_unsure(before_ns)
-        return gone
+        return removed
 
     def _purge_unsure(self, before_ns: int) -> None:
         for bits, alike in list(self.unsure.items()):

@@ -1,11 +1,8 @@
-"""What a query means where it says nothing, for its text and its builder alike.
+"""What a query means where it says nothing.
 
 USING skip_till_next; MATCHES MAXIMAL for skip_till_any, else ONE; EMIT FINAL where a negation
 can end the pattern (until the window is over nobody knows), else EAGER; UNCERTAIN IGNORE for
 AS SETS, which grades nothing; the rest are the defaults of syntax.Query.
-
-Proved by: tests/topology/pattern/language/test_builder.py,
-tests/topology/pattern/language/test_check.py
 """
 
 from __future__ import annotations
@@ -48,7 +45,6 @@ class Options:
     slack_ns: int | None = None
     ties: Ties = "strict"
     late: Late = "report"
-    amend_ns: int = 0
     uncertain: Uncertain | None = None
 
 
@@ -122,7 +118,6 @@ def settled(
         slack_ns=options.slack_ns,
         ties=options.ties,
         late=options.late,
-        amend_ns=options.amend_ns,
         uncertain=options.uncertain or default_uncertain(sets=options.sets),
         columns=columns,
         into=into,

@@ -6,8 +6,6 @@ too. A chain counts only if it holds together when optional components are absen
 makes conjuncts that name them idle): the components that must be there hang together by
 equalities among themselves (a single one that is no group does), and each other alias equals
 one of them directly.
-
-Proved by: tests/topology/pattern/tree/test_normal_form.py
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ def partition_paths(conjuncts: Sequence[Expr], parts: Sequence[Part]) -> tuple[P
     return tuple(paths)
 
 
-def stands_for(expr: Expr, paths: Sequence[Path]) -> bool:
+def is_implied_by(expr: Expr, paths: Sequence[Path]) -> bool:
     """Does the conjunct say no more than that events agree on these paths?"""
     link = _link(expr)
     return isinstance(expr, Same) or (link is not None and link[0] in paths)

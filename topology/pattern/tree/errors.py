@@ -12,9 +12,6 @@ A `QueryError` is a value; `QueryRefused` holds all that were found in one go, a
 
 Lines and columns count from 1, columns and lengths in characters. A query that did not come
 from text has line 0, and is shown without one.
-
-Proved by: tests/topology/pattern/language/test_check.py,
-tests/topology/pattern/language/test_parse.py
 """
 
 from __future__ import annotations
@@ -40,7 +37,7 @@ MAX_WORD: Final = 60
 
 CODES: Final[Mapping[str, str]] = {
     "E_SYNTAX": "the text is not of the language",
-    "E_RESERVED": "a reserved word stands where a name should",
+    "E_RESERVED": "a reserved word is where a name is expected",
     "E_TOO_LARGE": "a bound of the language is passed",
     "E_ALIAS_TWICE": "two components, or two columns, have one name",
     "E_ALIAS_UNKNOWN": "no component has this name",
@@ -66,7 +63,6 @@ CODES: Final[Mapping[str, str]] = {
     "W_NEG_STRICT": "a negation that strict contiguity implies",
     "W_ALWAYS_FALSE": "a condition that never holds",
     "W_NOT_BUILT": "what the language has and the engine has not yet",
-    "W_OPAQUE": "a condition in Python, which nothing can be known of beforehand",
 }
 
 

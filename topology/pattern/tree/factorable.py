@@ -1,11 +1,9 @@
 """Which queries can say the matches of an end event as one set (AS SETS).
 
-A set is told by what may stand for each component. That says which matches there are where nothing
-but the order of the events decides what goes together: in a plain sequence under
+A set is described by the events that may match each component. That says which matches there are
+where nothing but the order of the events decides what goes together: in a plain sequence under
 skip-till-any, of singles and of free groups, each of which holds all there is between its
 neighbours. A condition on one event alone is no hindrance, nor is a partition key.
-
-Proved by: tests/topology/pattern/test_sets.py
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """What a query is known by: a digest of its tree, the same in every process and version.
 
 A tree is digested as its nodes' names with those fields that do not have their default, so a
-field added later changes no fingerprint; spans and Python functions (which have a name and a
-version) are left out.
-
-Proved by: tests/topology/pattern/tree/test_normal_form.py
+field added later changes no fingerprint; spans are left out.
 """
 
 from __future__ import annotations
@@ -34,7 +31,7 @@ def _plain(tree: Any) -> Any:
     named: dict[str, Any] = {}
     for spot in fields(tree):
         part = getattr(tree, spot.name)
-        if isinstance(part, Span) or not spot.compare:
+        if isinstance(part, Span):
             continue
         if spot.default is MISSING or type(part) is not type(spot.default) or part != spot.default:
             named[spot.name] = _plain(part)

@@ -8,8 +8,6 @@ singles (`b.x > a.x`): whether it fits is then its own affair.
 So for given singles the whole of the eligible entries between the neighbours is a match if any
 subset of it is, as it has the earliest first and the latest last entry, and so the smallest gaps
 for negations; only STRICT ones and ones tied to elements of the group do not follow that.
-
-Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/tree/test_normal_form.py
 """
 
 from __future__ import annotations
@@ -52,7 +50,6 @@ def _is_of_elements(predicate: Predicate, alternative: Alternative, component: C
     if any(other.is_group for other in others) or not predicate.skips_absent:
         return False
     return all(
-        mention.how not in {"all", "python"}
-        and (mention.how == "plain" or mention.alias != component.alias)
+        mention.how != "all" and (mention.how == "plain" or mention.alias != component.alias)
         for mention in mentions(predicate.expr)
     )

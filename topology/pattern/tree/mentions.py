@@ -2,9 +2,6 @@
 
 Whoever asks what a condition depends on (an element alone, its neighbours, a group as a whole, the
 time of an event) asks it of these, and need not know every kind of node.
-
-Proved by: tests/topology/pattern/compile/test_expression.py,
-tests/topology/pattern/language/test_check.py
 """
 
 from __future__ import annotations
@@ -13,14 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from topology.pattern.tree.syntax import Aggregate, At, Each, Expr, Ref, Same, Test
+from topology.pattern.tree.syntax import Aggregate, At, Each, Expr, Ref, Same
 from topology.pattern.tree.walk import walk
 
-How = Literal["plain", "each", "at", "whole", "before", "python", "all"]
+How = Literal["plain", "each", "at", "whole", "before", "all"]
 """`a.x`, of a group each of its elements; `a[i+k].x`; `a[k].x`; an aggregate over all; one up to
-i-k; a predicate in Python, which sees a group as a whole; `[x]`, which names all events."""
+i-k; `[x]`, which names all events."""
 
-BY_ORDER: Final = frozenset({"each", "at", "before", "python"})
+BY_ORDER: Final = frozenset({"each", "at", "before"})
 """What depends on the order of a group's elements."""
 
 COUNTED: Final = frozenset({"each", "before"})
@@ -51,8 +48,6 @@ def mentions(expr: Expr) -> Iterator[Mention]:
                 yield Mention(alias, "whole", path)
             case Aggregate(_, alias, path, int(before)):
                 yield Mention(alias, "before", path, before)
-            case Test(aliases=named):
-                yield from (Mention(alias, "python") for alias in named)
             case Same(paths):
                 yield from (Mention("", "all", path) for path in paths)
 

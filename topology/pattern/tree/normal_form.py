@@ -1,7 +1,7 @@
 """The normal form of a query: alternatives without OR, each a partial order of components.
 
 Source: patterns.md 2.1. The tree is spread by `partial_order`, the partition key found by
-`equivalence`. The conjuncts of WHERE are told apart by what they name, and each has the place
+`equivalence`. The conjuncts of WHERE are separated by what they name, and each has the place
 where it is tested: the partition key; a component's own; a negation; all others in
 `Alternative.predicates`. One that asks for NULL of an optional component alone is in two
 places: its own, for the events, and a predicate, for when there are none.
@@ -12,8 +12,6 @@ places: its own, for the events, and a predicate, for when there are none.
 
 Cost: the number of alternatives is the product of the branches of the ORs, at most
 `MAX_ALTERNATIVES`; all else is linear in their size, but for the partial order (quadratic).
-
-Proved by: tests/topology/pattern/tree/test_normal_form.py
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from topology.pattern.tree import syntax
-from topology.pattern.tree.equivalence import partition_paths, stands_for
+from topology.pattern.tree.equivalence import is_implied_by, partition_paths
 from topology.pattern.tree.fingerprint import bound, fingerprint
 from topology.pattern.tree.mentions import aliases, mentions
 from topology.pattern.tree.partial_order import Part, Spot, size, spread
@@ -134,7 +132,7 @@ class Alternative:
 
     @property
     def is_linear(self) -> bool:
-        """A plain sequence: each component stands behind all those with smaller index."""
+        """A plain sequence: each component comes behind all those with smaller index."""
         return all(len(component.before) == component.index for component in self.components)
 
 
@@ -142,7 +140,7 @@ class Alternative:
 class NormalForm:
     """`same`: the paths on which all events agree, the partition key, from `[a, b]` and from
     chains of equalities over the same path of all aliases (positive and negated); the
-    conjuncts it stands for are in no other place. `by_partition`: STRICT looks at the events of
+    conjuncts it implies are in no other place. `by_partition`: STRICT looks at the events of
     the same partition only. `fingerprint`: hex digest of the tree."""
 
     query: Query
@@ -164,7 +162,7 @@ def normalise(query: Query, params: Mapping[str, Any] | None = None) -> NormalFo
     parts = spread(query.node)
     asked = conjuncts(query.where)
     same = partition_paths(asked, parts)
-    rest = [expr for expr in asked if not stands_for(expr, same)]
+    rest = [expr for expr in asked if not is_implied_by(expr, same)]
     negated = frozenset(gap.negation.alias for part in parts for gap in part.gaps)
     return NormalForm(
         query=query,
@@ -233,8 +231,7 @@ def _component(index: int, spot: Spot, asked: Sequence[Expr], edge: Edge) -> Com
 def _is_own(expr: Expr, node: EventNode) -> bool:
     if aliases(expr) != {node.alias}:
         return False
-    own = {"plain"} if node.is_group else {"plain", "python"}
-    return all(mention.how in own for mention in mentions(expr))
+    return all(mention.how == "plain" for mention in mentions(expr))
 
 
 def _predicates(asked: Sequence[Expr], components: Sequence[Component]) -> Iterator[Predicate]:
@@ -257,7 +254,7 @@ def _predicates(asked: Sequence[Expr], components: Sequence[Component]) -> Itera
 def _is_whole(expr: Expr, component: Component) -> bool:
     """Does it need the group as a whole?"""
     return component.is_group and any(
-        mention.how in {"whole", "python"} or (mention.how == "at" and mention.number != 1)
+        mention.how == "whole" or (mention.how == "at" and mention.number != 1)
         for mention in mentions(expr)
         if mention.alias == component.alias
     )

@@ -6,9 +6,7 @@ before all of its right; AND orders nothing.
 - An edge before a compound is that of each of its first components, unless these have one of
   their own. One before an optional component goes with it when it is absent.
 - A negation at a border of a compound has its neighbour outside, in the SEQ around it; if
-  there is none, it stands at the start or the end.
-
-Proved by: tests/topology/pattern/tree/test_normal_form.py
+  there is none, it is at the start or the end.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ class NegatedSpot:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`first` and `last`: the components that none in the part stands before, or behind."""
+    """`first` and `last`: the components that none in the part comes before, or behind."""
 
     spots: tuple[Spot, ...]
     gaps: tuple[NegatedSpot, ...]

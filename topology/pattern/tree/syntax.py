@@ -1,20 +1,16 @@
-"""The tree of a pattern query: what the text and the builder make, and the checks read.
+"""The tree of a pattern query: what the text says, and what the checks read.
 
 Trees are values: equal trees mean equal queries, and where in the text a node stood
-(`span`) has no part in that. A query's text and its builder make the same tree
-(specs of the language: docs/patterns.md).
+(`span`) has no part in that (the language: docs/patterns.md).
 
 A tree may still be nonsense, like a negation of everything: `topology.pattern.language.check` finds
 that, and `topology.pattern.tree.normal_form` takes checked trees only.
-
-Proved by: tests/topology/pattern/language/test_parse.py,
-tests/topology/pattern/language/test_unparse.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal, Self
 
 Edge = Literal["strict", "next", "any"]
@@ -25,7 +21,7 @@ Matches = Literal["one", "maximal", "all"]
 Skip = Literal["none", "next", "past_last", "first", "last"]
 Emit = Literal["eager", "final", "slack"]
 Ties = Literal["strict", "key"]
-Late = Literal["report", "amend", "refetch"]
+Late = Literal["report", "refetch"]
 Uncertain = Literal["ignore", "nominal", "possible"]
 
 UNBOUNDED: Final = -1
@@ -37,7 +33,7 @@ LIMIT: Final = 10_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Span:
-    """Where something stands in the text: from 1, columns and length in characters. All spans
+    """The place of something in the text: from 1, columns and length in characters. All spans
     are equal, so that trees are compared by what they say."""
 
     line: int = 0
@@ -128,7 +124,7 @@ Index = Each | At
 
 @dataclass(frozen=True, slots=True)
 class Ref(Expression):
-    """`alias.path`, `alias[index].path`. Without index a group stands for each of its
+    """`alias.path`, `alias[index].path`. Without index a group means each of its
     elements. `path` begins with a reserved attribute (RESERVED) or a payload's field."""
 
     alias: str
@@ -221,7 +217,7 @@ class IsNull(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Like(Expression):
-    """`%` stands for any characters, `_` for one."""
+    """`%` matches any characters, `_` for one."""
 
     BELOW = ("operand",)
 
@@ -235,18 +231,6 @@ class Same(Expression):
     """`[a, b]`: all events of the match, negated ones too, agree on each of the paths."""
 
     paths: tuple[tuple[str, ...], ...]
-    span: Span = NOWHERE
-
-
-@dataclass(frozen=True, slots=True)
-class Test(Expression):
-    """A predicate in Python, known by name and version: `function(event, …)` with an
-    argument for each alias, a list where it is a group. It must be pure."""
-
-    name: str
-    version: int
-    aliases: tuple[str, ...]
-    function: Callable[..., Any] = field(compare=False, repr=False)
     span: Span = NOWHERE
 
 
@@ -293,7 +277,6 @@ Expr = (
     | IsNull
     | Like
     | Same
-    | Test
     | Not
     | And
     | Or
@@ -420,7 +403,7 @@ class Query:
     """A whole query; what the text leaves out has its default here, never a blank.
 
     `sets`: the matches of an end event are one result (AS SETS). `skip_to`: the alias of SKIP TO
-    FIRST/LAST. `slack_ns`: of EMIT SLACK with a duration. `amend_ns`: of LATE AMEND. `columns`:
+    FIRST/LAST. `slack_ns`: of EMIT SLACK with a duration. `columns`:
     None is RETURN *.
     """
 
@@ -438,7 +421,6 @@ class Query:
     slack_ns: int | None = None
     ties: Ties = "strict"
     late: Late = "report"
-    amend_ns: int = 0
     uncertain: Uncertain = "nominal"
     columns: tuple[Column, ...] | None = None
     into: str = ""

@@ -3,8 +3,6 @@
 Where times are not exact, conditions on `.time` of one component alone are taken out of what
 indexes are kept by (`timed_apart`): an event that fails one by its reference time may hold it by
 its true one.
-
-Proved by: tests/topology/pattern/compile/test_grading.py, tests/topology/pattern/run/test_reach.py
 """
 
 from __future__ import annotations

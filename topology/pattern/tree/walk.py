@@ -2,9 +2,6 @@
 
 Nothing that looks recurses, so that a tree of any depth can be looked at before it is refused; what
 makes another tree does, and is for checked ones.
-
-Proved by: tests/topology/pattern/language/test_parse.py,
-tests/topology/pattern/tree/test_normal_form.py
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """The words of the query language: keywords, strategies, units, functions.
 
-Keywords are told apart from names regardless of case. `first` and `last` mean something in
+Keywords are distinguished from names regardless of case. `first` and `last` mean something in
 their own places only and stay free as names; so do units and functions.
-
-Proved by: tests/topology/pattern/language/test_parse.py,
-tests/topology/pattern/language/test_unparse.py
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ KEYWORDS: Final = frozenset({
     "query", "pattern", "event", "where", "within", "seq", "and", "or", "strict", "next", "any",
     "not", "loop", "greedy", "until", "in", "between", "is", "null", "like", "using", "matches",
     "one", "maximal", "all", "limit", "skip", "none", "to", "past", "last", "first", "emit",
-    "eager", "final", "slack", "ties", "by", "key", "late", "report", "amend", "refetch",
+    "eager", "final", "slack", "ties", "by", "key", "late", "report", "refetch",
     "uncertain", "ignore", "nominal", "possible", "return", "select", "as", "into", "true",
     "false", "sets",
 })  # fmt: skip
@@ -76,7 +73,7 @@ _PLAIN: Final = re.compile(r"[^\W\d]\w*")
 
 
 def is_plain(name: str) -> bool:
-    """Whether it is a name after a dot as it stands."""
+    """Whether it is a name after a dot without quotes."""
     return _PLAIN.fullmatch(name) is not None
 
 

@@ -2,8 +2,6 @@
 
 A new one is a class of the contract (`cell`) and a row here. From the row the file's reader knows
 how it is spelled, the window what it takes from an event, and the laws what to try.
-
-Proved by: tests/topology/window/aggregates/test_built_in.py
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from topology.query.numbers import number, scalar
+from topology.query.numbers import distinguished, number, scalar
 from topology.window.aggregates.cell import AggregateCell
 from topology.window.aggregates.extremes import Distinct, First, Largest, Last, Least
 from topology.window.aggregates.sketch import Quantile
@@ -42,7 +40,7 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = {
     "max": BuiltIn(Largest, "max(payload.v)", number),
     "stddev": BuiltIn(Deviation, "stddev(payload.v)", number),
     "quantile": BuiltIn(Quantile, "quantile(payload.v, 0.99)", number),
-    "distinct": BuiltIn(Distinct, "distinct(payload.v)", scalar),
+    "distinct": BuiltIn(Distinct, "distinct(payload.v)", distinguished),
     "first": BuiltIn(First, "first(payload.v)", scalar),
     "last": BuiltIn(Last, "last(payload.v)", scalar),
 }

@@ -10,8 +10,6 @@ Where every choice has a weight, `weighted` is the value of the weighted sums. A
 `weighs` not is given by reference time alone. A kind is `additive` if each event adds its
 size to the value, whatever else is there: for those the choices can be narrowed by what is
 known about clocks (`shifts`), and `within` makes bounds of the smallest and the largest sum.
-
-Proved by: tests/topology/window/test_examples.py, tests/topology/window/test_oracle.py
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ class Placed(Protocol):
 
 
 class AggregateCell:
-    """What all aggregates have in common. `event` tells when a value was, and whose."""
+    """What all aggregates have in common. `event` gives the time and the source of a value."""
 
     __slots__ = ()
 

@@ -2,13 +2,11 @@
 
 `init()` is the state of nothing, `add(state, value)` takes one value in, `combine(a, b)` is
 the state of both, `value(state)` what results show. States are plain values and are not changed
-in place; `add` and `combine` must not depend on the order, or results will. `usable` tells
+in place; `add` and `combine` must not depend on the order, or results will. `usable` decides
 what `add` is given for a raw value of the payload, None for one to leave out.
 
 No inverse is asked for: windows that slide share their work by combining alone
-(`topology.window.sharing`).
-
-Proved by: tests/topology/window/test_examples.py, tests/cli/test_replay.py
+(`topology.window.panes`).
 """
 
 from __future__ import annotations

@@ -6,10 +6,8 @@
   the event certainly belongs and no event of another source may have been before (after)
   it: for that each keeps the two outermost edges of different sources. There is no order
   among values, so no bounds: None if not sure.
-* `distinct` is of scalars: a set of at most `MAX_DISTINCT`. Beyond that the value stays at
-  that number as a lower bound, and `high` is None.
-
-Proved by: tests/topology/window/test_cells.py, tests/topology/window/test_oracle.py
+* `distinct` is of scalars that differ for sure: a set of at most `MAX_DISTINCT`. Beyond that the
+  value stays at that number as a lower bound, and `high` is None.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from topology.model.operator import Plain
-from topology.query.numbers import packed, text_of, told, unpacked
+from topology.query.numbers import json_number, packed, text_of, unpacked
 from topology.window.aggregates.cell import AggregateCell, Bounds, Placed
 
 MAX_DISTINCT: Final = 10_000
@@ -47,7 +45,7 @@ class Least(AggregateCell):
         return twin
 
     def value(self) -> Any:
-        return told(self.best) if type(self.best) is int else self.best
+        return json_number(self.best) if type(self.best) is int else self.best
 
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
         outermost = self.copy()
@@ -145,7 +143,7 @@ class First(AggregateCell):
         return twin
 
     def value(self) -> Any:
-        return told(self.found) if type(self.found) is int else self.found
+        return json_number(self.found) if type(self.found) is int else self.found
 
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
         together = self.copy()

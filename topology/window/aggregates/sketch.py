@@ -14,14 +14,13 @@ for each key. At most `MAX_BUCKETS`, all that doubles can fall into.
 
 Bounds: which values belong may be free, so the lowest possible ones are taken in as long as
 they lie at or below the quantile, which only lowers it; and mirrored.
-
-Proved by: tests/topology/window/test_cells.py, tests/topology/window/test_oracle.py
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, log
+from sys import float_info
 from typing import Any, Final
 
 from topology.model.operator import Plain
@@ -51,8 +50,9 @@ def value_in(bucket: int) -> float:
         return 0.0
     sign = 1 if bucket > 0 else -1
     exponent = abs(bucket) - _OFFSET
-    # At the top of the range the edge is beyond what a double holds, the middle is not.
-    return float(sign * GAMMA ** (exponent - 1) * (2 * GAMMA / (1 + GAMMA)))
+    # At the top of the range the edge is beyond what a double holds, and the middle may be.
+    middle = GAMMA ** (exponent - 1) * (2 * GAMMA / (1 + GAMMA))
+    return sign * min(middle, float_info.max)
 
 
 class Quantile(AggregateCell):

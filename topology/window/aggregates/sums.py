@@ -9,8 +9,6 @@ population: the root of the mean square distance from the mean. Bounds over free
 * stddev: from the extremes of the sums, each for itself; an outer bound.
 
 Memory: 3 integers a cell, 4 for stddev. Cost: an exact addition per value (`numbers`).
-
-Proved by: tests/topology/window/test_cells.py, tests/topology/window/test_oracle.py
 """
 
 from __future__ import annotations
@@ -23,10 +21,10 @@ from topology.model.operator import Plain
 from topology.query.numbers import (
     WEIGHT_BITS,
     WHOLE_WEIGHT,
+    json_number,
     packed,
     quotient,
     root,
-    told,
     unpacked,
 )
 from topology.window.aggregates.cell import AggregateCell, Bounds, Placed
@@ -117,12 +115,12 @@ class Sum(AggregateCell):
         twin.merge(self)
         return twin
 
-    def told(self, total: int, shift: int) -> Any:
+    def number_of(self, total: int, shift: int) -> Any:
         whole, rest = divmod(total, 1 << shift)
-        return quotient(total, 1 << shift) if rest or self.shift else told(whole)
+        return quotient(total, 1 << shift) if rest or self.shift else json_number(whole)
 
     def value(self) -> Any:
-        return self.told(self.total, self.shift)
+        return self.number_of(self.total, self.shift)
 
     def weighed(self, possibles: Sequence[tuple[Any, int]]) -> tuple[int, int]:
         """Weighted number and total, in units of 1 / WHOLE_WEIGHT and of that 2^-shift."""
@@ -135,7 +133,7 @@ class Sum(AggregateCell):
 
     def weighted(self, possibles: Sequence[tuple[Any, int]]) -> Any:
         _, total = self.weighed(possibles)
-        return self.told(total, self.shift + WEIGHT_BITS)
+        return self.number_of(total, self.shift + WEIGHT_BITS)
 
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
         return self.within(*self.spread(possibles))
@@ -149,7 +147,9 @@ class Sum(AggregateCell):
         return [cell.total << (self.shift - cell.shift) for cell in possibles]
 
     def within(self, low: int, high: int) -> Bounds:
-        return self.told(self.total + low, self.shift), self.told(self.total + high, self.shift)
+        return self.number_of(self.total + low, self.shift), self.number_of(
+            self.total + high, self.shift
+        )
 
     def dump(self) -> Plain:
         return [self.n, packed(self.total), self.shift]

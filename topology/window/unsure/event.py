@@ -2,8 +2,6 @@
 
 It is kept, with its values but without its payload, as long as the window is: what bounds
 need is when it was, by whose clock, and how sure that is.
-
-Proved by: tests/topology/window/test_worlds.py, tests/topology/window/unsure/test_shifts.py
 """
 
 from __future__ import annotations

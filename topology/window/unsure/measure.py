@@ -18,8 +18,6 @@ event (4.2; None: not known). Reference times and weights look at each event alo
 its clock can do to all of its events: so `values` (not those of `thesis3`) and `expected` are taken
 into the bounds where they lie outside. Where these are one number, all are that: no world has
 another. A result is sure if all its values are.
-
-Proved by: tests/topology/window/test_worlds.py, tests/topology/window/test_oracle.py
 """
 
 from __future__ import annotations
@@ -30,9 +28,9 @@ from typing import Any, NamedTuple
 from topology.query.numbers import number, quotient
 from topology.window.cells import Makers
 from topology.window.config import EXPECTED, IGNORE, THESIS3, WindowConfig
-from topology.window.row import Row
+from topology.window.row import AggregateRow
 from topology.window.unsure.event import UnsureEvent
-from topology.window.unsure.shifts import Play, spread
+from topology.window.unsure.shifts import spread
 
 Named = dict[str, Any]
 
@@ -55,16 +53,18 @@ class Measure:
         self._config = config
         self._makers = makers
         self._names = [output.name for output in config.outputs]
-        self._play = Play(config.max_skew_ppm, config.jitter_ns)
+        self._play = config.play
 
-    def plain(self, row: Row) -> Measured:
+    def plain(self, row: AggregateRow) -> Measured:
         """The measures of a window with nothing unsure."""
         values = self._named(row)
         if self._config.uncertainty == IGNORE or row.is_sure():
             return Measured(values, values, values, values, is_sure=True)
         return self._measured(values, dict(values), [cell.bounds(()) for cell in row.cells()])
 
-    def span(self, row: Row, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int) -> Measured:
+    def span(
+        self, row: AggregateRow, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int
+    ) -> Measured:
         """For [start, end): `row` holds what is far from its edges, `unsure` what is near."""
         sure = row.copy()
         possibles: list[UnsureEvent] = []
@@ -88,13 +88,15 @@ class Measure:
         ]
         return self._measured(values, expected, bounds)
 
-    def blurred(self, row: Row, inside: Sequence[UnsureEvent]) -> Measured:
+    def blurred(self, row: AggregateRow, inside: Sequence[UnsureEvent]) -> Measured:
         """By reference time alone, where too much was unsure to be kept."""
         values = self._with(row, inside)
         nothing = dict.fromkeys(self._names)
         return Measured(values, nothing, dict(nothing), dict(values), is_sure=False)
 
-    def groups(self, row: Row, certain: Row, possibles: Sequence[Row]) -> Measured:
+    def groups(
+        self, row: AggregateRow, certain: AggregateRow, possibles: Sequence[AggregateRow]
+    ) -> Measured:
         """Values of `row`; bounds where `certain` belongs and each of `possibles` may."""
         values = self._named(row)
         rows = [possible.cells() for possible in possibles]
@@ -126,20 +128,22 @@ class Measure:
                 expected[self._names[i]] = cell.copy().weighted(weighted)
         return expected
 
-    def _named(self, row: Row) -> Named:
+    def _named(self, row: AggregateRow) -> Named:
         return dict(zip(self._names, row.values(), strict=True))
 
-    def _with(self, row: Row, more: Iterable[UnsureEvent]) -> Named:
+    def _with(self, row: AggregateRow, more: Iterable[UnsureEvent]) -> Named:
         together = row.copy()
         for event in more:
             together.add(event.values, event)
         return self._named(together)
 
-    def _inside(self, row: Row, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int) -> Named:
+    def _inside(
+        self, row: AggregateRow, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int
+    ) -> Named:
         return self._with(row, [each for each in unsure if each.is_inside(start_ns, end_ns)])
 
     def _mean_of_three(
-        self, row: Row, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int
+        self, row: AggregateRow, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int
     ) -> Named:
         shift_ns = min(self._config.max_error_ns, max((e.error_ns for e in unsure), default=0))
         low, middle, high = (

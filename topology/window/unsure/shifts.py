@@ -9,40 +9,26 @@ that source can make of the window. Sources are independent, so their extremes a
 narrower than letting each event choose for itself: a source that sends evenly has about as
 many leave at one edge as enter at the other.
 
-That clocks drift is allowed for by a slack: over the window, theta moves by at most
-`max_skew_ppm` of the distance from its middle, and each event by `jitter`; where an event is
+That clocks drift is allowed for by a slack: over the window, theta moves by no more than the play
+of its clock (`topology.model.one_clock`) over the distance from its middle; where an event is
 within the slack of an edge it chooses for itself. For long windows the slack grows until the
 two edges are better taken apart, which needs slack only for the width of each edge; the
 narrower of the two answers holds. Where the events of one clock allow no common theta
 (its stamps are broken) each chooses for itself.
 
 Cost: O(m log m) for m unsure events.
-
-Proved by: tests/topology/window/unsure/test_shifts.py
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
 
+from topology.model.one_clock import Play
 from topology.window.unsure.event import UnsureEvent
-
-PPM: Final = 1_000_000
 
 Sized = tuple[UnsureEvent, int]
 """An event, and what it adds to the sum if it is in the window."""
 Spread = tuple[int, int]
-
-
-class Play(NamedTuple):
-    """How far one clock is from being one number: `skew_ppm` of time, and `jitter_ns`."""
-
-    skew_ppm: int
-    jitter_ns: int
-
-    def over(self, distance_ns: int) -> int:
-        return self.jitter_ns + -(-distance_ns * self.skew_ppm // PPM)
 
 
 def spread(events: Sequence[Sized], start_ns: int, end_ns: int, play: Play) -> Spread:

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 import agents.state.stores.redis as redis_kind
-from agents.state.stores.open import StoreKind, open_store
-from agents.state.stores.store import StaleStore, Store, StoreError, StoreName, why_discard
+from agents.state.local_copy import open_store
+from agents.state.stores.store import StaleStore, StateStore, StoreError, StoreName, why_discard
+from tests.agents.state.stores.memory import MemoryStore
 
-Open = Callable[[], Store]
+Open = Callable[[], StateStore]
 Change = dict[bytes, bytes | None]
 
 KEYS = st.binary(min_size=1, max_size=3)
@@ -123,25 +124,27 @@ class CopyMachine(RuleBasedStateMachine):
 
 
 @pytest.fixture(params=["memory", "rocksdb", pytest.param("redis", marks=pytest.mark.redis)])
-def kind(request: pytest.FixtureRequest) -> StoreKind:
-    chosen: StoreKind = request.param
+def kind(request: pytest.FixtureRequest) -> str:
+    chosen: str = request.param
     return chosen
 
 
 @pytest.fixture
-def open_copy(kind: StoreKind, request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+def open_copy(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     name = StoreName("laws", "reorder", f"test-{next(FRESH)}", 3)
     server: Any = request.getfixturevalue("redis_server") if kind == "redis" else None
     url = None if server is None else server.url
 
-    def opened() -> Store:
-        return open_store(kind, name, directory=tmp_path, redis_url=url)
+    def opened() -> StateStore:
+        if kind == "memory":
+            return MemoryStore(name)
+        return open_store("redis" if kind == "redis" else "rocksdb", name, tmp_path, url)
 
     return opened
 
 
 def test_every_copy_is_a_dict_with_a_position(
-    kind: StoreKind, open_copy: Open, monkeypatch: pytest.MonkeyPatch
+    kind: str, open_copy: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redis_kind, "CHANGES_PER_CALL", 3)
     run_state_machine_as_test(
@@ -225,13 +228,6 @@ def test_which_copies_are_discarded(
     store.close()
 
 
-def test_a_kind_without_its_place_is_refused() -> None:
-    name = StoreName("laws", "reorder", "t", 0)
-    with pytest.raises(ValueError, match="--state-dir"):
-        open_store("rocksdb", name)
-    with pytest.raises(ValueError, match="redis://"):
-        open_store("redis", name)
-    with pytest.raises(ValueError, match="rocksdb, redis or memory"):
-        open_store("etcd", name)  # type: ignore[arg-type]
+def test_a_name_of_no_partition_is_refused() -> None:
     with pytest.raises(ValueError, match="names no partition"):
         StoreName("laws", "", "t", 0)

@@ -6,9 +6,8 @@ from functools import cache
 from random import Random
 from typing import Any, Final
 
-from agents.watch.frequent import Frequent
-from agents.watch.troubled import COUNTED, TOLD, Troubled
-from topology.clock.operator import MAX_TOLD
+from agents.watch.unhealthy import EXPLAINED, UnhealthySources
+from topology.clock.operator import MAX_LISTED
 from topology.model.outcome import Gap
 
 LATE: Final = 3
@@ -51,7 +50,7 @@ def partitions(sources: int, waiting: int) -> list[dict[str, Any]]:
     clocks = [
         {"source": name, "state": "synced", "offset_ns": 5, "error_ns": number, "skew_ppb": None}
         for number, name in enumerate(names)
-    ][-MAX_TOLD:]
+    ][-MAX_LISTED:]
     states = {"synced": sources, "stale": 0, "unsynced": 0, "suspect": 0, "broken": 0}
     reorder = {"sources": sources, "waiting": holes}
     kept = {"promised_ppm": 990_000, "achieved_ppm": 970_000, "wait_mean_ns": 2 * S}
@@ -67,7 +66,9 @@ def partitions(sources: int, waiting: int) -> list[dict[str, Any]]:
             "partition": 0,
             "now": NOW_NS,
             "high_watermark": 9,
-            "troubled": [] if stage == "window" else troubles(sources),
+            "unmet": {},
+            "deaths": {"read": 0, "reasons": {}},
+            "unhealthy": [] if stage == "window" else troubles(sources),
             "streams": {"default": operators[stage]},
         }
         for stage in operators
@@ -82,15 +83,13 @@ def troubles(sources: int) -> list[dict[str, Any]]:
     worst = worst_of(sources)
     late = [name for name in names_of(sources) for _ in range(LATE * (10 if name == worst else 1))]
     Random(sources).shuffle(late)
-    table = Frequent(COUNTED)
-    troubled = Troubled(table)
-    for name in late:
-        table.note(("default", name))
-    troubled.saw(
+    unhealthy = UnhealthySources("")
+    unhealthy.came_late(("default", name) for name in late)
+    unhealthy.saw(
         [Gap(9, "default", name, 0, 1, 1, "timeout", 1) for name in late if name != worst]
         + [Gap(9, "default", worst, 0, 1, LATE * 10, "timeout", 1)] * bool(worst)
     )
-    return troubled.explain(TOLD)
+    return unhealthy.explain(EXPLAINED)
 
 
 def names_of(sources: int) -> list[str]:

@@ -19,10 +19,8 @@ from typing import Any, Final
 from PIL import Image
 from selenium.webdriver.common.by import By
 
-from agents.watch.frequent import Frequent
-from agents.watch.page.together import together
 from agents.watch.page.view import View, view
-from agents.watch.troubled import COUNTED, TOLD, Troubled
+from agents.watch.unhealthy import EXPLAINED, UnhealthySources
 from cli.local.poll import wait_until
 from tests import ROOT
 from tests.agents.watch.page.browser import chromium
@@ -80,7 +78,9 @@ def plant(sources: int, seed: int = 7) -> tuple[list[dict[str, Any]], Callable[[
             "partition": 0,
             "now": NOW_NS,
             "high_watermark": 9,
-            "troubled": late if stage == "reorder" else [],
+            "unmet": {},
+            "deaths": {"read": 0, "reasons": {}},
+            "unhealthy": late if stage == "reorder" else [],
             "streams": {"hall": streams[stage]},
         }
         for stage, topic in (
@@ -95,7 +95,7 @@ def plant(sources: int, seed: int = 7) -> tuple[list[dict[str, Any]], Callable[[
 def lane(rng: Random, name: str) -> dict[str, Any]:
     for_ns = int(rng.expovariate(1 / 90) * MS)
     first = rng.randrange(20_000, 90_000)
-    reason = rng.choices(["hole", "start", "suspect"], [20, 2, 1])[0]
+    reason = rng.choices(["hole", "start", "jump"], [20, 2, 1])[0]
     return {
         "source": name,
         "epoch": 0,
@@ -123,15 +123,14 @@ def troubles(rng: Random, names: list[str]) -> tuple[list[dict[str, Any]], dict[
         events += [(name, 0)] * rng.randint(0, 2 * often)
         events += [(name, 1 + int(rng.expovariate(0.7))) for _ in range(often)]
     rng.shuffle(events)
-    late = Frequent(COUNTED)
-    troubled = Troubled(late)
+    unhealthy = UnhealthySources("")
     for name, lost in events:
         if lost:
-            troubled.saw([Gap(NOW_NS, "hall", name, 0, 1, lost, "timeout", 1)])
+            unhealthy.saw([Gap(NOW_NS, "hall", name, 0, 1, lost, "timeout", 1)])
         else:
-            late.note(("hall", name))
+            unhealthy.came_late([("hall", name)])
     in_all = {"late": sum(not lost for _, lost in events), "lost": sum(lost for _, lost in events)}
-    return troubled.explain(TOLD), in_all
+    return unhealthy.explain(EXPLAINED), in_all
 
 
 def metrics(sources: int, seconds: float, in_all: dict[str, int]) -> str:
@@ -174,8 +173,7 @@ def looks(sources: int) -> Callable[[], Awaitable[View]]:
         now_s = asyncio.get_running_loop().time()
         began_s.append(now_s)
         merge["watermark_ns"] = NOW_NS - int((180 + 90 * rng.random()) * MS)
-        seen = view(healthy(), explained, [told(now_s - began_s[0])])
-        return together([{"name": "here", **seen}], {})
+        return view(healthy(), explained, [told(now_s - began_s[0])])
 
     return look
 

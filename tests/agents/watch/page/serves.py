@@ -10,11 +10,11 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from agents.watch.http import Health, HttpServer
+from agents.watch.location import verdict
 from agents.watch.page.serving import Page
 from agents.watch.page.view import View
-from agents.watch.question import Question
-from agents.watch.whereabouts import verdict
+from agents.watch.port.http import Health, HttpServer
+from agents.watch.port.question import Question
 from tests.agents.watch.page.many import located_in
 
 
@@ -30,7 +30,7 @@ def server(look: Callable[[], Awaitable[View]], token: str | None = None) -> Htt
         live=lambda: fine,
         ready=lambda: fine,
         explain=dict,
-        page=Page(look, look),
+        page=Page(look),
         token=token,
         event=located,
     )

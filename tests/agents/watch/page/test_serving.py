@@ -14,9 +14,8 @@ import aiohttp
 import pytest
 
 from agents.watch.page import serving
-from agents.watch.page.lanes import MAX_LANES
 from agents.watch.page.serving import FILES
-from agents.watch.page.together import together
+from agents.watch.page.sources import MAX_SOURCES
 from agents.watch.page.view import View, view
 from cli.local.poll import wait_until
 from tests.agents.watch.page.browser import chromium, missing
@@ -27,6 +26,10 @@ from tests.services import require
 TIMEOUT = aiohttp.ClientTimeout(total=10)
 SOURCES = 10_000
 WAITING = 4_000
+DEAD = """\
+# TYPE inorder_records_dead_total counter
+inorder_records_dead_total{stage="reorder",stream="",partition="0",reason="source_missing"} 3.0
+"""
 DRAWN_TIMEOUT_S = 60.0
 DRAWN_WITHIN_MS = 300.0
 """A view of ten thousand sources takes Chromium 5 ms on a quiet machine."""
@@ -39,8 +42,8 @@ def looked() -> Callable[[], Awaitable[View]]:
     async def look() -> View:
         nonlocal read
         read += 300
-        seen = view(healthy(), partitions(SOURCES, WAITING), [METRICS.format(read=read)])
-        return together([{"name": "here", **seen}], {"http://10.0.0.9:8080": "does not answer"})
+        texts = [METRICS.format(read=read)]
+        return view(healthy(), partitions(SOURCES, WAITING), texts, ["http://10.0.0.9:8080"])
 
     return look
 
@@ -144,16 +147,12 @@ def test_ten_thousand_sources_in_chromium(tmp_path: Path) -> None:
         print(f"first view after {first_s:.2f} s, the last drawn in {took_ms} ms")
         assert took_ms < DRAWN_WITHIN_MS
 
-        silent = "http://10.0.0.9:8080: does not answer"
-        assert text("#health") == f"not ready: {silent}"
-        assert words("#workers tbody tr") == [
-            "here ready",
-            "http://10.0.0.9:8080 does not answer does not answer",
-        ]
+        assert text("#health") == "ready"
+        assert words("#others a") == ["http://10.0.0.9:8080"]
         assert text("#sources-count") == "10,000 known, 4,000 wait"
         rows = words("#sources tbody tr")
-        assert 200 < len(rows) <= MAX_LANES
-        assert rows[0].startswith("press-0 default behind a hole 2 number 7 to 8")
+        assert 200 < len(rows) <= MAX_SOURCES
+        assert rows[0].startswith("press-0 default held behind numbers 7 to 8 2")
         assert "97%" in text("#queries tbody")
         assert text(".stage dd").endswith("/s")
 
@@ -182,3 +181,67 @@ def test_ten_thousand_sources_in_chromium(tmp_path: Path) -> None:
         assert "press-9999/0/17: has not come: the highest" in text("#event-answer li")
         logged = driver.get_log("browser")  # type: ignore[no-untyped-call]
         assert [entry for entry in logged if entry["level"] == "SEVERE"] == []
+
+
+WIDE = "W" * 250
+BACKWARDS = "\u202egnp.evil\u2066\n"
+
+
+@pytest.mark.slow
+def test_a_hostile_name_keeps_its_place_and_its_order_in_chromium(tmp_path: Path) -> None:
+    require(missing())
+
+    async def look() -> View:
+        seen = view(healthy(), partitions(9, 5), [METRICS.format(read=1)])
+        whole = json.dumps(seen)
+        named = whole.replace('"press-0"', f'"{WIDE}"').replace('"speeds"', f'"{WIDE}"')
+        named = named.replace('"press-1"', json.dumps(BACKWARDS))
+        return dict(json.loads(named))
+
+    with up(look) as address, chromium(tmp_path) as driver:
+        driver.get(f"http://{address}/")
+        drawn = "return Number(document.body.dataset.drawn || 0)"
+        wait_until(lambda: driver.execute_script(drawn) >= 1, DRAWN_TIMEOUT_S, "the first view")
+        page = "return [document.documentElement.scrollWidth, innerWidth]"
+        wide, window = driver.execute_script(page)
+        assert wide <= window
+        cells = "return [...document.querySelectorAll('#sources td:first-child')]"
+        names = driver.execute_script(f"{cells}.map(e => e.innerText)")
+        assert WIDE in names
+        assert "\\u202egnp.evil\\u2066\\n" in names
+
+
+@pytest.mark.slow
+def test_why_all_is_dead_stands_above_the_fold(tmp_path: Path) -> None:
+    """And what no row says has no column."""
+    require(missing())
+    first = [5, 0, "header `sourceId` is missing; write it on every record", 3, "raw/0"]
+    parts = partitions(0, 0)
+    parts[0]["deaths"] = {"read": 3, "reasons": {"source_missing": first}}
+    texts = [METRICS.format(read=0), DEAD]
+
+    async def look() -> View:
+        return view(healthy(), parts, texts)
+
+    with up(look) as address, chromium(tmp_path, height=900) as driver:
+        driver.get(f"http://{address}/")
+        shown = "return [...document.querySelectorAll(arguments[0])].filter(e => e.offsetParent)"
+
+        def texts_of(selector: str) -> list[str]:
+            return [
+                str(t) for t in driver.execute_script(f"{shown}.map(e => e.innerText)", selector)
+            ]
+
+        wait_until(lambda: bool(texts_of("#alarms li")), DRAWN_TIMEOUT_S, "the alarm")
+        (alarm,) = texts_of("#alarms li")
+        assert alarm.startswith("reorder: every record is dead (3), as source_missing; raw/0")
+        bottom = "return document.querySelector('#reasons').getBoundingClientRect().bottom"
+        assert driver.execute_script(bottom) < 750
+        rows = [" ".join(row.split()) for row in texts_of("#reasons tbody tr")]
+        assert rows == [
+            "late passed 7",
+            "dead source_missing 3 header `sourceId` is missing; write it on every record",
+        ]
+        assert "answers now" not in texts_of("#queries th")
+        assert "emitted" in texts_of("#queries th")
+        assert texts_of("#sources th") == [], "no row, no columns"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agents.watch.page.lanes import MAX_LANES
+from agents.watch.page.sources import MAX_SOURCES
 from agents.watch.page.view import view
 from tests.agents.watch.page.many import METRICS, healthy, partitions, worst_of
 
@@ -17,8 +17,21 @@ def test_counts_are_summed_by_stage_and_query() -> None:
     assert (merge["stage"], window["topic"]) == ("merge", "before-window")
     assert seen["reasons"] == {"late": {"passed": 14}, "dead": {}}
     (query,) = seen["queries"]
-    assert query["told"] == {"emit": 30, "update": 4}
+    assert query["results"] == {"emit": 30, "update": 4}
     assert (query["kind"], query["achieved_ppm"]) == ("window", 970_000)
+
+
+REASONS = """\
+# TYPE inorder_records_{kind}_total counter
+inorder_records_{kind}_total{{stage="{stage}",stream="s",partition="0",reason="r"}} {count}
+"""
+
+
+def test_what_is_late_counts_once_however_many_stages_it_passes() -> None:
+    counts = (("late", "reorder", 3), ("late", "merge", 5), ("dead", "reorder", 3))
+    texts = [REASONS.format(kind=kind, stage=stage, count=n) for kind, stage, n in counts]
+    texts.append(REASONS.format(kind="dead", stage="merge", count=5))
+    assert view(healthy(), [], texts)["reasons"] == {"late": {"r": 5}, "dead": {"r": 8}}
 
 
 def test_who_waits_longest_comes_first() -> None:
@@ -27,10 +40,10 @@ def test_who_waits_longest_comes_first() -> None:
     assert [each["source"] for each in sources["clocks"]][:2] == ["press-4", "press-3"]
     assert (sources["known"], sources["waiting_in_all"]) == (5, 3)
     assert sources["states"]["synced"] == 5
-    troubled = sources["troubled"]
+    unhealthy = sources["unhealthy"]
     counts = {"late": 30, "late_error": 0, "gaps": 1, "lost": 30, "lost_error": 0}
-    assert troubled[0] == {"stream": "default", "source": "press-3", "in_order": True, **counts}
-    assert [(each["late"], each["lost"]) for each in troubled[1:]] == [(3, 3)] * 4
+    assert unhealthy[0] == {"stream": "default", "source": "press-3", "in_order": True, **counts}
+    assert [(each["late"], each["lost"]) for each in unhealthy[1:]] == [(3, 3)] * 4
     in_order = {each["source"] for each in sources["clocks"] if each.get("in_order")}
     assert in_order == {"press-3", "press-4"}
 
@@ -38,10 +51,10 @@ def test_who_waits_longest_comes_first() -> None:
 def test_a_view_of_many_sources_is_bounded() -> None:
     seen = view(healthy(), partitions(10_000, 4_000), [])
     sources = seen["sources"]
-    named = [sources[name] for name in ("waiting", "troubled", "clocks")]
+    named = [sources[name] for name in ("waiting", "unhealthy", "clocks")]
     lanes = {each["source"] for told in named for each in told}
-    assert 150 < len(lanes) <= MAX_LANES
-    worst = sources["troubled"][0]
+    assert 150 < len(lanes) <= MAX_SOURCES
+    worst = sources["unhealthy"][0]
     assert worst["source"] == worst_of(10_000), "of all that are late, ten times as often"
     assert worst["late"] <= 30 <= worst["late"] + worst["late_error"]
     assert worst["lost"] <= 30 <= worst["lost"] + worst["lost_error"]
@@ -61,14 +74,11 @@ def test_a_partition_that_has_read_nothing_is_left_out() -> None:
 def test_how_queries_answer_that_choose() -> None:
     parts = partitions(3, 1)
     auto: dict[str, Any] = {"answer": "early", "since": None, "because": "", "ways": [{}]}
-    of_window = {"counts": {"held": 5, "auto": auto | {"answer": "final"}}}
-    parts[0]["answers"] = of_window
-    parts[2]["answers"] = of_window | {"amends": {"held": 0, "auto": "corrects always"}}
-    nothing_yet = {"stops": {"held": 0, "auto": auto | {"ways": []}}}
-    parts[1]["streams"]["default"]["detector"] = nothing_yet
-    parts[2]["streams"]["default"]["detector"] = {"stops": {"held": 70, "auto": auto}, "plain": {}}
+    waits = {"counts": {"auto": auto | {"answer": "final"}}}
+    parts[0]["streams"]["default"]["detector"] = waits
+    parts[1]["streams"]["default"]["detector"] = {"stops": {"auto": auto | {"ways": []}}}
+    others = {"stops": {"auto": auto}, "plain": {}}
+    parts[2]["streams"]["default"]["detector"] = waits | others
     found = {each["query"]: each for each in view(healthy(), parts, [])["queries"]}
-    assert (found["counts"]["ways"], found["counts"]["held"]) == ({"final": 2}, 10)
-    assert (found["stops"]["ways"], found["stops"]["held"]) == ({"early": 1}, 0)
-    assert found["counts"]["kind"] == "window"
-    assert not {"amends", "plain"} & found.keys()
+    assert (found["counts"]["ways"], found["stops"]["ways"]) == ({"final": 2}, {"early": 1})
+    assert "plain" not in found

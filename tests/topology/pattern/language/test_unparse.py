@@ -94,7 +94,3 @@ query fire pattern event_seq where x.y = 1 within 60 s using skip-till-any match
 )
 def test_lengths_of_time_have_the_largest_whole_unit(length_ns: int, told: str) -> None:
     assert duration_text(length_ns) == told
-
-
-def test_a_condition_in_python_is_shown_by_name_and_version() -> None:
-    assert expression_text(syntax.Test("close", 2, ("a", "b c"), max)) == "close@2(a, `b c`)"

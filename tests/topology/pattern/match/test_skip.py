@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
 import pytest
 
+from tests.seeds import seeds_of_today
 from tests.topology.pattern.following import anew, taken
 from tests.topology.pattern.generate import (
     entry,
@@ -21,13 +21,15 @@ from tests.topology.pattern.generate import (
 from topology.pattern.language.parse import parse_query
 from topology.pattern.language.unparse import unparse
 from topology.pattern.match.match import Match
-from topology.pattern.run import selection
+from topology.pattern.run import visible
 from topology.pattern.run.compiled import Compiled
-from topology.pattern.run.engine import BEFORE_ALL, Engine
+from topology.pattern.run.engine import Engine
+from topology.pattern.run.ledger import BEFORE_ALL_TIME
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Emit, Query, Skip
 
-SEEDS = 20 * int(os.environ.get("INORDER_SEEDS", "1"))
+SEEDS = seeds_of_today(60)
+PARTS = 3
 EMITS: tuple[Emit, ...] = ("eager", "eager", "final", "slack")
 SKIPS: tuple[Skip, ...] = ("next", "past_last", "first", "last")
 
@@ -41,8 +43,9 @@ def skipping(rng: Random) -> Query:
 
 def forgetting(engine: Engine) -> Iterator[None]:
     """What SKIP has decided, so that it decides all of it anew."""
-    for run in engine._runs():
-        run._selection.clear()
+    for run in engine.store.runs():
+        if run.visibility.selection is not None:
+            run.visibility.selection.clear()
         yield
 
 
@@ -59,7 +62,7 @@ class Pair:
         self.ours, self.other = (Engine([self.query], emits_final=self.final) for _ in range(2))
         self.waits = waits
         if waits:
-            self.both(lambda engine: engine.raise_target("q", BEFORE_ALL, 0))
+            self.both(lambda engine: engine.raise_target("q", BEFORE_ALL_TIME, 0))
 
     def both(self, step: Callable[[Engine], object]) -> None:
         list(forgetting(self.other))
@@ -86,17 +89,17 @@ class Pair:
     def _restored(self, engine: Engine) -> Engine:
         fresh = Engine([self.query], emits_final=self.final)
         if self.waits:
-            fresh.raise_target("q", BEFORE_ALL, 0)
+            fresh.raise_target("q", BEFORE_ALL_TIME, 0)
         fresh.restore(engine.snapshot(), [anew(one) for one in engine.entries()])
         return fresh
 
 
-@pytest.mark.parametrize("part", range(6))
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("waits", [False, True])
 def test_what_is_kept_is_what_deciding_all_anew_keeps(part: int, waits: bool) -> None:
     """The same words in the same order, late events, errors, copies, purge and restarts among them;
     and with a query that waits for what is asked of it."""
-    for seed in range(part * SEEDS, (part + 1) * SEEDS):
+    for seed in SEEDS[part::PARTS]:
         pair = Pair(seed, waits=waits)
         behind_ns = pair.rng.choice((lateness_ns(pair.arrivals), 1 << 40))
         for at_ns, one in enumerate(pair.arrivals):
@@ -113,15 +116,15 @@ def test_the_work_of_an_event_does_not_grow_with_the_open_matches(
 ) -> None:
     """Counted in matches that SKIP decides about, with nothing ever decided for good."""
     decided: list[Match] = []
-    real: Any = selection.Selection._decide
+    real: Any = visible.Selection._decide
 
     def counting(self: Any, seen: Any, barrier: Any) -> Any:
         decided.append(seen.found.match)
         return real(self, seen, barrier)
 
-    if not hasattr(selection, "__file__") or not str(selection.__file__).endswith(".py"):
+    if not hasattr(visible, "__file__") or not str(visible.__file__).endswith(".py"):
         pytest.skip("compiled: its methods cannot be watched")
-    monkeypatch.setattr(selection.Selection, "_decide", counting)
+    monkeypatch.setattr(visible.Selection, "_decide", counting)
     text = "PATTERN SEQ(A a, B b) WITHIN 1 s SKIP PAST LAST"
     engine = Engine([Compiled(parse_query(text))])
     for at in range(600):

@@ -3,7 +3,6 @@ that costs: work is counted in looks at a pair, never in time."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.seeds import seeds_of_today
 from tests.topology.pattern.following import Content, Reader, anew, content, taken
 from tests.topology.pattern.generate import entry, random_query, random_stream, shuffled
 from topology.model.result import UNCERTAIN
@@ -21,8 +21,8 @@ from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 
-PARTS = 5
-SEEDS_PER_PART = 250 * int(os.environ.get("INORDER_SEEDS", "1"))
+PARTS = 2
+SEEDS = seeds_of_today(500)
 UNIT_NS = 8
 """Longer than many a window, and much less than the few large errors."""
 
@@ -34,7 +34,7 @@ def test_grades_are_those_of_any_order_of_arrival(part: int) -> None:
     """An event meets the matches that stand, or is there before them: what it does to their grade
     is the same."""
     seen: Counter[str] = Counter()
-    for seed in range(part * SEEDS_PER_PART, (part + 1) * SEEDS_PER_PART):
+    for seed in SEEDS[part::PARTS]:
         rng = Random(seed)
         query = random_query(rng, conditions=rng.random() < 0.2, partitions=False, skips=["none"])
         query = replace(query, within_ns=query.within_ns * rng.choice((4, 8)))

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
 from tests.topology.pattern.generate import entry
 from topology.model.result import CONFIRMED, UNCERTAIN
 from topology.pattern.match.match import Match
-from topology.pattern.run.ledger import FoundMatch, Unit
-from topology.pattern.run.sure_units import SureUnits
+from topology.pattern.run.evaluate import SureUnits
+from topology.pattern.run.ledger import FoundMatch, MatchUnit
 
 ERRORS = (0, 0, 2, 9, 300)
+
+
+NOBODY: Any = None
+"""No unit here is looked at again."""
 
 
 def _members(rng: Random, seq: int) -> Match:
@@ -27,10 +32,10 @@ def _members(rng: Random, seq: int) -> Match:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_they_are_those_that_are_sure_and_near(seed: int) -> None:
-    rng, sure, units = Random(seed), SureUnits(), dict[int, Unit]()
+    rng, sure, units = Random(seed), SureUnits(), dict[int, MatchUnit]()
     for seq in range(120):
         match = _members(rng, seq)
-        unit = units[seq] = Unit(match.first)
+        unit = units[seq] = MatchUnit(match.first, NOBODY)
         unit.found["x"] = FoundMatch(match, 0, rng.choice((CONFIRMED, CONFIRMED, UNCERTAIN)))
         sure.note(unit)
         changed = units[rng.choice(list(units))]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import product
 from random import Random
 
+from topology.model.one_clock import STEADY, Play
 from topology.window.unsure.event import UnsureEvent
-from topology.window.unsure.shifts import Play, Sized, spread
+from topology.window.unsure.shifts import Sized, spread
 
 WINDOW = (100, 130)
-EXACT = Play(0, 0)
 
 
 def one(source: str, seq: int, ts: int, ref: int, error: int) -> UnsureEvent:
@@ -48,26 +48,26 @@ def test_bounds_are_those_of_the_worlds() -> None:
         if not near:
             continue
         found = sums(near, *WINDOW)
-        assert spread(near, *WINDOW, EXACT) == (min(found), max(found)), seed
+        assert spread(near, *WINDOW, STEADY) == (min(found), max(found)), seed
 
 
 def test_an_even_source_loses_at_one_edge_what_it_wins_at_the_other() -> None:
     events = [(one("a", at, at, at, 9), 1) for at in range(80, 150, 3)]
     near = [(e, n) for e, n in events if e.is_possible(*WINDOW) and not e.is_certain(*WINDOW)]
-    low, high = spread(near, *WINDOW, EXACT)
+    low, high = spread(near, *WINDOW, STEADY)
     assert len(near) > 10
     assert high - low <= 1
 
 
 def test_slack_lets_each_event_near_an_edge_choose_for_itself() -> None:
     events: list[Sized] = [(one("a", at, 100 + at, 100 + at, 1), 1) for at in (-1, 0, 1)]
-    assert spread(events, *WINDOW, EXACT) == (1, 3)
+    assert spread(events, *WINDOW, STEADY) == (1, 3)
     assert spread(events, *WINDOW, Play(0, 2)) == (0, 3)
 
 
 def test_stamps_that_allow_no_common_error_are_taken_for_themselves() -> None:
     events = [(one("a", 0, 100, 100, 2), 1), (one("a", 1, 100, 130, 2), 1)]
-    assert spread(events, *WINDOW, EXACT) == (0, 2)
+    assert spread(events, *WINDOW, STEADY) == (0, 2)
 
 
 def test_in_a_long_window_its_edges_are_taken_apart() -> None:

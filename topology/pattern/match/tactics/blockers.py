@@ -5,8 +5,6 @@ bounds are reference times.
 
 Cost: two bisects for each negation; a scan of the gap only where a predicate ties the negated
 event to the match.
-
-Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_tactics_work.py
 """
 
 from __future__ import annotations
@@ -14,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from topology.pattern.compile.expression import Binding
-from topology.pattern.match.budget import StepBudget
-from topology.pattern.match.evaluation import Place
+from topology.pattern.match.evaluation import Place, StepBudget
 from topology.pattern.match.layout import Layout, NegationGap
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex
@@ -114,8 +111,7 @@ class Blockers:
             return False
         entry = everything.entries[at]
         low, high = self._cut(gap, index, bound, first, last)
-        found = index.position(entry.key)
-        if not low <= found < high or index.entries[found] is not entry:
+        if not low <= index.find(entry) < high:
             return False
         return self._satisfies(gap, bound, entry)
 

@@ -1,9 +1,7 @@
-"""The cuts of one unit: what stands for each component of a sequence that ends in the anchor.
+"""The cuts of one unit: what each component of a sequence takes that ends in the anchor.
 
-See `slices`. Singles and borders between groups are chosen, by increasing key from the first
-component on; everything between is a cut of an index.
-
-Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_tactics_work.py
+See `slices`. Within the ranges of the anchor singles and borders between groups are chosen, by
+increasing key from the first component on; everything between is a cut of an index.
 """
 
 from __future__ import annotations
@@ -12,45 +10,33 @@ from collections.abc import Sequence
 from typing import Final
 
 from topology.pattern.compile.expression import Binding, Condition
-from topology.pattern.match.budget import StepBudget
-from topology.pattern.match.evaluation import Place
+from topology.pattern.match.evaluation import Place, Search, StepBudget
 from topology.pattern.match.layout import Clause, Layout
 from topology.pattern.match.match import Match, Stretch
-from topology.pattern.match.search import Search
+from topology.pattern.match.ranges import RangeParts, Ranges
 from topology.pattern.match.tactics.blockers import Blockers
 from topology.pattern.store.entry import Entry
-from topology.pattern.store.index import EntryIndex
 
 LONG: Final = 16
 """Groups of at least so many entries are stretches of a shared copy."""
 
 
-class Presence:
-    """Which components are there; the others are optional, and absent. Everything is by place in
-    the line: `parts[p]` is the component. `single_tests`: the conditions over singles, at the
-    last of them; `element_tests`: those on each element of a group."""
+class Presence(RangeParts):
+    """A choice of which components are there, with the conditions by place. `single_tests`: those
+    over singles, at the last of them; `element_tests`: those on each element of a group."""
 
     __slots__ = (
-        "count",
         "element_tests",
         "groups",
-        "is_group",
         "is_possible",
         "is_sifted",
         "is_tested",
-        "layout",
-        "minimum",
-        "parts",
         "single_tests",
     )
 
     def __init__(self, layout: Layout, parts: tuple[int, ...]) -> None:
-        self.layout = layout
-        self.parts = parts
-        self.count = len(parts)
-        self.is_group = [layout.components[j].is_group for j in parts]
+        super().__init__(layout, parts)
         self.groups = [p for p, is_group in enumerate(self.is_group) if is_group]
-        self.minimum = [max(1, layout.minimum[j]) for j in parts]
         self.single_tests: list[list[Condition]] = [[] for _ in parts]
         self.element_tests: list[list[Condition]] = [[] for _ in parts]
         self.is_possible = bool(parts) and all(map(self._place, layout.clauses))
@@ -73,13 +59,11 @@ class Presence:
 
 
 class Cutting(Search):
-    """One unit and line, by places in the line. At a place may stand what its view holds between
-    `lows` and `highs`; the views of `Sifting` hold but what it has chosen. `cuts`: what a group
-    takes, once that is known. A single at the end is the anchor from the start. `bound` is by
-    component, all else by place."""
+    """One unit and line, by places in the line, within the `ranges` of the anchor; those of
+    `Sifting` hold but what it has chosen. `cuts`: what a group takes, once that is known. A single
+    at the end is the anchor from the start. `bound` is by component, all else by place."""
 
     __slots__ = (
-        "_by_key",
         "_frozen",
         "_last",
         "_parts",
@@ -88,9 +72,9 @@ class Cutting(Search):
         "bound",
         "cuts",
         "highs",
-        "is_possible",
         "line",
         "lows",
+        "ranges",
         "views",
     )
 
@@ -99,7 +83,7 @@ class Cutting(Search):
         line: Presence,
         blockers: Blockers,
         place: Place,
-        views: list[EntryIndex],
+        ranges: Ranges,
         anchor: Entry,
         budget: StepBudget,
         wanted: int,
@@ -109,49 +93,26 @@ class Cutting(Search):
         self.found = found
         self.line = line
         self._parts = line.parts
-        self._by_key = line.layout.by_key
         self.blockers = blockers
-        self.views = views
+        self.ranges = ranges
+        self.views = ranges.views
+        self.lows = ranges.lows
+        self.highs = ranges.highs
         self.anchor = anchor
         self.bound: Binding = [()] * line.layout.slots
         self._last = line.count - 1
         if not line.is_group[self._last]:
             self.bound[line.parts[self._last]] = (anchor,)
-        low_ns = anchor.time_ns - line.layout.within_ns
-        self.lows = [view.before_time(low_ns) for view in views]
-        self.highs = [0] * line.count
         self.cuts = [(0, 0)] * line.count
         self._frozen: list[tuple[Entry, ...] | None] = [None] * line.count
-        self.is_possible = self._set_highs()
-
-    def _set_highs(self) -> bool:
-        """Backwards from the anchor: the latest entries with enough behind them."""
-        last = self._last
-        self.highs[last] = self.views[last].behind(self.anchor.key)
-        at = self.highs[last] - 1
-        if at < 0 or self.views[last].entries[at] is not self.anchor:
-            return False
-        for p in range(last, -1, -1):
-            if p < last:
-                behind = self.highs[p + 1] - self.line.minimum[p + 1]
-                self.highs[p] = self.before(p, self.views[p + 1].entries[behind])
-            self.budget.steps += 1
-            if self.highs[p] - self.lows[p] < self.line.minimum[p]:
-                return False
-        return True
-
-    def before(self, p: int, entry: Entry) -> int:
-        """How many of the component may stand before the entry."""
-        view = self.views[p]
-        return view.position(entry.key) if self._by_key else view.before_time(entry.time_ns)
+        budget.steps += line.count
 
     def behind(self, p: int, entry: Entry | None) -> int:
-        """Position of the first that may stand behind it."""
+        """Position of the first of the place's range that may come behind the entry."""
         low = self.lows[p]
         if entry is None:
             return low
-        view = self.views[p]
-        at = view.behind(entry.key) if self._by_key else view.up_to_time(entry.time_ns)
+        at = self.ranges.behind(p, entry)
         return at if at > low else low
 
     def extend(self, p: int, floor: Entry | None) -> None:
@@ -190,7 +151,7 @@ class Cutting(Search):
             if self.line.is_tested and not self.holds(p):
                 continue
             if is_behind_group:
-                self.cuts[p - 1] = (self.cuts[p - 1][0], self.before(p - 1, entry))
+                self.cuts[p - 1] = (self.cuts[p - 1][0], self.ranges.before(p - 1, entry))
             if is_before_end:
                 self._finish()
             else:
@@ -206,7 +167,7 @@ class Cutting(Search):
             self.budget.steps += 1
             if first >= self.highs[p + 1]:
                 return
-            at = self.before(p, following.entries[first])
+            at = self.ranges.before(p, following.entries[first])
             if at > high:
                 return
             self.cuts[p] = (low, at)

@@ -3,11 +3,19 @@
 MAXIMAL is taken literally: all valid matches that end in the anchor, and of these the ones that
 no other contains. That is exponential in the length of a group whose members depend on each
 other. Where they do not, `slices` finds the same without; where they depend on their neighbours
-only, `chains` spare most of it.
+only, *chains* spare most of it.
 
 What leaves out an entry that a greedy group could take is no valid match (`greedy`).
 
-Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_tactics_work.py
+A chain is a group whose elements depend on their neighbours only, like `b[i].x > b[i-1].x`
+(patterns.md 3.3). Such a group is not free, but whether one more element can be put in
+between two others, or at either end, is seen from these alone and from singles that stand before
+the group. So a search for maximal matches turns back as soon as a run has passed over an entry
+that fits in: whatever follows, the match with that entry is larger. (Two entries that fit in
+together only are not seen so; matches that are contained in others for that are sifted at the end.)
+
+Under the conditions here the larger match is valid: it has the earlier first and the later last
+entry, hence the smaller gaps for negations (as in `topology.pattern.tree.free_groups`).
 """
 
 from __future__ import annotations
@@ -15,17 +23,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from topology.pattern.match.budget import StepBudget
-from topology.pattern.match.evaluation import Evaluation, Place
+from topology.pattern.match.evaluation import Evaluation, Place, StepBudget
 from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.match.tactics.blockers import Blockers
-from topology.pattern.match.tactics.chains import chains
 from topology.pattern.match.tactics.greedy import goes_on
 from topology.pattern.match.tactics.maximal import maximal
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.match.tactics.search import RunSearch
 from topology.pattern.store.entry import Entry
+from topology.pattern.tree.free_groups import is_boundless
+from topology.pattern.tree.mentions import mentions
+from topology.pattern.tree.normal_form import Alternative, Component, Predicate
 
 
 class Finder(Protocol):
@@ -93,3 +102,35 @@ class Exhaustive:
         if self._maximal:
             found = maximal(found[:wanted] if budget.is_spent else found)
         return found if self._in_order else in_order(found)
+
+
+def chains(alternative: Alternative) -> list[bool]:
+    """By component."""
+    parts = alternative.components
+    if not alternative.is_linear or any(part.edge != "any" or part.greedy for part in parts):
+        return [False] * len(parts)
+    return [_is_chain(alternative, component) for component in parts]
+
+
+def _is_chain(alternative: Alternative, component: Component) -> bool:
+    return is_boundless(alternative, component) and all(
+        _is_of_neighbours(predicate, alternative, component)
+        for predicate in alternative.predicates
+        if component.index in predicate.aliases
+    )
+
+
+def _is_of_neighbours(predicate: Predicate, alternative: Alternative, component: Component) -> bool:
+    others = [alternative.components[j] for j in predicate.aliases - {component.index}]
+    if any(other.is_group or other.index > component.index for other in others):
+        return False
+    if not predicate.skips_absent:
+        return False
+    named = list(mentions(predicate.expr))
+    if any(mention.how == "all" for mention in named):
+        return False
+    own = {mention.how for mention in named if mention.alias == component.alias}
+    offsets = {mention.number for mention in named if mention.how == "each"}
+    if not own <= {"plain", "each"} or ("plain" in own and offsets):
+        return False  # with both every element goes with every i
+    return not offsets or max(offsets) - min(offsets) <= 1

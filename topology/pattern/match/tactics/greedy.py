@@ -1,7 +1,7 @@
 """LOOP GREEDY under MATCHES ALL and MAXIMAL: a match must not leave out what its group could take.
 
 A match is valid only if no entry that fits the greedy group lies behind the group's last entry
-(if it is absent, behind the last of what stands before it; where there is none, behind the match's
+(if it is absent, behind the last of what comes before it; where there is none, behind the match's
 first) and before the first entry of what follows it; where nothing of that is there, up to
 the end of the window. Nor may that first entry fit the group itself: what fits both goes to
 the group. To *fit* is to be eligible as the next of the group: in order, within its maximum,
@@ -14,16 +14,13 @@ the end. MATCHES ONE does not ask it: its walk lets the group take what it can (
 
 Cost: a few bisects for each such step, and each entry of the group's index in between, up to the
 first that fits.
-
-Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_tactics_work.py
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from topology.pattern.match.budget import StepBudget
-from topology.pattern.match.evaluation import Place
+from topology.pattern.match.evaluation import Place, StepBudget
 from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.normal_form import Alternative
@@ -32,15 +29,14 @@ from topology.pattern.tree.normal_form import Alternative
 class Greed:
     """The greedy groups of an alternative, in one place."""
 
-    __slots__ = ("_budget", "_everything", "_rules", "enders", "groups", "indexes")
+    __slots__ = ("_budget", "_place", "_rules", "groups", "indexes")
 
     def __init__(self, rules: RunRules, place: Place, budget: StepBudget) -> None:
         self._rules = rules
         self._budget = budget
-        self._everything = place.everything
+        self._place = place
         self.groups = [j for j, is_greedy in enumerate(rules.greedy) if is_greedy]
         self.indexes = place.components[rules.layout.number]
-        self.enders = place.enders[rules.layout.number] if place.enders else ()
 
     def forbids(self, bound: list[list[Entry]], j: int, entry: Entry, first: Entry) -> bool:
         """The step into j by the entry, which has not been taken yet."""
@@ -77,12 +73,10 @@ class Greed:
                 return True
         if successor is None:
             return False
-        at = index.position(successor.key)
-        is_of_group = at < len(index) and index.entries[at] is successor
-        return is_of_group and self._fits(bound, g, successor)
+        return index.find(successor) >= 0 and self._fits(bound, g, successor)
 
     def _floor(self, bound: list[list[Entry]], g: int) -> Entry | None:
-        """The last entry of the group, or else of what stands before it."""
+        """The last entry of the group, or else of what comes before it."""
         if bound[g]:
             return bound[g][-1]
         lasts = [bound[i][-1] for i in self._rules.before[g] if bound[i]]
@@ -105,22 +99,17 @@ class Greed:
         return fits
 
     def _is_ended(self, bound: list[list[Entry]], g: int, entry: Entry) -> bool:
-        if self._rules.untils[g] is None or not bound[g]:
+        rules = self._rules
+        if rules.untils[g] is None or not bound[g]:
             return False
-        enders = self.enders[g]
-        if enders is None:
-            raise ValueError("UNTIL needs an index of all entries of the group's types")
+        enders = self._place.enders_of(rules.layout.number, g)
         high = enders.position(entry.key)
-        return self._rules.end_of_group(bound, g, enders, high, self._budget) is not None
+        return rules.end_of_group(bound, g, enders, high, self._budget) is not None
 
     def _is_next(self, bound: Sequence[Sequence[Entry]], entry: Entry) -> bool:
         """Directly behind the last entry there is."""
-        if self._everything is None:
-            raise ValueError("a strict step needs the index of everything")
         last = max((entries[-1] for entries in bound if entries), key=_key, default=None)
-        if last is None:
-            return True
-        return self._everything.entries[self._everything.behind(last.key)] is entry
+        return last is None or self._place.next_one(last) is entry
 
 
 def goes_on(alternative: Alternative) -> bool:

@@ -3,8 +3,6 @@
 Source: patterns.md 2.3. Matches are compared as sets of events labelled with their component.
 
 Cost: O(members) for each match, an operation being one over a bit for each match that is kept.
-
-Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_tactics_work.py
 """
 
 from __future__ import annotations

@@ -3,16 +3,13 @@
 Source: patterns.md 2.3. What a walk has taken is a match if all components have their minimum;
 negations are regarded only then, and there is no second try. With several
 alternatives the valid walk that ends first is the match, then that of the lower number.
-
-Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_tactics_work.py
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from topology.pattern.match.budget import StepBudget
-from topology.pattern.match.evaluation import Evaluation, Place
+from topology.pattern.match.evaluation import Evaluation, Place, StepBudget
 from topology.pattern.match.layout import Layout, as_binding
 from topology.pattern.match.match import Match
 from topology.pattern.match.tactics.walk import Route, Walk

@@ -1,8 +1,8 @@
 """What a run may take next, over the layout of an alternative.
 
 A *run* is a partial match: `bound[j]` are the entries taken for component j so far. Runs grow
-in the order of keys. A component is *open* if all that stand before it have their minimum, it
-has less than its maximum, and nothing that stands behind it was taken (patterns.md 2.1); it is
+in the order of keys. A component is *open* if all that come before it have their minimum, it
+has less than its maximum, and nothing that comes behind it was taken (patterns.md 2.1); it is
 *closed* once something behind it was taken.
 
 Every predicate is tested when it is due: when all it names is bound (absent and closed counts
@@ -11,8 +11,6 @@ Which step that is, is known beforehand for the usual predicate, over required c
 sequence.
 
 Cost of a step: O(components) and the predicates due at it.
-
-Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_tactics_work.py
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import ge
 
-from topology.pattern.match.budget import StepBudget
+from topology.pattern.match.evaluation import StepBudget
 from topology.pattern.match.layout import NO_MAXIMUM, Clause, Layout, as_binding
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex

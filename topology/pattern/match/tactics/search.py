@@ -11,17 +11,13 @@ that finds the matches in the order of `match.in_order`.
 
 The branches of the search are kept in a list: a group may be longer than Python's stack is deep.
 Cost: exponential in the worst case; bounded by the budget.
-
-Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_tactics_work.py
 """
 
 from __future__ import annotations
 
-from topology.pattern.match.budget import StepBudget
-from topology.pattern.match.evaluation import Place
+from topology.pattern.match.evaluation import Place, Search, StepBudget
 from topology.pattern.match.layout import as_binding
 from topology.pattern.match.match import Match
-from topology.pattern.match.search import Search
 from topology.pattern.match.tactics.blockers import Blockers
 from topology.pattern.match.tactics.greedy import Greed
 from topology.pattern.match.tactics.rules import RunRules
@@ -46,7 +42,7 @@ class Branch:
 
 
 class RunSearch(Search):
-    """`chains`: see there; by component, where only maximal matches are wanted."""
+    """`chains`: see `exhaustive`; by component, where only maximal matches are wanted."""
 
     __slots__ = (
         "_blockers",
@@ -56,7 +52,6 @@ class RunSearch(Search):
         "_chains",
         "_current",
         "_end",
-        "_everything",
         "_greed",
         "_indexes",
         "_rules",
@@ -76,7 +71,6 @@ class RunSearch(Search):
         self._rules = rules
         self._blockers = blockers
         self._indexes = place.components[self.layout.number]
-        self._everything = place.everything
         self._chains = chains
         self._greed = Greed(rules, place, budget)
         self._bound = rules.empty()
@@ -99,8 +93,7 @@ class RunSearch(Search):
         if not self._set_ceilings(anchor.time_ns + self.layout.within_ns):
             return
         for j in reversed(range(self._rules.count)):
-            index = self._indexes[j]
-            if self._rules.is_open(self._bound, j) and _holds_entry(index, anchor):
+            if self._rules.is_open(self._bound, j) and self._indexes[j].find(anchor) >= 0:
                 self._from(anchor, j)
 
     # -- before the search --------------------------------------------------------------------
@@ -315,9 +308,7 @@ class RunSearch(Search):
         if self._end is not None and high_ns >= self._end.time_ns:
             high = index.behind(self._end.key)
         if self._rules.untils[j] is not None and self._bound[j]:
-            enders = self.place.enders[self.layout.number][j]
-            if enders is None:
-                raise ValueError("UNTIL needs an index of all entries of the group's types")
+            enders = self.place.enders_of(self.layout.number, j)
             within = enders.up_to_time(high_ns)
             ender = self._rules.end_of_group(self._bound, j, enders, within, self.budget)
             if ender is not None:
@@ -326,22 +317,13 @@ class RunSearch(Search):
 
     def _narrow_to_next(self, branch: Branch, index: EntryIndex, last: Entry) -> None:
         """STRICT: nothing but the entry directly behind the run's last can be next."""
-        everything = self._everything
-        if everything is None:
-            raise ValueError("a strict step needs the index of everything")
-        at = everything.behind(last.key)
-        if at < len(everything):
-            found = index.position(everything.entries[at].key)
-            if branch.low <= found < branch.high and index.entries[found] is everything.entries[at]:
-                branch.low = found
-                branch.high = found + 1
-                return
-        branch.high = branch.low
-
-
-def _holds_entry(index: EntryIndex, entry: Entry) -> bool:
-    at = index.position(entry.key)
-    return at < len(index) and index.entries[at] is entry
+        following = self.place.next_one(last)
+        found = -1 if following is None else index.find(following)
+        if branch.low <= found < branch.high:
+            branch.low = found
+            branch.high = found + 1
+        else:
+            branch.high = branch.low
 
 
 def _start_key(start: tuple[Entry, int]) -> tuple[int, str, int, int]:

@@ -17,8 +17,6 @@ sequence without optional components a limit cuts there and looks no further.
 
 Cost: O(components · log n) for a unit and for each match, for each line; where predicates tie
 elements of groups to singles, also the entries sifted.
-
-Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_tactics_work.py
 """
 
 from __future__ import annotations
@@ -26,15 +24,15 @@ from __future__ import annotations
 from itertools import product
 from typing import Final
 
-from topology.pattern.match.budget import StepBudget
-from topology.pattern.match.evaluation import Place
+from topology.pattern.match.evaluation import Place, StepBudget
 from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match, in_order
+from topology.pattern.match.ranges import Ranges
 from topology.pattern.match.tactics.blockers import Blockers
 from topology.pattern.match.tactics.cutting import Cutting, Presence
 from topology.pattern.match.tactics.maximal import maximal
 from topology.pattern.store.entry import Entry
-from topology.pattern.store.index import EntryIndex
+from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
 from topology.pattern.tree.free_groups import is_free
 
 MAX_OPTIONAL: Final = 4
@@ -74,11 +72,13 @@ class Slicing:
         indexes = place.components[self._layout.number]
         for line in self._lines:
             views = [indexes[j] for j in line.parts]
+            ranges = Ranges(line, views, anchor, BEFORE_ALL_NS)
+            budget.steps += 1
+            if not ranges.is_possible:
+                continue
             some: list[Match] = []
             most = budget.most if self._maximal or line.is_sifted else wanted
-            cutting = Cutting(line, self.blockers, place, views, anchor, budget, most, some)
-            if not cutting.is_possible:
-                continue
+            cutting = Cutting(line, self.blockers, place, ranges, anchor, budget, most, some)
             if line.is_sifted:
                 Sifting(cutting).choose(0, None)
                 some = in_order(some)
@@ -125,21 +125,23 @@ class Sifting:
     def _cut(self) -> None:
         whole = self._cutting
         views = [self._sifted(at) for at in range(whole.line.count)]
+        ranges = Ranges(whole.line, views, whole.anchor, BEFORE_ALL_NS)
+        if not ranges.is_possible:
+            return
         cutting = Cutting(
             whole.line,
             whole.blockers,
             whole.place,
-            views,
+            ranges,
             whole.anchor,
             whole.budget,
             whole.wanted,
             whole.found,
         )
-        if cutting.is_possible:
-            cutting.extend(0, None)
+        cutting.extend(0, None)
 
     def _sifted(self, at: int) -> EntryIndex:
-        """What may stand there with the singles as they are chosen."""
+        """What may be there with the singles as they are chosen."""
         whole = self._cutting
         line = whole.line
         view = EntryIndex()
@@ -150,7 +152,7 @@ class Sifting:
         if at > 0 and not line.is_group[at - 1]:
             low = whole.behind(at, whole.bound[line.parts[at - 1]][0])
         if at + 1 < line.count and not line.is_group[at + 1]:
-            high = min(high, whole.before(at, whole.bound[line.parts[at + 1]][0]))
+            high = min(high, whole.ranges.before(at, whole.bound[line.parts[at + 1]][0]))
         whole.budget.steps += max(0, high - low)
         for entry in whole.views[at].entries[low:high]:
             if self._passes(at, entry):

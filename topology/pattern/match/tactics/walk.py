@@ -7,19 +7,16 @@ jumps: for each open component the next eligible entry is found by bisect, and t
 these is taken, so events that cannot matter are never seen. A group that nothing depends on
 takes all its entries up to the next eligible one of another component in one cut.
 
-Cost: O(components²) and a bisect for each entry or cut taken; where predicates tell entries
-apart also the entries looked at, each once for each component unless what it depends on
+Cost: O(components²) and a bisect for each entry or cut taken; where predicates separate
+entries also the entries looked at, each once for each component unless what it depends on
 changes.
-
-Proved by: tests/topology/pattern/test_tactics.py, tests/topology/pattern/test_tactics_work.py
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from topology.pattern.match.budget import StepBudget
-from topology.pattern.match.evaluation import Place
+from topology.pattern.match.evaluation import Place, StepBudget
 from topology.pattern.match.layout import GREEDY_LOOP, LOOP, SUCCESSOR, Clause, Layout
 from topology.pattern.match.tactics.blockers import Blockers
 from topology.pattern.match.tactics.rules import RunRules
@@ -107,10 +104,8 @@ class Walk:
     def _begin(self) -> bool:
         rules = self._rules
         for j in range(rules.count):
-            index = self._indexes[j]
-            at = index.position(self.start.key)
             self._budget.steps += 1
-            if at == len(index) or index.entries[at] is not self.start:
+            if self._indexes[j].find(self.start) < 0:
                 continue
             if rules.is_open(self.bound, j) and self._fits(j, self.start):
                 self._take(j, self.start)
@@ -214,9 +209,7 @@ class Walk:
         """By UNTIL, before this entry, or at all."""
         if self._rules.untils[j] is None or not self.bound[j]:
             return False
-        enders = self._place.enders[self._rules.layout.number][j]
-        if enders is None:
-            raise ValueError("UNTIL needs an index of all entries of the group's types")
+        enders = self._place.enders_of(self._rules.layout.number, j)
         if entry is None:
             high = enders.up_to_time(self._until_ns)
         else:
@@ -231,19 +224,14 @@ class Walk:
             self.closed_ns = entry.time_ns
 
     def _very_next(self, j: int, index: EntryIndex, low: int, last: Entry) -> Entry | None:
-        everything = self._place.everything
-        if everything is None:
-            raise ValueError("a strict step needs the index of everything")
-        at = everything.behind(last.key)
+        following = self._place.next_one(last)
         self._budget.steps += 1
-        if at == len(everything):
+        if following is None:
             if not self._is_ended(j, None):
                 self.open.append(j)
             return None
-        following = everything.entries[at]
         self._close(following)
-        found = index.position(following.key)
-        if found < low or found == len(index) or index.entries[found] is not following:
+        if index.find(following) < low:
             return None
         if following.time_ns > self._until_ns or not self._fits(j, following):
             return None

@@ -2,8 +2,6 @@
 
 A *world* is a choice of true times. The grade is sound at both ends: what is YES is so in every
 world, what is NO in none.
-
-Proved by: tests/topology/pattern/test_uncertain.py, tests/topology/pattern/test_all_worlds.py
 """
 
 from __future__ import annotations
@@ -81,8 +79,7 @@ class Case:
             return index.meeting(low_ns, high_ns)
         if only.high_ns < low_ns or only.low_ns > high_ns:
             return []
-        at = index.position(only.key)
-        return [only] if at < len(index.entries) and index.entries[at] is only else []
+        return [only] if index.find(only) >= 0 else []
 
     # -- what the match itself must be ----------------------------------------------------------
 

@@ -2,15 +2,13 @@
 
 With a pivot, and sets as the bits of an integer. What lies in order makes few of them; at worst
 there are 3^(n/3), so each step counts against the budget.
-
-Proved by: tests/topology/pattern/test_uncertain.py, tests/topology/pattern/test_late_errors.py
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from topology.pattern.match.budget import StepBudget
+from topology.pattern.match.evaluation import StepBudget
 
 
 def cliques(together: Sequence[Sequence[bool]], budget: StepBudget) -> Iterator[list[int]]:

@@ -5,8 +5,6 @@ world, each member is eligible when its turn comes (which follows from its being
 component that goes before its own, and no other event fits any. MATCHES ALL asks this of each
 step, for the component that the step leads into; and of a greedy group that it leaves out no event
 it could have had last.
-
-Proved by: tests/topology/pattern/test_uncertain.py, tests/topology/pattern/test_all_worlds.py
 """
 
 from __future__ import annotations

@@ -7,10 +7,8 @@ later.
 
 E is the bound that is set (`max_error_ns`), from the first event on; or, where none is set, the
 largest error met so far, rounded up to a power of two so that it seldom grows, at most
-`MAX_ERROR_NS`. What was decided before it grew stands: a smaller error had let go of what it rests
+`MAX_ERROR_NS`. What was decided before it grew is kept: a smaller error had let go of what it rests
 on. So that nothing is missed is sure for a bound that is set, or a frontier that does not move.
-
-Proved by: tests/topology/pattern/test_late_errors.py, tests/topology/pattern/test_uncertain.py
 """
 
 from __future__ import annotations
@@ -45,11 +43,11 @@ class Doubt:
         self.margin_ns = 2 * self.error_ns
         return self.margin_ns - before_ns
 
-    def decided_ns(self, nominal_ns: int, amend_ns: int) -> int:
+    def decided_ns(self, nominal_ns: int) -> int:
         """The reference time after which no event changes what, by reference times alone, none
         changes after `nominal_ns`."""
         for frontier_ns, margin_ns in self.steps:
-            if nominal_ns + margin_ns < frontier_ns - amend_ns:
+            if nominal_ns + margin_ns < frontier_ns:
                 return nominal_ns + margin_ns
         return nominal_ns + self.margin_ns
 

@@ -2,8 +2,6 @@
 
 What asks for more than the event itself (`UNTIL (b.x < b[i-1].x)`) is as it is by reference times
 where all events in question are in one order; elsewhere it is in doubt.
-
-Proved by: tests/topology/pattern/test_uncertain.py, tests/topology/pattern/test_all_worlds.py
 """
 
 from __future__ import annotations

@@ -10,14 +10,11 @@ Sound: a match in doubt is never confirmed. Not complete: where several doubts e
 the match stays uncertain.
 
 What puts a match in doubt is asked of each event around by itself. So one that is in doubt stays
-so whatever else comes, and of one that was sure only the newcomer is asked (`stands`). Not so where
-a third event may stand between (STRICT), or end a group (UNTIL).
+so whatever else comes, and of one that was sure only the newcomer is asked (`still_holds`). Not so
+where a third event may come between (STRICT), or end a group (UNTIL).
 
 Cost of a match: O(members) for order and window where they are sure; a cut by time for each
 negation; for the rest O(members) for each event around that its components are of.
-
-Proved by: tests/topology/pattern/test_sure.py, tests/topology/pattern/test_uncertain.py,
-tests/topology/pattern/test_all_worlds.py
 """
 
 from __future__ import annotations
@@ -59,7 +56,7 @@ class Grading:
             grade = min(grade, self._is_first_of_all(case))
         return CONFIRMED if grade == YES else UNCERTAIN
 
-    def stands(self, place: Place, match: Match, newcomer: Entry) -> bool:
+    def still_holds(self, place: Place, match: Match, newcomer: Entry) -> bool:
         """Is a match still sure that was so before the newcomer, which is no member? Without STRICT
         and UNTIL."""
         layout = self.layouts[match.alternative]

@@ -4,8 +4,6 @@ An event may, if it fits beside each member by itself: order, window, and what i
 element. Where conditions look at the order in a group (`b[i].x > b[i-1].x`), that is not the
 whole question; there the match is maximal as it is by reference times if these times leave the
 order of all events in question no choice.
-
-Proved by: tests/topology/pattern/test_uncertain.py, tests/topology/pattern/run/test_reach.py
 """
 
 from __future__ import annotations

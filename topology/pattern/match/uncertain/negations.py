@@ -1,7 +1,4 @@
-"""Negations: is an event in a gap of the match that must not be there? surely, maybe, or not.
-
-Proved by: tests/topology/pattern/test_uncertain.py, tests/topology/pattern/test_all_worlds.py
-"""
+"""Negations: is an event in a gap of the match that must not be there? surely, maybe, or not."""
 
 from __future__ import annotations
 

@@ -1,33 +1,31 @@
 """Which of two events is earlier, where the true time of each lies in an interval.
 
-Source: patterns.md 7. Grades are those of `topology.pattern.compile.grading`. Two events of one
-source that one estimate of its clock corrected (`segment`) err alike: what is between them is
-exact. So pairs are judged as they are; that three pairs may not be possible at once is not seen,
-which errs on the side of MAYBE.
-
-Proved by: tests/topology/pattern/test_uncertain.py, tests/topology/pattern/test_all_worlds.py
+Source: patterns.md 7. Grades are those of `topology.pattern.compile.grading`. How far two events
+are apart, `topology.model.one_clock` says. So pairs are judged as they are; that three pairs may
+not be possible at once is not seen, which errs on the side of MAYBE.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from topology.model.one_clock import Distance, distance
 from topology.pattern.compile.grading import MAYBE, NO, YES
 from topology.pattern.store.entry import Entry, Key
 
 
-def same_clock(one: Entry, other: Entry) -> bool:
+def apart(one: Entry, other: Entry) -> Distance:
+    """From one to the other, in true time."""
     mine, theirs = one.event, other.event
-    return (mine.source, mine.epoch, mine.segment) == (theirs.source, theirs.epoch, theirs.segment)
+    return distance(mine, theirs, mine.error_ns + theirs.error_ns, one.play)
 
 
 def before(one: Entry, other: Entry) -> int:
     """Is the true time of one earlier?"""
     if one.high_ns < other.low_ns:
         return YES
-    if same_clock(one, other):
-        return YES if one.time_ns < other.time_ns else NO
-    return NO if other.high_ns <= one.low_ns else MAYBE
+    least_ns, most_ns = apart(one, other)
+    return YES if least_ns > 0 else MAYBE if most_ns > 0 else NO
 
 
 def before_by_key(one: Entry, other: Entry) -> int:
@@ -36,22 +34,21 @@ def before_by_key(one: Entry, other: Entry) -> int:
         return YES
     if other.high_ns < one.low_ns:
         return NO
-    if same_clock(one, other):
-        return YES if one.key < other.key else NO
-    if one.high_ns == other.low_ns and one.key[1:] < other.key[1:]:
-        return YES
-    if other.high_ns == one.low_ns and other.key[1:] < one.key[1:]:
-        return NO
-    return MAYBE
+    least_ns, most_ns = apart(one, other)
+    tie_ns = 0 if one.key[1:] < other.key[1:] else 1
+    return YES if least_ns >= tie_ns else MAYBE if most_ns >= tie_ns else NO
 
 
 def at_most(late: Entry, early: Entry, limit_ns: int) -> int:
     """Is one at most so long after the other (or before it)?"""
-    if same_clock(late, early):
-        return YES if late.time_ns - early.time_ns <= limit_ns else NO
-    if late.high_ns - early.low_ns <= limit_ns:
+    beyond_ns = late.time_ns - early.time_ns - limit_ns
+    error_ns = late.event.error_ns + early.event.error_ns
+    if beyond_ns + error_ns <= 0:
         return YES
-    return MAYBE if late.low_ns - early.high_ns <= limit_ns else NO
+    if beyond_ns - error_ns > 0:
+        return NO
+    least_ns, most_ns = apart(early, late)
+    return YES if most_ns <= limit_ns else MAYBE if least_ns <= limit_ns else NO
 
 
 def negated(grade: int) -> int:

@@ -12,11 +12,9 @@ possible. Slices are wider than the window by twice the largest error, on both s
   to it. Groups that are free are taken as a whole and not tried event by event.
 
 No false negative: the matches of every world are among these, or part of one (MAXIMAL). More may
-be: several doubts that exclude each other are not told from ones that do not.
+be: several doubts that exclude each other are not distinguished from ones that do not.
 
 Cost: exponential in the length of a group that is not free; bounded as all tactics are.
-
-Proved by: tests/topology/pattern/test_uncertain.py, tests/topology/pattern/test_all_worlds.py
 """
 
 from __future__ import annotations
@@ -24,11 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from topology.pattern.compile.grading import NO, YES
-from topology.pattern.match.budget import StepBudget
-from topology.pattern.match.evaluation import Evaluation, Place
+from topology.pattern.match.evaluation import Evaluation, Place, Search, StepBudget
 from topology.pattern.match.layout import Clause, Layout
 from topology.pattern.match.match import Match, in_order
-from topology.pattern.match.search import Search
 from topology.pattern.match.tactics.maximal import maximal
 from topology.pattern.match.uncertain.case import Case
 from topology.pattern.match.uncertain.cliques import cliques
@@ -131,9 +127,7 @@ class SetSearch(Search):
 
     def go(self) -> None:
         for owner in range(self.layout.count):
-            index = self.place.components[self.layout.number][owner]
-            at = index.position(self._anchor.key)
-            if at < len(index) and index.entries[at] is self._anchor:
+            if self.place.components[self.layout.number][owner].find(self._anchor) >= 0:
                 self._choose(0, owner)
 
     # -- one component after the other ----------------------------------------------------------

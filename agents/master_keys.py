@@ -1,0 +1,79 @@
+"""The keys of signed streams: where they come from.
+
+Master keys (`inorder.signature`) come from the file that `INORDER_MASTER_KEYS_FILE` names, or stand
+in `INORDER_MASTER_KEYS`, between white space; a signing key likewise, `INORDER_SIGNING_KEY_FILE`
+and `INORDER_SIGNING_KEY`. Neither comes from the command line or the topology file. They are read
+once, at the start: a worker that is to know another has to be started anew. A file that everybody
+on the machine can read is warned of.
+
+Only who reads an input topic needs the masters: the first stage, `inorder dump`, and the backfill
+of an archive.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from stat import S_IROTH
+from typing import Final
+
+from inorder.signing_keys import BadSigningKey, SigningKey, content_of, masters_of
+
+log = logging.getLogger(__name__)
+
+MASTERS: Final = "INORDER_MASTER_KEYS"
+SIGNING_KEY: Final = "INORDER_SIGNING_KEY"
+FILE: Final = "_FILE"
+
+
+class KeysRefused(ValueError):
+    """Keys that are none; the message names the variable and what to write, and no key."""
+
+
+def masters_in(environment: Mapping[str, str]) -> tuple[bytes, ...]:
+    """The newest first; none where neither variable is set."""
+    given = _given(MASTERS, environment)
+    if given is None:
+        return ()
+    try:
+        return masters_of(given if _is_file(MASTERS, environment) else "\n".join(given.split()))
+    except BadSigningKey as error:
+        raise KeysRefused(f"{_place(MASTERS, environment)}: {error}") from error
+
+
+def signing_key_in(environment: Mapping[str, str]) -> SigningKey | None:
+    given = _given(SIGNING_KEY, environment)
+    if given is None:
+        return None
+    try:
+        return SigningKey.parse(given)
+    except BadSigningKey as error:
+        raise KeysRefused(f"{_place(SIGNING_KEY, environment)}: {error}") from error
+
+
+def _given(variable: str, environment: Mapping[str, str]) -> str | None:
+    value, path = environment.get(variable), environment.get(variable + FILE)
+    if value is not None and path is not None:
+        raise KeysRefused(f"{variable} and {variable}{FILE} are both set; leave one out")
+    if path is None:
+        return value
+    try:
+        content = content_of(path)
+        if Path(path).stat().st_mode & S_IROTH:
+            log.warning("%s%s: everybody here can read %s; chmod 600 it", variable, FILE, path)
+        return content
+    except OSError as error:
+        raise KeysRefused(f"{variable}{FILE}: {path}: {error.strerror}") from error
+    except BadSigningKey as error:
+        raise KeysRefused(f"{variable}{FILE}: {error}") from error
+
+
+def _is_file(variable: str, environment: Mapping[str, str]) -> bool:
+    return environment.get(variable + FILE) is not None
+
+
+def _place(variable: str, environment: Mapping[str, str]) -> str:
+    if _is_file(variable, environment):
+        return f"{variable}{FILE}: {environment[variable + FILE]}"
+    return variable

@@ -1,0 +1,393 @@
+"""The process of one stage: from the topology to a running Faust application.
+
+    arrange    the topics' partitions -> Arrangement
+    build      Services, StageHandler, Application, HttpServer
+    run        until SIGTERM or SIGINT, or until something fails
+
+Off it goes loudly: whatever cannot be retried within its bound ends the process with an
+exception, and the supervisor (or Kubernetes) starts a fresh one, which restores. A
+worker that makes no progress while there is lag reports not ready, then stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from aiokafka.structs import TopicPartition
+from prometheus_client import CollectorRegistry
+
+import codec
+from agents.kafka.application import Application, build_app, run
+from agents.kafka.brokers import Brokers, BrokersUnavailable, await_brokers
+from agents.kafka.fetching import SESSION_TIMEOUT_S
+from agents.kafka.log_reader import LogReader
+from agents.kafka.membership import InstanceFenced
+from agents.kafka.security import PLAINTEXT, Security
+from agents.process import garbage
+from agents.stage.arrangement import (
+    Arrangement,
+    ArrangementError,
+    arrange,
+    refuse_another_cut,
+    topics_of,
+)
+from agents.stage.clock_feed import ClockFeed
+from agents.stage.delivery import AtLeastOnce, Delivery, ExactlyOnce
+from agents.stage.handler import StageHandler
+from agents.stage.history import Histories
+from agents.stage.query_feed import QueryFeed
+from agents.stage.services import Services, Traces
+from agents.stage.topic_watch import Known, TopicWatch, looking_at
+from agents.state.changelog import StateRefused
+from agents.state.copy_writer import CopyWriter
+from agents.state.local_copy import LocalCopy, open_store
+from agents.state.stores.store import StateStore, StoreName
+from agents.watch.metrics.worker import Metrics
+from agents.watch.port.http import Health, HttpServer
+from agents.watch.port.question import Question
+from agents.watch.stage_log import StageLog
+from agents.watch.watchdog import Patience, State, Verdict, Watchdog
+from codec.compression import MAX_OWN_BYTES, max_unpacked_bytes
+from topology.clock.drift_table import DriftTable
+from topology.clock.server_view import GUESS_WINDOWS
+from topology.config import StageConfig, Topology
+from topology.config.stages import PATTERN
+from topology.flow.unmet import KINDS, unmet_by
+from topology.model import event
+
+log = logging.getLogger(__name__)
+
+CORE: Final = "in Python" if event.__file__.endswith(".py") else "compiled"
+FIELDS_SOUGHT: Final = 50
+"""Events of a batch in which fields are looked for that queries name and no event had yet."""
+
+OBSERVE_S: Final = 1.0
+"""Between two looks at the gauges, to within a pulse."""
+
+
+class Stuck(Exception):
+    """No progress while there is lag, for longer than `stuck_after`."""
+
+
+NewTraces = Callable[
+    [Topology, Sequence[str], Mapping[str, str], Callable[[str, int], None]], Traces
+]
+"""Makes the traces of a topology's stage: names of its operators, what a collector is to know of
+the process, and what counts traces by their outcome."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSettings:
+    """The settings of the command line. Brokers that are absent are waited for `brokers_wait_s`.
+    `parent`: end when this process has ended; `announce` gets the address where the HTTP server
+    listens. `instance`: the worker's name, under which a stage gets its place back while the
+    group's session (`session_s`) lasts. `masters`: the master keys of signed streams. `token`:
+    what the HTTP server asks for. `histories`: what partitions begin with. `traces` makes those of
+    the process."""
+
+    servers: str
+    state_dir: Path
+    security: Security = PLAINTEXT
+    brokers_wait_s: float = 0.0
+    parent: int | None = None
+    announce: Callable[[str], None] | None = None
+    instance: str | None = None
+    session_s: float = SESSION_TIMEOUT_S
+    masters: tuple[bytes, ...] = field(default=(), repr=False)
+    token: str | None = field(default=None, repr=False)
+    traces: NewTraces | None = None
+    histories: Histories | None = None
+
+
+async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSettings) -> None:
+    """Run until a signal to stop; raise what ended it otherwise."""
+    garbage.begin()
+    brokers, partitions = await described(settings, topics_of(topology, stage))
+    arrangement = arrange(topology, stage, partitions, settings.masters)
+    await asyncio.to_thread(refuse_another_cut, brokers, arrangement)
+    topic_ids = await asyncio.to_thread(brokers.topic_ids, topics_of(topology, stage))
+    process = StageProcess(arrangement, brokers, topic_ids, settings)
+    await process.run()
+
+
+async def described(
+    settings: ProcessSettings, topics: Iterable[str]
+) -> tuple[Brokers, dict[str, int]]:
+    """The brokers, and how many partitions each topic has; ArrangementError if one does
+    not exist."""
+    brokers = await await_brokers(settings.servers, settings.security, settings.brokers_wait_s)
+    found = await asyncio.to_thread(brokers.partitions, topics)
+    missing = sorted(topic for topic, count in found.items() if not count)
+    if missing:
+        raise ArrangementError(
+            f"no such topic: {', '.join(missing)}; run `inorder topics create` first"
+        )
+    return brokers, found
+
+
+class StageProcess:
+    """See the module's docstring."""
+
+    def __init__(
+        self,
+        arrangement: Arrangement,
+        brokers: Brokers,
+        topic_ids: Mapping[str, str],
+        settings: ProcessSettings,
+    ) -> None:
+        self._arrangement = arrangement
+        self._brokers = brokers
+        self._settings = settings
+        self._registry = CollectorRegistry()
+        topology = arrangement.topology
+        metrics = self._metrics = Metrics(self._registry)
+        operators = arrangement.operator_names
+        if not {*KINDS}.isdisjoint(operators):
+            metrics.unmet = unmet_by(topology, operators, each_batch=FIELDS_SOUGHT)
+        self._feed = self._clock_feed(metrics, topic_ids)
+        live = topology.live_queries and PATTERN in arrangement.operator_names
+        self._queries = QueryFeed(brokers, topology) if live else None
+        self._traces = self._new_traces(settings)
+        self._most_bytes = max_unpacked_bytes(topology.topics.max_record_bytes)
+        changelogs = {arrangement.changelog(TopicPartition(t, 0))[0] for t in arrangement.inputs}
+        read = dict.fromkeys(arrangement.inputs, self._most_bytes)
+        read |= dict.fromkeys(changelogs, MAX_OWN_BYTES)
+        self._logs = LogReader(brokers, arrangement.group, read)
+        services = Services(
+            *(
+                self._logs,
+                metrics,
+                self._delivery,
+                self._store,
+                self._feed,
+                self._queries,
+                topic_ids,
+            ),
+            self._traces,
+            settings.histories,
+        )
+        watchdog = Watchdog(Patience.until(topology.stuck_after_ns))
+        self._log = StageLog(metrics)
+        self._garbage = garbage.Collecting()
+        self._handler = StageHandler(
+            arrangement, services, watchdog, self._log, self._garbage.let_go
+        )
+        self._topics = (
+            None
+            if brokers.is_embedded
+            else TopicWatch(
+                Known.by(arrangement, topic_ids),
+                looking_at(brokers),
+                is_well=lambda: not self._handler.verdict().reasons,
+            )
+        )
+        self._stop = asyncio.Event()
+        self._stuck: Stuck | None = None
+        self._http = HttpServer(
+            registry=self._registry,
+            live=self._live,
+            ready=self._ready,
+            explain=lambda _: self._handler.explain(),
+            about=lambda: {"core": CORE, "codec": str(codec.AT_WORK)},
+            event=self._located,
+            token=settings.token,
+        )
+
+    async def run(self) -> None:
+        arrangement = self._arrangement
+        inputs = [f"{topic} ({arrangement.partitions[topic]})" for topic in arrangement.inputs]
+        log.info("starts; reads %s as group %s", ", ".join(inputs), arrangement.group)
+        log.info("core: %s", CORE)
+        log.info("codec: %s", codec.AT_WORK)
+        log.info("%s", arrangement.topology.cut.why)
+        app = build_app(
+            arrangement.group,
+            self._brokers.servers,
+            arrangement.inputs,
+            self._handler,
+            check_crcs=self._brokers.check_crcs,
+            security=self._brokers.security,
+            instance=self._instance,
+            session_s=self._settings.session_s,
+            known=arrangement.partitions,
+            is_embedded=self._brokers.is_embedded,
+            most_unpacked_bytes=self._most_bytes,
+        )
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_left_behind)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        host, port = await self._http.start()
+        if self._settings.announce is not None:
+            self._settings.announce(f"{host}:{port}")
+        beside = [asyncio.create_task(self._beside(app, self._pulse()))]
+        if self._topics is not None:
+            beside.append(asyncio.create_task(self._beside(app, self._topics.run())))
+        try:
+            if self._feed is not None:
+                await self._feed.start(arrangement.partitions[arrangement.topology.topics.clock])
+            if self._queries is not None:
+                await self._queries.start(
+                    arrangement.partitions[arrangement.topology.topics.queries]
+                )
+            await self._logs.start()
+            await run(app, self._stop)
+        except Exception as failed:
+            if self._stuck is None:
+                raise
+            log.warning("at the stop: %s: %s", type(failed).__name__, failed)
+        finally:
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
+            await self._close()
+        if self._stuck is not None:
+            raise self._stuck
+
+    async def _close(self) -> None:
+        if self._feed is not None:
+            await self._feed.stop()
+        if self._queries is not None:
+            await self._queries.stop()
+        await self._logs.stop()
+        await self._http.stop()
+        if self._traces is not None:
+            await self._traces.close()
+
+    @property
+    def _instance(self) -> str | None:
+        """The name of the stage's place in its group. The embedded broker keeps no places."""
+        name = self._settings.instance
+        if name is None or self._brokers.is_embedded:
+            return None
+        return f"{name}-{self._arrangement.stage.name.replace('+', '-')}"
+
+    async def _beside(self, app: Application, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as failed:  # noqa: BLE001 - nobody else would get it
+            app.failure.set(failed)
+
+    async def _pulse(self) -> None:
+        observed_s = time.monotonic()
+        while True:
+            await self._handler.beat()
+            self._handler.pulse()
+            if self._queries is not None:
+                self._queries.examine()
+            if time.monotonic() - observed_s >= OBSERVE_S:
+                observed_s = time.monotonic()
+                self._handler.observe()
+                self._look_after()
+
+    def _look_after(self) -> None:
+        verdict = self._handler.verdict()
+        if verdict.state is State.STOP and self._stuck is None:
+            self._stuck = Stuck("; ".join(verdict.reasons))
+            self._stop.set()
+        self._log.note_readiness(self._why_not_ready(verdict))
+        self._log.dead()
+        self._log.minute(self._handler.last_checkpoint_s)
+        self._garbage.look()
+        parent = self._settings.parent
+        is_stopping = self._stop.is_set()  # logged once: a stop takes many looks
+        if parent is not None and os.getppid() != parent and not is_stopping:
+            log.error("the supervisor has ended")
+            self._stop.set()
+
+    def _live(self) -> Health:
+        return Health(self._stuck is None, () if self._stuck is None else (str(self._stuck),))
+
+    def _ready(self) -> Health:
+        reasons = self._why_not_ready(self._handler.verdict())
+        return Health(not reasons, reasons)
+
+    async def _located(self, asked: Question) -> list[dict[str, Any]]:
+        return self._handler.locate(asked)
+
+    def _why_not_ready(self, verdict: Verdict) -> tuple[str, ...]:
+        of_topics = () if self._topics is None else self._topics.faults
+        return (*of_topics, *self._handler.faults(), *verdict.reasons)
+
+    def _new_traces(self, settings: ProcessSettings) -> Traces | None:
+        if settings.traces is None:
+            return None
+        arrangement, metrics = self._arrangement, self._metrics
+        stage = arrangement.stage.name
+
+        def counted(outcome: str, traces: int) -> None:
+            metrics.traces.labels(stage, outcome).inc(traces)
+
+        about = {
+            "service.namespace": arrangement.topology.application,
+            "service.instance.id": settings.instance or str(os.getpid()),
+            "inorder.stage": stage,
+        }
+        names = arrangement.operator_names
+        return settings.traces(arrangement.topology, names, about, counted)
+
+    def _delivery(self, source: TopicPartition) -> Delivery:
+        topology = self._arrangement.topology
+        changelog = self._arrangement.changelog(source)
+        client = self._brokers.client
+        group = self._arrangement.group
+        transactional_id = f"{group}.{source.topic}.{source.partition}"
+        timeout_ms = topology.transaction_timeout_ns // 1_000_000
+        if topology.delivery == "at_least_once":
+            return AtLeastOnce(client, transactional_id, group, changelog, timeout_ms)
+        return ExactlyOnce(client, transactional_id, group, changelog, timeout_ms)
+
+    def _clock_feed(self, metrics: Metrics, topic_ids: Mapping[str, str]) -> ClockFeed | None:
+        """What fills the drift table; None where no stream of the stage syncs."""
+        arrangement = self._arrangement
+        clocks = arrangement.clocks
+        if not clocks:
+            return None
+        stage = arrangement.stage.name
+
+        def failed(reason: str) -> None:
+            metrics.store_error(stage, reason)
+
+        def new_copy(source: TopicPartition) -> CopyWriter:
+            name = f"{source.topic}/{source.partition}"
+            log_id = topic_ids.get(source.topic, "")
+            copy = LocalCopy(name, lambda: self._store(source), failed, log_id)
+            return CopyWriter(copy, failed)
+
+        return ClockFeed(
+            self._brokers,
+            arrangement.topology.topics.clock,
+            DriftTable(),
+            activation_ns=min(clock.activation_ns for clock in clocks),
+            window_ns=GUESS_WINDOWS * max(clock.sync_window_ns for clock in clocks),
+            new_copy=new_copy,
+        )
+
+    def _store(self, source: TopicPartition) -> StateStore | None:
+        topology = self._arrangement.topology
+        name = StoreName(
+            topology.application, self._arrangement.stage.name, source.topic, source.partition
+        )
+        if topology.state == "memory":
+            return None  # it would be empty at every start
+        return open_store(topology.state, name, self._settings.state_dir, topology.redis)
+
+
+def _left_behind(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """The Kafka client leaves futures that nobody asks, when a producer is fenced for one.
+    Whoever waits for the commit gets the error; a debug line is enough here."""
+    exception = context.get("exception")
+    why = "" if exception is None else f": {type(exception).__name__}: {exception}"
+    log.debug("%s%s", context["message"], why)
+
+
+EXPECTED_FAILURES: Final = (ArrangementError, BrokersUnavailable, InstanceFenced, StateRefused)
+"""The user gets one line of each."""

@@ -1,0 +1,489 @@
+"""`inorder worker`: one process per stage, kept running, seen through one port.
+
+A rebalance or a crash of one stage does not stop the others, and each has a core of its own. The
+supervisor restarts a stage process that ends with an error: a fresh start is the best answer to
+what the process could not retry within its bounds. It does so at most `MAX_RESTARTS` times within
+`RESTART_WINDOW_S` of readiness, so that it also gives up a process that hangs at each start. A
+process that refuses its settings (exit 2) ends the worker. A start for which the system gives no
+process counts as failed. If the supervisor is killed, its children are signalled; if it fails, it
+ends them.
+
+A stage process that hangs cannot end itself: one that does not answer on its port for
+`stuck_after`, or has not announced its port `START_TIMEOUT_S` after its start (and the time it
+may wait for brokers), is killed by its id, and so started anew. Only time in which the
+supervisor was awake counts.
+
+A stage process announces where its HTTP server listens (`child_process`); the supervisor's own
+server answers for all of them: `/live` and `/ready` when all are, `/metrics` with the families of
+all and who is ready, `/explain` with what all hold, `/event` with what all know of one event, `/`
+with a page of it. It asks each stage for its health every `ASK_PAUSE_S` while one of them is not
+ready or somebody has asked lately, else every `CALM_PAUSE_S`. It asks for the rest only on request.
+It notices at once that a process ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from socket import socket
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+import aiohttp
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from agents.exits import Exit
+from agents.process.child_process import (
+    KILLED_WITHIN_S,
+    SIGNALS,
+    NotBegun,
+    Process,
+    address_line,
+    attend,
+    spawned,
+)
+from agents.watch.location import verdict
+from agents.watch.page.serving import Page
+from agents.watch.page.view import View, view
+from agents.watch.port.http import Health, HttpServer, address
+from agents.watch.port.peers import PeerAddress, Peers, signed
+from agents.watch.port.question import Question
+from agents.watch.port.token import bearing
+
+log = logging.getLogger(__name__)
+
+MAX_RESTARTS: Final = 10
+RESTART_WINDOW_S: Final = 600.0
+RESTART_PAUSE_S: Final = 0.5
+STOP_FOLLOWS_WITHIN_S: Final = 1.0
+"""A signal to the whole group of processes reaches the supervisor, too, within this time."""
+STOP_TIMEOUT_S: Final = 40.0
+"""For a stage to finish its batch, checkpoint and leave the group; then it is killed."""
+
+READY: Final = "inorder_stage_ready"
+ASK_TIMEOUT_S: Final = 2.0
+ASK_PAUSE_S: Final = 0.5
+CALM_PAUSE_S: Final = 2.0
+LATELY_S: Final = 10.0
+JUDGED: Final = ("live", "ready")
+"""Verdicts in a stage's `/health`; its other fields describe how it runs."""
+LONGEST_SILENCE_S: Final = 5.0
+"""The most that is counted between two questions, so that no stage is blamed for a machine that
+slept."""
+
+START_TIMEOUT_S: Final = 120.0
+"""For a stage to announce its port, beyond the time it may wait for brokers."""
+
+
+@dataclass(slots=True)
+class Child:
+    """One stage's process, as it is now."""
+
+    stage: str
+    command: Sequence[str]
+    forked: Process | None = None
+    """Its first process, where it was forked before the supervisor began."""
+    process: Process | None = None
+    address: str | None = None
+    ready_s: float = 0.0
+    """How long it was ready, in all."""
+    started_s: deque[float] = field(default_factory=deque)
+    """The value of `ready_s` at each of its starts."""
+    silent_s: float = 0.0
+    hung: str = ""
+    """Why it was killed, until it has announced its port anew."""
+
+    @property
+    def runs(self) -> bool:
+        return self.process is not None and self.process.returncode is None
+
+
+class StageAnswers(NamedTuple):
+    """The answers of a stage: to `/explain`, and its metrics as text."""
+
+    explained: list[Any]
+    metrics: str
+
+
+class Supervisor:
+    """`commands`: what to run for each stage, which may wait for brokers as long as
+    `brokers_wait_s`. `token`: asked for by its own server, and shown to its stages and to the
+    `peers`, the other workers of the topology. `forked`: stages that run already. `sockets`: where
+    its server listens, if they are bound already. `run` returns the exit code."""
+
+    def __init__(
+        self,
+        commands: Mapping[str, Sequence[str]],
+        host: str,
+        port: int,
+        stuck_after_s: float,
+        brokers_wait_s: float = 0.0,
+        token: str | None = None,
+        peers: Sequence[PeerAddress] = (),
+        forked: Mapping[str, Process] | None = None,
+        sockets: Sequence[socket] = (),
+    ) -> None:
+        self._me = uuid4().hex
+        self._token = token
+        self._peers = Peers(peers, self._me, token)
+        self._stuck_after_s = stuck_after_s
+        self._start_timeout_s = max(START_TIMEOUT_S + brokers_wait_s, stuck_after_s)
+        begun = forked or {}
+        self._children = [
+            Child(stage, command, begun.get(stage)) for stage, command in commands.items()
+        ]
+        self._stopping = asyncio.Event()
+        self._code = Exit.DONE
+        self._health_of: dict[str, dict[str, Any]] = {}
+        self._answers: list[StageAnswers] = []
+        self._asked_s = time.monotonic()  # when somebody last asked
+        registry = CollectorRegistry()
+        registry.register(_Merged(self._metrics_texts))
+        registry.register(_Readiness(self._are_ready))
+        self._http = HttpServer(
+            registry=registry,
+            live=lambda: self._answer("live"),
+            ready=lambda: self._answer("ready"),
+            about=self._about,
+            explain=lambda _: self._explained(),
+            host=host,
+            port=port,
+            prepare=self._ask_for_all,
+            page=Page(self._look),
+            token=token,
+            event=self._located,
+            sockets=sockets,
+        )
+
+    async def run(self) -> int:
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self._stopping.set)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        attend(lambda: [child.process for child in self._children if child.process is not None])
+        host, port = await self._http.start()
+        log.info("http://%s:%d/ready /live /metrics /explain, and / to look at", host, port)
+        asking = asyncio.create_task(self._or_end(self._ask_all()))
+        keepers = [asyncio.create_task(self._or_end(self._keep(child))) for child in self._children]
+        await self._stopping.wait()
+        await asyncio.gather(*(self._end(child) for child in self._children))
+        await self._ended(keepers)
+        asking.cancel()
+        await asyncio.wait([asking])
+        await self._http.stop()
+        return self._code
+
+    async def _or_end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Where a task of the supervisor fails, it ends, and all stages with it."""
+        try:
+            await work
+        except Exception:
+            log.exception("the worker's own work failed; it stops its stages and ends")
+            self._fail(Exit.FAILED)
+
+    async def _ended(self, keepers: Iterable[asyncio.Task[None]]) -> None:
+        """Wait until each child has ended; each was signalled, and killed where it did not end."""
+        try:
+            async with asyncio.timeout(KILLED_WITHIN_S):
+                await asyncio.gather(*keepers)
+        except TimeoutError:
+            log.error(
+                "a stage that was killed still runs after %.0f s; it is left behind",
+                KILLED_WITHIN_S,
+            )
+            self._fail(Exit.FAILED)
+
+    # -- processes -------------------------------------------------------------------------
+
+    async def _keep(self, child: Child) -> None:
+        """Run the child, again and again, until the supervisor stops or the child fails too
+        often."""
+        code: int | None
+        while not self._stopping.is_set():
+            try:
+                code = await self._run_once(child)
+            except NotBegun as refused:
+                log.error("stage %s cannot be started: %s", child.stage, refused)
+                code = None
+            if self._stopping.is_set():
+                if code is None:
+                    return
+                if code != Exit.DONE and not child.hung:  # else we have killed it, and logged why
+                    log.error("stage %s: exit %d at the stop", child.stage, code)
+                    self._fail(_exit_of(code))
+                return
+            if code == Exit.DONE and await self._stops_too():
+                return
+            if code is not None:
+                log.error("stage %s: exit %d", child.stage, code)
+            if code == Exit.REFUSED or not self._may_restart(child):
+                self._fail(_exit_of(code))
+                return
+            await asyncio.sleep(RESTART_PAUSE_S)
+
+    async def _stops_too(self) -> bool:
+        """Whether the supervisor is stopped, too, within a moment after a child that ended
+        regularly."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOP_FOLLOWS_WITHIN_S):
+                await self._stopping.wait()
+        return self._stopping.is_set()
+
+    async def _run_once(self, child: Child) -> int:
+        child.started_s.append(child.ready_s)
+        child.silent_s = 0.0
+        process, child.forked = child.forked or spawned(child.command), None
+        child.process = process
+        process.look()  # it may have ended before anybody attended to it
+        if self._stopping.is_set():
+            process.terminate()  # the stop came before there was a process to signal
+        with process.pipe:
+            reading = asyncio.create_task(self._read_address(child, process))
+            code = await process.wait()  # whatever becomes of the pipe
+            reading.cancel()
+            await asyncio.wait([reading])
+        if code == -signal.SIGTERM and child.address is None:
+            code = Exit.DONE  # stopped before it had begun: it owned nothing yet
+        child.address = None
+        self._health_of[child.stage] = {"fault": "not running"}
+        return code
+
+    async def _read_address(self, child: Child, process: Process) -> None:
+        """Read where the child listens, as soon as it announces that."""
+        line = await address_line(process.pipe)
+        try:
+            address(line)
+        except ValueError as error:
+            if line:  # else it has ended
+                log.error("stage %s announced no address: %s; it is killed", child.stage, error)
+                process.kill()
+            return
+        child.address, child.silent_s, child.hung = line, 0.0, ""
+
+    def _may_restart(self, child: Child) -> bool:
+        starts = child.started_s
+        while starts and starts[0] < child.ready_s - RESTART_WINDOW_S:
+            starts.popleft()
+        if len(starts) <= MAX_RESTARTS:
+            return True
+        was_ready_s = child.ready_s - starts[0]
+        log.error("stage %s: %d starts, ready for %.0f s", child.stage, len(starts), was_ready_s)
+        return False
+
+    def _fail(self, code: Exit) -> None:
+        self._code = max(self._code, code)
+        self._stopping.set()
+
+    async def _end(self, child: Child) -> None:
+        process = child.process
+        if process is None or process.returncode is not None:
+            return
+        process.terminate()
+        try:
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await process.wait()
+        except TimeoutError:
+            log.error("stage %s did not stop within %.0f s", child.stage, STOP_TIMEOUT_S)
+            process.kill()
+
+    # -- answering for all -------------------------------------------------------------------
+
+    def _session(self) -> aiohttp.ClientSession:
+        """To ask stages, whose ports want the token too."""
+        timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)
+        return aiohttp.ClientSession(timeout=timeout, headers=bearing(self._token))
+
+    async def _ask_all(self) -> None:
+        """Keep the health of all stages at hand, so that an answer does not wait for them."""
+        asked_s = time.monotonic()
+        async with self._session() as session:
+            while True:
+                await asyncio.gather(*(self._ask_one(session, child) for child in self._children))
+                since_s, asked_s = asked_s, time.monotonic()
+                for child in self._children:
+                    self._look_after(child, min(asked_s - since_s, LONGEST_SILENCE_S))
+                await asyncio.sleep(self._pause_s())
+
+    def _pause_s(self) -> float:
+        is_calm = time.monotonic() - self._asked_s > LATELY_S and self._health("ready").ok
+        return min(CALM_PAUSE_S, self._stuck_after_s / 2) if is_calm else ASK_PAUSE_S
+
+    async def _ask_one(self, session: aiohttp.ClientSession, child: Child) -> None:
+        if not child.runs or child.address is None:
+            fault = "starting" if child.runs else "not running"
+            self._health_of[child.stage] = {"fault": fault}
+            return
+        try:
+            async with session.get(f"http://{child.address}/health") as response:
+                self._health_of[child.stage] = (
+                    await response.json()
+                    if response.ok
+                    else {"fault": f"answers {response.status}"}
+                )
+        except (TimeoutError, aiohttp.ClientError) as error:
+            self._health_of[child.stage] = {"fault": f"does not answer: {type(error).__name__}"}
+
+    async def _ask_for_all(self) -> None:
+        """Ask each stage for its metrics and what it holds; one that does not answer is left
+        out."""
+        async with self._session() as session:
+            asked = [self._answers_of(session, child) for child in self._children]
+            found = await asyncio.gather(*asked)
+            self._answers = [answers for answers in found if answers is not None]
+
+    async def _answers_of(
+        self, session: aiohttp.ClientSession, child: Child
+    ) -> StageAnswers | None:
+        health = self._health_of.get(child.stage, {"fault": ""})
+        if not child.runs or child.address is None or "fault" in health:
+            return None
+        try:
+            async with session.get(f"http://{child.address}/explain") as response:
+                explained = await response.json()
+            async with session.get(f"http://{child.address}/metrics") as response:
+                return StageAnswers(explained, await response.text())
+        except (TimeoutError, aiohttp.ClientError):
+            return None
+
+    async def _located(self, asked: Question) -> dict[str, Any]:
+        """What all stages and, unless it is to answer alone, all workers know of one event."""
+        peers = [] if asked.alone else await self._peers.ask("/event", asked.query())
+        facts, silent = await self._facts(asked)
+        for peer in peers:
+            if peer.content is None:
+                silent.append(f"worker {peer.who} {peer.fault}")
+            else:
+                facts += peer.content["found"]
+                silent += [f"{who} of {peer.who}" for who in peer.content["silent"]]
+        return {**signed(self._me), "silent": silent, **verdict(asked, facts, silent)}
+
+    async def _facts(self, asked: Question) -> tuple[list[Any], list[str]]:
+        """What the stages here know of the event, and those that do not answer."""
+        async with self._session() as session:
+            answers = await asyncio.gather(
+                *(self._facts_of(session, child, asked) for child in self._children)
+            )
+        silent = [
+            f"stage {child.stage} does not answer"
+            for child, facts in zip(self._children, answers, strict=True)
+            if facts is None
+        ]
+        return [fact for facts in answers for fact in facts or ()], silent
+
+    async def _facts_of(
+        self, session: aiohttp.ClientSession, child: Child, asked: Question
+    ) -> list[Any] | None:
+        if not child.runs or child.address is None:
+            return None
+        try:
+            url = f"http://{child.address}/event"
+            async with session.get(url, params=asked.query()) as response:
+                return list(await response.json()) if response.ok else None
+        except (TimeoutError, aiohttp.ClientError):
+            return None
+
+    def _look_after(self, child: Child, elapsed_s: float) -> None:
+        """Kill the child where it has not answered for too long."""
+        if not self._reasons(child, "ready"):
+            child.ready_s += elapsed_s
+        if not child.runs or "fault" not in self._health_of[child.stage]:
+            child.silent_s = 0.0
+            return
+        child.silent_s += elapsed_s
+        is_announced = child.address is not None
+        patience_s = self._stuck_after_s if is_announced else self._start_timeout_s
+        if child.silent_s >= patience_s:
+            what = "does not answer" if is_announced else "has not announced its port"
+            child.hung = f"{what} for {child.silent_s:.0f} s and is started anew"
+            log.error("stage %s: %s", child.stage, child.hung)
+            assert child.process is not None
+            child.process.kill()
+
+    def _answer(self, path: str) -> Health:
+        self._asked_s = time.monotonic()
+        return self._health(path)
+
+    def _about(self) -> dict[str, Any]:
+        """How each stage runs, by its own account."""
+        health = ((child.stage, self._health_of.get(child.stage, {})) for child in self._children)
+        return {
+            "stages": {
+                stage: {name: word for name, word in answer.items() if name not in JUDGED}
+                for stage, answer in health
+            }
+        }
+
+    def _health(self, path: str) -> Health:
+        reasons = [
+            f"{child.stage}: {reason}"
+            for child in self._children
+            for reason in self._reasons(child, path)
+        ]
+        return Health(not reasons, tuple(reasons))
+
+    def _reasons(self, child: Child, path: str) -> Sequence[str]:
+        """Why this stage is not live or not ready, as `path` asks; none where it is."""
+        answer = self._health_of.get(child.stage, {"fault": "starting"})
+        if child.hung:
+            return [child.hung]
+        if "fault" in answer:
+            # A stage that is being started anew is alive; whether it gets ready is seen.
+            return [answer["fault"]] if path == "ready" else []
+        found: Sequence[str] = answer[path]["reasons"]
+        return [] if answer[path]["ok"] else found
+
+    def _are_ready(self) -> dict[str, bool]:
+        return {child.stage: not self._reasons(child, "ready") for child in self._children}
+
+    def _explained(self) -> list[Any]:
+        return [partition for answers in self._answers for partition in answers.explained]
+
+    async def _look(self) -> View:
+        await self._ask_for_all()
+        health = {path: asdict(self._answer(path)) for path in ("live", "ready")}
+        return view(health, self._explained(), self._metrics_texts(), self._peers.addresses)
+
+    def _metrics_texts(self) -> list[str]:
+        return [answers.metrics for answers in self._answers]
+
+
+def _exit_of(code: int | None) -> Exit:
+    return Exit.REFUSED if code == Exit.REFUSED else Exit.FAILED
+
+
+class _Merged:
+    """A collector of the families that several processes expose."""
+
+    def __init__(self, texts: Any) -> None:
+        self._texts = texts
+
+    def collect(self) -> Iterable[Metric]:
+        families: dict[str, Metric] = {}
+        for text in self._texts():
+            for family in text_string_to_metric_families(text):
+                known = families.setdefault(family.name, family)
+                if known is not family:
+                    known.samples += family.samples
+        return families.values()
+
+
+class _Readiness:
+    """A collector of which stages are ready. The supervisor answers, as one that is not ready may
+    not."""
+
+    def __init__(self, are_ready: Callable[[], Mapping[str, bool]]) -> None:
+        self._are_ready = are_ready
+
+    def collect(self) -> Iterable[Metric]:
+        family = GaugeMetricFamily(READY, "Whether the stage is ready", labels=["stage"])
+        for stage, is_ready in self._are_ready().items():
+            family.add_metric([stage], float(is_ready))
+        yield family

@@ -1,0 +1,61 @@
+"""Loading a user's own aggregates, functions and detectors from a file.
+
+They are `topology.model.user_functions`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from topology.config.user_functions import faults
+from topology.model.user_functions import BadFunctions, UserFunctions
+
+MODULE: Final = "inorder_own"
+
+
+def bringing(folder: Path) -> Callable[[str], UserFunctions]:
+    """What loads a file given by its path from `folder`."""
+    return lambda path: bring(folder / path)
+
+
+def bring(path: Path) -> UserFunctions:
+    """BadFunctions if the file is not there, fails, or does not define what it should."""
+    module = _run(path)
+    aggregates = _mapping(path, module, "aggregates")
+    functions = _mapping(path, module, "functions")
+    detectors = _mapping(path, module, "detectors")
+    if not aggregates and not functions and not detectors:
+        raise BadFunctions(
+            f"{path} defines neither `aggregates` nor `functions` nor `detectors`",
+            "write functions = {'distance': distance}",
+        )
+    brought = UserFunctions(aggregates, functions, detectors)
+    for message, remedy in faults(brought):
+        raise BadFunctions(f"{path}: {message}", remedy)
+    return brought
+
+
+def _run(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(MODULE, path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise BadFunctions(
+            f"there is no Python file {path}", "name one, by its path from the topology file"
+        )
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as wrong:  # a user's code may raise anything
+        fault = f"{type(wrong).__name__}: {wrong}"
+        raise BadFunctions(f"{path} fails with {fault}", "make it import without fault") from wrong
+    return module
+
+
+def _mapping(path: Path, module: ModuleType, name: str) -> Mapping[str, Any]:
+    found = vars(module).get(name, {})
+    if not isinstance(found, Mapping):
+        raise BadFunctions(f"{path}: `{name}` is no mapping", f"write {name} = {{'name': ...}}")
+    return found

@@ -1,0 +1,130 @@
+"""Why records were dead: by reason how many, and the first of each in words.
+
+The detail of a dead letter says what was wrong and what to write instead. `Deaths.alarm` makes one
+sentence of the commonest, for all who look: the log and the page of a worker, `inorder explain`,
+`inorder doctor`, the end of a replay.
+
+Memory: `MAX_REASONS` reasons; further ones count as `OTHER`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from topology.model.outcome import Malformed
+
+MOST_DEAD: Final = 0.5
+"""A larger share of dead records is an alarm."""
+
+MAX_REASONS: Final = 64
+OTHER: Final = "other"
+
+
+class DeadReason:
+    """How many were dead for it, and the first of them: its place in its input (a line, an
+    offset), and what was wrong. `log`: the partition it came by, where there are several."""
+
+    __slots__ = ("at_ns", "count", "detail", "log", "offset")
+
+    def __init__(self, at_ns: int, offset: int, detail: str, count: int = 0, log: str = "") -> None:
+        self.at_ns = at_ns
+        self.offset = offset
+        self.detail = detail
+        self.count = count
+        self.log = log
+
+
+class Deaths:
+    """`read`: how many records came in, dead ones too."""
+
+    def __init__(self, log: str = "") -> None:
+        self.read = 0
+        self._log = log
+        self._reasons: dict[str, DeadReason] = {}
+
+    def add(self, report: Malformed) -> None:
+        self._of(report.reason, report.at_ns, report.offset, report.detail, self._log).count += 1
+
+    def join(self, other: Deaths) -> None:
+        """More of them, from elsewhere."""
+        self.read += other.read
+        for reason, dead in other._reasons.items():
+            ours = self._of(reason, dead.at_ns, dead.offset, dead.detail, dead.log)
+            ours.count += dead.count
+            if dead.at_ns < ours.at_ns:
+                ours.at_ns, ours.offset, ours.detail = dead.at_ns, dead.offset, dead.detail
+                ours.log = dead.log
+
+    def since(self, before: Deaths) -> Deaths:
+        """What has come since it was as it was `before`; the first of each is that of all."""
+        found = Deaths(self._log)
+        found.read = self.read - before.read
+        for reason, dead in self._reasons.items():
+            known = before._reasons.get(reason)
+            count = dead.count - (0 if known is None else known.count)
+            if count > 0:
+                ours = found._of(reason, dead.at_ns, dead.offset, dead.detail, dead.log)
+                ours.count = count
+        return found
+
+    def _of(self, reason: str, at_ns: int, offset: int, detail: str, log: str) -> DeadReason:
+        found = self._reasons.get(reason)
+        if found is None:
+            reason = reason if len(self._reasons) < MAX_REASONS else OTHER
+            found = self._reasons.setdefault(reason, DeadReason(at_ns, offset, detail, log=log))
+        return found
+
+    def __bool__(self) -> bool:
+        return bool(self._reasons)
+
+    @property
+    def dead(self) -> int:
+        return sum(each.count for each in self._reasons.values())
+
+    def reasons(self) -> list[tuple[str, DeadReason]]:
+        """The commonest first."""
+        return sorted(self._reasons.items(), key=lambda each: (-each[1].count, each[1].offset))
+
+    def alarm(self, each: str = "record") -> str | None:
+        """In one sentence, with the remedy, where more than MOST_DEAD of what was read is dead.
+        `each`: what one of them is called."""
+        verdict = self.verdict(each)
+        return None if verdict is None else f"{verdict[0]}: {verdict[1]}"
+
+    def verdict(self, each: str = "record") -> tuple[str, str] | None:
+        """As `alarm`: what is so, and of the first what was wrong and what to do."""
+        dead = self.dead
+        if not dead or dead <= MOST_DEAD * self.read:
+            return None
+        reason, first = self.reasons()[0]
+        place = f"{first.log} offset" if first.log else each
+        whole = (
+            f"every {each} is dead ({dead:,})"
+            if dead >= self.read
+            else f"{dead:,} of {self.read:,} {each}s are dead"
+        )
+        most = "" if first.count == dead else "most of them "
+        return f"{whole}, {most}as {reason}; {place} {first.offset}", first.detail
+
+    # -- as plain values, for whoever asks a worker ------------------------------------------------
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "read": self.read,
+            "reasons": {
+                reason: [dead.at_ns, dead.offset, dead.detail, dead.count, dead.log]
+                for reason, dead in self.reasons()
+            },
+        }
+
+
+def joined(parts: Iterable[Mapping[str, Any]]) -> Deaths:
+    """Add up the values of several `plain`."""
+    whole = Deaths()
+    for part in parts:
+        one = Deaths()
+        one.read = part["read"]
+        one._reasons = {reason: DeadReason(*values) for reason, values in part["reasons"].items()}
+        whole.join(one)
+    return whole

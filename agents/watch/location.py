@@ -1,0 +1,355 @@
+"""One event, explained: where it is, what it waits for, why it is late.
+
+Each partition answers what it knows (`topology.model.location`, and its last decisions out of
+the plain way, `agents.watch.decisions`); here these answers of stages and workers become one word
+and as sentences for people. Pure. The words, `where` of an answer:
+
+| word         | what is so                                                                       |
+|--------------|----------------------------------------------------------------------------------|
+| `held`       | it waits; the sentences name where, for what, and how long at most               |
+| `between`    | REORDER has let it go and MERGE has not read it yet                              |
+| `emitted`    | it left in its place                                                             |
+| `late`       | its place had been passed when it came; the sentence names by what              |
+| `dead`       | it broke the contract                                                            |
+| `awaited`    | it has not come, and others wait for it                                          |
+| `lost`       | it did not come in time, and has been given up                                   |
+| `not_come`   | its number is above all that came                                                |
+| `let_go`     | REORDER is done with it, and nobody who was asked merges its stream              |
+| `not_known`  | it is too old to be known                                                       |
+| `unknown`    | nobody who was asked has met its source                                          |
+
+What is not known any more is named, with the topic that still has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from agents.watch.decisions import COPY, DEAD, DIFFERS, GIVEN_UP, SENT_ON, TURNED_AWAY
+from agents.watch.port.question import Question
+from agents.watch.sentences import duration, numbers, reference_time, why_awaited, why_held
+from topology.model import outcome
+from topology.model.late import CAUSES
+from topology.model.location import (
+    AWAITED,
+    BEFORE_START,
+    FORGOTTEN,
+    HELD,
+    LOST,
+    NOT_COME,
+    OLD_EPOCH,
+    PASSED,
+)
+
+Fact = Mapping[str, Any]
+"""What a partition knows of one event."""
+
+NAMED: Final = 5
+MERGE: Final = "merge"
+REORDER: Final = "reorder"
+CLOCK: Final = "clock"
+FLOW: Final = (REORDER, CLOCK, MERGE)
+SURENESS: Final = (*(HELD, AWAITED, LOST, PASSED, BEFORE_START, FORGOTTEN, OLD_EPOCH, NOT_COME),)
+"""Where several partitions know of a source, the first that holds is believed."""
+
+WHY_GIVEN_UP: Final[Mapping[str, str]] = {
+    outcome.TIMEOUT: "it did not come in time",
+    outcome.OVERFLOW: "more waited behind it than may be held",
+    outcome.JUMP: "its source's numbers jumped over it",
+    outcome.END: "the input ended",
+}
+TOPICS: Final = "look into events.late, events.gaps and the stream's output"
+LEDGERS: Final = "older notes are in the topics of late events, gaps and dead letters alone"
+
+
+def knows(fact: Fact) -> bool:
+    """The partition has met the source, or decided about the event."""
+    return bool(fact["streams"] or fact["decided"] or fact["alignment"])
+
+
+def verdict(asked: Question, facts: Iterable[Fact], silent: Sequence[str] = ()) -> dict[str, Any]:
+    """`silent`: stages and workers that did not answer, and why. `where` is that of the stream
+    that knows most, `said` the sentences for all."""
+    facts = sorted(facts, key=_rank)
+    streams = sorted({stream for fact in facts for stream in _streams_of(fact)})
+    answers = [_of_stream(asked, stream, facts) for stream in streams]
+    missing = [f"{who}: what it knows is missing here" for who in silent]
+    if not answers:
+        nobody = f"nobody who was asked has met source {asked.source}"
+        hint = "look whether its name and stream are right, and whether its partition is owned here"
+        return {"where": "unknown", "said": [f"{nobody}: {hint}", *missing], "found": facts}
+    surest = min(answers, key=lambda answer: WORDS.index(answer[0]))
+    sentences = [line for _, lines in answers for line in lines]
+    return {"where": surest[0], "said": [*sentences, *missing], "found": facts}
+
+
+WORDS: Final = (
+    *("held", "between", "late", "dead", "emitted", "awaited", "lost", "let_go"),
+    *("not_come", "not_known", "unknown"),
+)
+
+
+def _rank(fact: Fact) -> tuple[int, str, int]:
+    places = [FLOW.index(name) for name in fact["operators"] if name in FLOW]
+    return min(places, default=len(FLOW)), fact["topic"], fact["partition"]
+
+
+def _streams_of(fact: Fact) -> set[str]:
+    aligned = fact["alignment"]
+    decided = {decision["stream"] or "" for decision in fact["decided"]}
+    return {*fact["streams"], *decided, *([] if aligned is None else [aligned["stream"]])}
+
+
+class _Seen:
+    """What is known of the event in one stream, by operator."""
+
+    def __init__(self, stream: str, facts: Sequence[Fact]) -> None:
+        self.answers: dict[str, tuple[Fact, Mapping[str, Any]]] = {}
+        self.aligned: tuple[Fact, Mapping[str, Any]] | None = None
+        self.decided: list[tuple[Fact, Mapping[str, Any]]] = []
+        for fact in facts:
+            for operator, answer in fact["streams"].get(stream, {}).items():
+                before = self.answers.get(operator)
+                if before is None or _sureness(answer) < _sureness(before[1]):
+                    self.answers[operator] = fact, answer
+            aligned = fact["alignment"]
+            if aligned is not None and aligned["stream"] == stream:
+                self.aligned = fact, aligned
+            self.decided += [
+                (fact, each) for each in fact["decided"] if (each["stream"] or "") == stream
+            ]
+
+    def where(self, operator: str) -> str | None:
+        found = self.answers.get(operator)
+        return None if found is None else found[1].get("where")
+
+    def last(self, *what: str, orders: bool = False) -> tuple[Fact, Mapping[str, Any]] | None:
+        """The note of the stage farthest down; `orders`: of those with REORDER or MERGE, since a
+        stage behind them sees the mark only."""
+        found = [
+            (fact, note)
+            for fact, note in self.decided
+            if note["what"] in what and (not orders or {REORDER, MERGE} & {*fact["operators"]})
+        ]
+        return found[-1] if found else None
+
+
+def _sureness(answer: Mapping[str, Any]) -> int:
+    return SURENESS.index(answer["where"]) if "where" in answer else len(SURENESS)
+
+
+def _of_stream(asked: Question, stream: str, facts: Sequence[Fact]) -> tuple[str, list[str]]:
+    seen = _Seen(stream, facts)
+    epochs = [answer["epoch"] for _, answer in seen.answers.values() if "epoch" in answer]
+    epochs += [decision["epoch"] for _, decision in seen.decided]
+    epoch = f"/{max(epochs)}" if epochs else ""
+    where, lines = _outcome(seen)
+    about = f"{stream or 'a stream that cannot be read'}: {asked.source}{epoch}/{asked.seq}"
+    lines = [f"{about}: {lines[0]}", *(f"  {line}" for line in lines[1:])]
+    lines += [f"  {line}" for line in (*_copies(seen), *_clock(seen))]
+    return where, lines
+
+
+def _outcome(seen: _Seen) -> tuple[str, list[str]]:
+    if seen.where(MERGE) == HELD:
+        return "held", _held_by_merge(*seen.answers[MERGE])
+    if seen.aligned is not None:
+        return "held", _held_for_partitions(*seen.aligned)
+    if seen.where(REORDER) == HELD:
+        return "held", _held_by_reorder(*seen.answers[REORDER])
+    decided = _decided(seen)
+    if decided is not None:
+        return decided
+    if seen.where(MERGE) == PASSED:
+        return "emitted", _emitted(seen)
+    return _not_here(seen)
+
+
+# -- what waits ------------------------------------------------------------------------------------
+
+
+def _held_by_merge(fact: Fact, answer: Mapping[str, Any]) -> list[str]:
+    waits = f"held by merge {_at(fact)} for {_since(fact, answer['since'])}"
+    lines = [f"{waits}: its reference time is {answer['ref_time']}, ± {duration(answer['error'])}"]
+    feeds = answer["waits_for"]
+    lines += [f"waits for {feed['source']}: {why_awaited(feed)}" for feed in feeds[:NAMED]]
+    if len(feeds) > NAMED:
+        lines.append(f"and for {len(feeds) - NAMED} other sources")
+    if not feeds:
+        lines.append("waits for the end of its instant, or for its time to come")
+    return lines
+
+
+def _held_for_partitions(fact: Fact, aligned: Mapping[str, Any]) -> list[str]:
+    partitions = ", ".join(map(str, aligned["lanes"]))
+    waits = f"held before merge {_at(fact)} for {_since(fact, aligned['since'])}"
+    return [
+        f"{waits}: waits for progress of input partition {partitions} of the stage before",
+        (
+            "an input partition sends no progress where its worker lags or has ended; see whether"
+            " all are owned"
+        ),
+    ]
+
+
+def _held_by_reorder(fact: Fact, answer: Mapping[str, Any]) -> list[str]:
+    waits = f"held by reorder {_at(fact)} for {_since(fact, answer['since'])}"
+    until = answer["until"]
+    left = "" if until is None else f", {duration(until - fact['now'])} more at most"
+    since = answer.get("missing_since")
+    awaited = "" if since is None else f", awaited for {_since(fact, since)}"
+    return [f"{waits}: {why_held(answer)}{awaited}{left}"]
+
+
+# -- what is over ----------------------------------------------------------------------------------
+
+
+def _decided(seen: _Seen) -> tuple[str, list[str]] | None:
+    """Late and dead, where a note of it is kept."""
+    late = seen.last(SENT_ON, TURNED_AWAY, orders=True)
+    if late is not None:
+        fact, note = late
+        merges = MERGE in fact["operators"]
+        if note["what"] == SENT_ON and not merges and seen.where(MERGE) != NOT_COME:
+            if seen.where(MERGE) == PASSED:
+                why = _late(note["reason"])
+                return "emitted", [f"left in its place: {why}, yet its place in merge was open"]
+            let_go = f"let go by reorder {_at(fact)}, marked late: {_late(note['reason'])}"
+            return "late", [let_go, *_helps(note["reason"])]
+        by = f", by {duration(note['by_ns'])}" if note["by_ns"] else ""
+        went = "sent on marked late" if note["what"] == SENT_ON else "kept out, see events.late"
+        ago = _since(fact, note["at_ns"])
+        sentence = f"late {_at(fact)}, {ago} ago: {_late(note['reason'])}{by}; {went}"
+        return "late", [sentence, *_helps(note["reason"])]
+    dead = seen.last(DEAD)
+    if dead is not None:
+        fact, note = dead
+        where = f"its record is at offset {note['offset']}, the reason in full in events.dead"
+        return "dead", [f"a dead letter {_at(fact)}, reason {note['reason']}: {where}"]
+    return None
+
+
+def _emitted(seen: _Seen) -> list[str]:
+    fact, answer = seen.answers[MERGE]
+    mark = answer["watermark"]
+    reached = "" if mark is None else f"; the watermark is {_since(fact, mark)} behind the clock"
+    return [
+        f"let go by merge {_at(fact)}, in its place as far as is known{reached}",
+        f"what it waited for is not kept: its record bears the instant, `at`; {LEDGERS}",
+    ]
+
+
+def _not_here(seen: _Seen) -> tuple[str, list[str]]:
+    """Nothing waits, and no note is kept."""
+    found = seen.answers.get(REORDER)
+    if found is None:
+        return _by_merge_alone(seen)
+    fact, answer = found
+    match answer.get("where"):
+        case "awaited":
+            left = f"{duration(answer['until'] - fact['now'])} more at most"
+            since = _since(fact, answer["missing_since"])
+            return "awaited", [f"has not come; awaited {_at(fact)} for {since}, {left}"]
+        case "lost":
+            ago = _since(fact, answer["given_up"])
+            given_up = seen.last(GIVEN_UP)
+            why = "" if given_up is None else f", as {WHY_GIVEN_UP[given_up[1]['reason']]}"
+            lost = numbers(answer["missing"])
+            return "lost", [f"has not come; given up {_at(fact)} {ago} ago with {lost}{why}"]
+        case "not_come":
+            highest = f"the highest of its source {_at(fact)} is {answer.get('highest', '-')}"
+            if "waiting" in answer:
+                highest = f"{answer['waiting']} of its source wait {_at(fact)}, without numbers yet"
+            lag = f"; {fact['lag']} records are not yet read" if fact["lag"] else ""
+            return "not_come", [f"has not come: {highest}{lag}"]
+        case "passed":
+            return _let_go(seen, fact)
+        case "before_start":
+            start = f"its source was taken to start at {answer['start']}"
+            return "not_known", [f"below the start: {start}; if it came, it is in events.late"]
+        case "forgotten":
+            below = (
+                f"below number {answer['floor']} nobody knows any more what left and what was lost"
+            )
+            return "not_known", [f"{below}; {TOPICS}"]
+    return "not_known", [
+        f"its epoch is over, it is {answer['epoch_in_force']} now: nothing is kept of it; {TOPICS}"
+    ]
+
+
+def _let_go(seen: _Seen, fact: Fact) -> tuple[str, list[str]]:
+    merge = seen.answers.get(MERGE)
+    if merge is None:
+        return "let_go", [
+            f"let go by reorder {_at(fact)}; no worker that was asked merges its stream"
+        ]
+    if merge[0] is not fact and merge[1].get("where") == NOT_COME:
+        lag = f"{merge[0]['lag']} records are not yet read there"
+        if not merge[0]["lag"]:
+            lag = "it comes with the checkpoint of reorder that is on its way"
+        return "between", [f"let go by reorder, not yet come to merge {_at(merge[0])}: {lag}"]
+    return "not_known", [
+        f"its number is done with, and merge has not seen it: it was late or dead; {LEDGERS}"
+    ]
+
+
+def _by_merge_alone(seen: _Seen) -> tuple[str, list[str]]:
+    found = seen.answers.get(MERGE)
+    if found is None:
+        return "not_known", ["its source is known, and of the event nothing is kept"]
+    fact, answer = found
+    if answer["where"] == LOST:
+        lost = numbers(answer["missing"])
+        return "lost", [f"{lost} of its source never came to merge {_at(fact)}"]
+    if answer["where"] == NOT_COME:
+        newest = f"the newest of its source {_at(fact)} is {answer['newest']}"
+        return "not_come", [f"has not come to merge: {newest}; nobody asked knows of reorder"]
+    return "not_known", [f"of an epoch that is over nothing is kept {_at(fact)}"]
+
+
+def _copies(seen: _Seen) -> list[str]:
+    lines = []
+    copies = [each for each in seen.decided if each[1]["what"] in {COPY, DIFFERS}]
+    if copies:
+        fact, note = copies[-1]
+        differs = ", and differs from the first" if note["what"] == DIFFERS else ""
+        times = "once more" if len(copies) == 1 else f"{len(copies)} times more"
+        lines.append(
+            f"came {times}, last {_since(fact, note['at_ns'])} ago at offset {note['offset']}"
+            f"{differs}: a duplicate"
+        )
+    return lines
+
+
+def _clock(seen: _Seen) -> list[str]:
+    found = seen.answers.get(CLOCK)
+    if found is None:
+        return []
+    clock = found[1]
+    return [f"the clock of its source is {clock['state']} now: {reference_time(clock)}"]
+
+
+# -- words -----------------------------------------------------------------------------------------
+
+
+def _late(reason: str) -> str:
+    cause = CAUSES.get(reason)
+    return reason if cause is None else f"{_plain(cause.because)} ({reason})"
+
+
+def _helps(reason: str) -> list[str]:
+    cause = CAUSES.get(reason)
+    return [] if cause is None else [f"what helps: {_plain(cause.remedy)}"]
+
+
+def _plain(text: str) -> str:
+    return text.replace("`", "")
+
+
+def _at(fact: Fact) -> str:
+    return f"in {fact['topic']}/{fact['partition']}"
+
+
+def _since(fact: Fact, at_ns: int) -> str:
+    return duration(fact["now"] - at_ns)

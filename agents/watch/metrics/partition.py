@@ -1,0 +1,190 @@
+"""What one partition of a stage adds to the worker's metrics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from aiokafka.structs import TopicPartition
+
+from agents.watch.deaths import Deaths
+from agents.watch.decisions import Decisions
+from agents.watch.metrics.operators import together
+from agents.watch.metrics.worker import Metrics, PlaceMetrics
+from agents.watch.unhealthy import Read, UnhealthySources, no_reading
+from topology.answer.choice import Chosen
+from topology.model.event import DATA, Event
+from topology.model.operator import Figures
+from topology.model.outcome import Gap, Malformed, Report, Step
+
+NO_STREAM = ""
+"""Dead letters whose stream could not be read."""
+
+
+class StreamFigures(NamedTuple):
+    """The gauges of one stream: events held, the figures of its operators, and for how long the
+    event waits that came first."""
+
+    held: int
+    figures: Figures
+    oldest_ns: int = 0
+
+
+def current_figures(
+    waiting: Mapping[str, tuple[int, int | None]],
+    now_ns: int,
+    figures_of: Callable[[str], Figures],
+) -> dict[str, StreamFigures]:
+    """`waiting`: how many events of each stream wait, and since when (None: none does)."""
+    return {
+        stream: StreamFigures(
+            held, figures_of(stream), 0 if since_ns is None else max(0, now_ns - since_ns)
+        )
+        for stream, (held, since_ns) in waiting.items()
+    }
+
+
+class ShellTotals(NamedTuple):
+    """Records that a tick had passed, and upstream partitions not waited for."""
+
+    overtaken: int
+    waivers: int
+
+
+class PartitionMetrics:
+    """`source`: the input topic, which a stage may read beside another, and the partition in it.
+    `streams` are those that can occur in that topic; `read`: how many events of a source have
+    come."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        stage: str,
+        source: TopicPartition,
+        streams: Iterable[str],
+        read: Read = no_reading,
+    ) -> None:
+        self._metrics = metrics
+        self._stage = stage
+        self._source = source
+        self._labels = (stage, str(source.partition))
+        self._streams = list(streams)
+        self.decisions = Decisions()
+        self._deaths = metrics.deaths[stage, source] = Deaths(f"{source.topic}/{source.partition}")
+        place = f"stage {stage}, {source.topic}/{source.partition}"
+        self.unhealthy = UnhealthySources(place, read)
+        metrics.late_sources.add((stage, source), self.unhealthy)
+        self.streams_seen: set[str] = set()  # streams whose events have come
+        self._shell = ShellTotals(0, 0)
+        self._figures: dict[str, Figures] = {}  # by stream, as they were last
+
+    def _place(self, stream: str) -> PlaceMetrics:
+        return self._metrics.place(self._stage, stream, self._source.partition)
+
+    def received(self, events: Sequence[Event], dead: Sequence[Malformed]) -> None:
+        counts = Counter([event.stream for event in events if event.kind == DATA])
+        self.streams_seen.update(counts)
+        for stream, count in counts.items():
+            self._place(stream).read(count)
+            self._deaths.read += count
+        for malformed in dead:
+            self._place(malformed.stream or NO_STREAM).read(1)
+        if self._metrics.unmet is not None:
+            self._metrics.unmet.look(events)
+        self._deaths.read += len(dead)
+        self.emitted(Step(0, [], list(dead)))
+
+    def emitted(self, step: Step) -> None:
+        self._metrics.found(self._stage, step.results)
+        if not (step.released or step.reports):
+            return
+        self.decisions.saw(step.reports)
+        self.unhealthy.saw(step.reports)
+        for report in step.reports:
+            if type(report) is Malformed:
+                self._deaths.add(report)
+        if len(self._streams) == 1 and all(stream_of(r) == self._streams[0] for r in step.reports):
+            self._went_late(self._place(self._streams[0]).observe(step))
+            return
+        parts: dict[str, Step] = {}
+        for event in step.released:
+            parts.setdefault(event.stream, Step(0)).released.append(event)
+        for report in step.reports:
+            parts.setdefault(stream_of(report), Step(0)).reports.append(report)
+        for stream, part in parts.items():
+            self._went_late(self._place(stream).observe(part))
+
+    def _went_late(self, events: Sequence[Event]) -> None:
+        self.decisions.passed(events)
+        self.unhealthy.came_late((event.stream, event.source) for event in events)
+
+    def set_current(
+        self, streams: Mapping[str, StreamFigures], lag: int, shell: ShellTotals
+    ) -> None:
+        """Set the gauges of the partition: of its streams, and how many records are not read."""
+        places: dict[PlaceMetrics, list[StreamFigures]] = {}
+        for stream, current in streams.items():
+            place = self._place(stream)
+            places.setdefault(place, []).append(current)
+            if current.figures != self._figures.get(stream):
+                place.grew(self._figures.get(stream, {}), current.figures)
+                self._figures[stream] = current.figures
+        for place, parts in places.items():
+            held = sum(part.held for part in parts)
+            oldest_ns = max(part.oldest_ns for part in parts)
+            place.set_current(held, together(part.figures for part in parts), oldest_ns)
+        self._metrics.lags(self._stage, self._source, lag)
+        self._metrics.overtaken.labels(*self._labels).inc(shell.overtaken - self._shell.overtaken)
+        self._metrics.waived_partitions.labels(*self._labels).inc(
+            shell.waivers - self._shell.waivers
+        )
+        self._shell = shell
+
+    def answers(self, chosen: Sequence[Chosen]) -> None:
+        """Set the current answers of detectors that choose theirs."""
+        self._metrics.answers.set(self._stage, self._source, chosen)
+
+    def cut(self, changes: Mapping[bytes, bytes | None]) -> None:
+        size = sum(len(key) + len(value or b"") for key, value in changes.items())
+        self._metrics.checkpoint_bytes.labels(*self._labels).inc(size)
+
+    def committed(self, seconds: float) -> None:
+        self._metrics.commits.labels(*self._labels).inc()
+        self._metrics.commit_seconds.labels(*self._labels).observe(seconds)
+
+    def aborted(self) -> None:
+        self._metrics.aborts.labels(*self._labels).inc()
+
+    def unanswered(self, outcome: str) -> None:
+        self._metrics.unanswered.labels(*self._labels, outcome).inc()
+
+    def restored(self, seconds: float) -> None:
+        self._metrics.restore_seconds.labels(self._stage).observe(seconds)
+
+    def store_failed(self, reason: str) -> None:
+        self._metrics.store_error(self._stage, reason)
+
+    def lost(self, records: int) -> None:
+        """Input records that retention took before they were read."""
+        self._metrics.store_errors.labels(self._stage, "input_retention").inc(records)
+
+    def held_missing(self, records: int) -> None:
+        """Held records that retention took before they were read again."""
+        self._metrics.store_error(self._stage, "held_record_gone", records)
+
+    def begins(self, streams: Mapping[str, StreamFigures], shell: ShellTotals) -> None:
+        """Totals found in the state were counted by an earlier owner."""
+        for stream, current in streams.items():
+            self._figures[stream] = current.figures
+            self._place(stream).grew(current.figures, current.figures)
+        self._shell = shell
+
+    def forget(self) -> None:
+        self._metrics.forget(self._stage, self._source, {*self._streams, NO_STREAM})
+
+
+def stream_of(report: Report) -> str:
+    if isinstance(report, Gap | Malformed):
+        return report.stream or NO_STREAM
+    return report.event.stream

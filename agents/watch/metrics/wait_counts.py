@@ -1,0 +1,39 @@
+"""How long events were held, counted by bucket: waits are nanoseconds in, a batch is sorted and
+counted bucket by bucket. The first bucket is 0: events that were not held at all.
+
+Compiled, so nothing of a library is in here (setup.py).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final
+
+EDGES_MS: Final = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 60_000)
+_EDGES_NS: Final = tuple(edge * 1_000_000 for edge in EDGES_MS)
+
+
+class WaitCounts:
+    """The counts of one set of labels."""
+
+    __slots__ = ("counts", "sum_ns")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(EDGES_MS) + 1)
+        self.sum_ns = 0
+
+    def observe(self, waits_ns: Sequence[int]) -> None:
+        """A wait below 0 counts as 0."""
+        waits_ns = sorted(waits_ns)
+        counts = self.counts
+        begin = bisect_right(waits_ns, 0)
+        counts[0] += begin
+        self.sum_ns += sum(waits_ns[begin:])
+        for bucket, edge_ns in enumerate(_EDGES_NS[1:], start=1):
+            if begin == len(waits_ns):
+                return
+            end = bisect_right(waits_ns, edge_ns, begin)
+            counts[bucket] += end - begin
+            begin = end
+        counts[-1] += len(waits_ns) - begin

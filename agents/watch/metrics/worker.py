@@ -1,0 +1,318 @@
+"""What a worker counts, under which names.
+
+Times are seconds, sizes bytes; names follow the operators (`inorder_reorder_*`,
+`inorder_merge_*`, `inorder_checkpoint_*`). Labels are stage, stream, partition, reason,
+kind, and a source only for the few that are late most often (agents.watch.unhealthy): label
+sets stay within what the topology file and the topic name, and reasons and kinds beyond the first
+`MAX_REASONS` of a worker are counted as `other`, streams beyond `MAX_STREAMS` likewise.
+
+The balance of each stage, stream and partition, at any time between two batches:
+
+    records_in = emitted + late + duplicate + dead + held
+
+Control records (heartbeat, bye, what stages send to each other) are counted apart. An
+event that comes late and is passed on counts as late, not as emitted.
+
+Counters live as long as the worker; the gauges of a partition go with it (`forget`),
+for the new owner has them from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from aiokafka.structs import TopicPartition
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from agents.watch.deaths import Deaths
+from agents.watch.metrics.answers import AnswerMetrics
+from agents.watch.metrics.operators import NS_PER_S, OperatorMetrics
+from agents.watch.metrics.wait_histogram import WaitHistogram
+from agents.watch.unhealthy import LateSources, Place
+from topology.flow.unmet import Unmet
+from topology.model.event import DATA, Event
+from topology.model.operator import Figures
+from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
+from topology.model.result import Finding, Overflow
+
+MAX_REASONS: Final = 64
+MAX_STREAMS: Final = 256
+MAX_QUERIES: Final = 1_000
+OTHER: Final = "other"
+
+COMMIT_BUCKETS_S: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+GAP_BUCKETS_S: Final = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 60)
+RESTORE_BUCKETS_S: Final = (0.01, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
+
+_PLACE: Final = ("stage", "stream", "partition")
+_PARTITION: Final = ("stage", "partition")
+
+
+class Metrics:
+    """All families of a worker, in the registry given. Make one per registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self._places: dict[tuple[str, str, int], PlaceMetrics] = {}
+        self._lags: dict[tuple[str, int], dict[str, int]] = {}  # of each topic
+        self.deaths: dict[Place, Deaths] = {}
+        """Why records were dead, by stage and input partition of this worker."""
+        self.unmet: Unmet | None = None
+        """In a stage with queries: what they ask for and no event had."""
+        self._answered: set[str] = set()
+        self._reasons = Bounded(MAX_REASONS)
+        self._streams = Bounded(MAX_STREAMS)
+        self._queries = Bounded(MAX_QUERIES)
+
+        # Per stage, stream and partition: the balance.
+        self.records_in = self._counter("records_in", "Events read", *_PLACE)
+        self.emitted = self._counter("records_emitted", "Events released in order", *_PLACE)
+        self.late = self._counter("records_late", "Late events, by their cause", *_PLACE, "reason")
+        self.duplicate = self._counter("records_duplicate", "Events seen before", *_PLACE)
+        self.conflict = self._counter(
+            "records_conflict", "Duplicates that differ from the first copy", *_PLACE
+        )
+        self.dead = self._counter(
+            "records_dead", "Records that break the contract", *_PLACE, "reason"
+        )
+        self.held = self._gauge("records_held", "Events that wait", *_PLACE)
+        self.held_oldest = self._gauge(
+            "records_held_oldest_seconds", "Age of the oldest event that waits, in seconds", *_PLACE
+        )
+        self.late_sources = LateSources(registry)
+        self.control = self._counter("records_control", "Control records", *_PLACE, "kind")
+
+        # Operators.
+        self.gaps = self._counter("reorder_gaps", "Holes declared missing", *_PLACE, "reason")
+        self.missing = self._counter("reorder_missing", "Numbers declared missing", *_PLACE)
+        self.gap_age = self._histogram(
+            "reorder_gap_age_seconds",
+            "Time from a hole's discovery until it is given up, in seconds",
+            GAP_BUCKETS_S,
+            *_PLACE,
+        )
+        self.wait = WaitHistogram(
+            "inorder_wait_seconds",
+            "Time of an event from arrival to release, in seconds",
+            ("stage", "stream"),
+            registry,
+        )
+        self.operators = OperatorMetrics(registry, _PLACE)
+
+        # Queries.
+        self.results = self._counter("results", "Results emitted", "stage", "query", "op", "final")
+        self.query_overflows = self._counter(
+            "query_overflows", "Events with more matches than the limit", "stage", "query"
+        )
+
+        self.answers = AnswerMetrics(registry, self._queries.of)
+        self.queries_set_aside = self._gauge(
+            "queries_set_aside", "Live queries that cannot be run", "stage"
+        )
+
+        # Per stage and input partition: the shell.
+        self.overtaken = self._counter(
+            "tick_overtaken", "Records that a tick of the clock had passed", *_PARTITION
+        )
+        self.append_time_off = self._gauge(
+            "append_time_off_seconds",
+            "Seconds that a broker's clock is ahead of what is believed, or has stepped back",
+            "stage",
+        )
+        self.waived_partitions = self._counter(
+            "lanes_waived",
+            "Times an upstream partition was passed over because the bound was reached",
+            *_PARTITION,
+        )
+        self.input_lag = self._gauge(
+            "input_lag_records", "Input records not yet processed", *_PARTITION
+        )
+        self.commits = self._counter("checkpoint_commits", "Transactions committed", *_PARTITION)
+        self.aborts = self._counter("checkpoint_aborts", "Transactions aborted", *_PARTITION)
+        self.unanswered = self._counter(
+            "checkpoint_unanswered",
+            "Transactions whose end the brokers did not answer, by outcome",
+            *_PARTITION,
+            "outcome",
+        )
+        self.checkpoint_bytes = self._counter(
+            "checkpoint_bytes", "Bytes of state written to the changelog", *_PARTITION
+        )
+        self.commit_seconds = self._histogram(
+            "checkpoint_commit_seconds",
+            "Duration of a transaction, in seconds",
+            COMMIT_BUCKETS_S,
+            *_PARTITION,
+        )
+        self.restore_seconds = self._histogram(
+            "checkpoint_restore_seconds",
+            "Duration of a restore of a partition, in seconds",
+            RESTORE_BUCKETS_S,
+            "stage",
+        )
+        self.store_errors = self._counter(
+            "state_store_errors", "Failures of the local copy", "stage", "reason"
+        )
+        self.traces = self._counter("traces", "Traced events, by outcome", "stage", "outcome")
+        self.rebalances = self._counter("rebalances", "Assignments taken or given up", "stage")
+        self.partitions = self._gauge("partitions_assigned", "Partitions of this worker", "stage")
+
+    def place(self, stage: str, stream: str, partition: int) -> PlaceMetrics:
+        """The children of one place; they are bound once and returned again."""
+        key = (stage, self._streams.of(stream), partition)
+        found = self._places.get(key)
+        if found is None:
+            found = self._places[key] = PlaceMetrics(self, self._reasons, *key)
+        return found
+
+    def found(self, stage: str, findings: Sequence[Finding]) -> None:
+        for finding in findings:
+            query = self._queries.of(finding.query)
+            self._answered.add(query)
+            if isinstance(finding, Overflow):
+                self.query_overflows.labels(stage, query).inc()
+            else:
+                self.results.labels(stage, query, finding.op, str(finding.final).lower()).inc()
+
+    def without_results(self) -> dict[str, list[str]]:
+        """Queries without a result since the stage began, and what they ask for that no event had;
+        windows and joins with results, too, where a field is missing."""
+        if self.unmet is None:
+            return {}
+        lacking = ((name, self.unmet.words(name)) for name in self.unmet.queries)
+        return {
+            name: words
+            for name, words in lacking
+            if words and (name not in self._answered or self.unmet.is_lasting(name))
+        }
+
+    def store_error(self, stage: str, reason: str, count: int = 1) -> None:
+        self.store_errors.labels(stage, self._reasons.of(reason)).inc(count)
+
+    def lags(self, stage: str, source: TopicPartition, records: int) -> None:
+        """Set how many records of it are not worked on. Topics that a stage reads side by side are
+        counted together, by the number of the partition."""
+        lags = self._lags.setdefault((stage, source.partition), {})
+        lags[source.topic] = records
+        self.input_lag.labels(stage, str(source.partition)).set(sum(lags.values()))
+
+    def forget(self, stage: str, source: TopicPartition, streams: Iterable[str]) -> None:
+        """The partition has been given up, and these streams in it: its gauges go, its counters
+        stay."""
+        self.late_sources.forget((stage, source))
+        self.answers.forget(stage, source)
+        self.deaths.pop((stage, source), None)
+        for stream in streams:
+            place = self._places.pop((stage, self._streams.of(stream), source.partition), None)
+            if place is not None:
+                place.forget()
+        lags = self._lags.get((stage, source.partition), {})
+        lags.pop(source.topic, None)
+        if lags:
+            self.input_lag.labels(stage, str(source.partition)).set(sum(lags.values()))
+        else:
+            self.input_lag.remove(stage, str(source.partition))
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"inorder_{name}", text, labels, registry=self._registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"inorder_{name}", text, labels, registry=self._registry)
+
+    def _histogram(
+        self, name: str, text: str, buckets: tuple[float, ...], *labels: str
+    ) -> Histogram:
+        return Histogram(f"inorder_{name}", text, labels, buckets=buckets, registry=self._registry)
+
+
+class PlaceMetrics:
+    """Counts one stream in one partition of one stage."""
+
+    def __init__(
+        self, metrics: Metrics, reasons: Bounded, stage: str, stream: str, partition: int
+    ) -> None:
+        self._metrics = metrics
+        self._reasons = reasons
+        self._place = (stage, stream, str(partition))
+        self._records_in = metrics.records_in.labels(*self._place)
+        self._emitted = metrics.emitted.labels(*self._place)
+        self._waits = metrics.wait.child(stage, stream)
+
+    def read(self, records: int) -> None:
+        """`records` events (not control records) came in."""
+        self._records_in.inc(records)
+
+    def set_current(self, held: int, figures: Figures, oldest_ns: int = 0) -> None:
+        """Set the gauges: events held, the figures of its operators, and how long the event
+        has waited that came first."""
+        self._metrics.held.labels(*self._place).set(held)
+        self._metrics.held_oldest.labels(*self._place).set(oldest_ns / NS_PER_S)
+        self._metrics.operators.set(self._place, figures)
+
+    def grew(self, before: Figures, now: Figures) -> None:
+        self._metrics.operators.grew(self._place, before, now)
+
+    def forget(self) -> None:
+        """Its gauges go."""
+        self._metrics.held.remove(*self._place)
+        self._metrics.held_oldest.remove(*self._place)
+        self._metrics.operators.forget(self._place)
+
+    def observe(self, step: Step) -> list[Event]:
+        """Count what one step released and reported, and its late events that went on.
+        O(released)."""
+        waits_ns = [e.at_ns - e.arrival_ns for e in step.released if e.kind == DATA]
+        late = [e for e in step.released if e.late and e.kind == DATA]
+        if len(waits_ns) < len(step.released):
+            for event in step.released:
+                if event.kind != DATA:
+                    self._count(self._metrics.control, event.kind)
+        for event in late:
+            self._count(self._metrics.late, event.late)
+        if waits_ns:
+            self._waits.observe(waits_ns)
+            self._emitted.inc(len(waits_ns) - len(late))
+        for report in step.reports:
+            self._report(report)
+        return late
+
+    def _report(self, report: Report) -> None:
+        metrics = self._metrics
+        match report:
+            case Gap():
+                self._count(metrics.gaps, report.reason)
+                metrics.missing.labels(*self._place).inc(report.last - report.first + 1)
+                age_s = (report.at_ns - report.known_at_ns) / NS_PER_S
+                metrics.gap_age.labels(*self._place).observe(age_s)
+            case Malformed():
+                self._count(metrics.dead, report.reason)
+                if report.kind:  # a control record that cannot be used counts as one read
+                    self._records_in.inc()
+            case Late() | Duplicate() if report.event.kind != DATA:
+                self._count(metrics.control, report.event.kind)
+            case Late():
+                self._count(metrics.late, report.reason)
+            case Duplicate():
+                metrics.duplicate.labels(*self._place).inc()
+                if report.conflict:
+                    metrics.conflict.labels(*self._place).inc()
+
+    def _count(self, counter: Counter, reason: str) -> None:
+        counter.labels(*self._place, self._reasons.of(reason)).inc()
+
+
+class Bounded:
+    """The first `limit` values keep their names, all others are `other`."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._known: set[str] = set()
+
+    def of(self, value: str) -> str:
+        if value in self._known:
+            return value
+        if len(self._known) >= self._limit:
+            return OTHER
+        self._known.add(value)
+        return value

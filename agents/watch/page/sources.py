@@ -1,0 +1,118 @@
+"""Chooses the sources that the page names, out of any number, with all that is known of each.
+
+The page names the sources of a stream that wait the longest, hold the most events, are late most
+often, have lost the most numbers, or have the least certain clocks. Each of these five choices has
+a bound of its own; together they are `MAX_SOURCES`. A source that one list names keeps its entries
+in the other lists, so that its row of the page is complete.
+
+| list        | its entries             | chosen by                                            |
+|-------------|-------------------------|------------------------------------------------------|
+| `waiting`   | sources that hold events| `MAX_WAITING` by how long, `MAX_HOLDING` by how many |
+| `unhealthy` | late events and gaps    | `MAX_LATE` by late events, `MAX_LOST` by numbers     |
+| `clocks`    | the clock of its events | `MAX_UNSURE` by their error                          |
+
+An entry of `unhealthy` or `clocks` has `in_order` where its source is known to hold nothing.
+
+Cost: O(entries of the lists).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import nsmallest
+from typing import Any, Final
+
+MAX_WAITING: Final = 100
+MAX_HOLDING: Final = 50
+MAX_LATE: Final = 50
+MAX_LOST: Final = 50
+MAX_UNSURE: Final = 50
+MAX_SOURCES: Final = MAX_WAITING + MAX_HOLDING + MAX_LATE + MAX_LOST + MAX_UNSURE
+
+COUNTS: Final = ("late", "gaps", "lost")
+ERRORS: Final = {"late": "late_error", "lost": "lost_error"}
+"""By count: the name of its error, by which the true count may be greater
+(`agents.watch.unhealthy`)."""
+
+IN_ORDER: Final = "in_order"
+
+Entry = Mapping[str, Any]
+StreamSource = tuple[str, str]
+"""The names of a stream and of a source in it."""
+
+Rank = Callable[[Entry], tuple[int, str]]
+
+
+def source_of(each: Entry) -> StreamSource:
+    return each["stream"], each["source"]
+
+
+def named_sources(
+    waiting: Sequence[Entry], clocks: Sequence[Entry], unhealthy: Iterable[Entry]
+) -> dict[str, list[Entry]]:
+    """The three lists, reduced to the sources that are named; in each the worst comes first."""
+    summed = merged(unhealthy)
+    named = {
+        source_of(each)
+        for chosen in (
+            nsmallest(MAX_WAITING, waiting, longest),
+            nsmallest(MAX_HOLDING, waiting, fullest),
+            nsmallest(MAX_LATE, (each for each in summed if each["late"]), latest),
+            nsmallest(MAX_LOST, (each for each in summed if each["lost"]), with_gaps),
+            nsmallest(MAX_UNSURE, clocks, least_sure),
+        )
+        for each in chosen
+    }
+    return {
+        "waiting": _of(named, waiting, longest),
+        "unhealthy": _of(named, summed, latest),
+        "clocks": _of(named, clocks, least_sure),
+    }
+
+
+def _of(named: set[StreamSource], entries: Iterable[Entry], rank: Rank) -> list[Entry]:
+    """The worst entry of each source; it has several where it comes by several partitions."""
+    found: dict[StreamSource, Entry] = {}
+    for each in sorted((each for each in entries if source_of(each) in named), key=rank):
+        found.setdefault(source_of(each), each)
+    return list(found.values())
+
+
+def merged(unhealthy: Iterable[Entry]) -> list[dict[str, Any]]:
+    """One entry for each source. Each stage counts the events that came late to it. So the
+    greatest count of a stage is a lower bound, and the greatest count plus error an upper bound."""
+    found: dict[StreamSource, dict[str, Any]] = {}
+    for each in unhealthy:
+        known = found.setdefault(source_of(each), dict(each))
+        possible = {
+            name: max(entry[name] + entry[error] for entry in (known, each))
+            for name, error in ERRORS.items()
+        }
+        for name in COUNTS:
+            known[name] = max(known[name], each[name])
+        for name, error in ERRORS.items():
+            known[error] = possible[name] - known[name]
+        if each.get(IN_ORDER):
+            known[IN_ORDER] = True
+    return list(found.values())
+
+
+def longest(each: Entry) -> tuple[int, str]:
+    """The one that waits the longest comes first."""
+    return (each.get("since") or each["now"]) - each["now"], each["source"]
+
+
+def fullest(each: Entry) -> tuple[int, str]:
+    return -each["held"], each["source"]
+
+
+def latest(each: Entry) -> tuple[int, str]:
+    return -each["late"], each["source"]
+
+
+def with_gaps(each: Entry) -> tuple[int, str]:
+    return -each["lost"], each["source"]
+
+
+def least_sure(each: Entry) -> tuple[int, str]:
+    return -(each["error_ns"] or 0), each["source"]

@@ -1,0 +1,131 @@
+"""The open connections of a port, bounded in number and in time.
+
+A stranger needs no token to open one, and each takes a descriptor of the process. At most `MOST`
+are open: one that comes then closes the oldest that waits for its peer, or the oldest of all. A
+connection whose peer has not sent the whole head of a request after `HEAD_S` is closed, and so is
+one that is silent for `KEPT_S` after an answer. So who asks and reads is answered, however many
+others wait. What is closed is counted, and logged every `LOG_S` at most.
+
+While so many come that the kernel hands out more than `ACCEPTED` at a time, the rest waits there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+MOST: Final = 64
+HEAD_S: Final = 10.0
+KEPT_S: Final = 60.0
+ACCEPTED: Final = 16
+"""Taken over in one turn of the loop, beyond `MOST` for that turn."""
+
+BACKLOG: Final = 128
+LOG_S: Final = 60.0
+
+logger = logging.getLogger("inorder.http")
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Connections:
+    """Those of one server. `middleware` is to be the first of its application."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[asyncio.BaseTransport, asyncio.TimerHandle] = {}
+        """They wait for a request, the oldest first."""
+        self._asking: dict[asyncio.BaseTransport, None] = {}
+        self._servers: list[asyncio.Server] = []
+        self._closed = 0
+        self._logged_s = float("-inf")
+
+    async def serve(self, make: Callable[[], asyncio.Protocol], sock: socket.socket) -> None:
+        """Listen there until `stop`; `make` gives what speaks with a peer."""
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(
+            lambda: _Connection(make(), self), sock=sock, backlog=ACCEPTED
+        )
+        self._servers.append(server)
+        sock.listen(BACKLOG)
+
+    def stop(self) -> None:
+        """Take no more."""
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+
+    @property
+    def middleware(self) -> Middleware:
+        @web.middleware
+        async def timed(request: web.Request, handler: Handler) -> web.StreamResponse:
+            peer = request.transport
+            if peer is None or peer not in self._waiting:
+                return await handler(request)
+            self._waiting.pop(peer).cancel()
+            self._asking[peer] = None
+            try:
+                return await handler(request)
+            finally:
+                if peer in self._asking:
+                    del self._asking[peer]
+                    self._wait(peer, KEPT_S)
+
+        return timed
+
+    def opened(self, peer: asyncio.BaseTransport) -> None:
+        if len(self._waiting) + len(self._asking) >= MOST:
+            self._close(next(iter(self._waiting or self._asking)))
+        self._wait(peer, HEAD_S)
+
+    def lost(self, peer: asyncio.BaseTransport) -> None:
+        self._asking.pop(peer, None)
+        timer = self._waiting.pop(peer, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _wait(self, peer: asyncio.BaseTransport, most_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._waiting[peer] = loop.call_later(most_s, self._close, peer)
+
+    def _close(self, peer: asyncio.BaseTransport) -> None:
+        self.lost(peer)
+        assert isinstance(peer, asyncio.Transport)
+        peer.abort()
+        self._closed += 1
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._logged_s >= LOG_S:
+            self._logged_s = now_s
+            logger.warning(
+                "closed connections that were too many (%d at a time) or that sent no request in"
+                " time: %d until now",
+                *(MOST, self._closed),
+            )
+
+
+class _Connection(asyncio.Protocol):
+    """Passes all on to `inner`, and says when it begins and ends."""
+
+    def __init__(self, inner: asyncio.Protocol, connections: Connections) -> None:
+        self._inner = inner
+        self._connections = connections
+        self._peer: asyncio.BaseTransport | None = None
+        self.data_received = inner.data_received  # type: ignore[method-assign]
+        self.eof_received = inner.eof_received  # type: ignore[method-assign]
+        self.pause_writing = inner.pause_writing  # type: ignore[method-assign]
+        self.resume_writing = inner.resume_writing  # type: ignore[method-assign]
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._peer = transport
+        self._connections.opened(transport)
+        self._inner.connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._peer is not None:
+            self._connections.lost(self._peer)
+        self._inner.connection_lost(exc)

@@ -1,0 +1,108 @@
+"""Lets in who has the token; others get only whether the worker lives.
+
+It is sent as `Authorization: Bearer TOKEN`; a browser opens `/?token=TOKEN` once and keeps a
+cookie. Browsers show the cookies of a host to all its ports, so this one is not the token: it is
+made of the token and this port, opens this port alone, and its name keeps it apart from those of
+others. `/live` and `/ready` stay open, since an orchestrator asks them; their answers name topics
+and stages, no source.
+
+Where no token is set, a port on loopback answers who calls it by an address or as `localhost`. A
+web page of a stranger's, whose name is made to resolve to 127.0.0.1 once it is loaded (DNS
+rebinding), calls it by that name, which the browser sends in `Host`.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from agents.watch.port.token import BEARER
+
+OPEN: Final = frozenset({"/live", "/ready"})
+QUERY: Final = "token"
+
+OTHER_HOSTS: Final = ("//", "/\\")
+"""A browser takes what begins so for a host and its path."""
+
+LOCALHOST: Final = "localhost"
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def guard(token: str, port: int) -> Middleware:
+    """Lets in who has the token; for `web.Application(middlewares=…)`."""
+    cookie = f"inorder_{port}"
+    content = hmac.digest(token.encode(), cookie.encode(), "sha256").hex()
+
+    @web.middleware
+    async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path in OPEN:
+            return await handler(request)
+        if request.path.startswith(OTHER_HOSTS):
+            raise web.HTTPNotFound
+        if _is_it(token, request.query.get(QUERY)):
+            found = web.HTTPSeeOther(request.path)
+            found.set_cookie(cookie, content, httponly=True, samesite="Strict")
+            raise found
+        sent = request.headers.get("Authorization", "")
+        bearer = sent.removeprefix(BEARER) if sent.startswith(BEARER) else None
+        if _is_it(token, bearer) or _is_it(content, request.cookies.get(cookie)):
+            return await handler(request)
+        return web.Response(
+            status=401,
+            text=f"the token is missing or wrong: send `Authorization: {BEARER}…`, or open"
+            f" /?{QUERY}=… once\n",
+            headers={"WWW-Authenticate": BEARER.strip()},
+        )
+
+    return guarded
+
+
+def guards(host: str, port: int, token: str | None) -> list[Middleware]:
+    """For this port of this host: the token's, or on loopback without one that of its own names."""
+    if token is not None:
+        return [guard(token, port)]
+    address = _address(host)
+    on_loopback = host == LOCALHOST or (address is not None and address.is_loopback)
+    return [called_by_own_name] if on_loopback else []
+
+
+@web.middleware
+async def called_by_own_name(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Lets in who calls this machine by an address or as localhost."""
+    if request.path in OPEN or _is_own(request.headers.get("Host", "")):
+        return await handler(request)
+    return web.Response(
+        status=403,
+        text="this port is called by an address or as localhost; set INORDER_HTTP_TOKEN to"
+        " call it by another name\n",
+    )
+
+
+def _is_own(called: str) -> bool:
+    """A client that names nobody is no browser."""
+    try:
+        name = urlsplit(f"//{called}").hostname or ""
+    except ValueError:
+        return False
+    return not called or name == LOCALHOST or _address(name) is not None
+
+
+def _address(name: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(name)
+    except ValueError:
+        return None
+
+
+def _is_it(token: str, shown: str | None) -> bool:
+    if shown is None:
+        return False
+    # bytes that are no UTF-8 come as lone surrogates, which `strict` cannot encode
+    return hmac.compare_digest(token.encode(), shown.encode(errors="surrogatepass"))

@@ -1,0 +1,233 @@
+"""The worker's own small web server: is it alive, is it ready, what does it count.
+
+| path       | answer                                                                    |
+|------------|---------------------------------------------------------------------------|
+| `/live`    | 200 or 503, JSON `{"ok": …, "reasons": […]}`: 503 asks for a restart      |
+| `/ready`   | the same: 503 says that work does not get on, and why                     |
+| `/health`  | 200 with JSON of both, `{"live": …, "ready": …}`, for whoever asks often, |
+|            | and how it runs: of a stage `core` and `codec`, of a worker its `stages`  |
+| `/metrics` | the registry, as Prometheus or OpenMetrics text                           |
+| `/explain` | JSON of what is held and why; the query goes to the callable, a name once |
+| `/event`   | JSON of one event: where it is and why (`agents.watch.port.question`); 400 says |
+|            | what to ask                                                               |
+| `/`        | a page of all of it, where one is given (`agents.watch.page.serving`)      |
+
+Reading only. It runs in the caller's event loop, so that it cannot say a worker is
+alive whose loop hangs: it does not answer then. Without an address it takes a free port
+of 127.0.0.1; what it serves is not for strangers, so an outer address is the user's
+choice, and a token is asked for where one is set, else on loopback one of its own names
+(`guard`). Connections are bounded (`connections`). A callable that fails gives 500 with its error's
+text, and a line in the log.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from agents.watch.page.serving import Page
+from agents.watch.port.connections import Connections
+from agents.watch.port.guard import guards
+from agents.watch.port.question import NoQuestion, Question, question
+
+LOOPBACK: Final = "127.0.0.1"
+FREE_PORT: Final = 0
+STOP_TIMEOUT_S: Final = 2.0
+MAX_PORT: Final = 65_535
+NOT_HERE: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
+"""What a name has, and this machine has not: ::1, say."""
+
+logger = logging.getLogger("inorder.http")
+
+
+class HttpUnavailable(Exception):
+    """The server cannot listen at the given address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """An answer to `/live` or `/ready`; where it is not ok, `reasons` say why."""
+
+    ok: bool
+    reasons: tuple[str, ...] = ()
+
+
+Explain = Callable[[Mapping[str, str]], Any]
+"""From the query to what orjson can write."""
+
+Locate = Callable[[Question], Awaitable[Any]]
+
+
+class HttpServer:
+    """Serves from `start` to `stop`, at `sockets` (`bound`) if there are any. The callables run in
+    the loop and must be quick; `prepare`, if any, is awaited before `/metrics` and `/explain`."""
+
+    def __init__(
+        self,
+        *,
+        registry: CollectorRegistry,
+        live: Callable[[], Health],
+        ready: Callable[[], Health],
+        explain: Explain,
+        host: str = LOOPBACK,
+        port: int = FREE_PORT,
+        prepare: Callable[[], Awaitable[None]] | None = None,
+        page: Page | None = None,
+        token: str | None = None,
+        about: Callable[[], Mapping[str, Any]] = dict,
+        event: Locate | None = None,
+        sockets: Sequence[socket.socket] = (),
+    ) -> None:
+        self._prepare = prepare
+        self._token = token
+        self._registry = registry
+        self._explain = explain
+        self._locate = event
+        self._host = host
+        self._port = port
+        self._sockets = sockets
+        self._runner: web.AppRunner | None = None
+        self._connections = Connections()
+        self._routes = (
+            web.get("/live", _guarded(_health(live))),
+            web.get("/ready", _guarded(_health(ready))),
+            web.get("/health", _guarded(_both(live, ready, about))),
+            web.get("/metrics", _guarded(self._metrics)),
+            web.get("/explain", _guarded(self._explained)),
+            *(() if event is None else (web.get("/event", _guarded(self._located)),)),
+            *(() if page is None else page.routes()),
+        )
+
+    async def start(self) -> tuple[str, int]:
+        """Listen; the host and port it listens on. HttpUnavailable if it cannot."""
+        if self._runner is not None:
+            raise RuntimeError("the server has been started already")
+        sockets = self._sockets or bound(self._host, self._port)
+        host, port = sockets[0].getsockname()[:2]
+        guarding = [self._connections.middleware, *guards(self._host, port, self._token)]
+        application = web.Application(middlewares=guarding)
+        application.add_routes(self._routes)
+        runner = self._runner = web.AppRunner(
+            application, access_log=None, shutdown_timeout=STOP_TIMEOUT_S
+        )
+        await runner.setup()
+        assert runner.server is not None
+        for listening in sockets:
+            await self._connections.serve(runner.server, listening)
+        return host, port
+
+    async def stop(self) -> None:
+        """Close all connections, the busy ones after STOP_TIMEOUT_S; may be called again."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            self._connections.stop()
+            await runner.cleanup()
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        if self._prepare is not None:
+            await self._prepare()
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        body = encode(self._registry)
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+    async def _explained(self, request: web.Request) -> web.Response:
+        if self._prepare is not None:
+            await self._prepare()
+        return _json(self._explain(dict(request.query)))
+
+    async def _located(self, request: web.Request) -> web.Response:
+        assert self._locate is not None
+        try:
+            asked = question(request.query)
+        except NoQuestion as wrong:
+            return _json({"error": str(wrong)}, status=400)
+        return _json(await self._locate(asked))
+
+
+Handler = Callable[[web.Request], Awaitable[web.Response]]
+
+
+def _health(ask: Callable[[], Health]) -> Handler:
+    async def answer(_: web.Request) -> web.Response:
+        health = ask()
+        return _json(asdict(health), status=200 if health.ok else 503)
+
+    return answer
+
+
+def _both(
+    live: Callable[[], Health], ready: Callable[[], Health], about: Callable[[], Mapping[str, Any]]
+) -> Handler:
+    async def answer(_: web.Request) -> web.Response:
+        return _json({"live": asdict(live()), "ready": asdict(ready()), **about()})
+
+    return answer
+
+
+def _guarded(handler: Handler) -> Handler:
+    """No stack trace for the caller, and none lost."""
+
+    async def answer(request: web.Request) -> web.Response:
+        try:
+            return await handler(request)
+        except Exception as error:  # the callables are the caller's code
+            logger.exception("%s failed", request.path)
+            return _json({"error": f"{type(error).__name__}: {error}"}, status=500)
+
+    return answer
+
+
+def _json(value: Any, status: int = 200) -> web.Response:
+    body = orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS)
+    return web.Response(body=body, status=status, content_type="application/json")
+
+
+def bound(host: str, port: int) -> list[socket.socket]:
+    """Sockets that listen there, before there is a loop: one for each address that the host has
+    and this machine knows. HttpUnavailable if there is none."""
+    found: list[socket.socket] = []
+    unknown = OSError(f"{host} has no address")
+    try:
+        kind, passive = socket.SOCK_STREAM, socket.AI_PASSIVE
+        for family, *_, place in socket.getaddrinfo(host, port, type=kind, flags=passive):
+            try:
+                found.append(socket.create_server(place, family=family))
+            except OSError as error:
+                if error.errno not in NOT_HERE:
+                    raise
+                unknown = error
+        if not found:
+            raise unknown
+    except (OSError, OverflowError) as error:
+        for listening in found:
+            listening.close()
+        raise _unavailable(host, port, error) from error
+    return found
+
+
+def _unavailable(host: str, port: int, error: Exception) -> HttpUnavailable:
+    return HttpUnavailable(
+        f"cannot listen on {host}:{port}: {error}; give --http another HOST:PORT, or none for a"
+        " free port"
+    )
+
+
+def address(text: str) -> tuple[str, int]:
+    """HOST:PORT as given to `--http`; an IPv6 host is in brackets. ValueError else."""
+    host, colon, digits = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        host = ""
+    if not (colon and host and digits.isascii() and digits.isdigit() and int(digits) <= MAX_PORT):
+        raise ValueError(f"{text!r} is no address; write HOST:PORT, as 127.0.0.1:8080")
+    return host, int(digits)

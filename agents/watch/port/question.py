@@ -1,0 +1,62 @@
+"""Which event is asked about: the query of `/event`, read and written.
+
+`source` and `seq` are needed; `stream` and `epoch` narrow it down, where a source's name or number
+occurs in several. `alone=1`: the worker asked is not to ask others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from topology.model.event import NO_EPOCH
+
+LONGEST_NAME: Final = 1_000
+LARGEST: Final = (1 << 63) - 1
+FIELDS: Final = ("source", "seq", "stream", "epoch", "alone")
+
+
+class NoQuestion(ValueError):
+    """The query asks about no event; the message says what to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    source: str
+    seq: int
+    stream: str | None = None
+    epoch: int = NO_EPOCH
+    alone: bool = False
+
+    def query(self) -> dict[str, str]:
+        """To one worker or stage, which is to answer by itself."""
+        asked = {"source": self.source, "seq": str(self.seq), "alone": "1"}
+        if self.stream is not None:
+            asked["stream"] = self.stream
+        if self.epoch != NO_EPOCH:
+            asked["epoch"] = str(self.epoch)
+        return asked
+
+
+def question(query: Mapping[str, str]) -> Question:
+    """NoQuestion where it asks about none."""
+    unknown = sorted(query.keys() - set(FIELDS))
+    if unknown:
+        raise NoQuestion(f"{unknown[0]!r} is not known; write {', '.join(FIELDS)}")
+    source = query.get("source", "")
+    if not 0 < len(source) <= LONGEST_NAME:
+        raise NoQuestion("source: name the source of the event, as source=press-7&seq=17")
+    stream = query.get("stream") or None
+    epoch = _number(query, "epoch") if query.get("epoch") else NO_EPOCH
+    return Question(source, _number(query, "seq"), stream, epoch, query.get("alone") == "1")
+
+
+def _number(query: Mapping[str, str], field: str) -> int:
+    text = query.get(field, "").strip()
+    if not (text.isascii() and text.isdigit() and len(text) < len(str(LARGEST)) + 1):
+        raise NoQuestion(f"{field}: {text!r} is no number; write it in digits, as seq=17")
+    number = int(text)
+    if number > LARGEST:
+        raise NoQuestion(f"{field}: {number} is above {LARGEST}, the largest there is")
+    return number

@@ -1,0 +1,43 @@
+"""The token that the web server asks for: where it comes from, and what it has to look like.
+
+It comes from the environment, `INORDER_HTTP_TOKEN`, or a file that `INORDER_HTTP_TOKEN_FILE` names;
+never from the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+VARIABLE: Final = "INORDER_HTTP_TOKEN"
+FILE_VARIABLE: Final = "INORDER_HTTP_TOKEN_FILE"
+SHORTEST: Final = 16
+BEARER: Final = "Bearer "
+
+
+class TokenRefused(ValueError):
+    """The token that was given is none; the message says why."""
+
+
+def bearing(token: str | None) -> dict[str, str]:
+    """The headers that show it; none where there is none."""
+    return {} if token is None else {"Authorization": f"{BEARER}{token}"}
+
+
+def token_in(environment: Mapping[str, str]) -> str | None:
+    """The token, or None if none is set. TokenRefused: two are, or it is short or unreadable."""
+    given, path = environment.get(VARIABLE), environment.get(FILE_VARIABLE)
+    if given is not None and path is not None:
+        raise TokenRefused(f"{VARIABLE} and {FILE_VARIABLE} are both set; leave one out")
+    if path is not None:
+        try:
+            given = Path(path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise TokenRefused(f"{FILE_VARIABLE}: {path} cannot be read: {error}") from error
+    if given is not None and not (len(given) >= SHORTEST and given.isascii() and given.isalnum()):
+        raise TokenRefused(
+            f"the token of {VARIABLE} needs {SHORTEST} or more ASCII letters and digits, as"
+            " `openssl rand -hex 32` makes them"
+        )
+    return given

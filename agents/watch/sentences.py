@@ -1,0 +1,50 @@
+"""What waits and why, in words: for `inorder explain`, one event explained, and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+NS_PER_MS: Final = 1_000_000
+
+
+def numbers(missing: Sequence[int]) -> str:
+    """The first and the last, as one."""
+    first, last = missing
+    return f"number {first}" if first == last else f"numbers {first} to {last}"
+
+
+def why_held(waits: Mapping[str, Any]) -> str:
+    """Why REORDER holds an event, or the first of a source: `reason` and what belongs to it."""
+    match waits["reason"]:
+        case "start":
+            return "until it is known where its source starts"
+        case "time":
+            return "until no earlier one is to be expected"
+        case "jump":
+            return "as its number jumped and no other has confirmed it"
+        case "epoch":
+            return f"until epoch {waits['epoch_in_force']} of its source is over"
+    return f"behind {numbers(waits['missing'])}"
+
+
+def why_awaited(source: Mapping[str, Any]) -> str:
+    """Why MERGE waits for a source."""
+    if source["behind_hole"]:
+        return "its events wait behind a hole"
+    if source["after_pause"]:
+        return "the log paused and it is not back yet"
+    until = source["until"]
+    return "it is silent" + ("" if until is None else f", until {until} at most")
+
+
+def reference_time(clock: Mapping[str, Any]) -> str:
+    """How a source's reference time follows from its own."""
+    offset_ms, error_ms = (clock[key] / NS_PER_MS for key in ("offset_ns", "error_ns"))
+    return f"ref_time = ts {offset_ms:+.3f} ms, give or take {error_ms:.3f} ms"
+
+
+def duration(duration_ns: int) -> str:
+    """None is below 0."""
+    ms = max(duration_ns, 0) / NS_PER_MS
+    return f"{ms:.0f} ms" if ms < 10_000 else f"{ms / 1_000:.0f} s"

@@ -1,0 +1,118 @@
+"""What is amiss with the brokers themselves: their age, their bounds, their clock beside ours.
+
+| looked at | why |
+|-----------|-----|
+| whether they show their settings | one embedded in a process has none, and keeps nothing |
+| whether topics have ids | brokers before 2.8 give none: one made anew is not noticed |
+| `transaction.max.timeout.ms` | a stage that asks for more does not begin |
+| `transactional.id.expiration.ms`, `offsets.retention.minutes` | shorter than a stop may last |
+| `auto.create.topics.enable` | a topic made by mistake has the wrong settings |
+| the newest append time of the inputs | a clock of this machine that is behind delays the stages |
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from cli.doctor.finding import Finding, Weight
+from topology.config import Topology
+
+TIMEOUT_S: Final = 30.0
+NS_PER_MS: Final = 1_000_000
+DAY_MS: Final = 86_400_000
+MINUTE_MS: Final = 60_000
+TIMELY_MS: Final = 1_000
+"""So far a wall clock may be behind the brokers' without notice."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenBrokers:
+    """What was seen of the brokers. `config` is one broker's, empty if unknown. `ahead_ms`: how far
+    the newest append time of the inputs is ahead of this machine's clock, None without records."""
+
+    count: int
+    gives_ids: bool = True
+    config: Mapping[str, str] = field(default_factory=dict)
+    ahead_ms: int | None = None
+    shows_settings: bool = True
+    """They say how topics and they themselves are set; embedded ones do not."""
+
+
+def newest_after_now_ms(admin: AdminClient, topics: Mapping[str, int]) -> int | None:
+    """`topics`: the inputs, and how many partitions each has. Blocks."""
+    asked = {
+        TopicPartition(name, partition): OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
+        for name, count in topics.items()
+        for partition in range(count)
+    }
+    newest_ms = -1
+    if asked:
+        for answer in admin.list_offsets(asked, request_timeout=TIMEOUT_S).values():
+            try:
+                newest_ms = max(newest_ms, answer.result(TIMEOUT_S).timestamp)
+            except (KafkaException, TimeoutError):
+                continue  # a partition without a leader is reported elsewhere
+    return None if newest_ms < 0 else newest_ms - time.time_ns() // NS_PER_MS
+
+
+def broker_findings(topology: Topology, seen: SeenBrokers) -> Iterator[Finding]:
+    if not seen.shows_settings:
+        yield Finding(
+            Weight.WARNING,
+            "brokers",
+            "do not show how topics are set, as those inside `inorder dev` and `inorder worker`",
+            "nothing, in a trial; what is to last wants Kafka: inorder dev --broker kafka",
+        )
+    if not seen.gives_ids:
+        yield Finding(
+            Weight.WARNING,
+            "brokers",
+            "give topics no ids: that a topic was made anew under a worker is not noticed",
+            "run brokers of version 2.8 or newer",
+        )
+    if seen.ahead_ms is not None and seen.ahead_ms > TIMELY_MS:
+        yield Finding(
+            Weight.WARNING,
+            "clock",
+            f"the newest record was appended {seen.ahead_ms} ms after this machine's time",
+            "keep brokers and workers on NTP; a worker whose clock is behind delays its input",
+        )
+    yield from _bounds(topology, seen.config)
+
+
+def _bounds(topology: Topology, config: Mapping[str, str]) -> Iterator[Finding]:
+    wanted_ms = topology.transaction_timeout_ns // NS_PER_MS
+    longest_ms = int(config.get("transaction.max.timeout.ms", wanted_ms))
+    if longest_ms < wanted_ms:
+        yield Finding(
+            Weight.ERROR,
+            "brokers",
+            f"transaction.max.timeout.ms is {longest_ms}, and stages ask for {wanted_ms}",
+            f"write `transaction_timeout: {longest_ms}ms`, or raise the brokers' bound",
+        )
+    for key, ms_per in (
+        ("transactional.id.expiration.ms", 1),
+        ("offsets.retention.minutes", MINUTE_MS),
+    ):
+        kept = int(config.get(key, DAY_MS))
+        if kept * ms_per < DAY_MS:
+            yield Finding(
+                Weight.WARNING,
+                "brokers",
+                f"{key} is {kept}: brokers forget a stage that is stopped for longer",
+                "raise it to a day or more; the default is seven days",
+            )
+    if config.get("auto.create.topics.enable") == "true":
+        yield Finding(
+            Weight.WARNING,
+            "brokers",
+            "auto.create.topics.enable is true: who misspells a topic, or is there before `inorder"
+            " topics create`, makes it with the wrong settings",
+            "set it to false",
+        )

@@ -1,0 +1,50 @@
+"""`inorder doctor`: is the cluster fit for this topology?"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+
+import click
+import orjson
+from confluent_kafka import KafkaException
+
+from agents.exits import Exit
+from cli.as_json import json_option
+from cli.doctor.finding import Weight
+from cli.doctor.inputs import input_findings
+from cli.doctor.topics import findings, looked
+from cli.kafka_options import kafka_option, reached, security
+from cli.topology_file import brokers_option, load, topology_option
+
+
+@click.command("doctor")
+@topology_option
+@brokers_option
+@kafka_option
+@json_option("DOCTOR")
+def command(topology_path: str, brokers: str, kafka_path: str | None, as_json: bool) -> None:
+    """Look for what is amiss with the topics and their newest records, and say what to do; nothing
+    is changed.
+
+    Exit 1 if a stage would stop or something be lost, 0 where there are warnings at most.
+    """
+    topology = load(topology_path)
+    access = security(kafka_path)
+    there = reached(brokers, access)
+    try:
+        found = findings(
+            topology, looked(topology, brokers, access, shows_settings=not there.is_embedded)
+        )
+        found += input_findings(topology, there)
+    except KafkaException as error:
+        raise click.ClickException(f"the brokers do not answer: {error.args[0].str()}") from error
+    if as_json:
+        click.echo(orjson.dumps([*map(asdict, found)]))
+    else:
+        for each in found:
+            click.echo(f"{each.weight:7}  {each.where}: {each.what}")
+            click.echo(f"         {each.remedy}")
+        click.echo(f"{len(found)} findings" if found else "nothing is amiss", err=True)
+    if any(each.weight == Weight.ERROR for each in found):
+        sys.exit(Exit.FAILED)

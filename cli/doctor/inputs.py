@@ -1,0 +1,79 @@
+"""Whether the newest records of the input topics can be read at all, by the header contract.
+
+`inorder doctor` asks it, whether or not a worker runs. It reads at most `LOOKED_AT` records of
+each topic, by a client that joins no group and commits nothing. Signatures are not checked: that
+takes the keys. What the principal may not read is not judged; `cli.doctor.topics` reports the
+right that is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, suppress
+from typing import Any, Final
+
+from aiokafka.errors import KafkaError
+
+from agents.kafka.brokers import Brokers
+from agents.kafka.stage_topics import upstream_inputs
+from agents.kafka.whole_topic import NoTopic, records_of
+from agents.watch.deaths import Deaths
+from cli.doctor.finding import Finding, Weight
+from codec.face import Unreadable
+from topology.config import Topology
+from topology.flow.stage import strange
+from topology.model.event import Event
+from topology.model.outcome import Malformed
+from topology.wire.header_reader import HeaderReader
+
+LOOKED_AT: Final = 200
+TIMEOUT_S: Final = 5.0
+"""Without a record, for one topic."""
+
+NS_PER_MS: Final = 1_000_000
+
+
+def input_findings(topology: Topology, brokers: Brokers) -> list[Finding]:
+    """For each input topic most of whose newest records are dead: why, and what to do. Blocks."""
+    judged = {
+        topic: asyncio.run(_deaths(topology, brokers, topic)) for topic in upstream_inputs(topology)
+    }
+    found = []
+    for topic, deaths in judged.items():
+        if (verdict := deaths.verdict()) is not None:
+            what, remedy = verdict
+            all_dead = deaths.dead == deaths.read
+            weight = Weight.ERROR if all_dead else Weight.WARNING
+            found.append(Finding(weight, topic, f"of its newest {deaths.read:,}, {what}", remedy))
+    return found
+
+
+async def _deaths(topology: Topology, brokers: Brokers, topic: str) -> Deaths:
+    """What REORDER's inlet reports of the newest records, as far as they can be read."""
+    streams = {name: each for name, each in topology.streams.items() if each.input == topic}
+    by_time = [name for name, each in streams.items() if not each.reorder.numbered]
+    reader = HeaderReader(topology.headers_of(topic), by_time)
+    by_partition: dict[int, Deaths] = {}
+    asked = records_of(brokers, topic, newest=LOOKED_AT, stalled_s=TIMEOUT_S)
+    with suppress(NoTopic, KafkaError, TimeoutError):
+        async with aclosing(asked) as records:
+            async for record in records:
+                number = record.partition
+                deaths = by_partition.setdefault(number, Deaths(f"{topic}/{number}"))
+                deaths.read += 1
+                item = _read(reader, record)
+                if not isinstance(item, Malformed) and item.stream not in streams:
+                    item = strange(item, streams)
+                if isinstance(item, Malformed):
+                    deaths.add(item)
+    whole = Deaths()
+    for deaths in by_partition.values():
+        whole.join(deaths)
+    return whole
+
+
+def _read(reader: HeaderReader, record: Any) -> Event | Malformed:
+    stamp_ns = record.timestamp * NS_PER_MS
+    if isinstance(record, Unreadable):
+        return record.dead(stamp_ns)
+    return reader.read(record.headers, stamp_ns, stamp_ns, record.offset, record, record.value)

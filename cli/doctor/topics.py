@@ -1,0 +1,397 @@
+"""What is amiss with the topics of a topology, and what to do about it.
+
+`looked` asks the brokers, `findings` judges what they said, without them. It changes nothing, and
+asks for nothing but Describe: what it may not see is a finding, too.
+
+| looked at | why |
+|-----------|-----|
+| topics, their partitions and leaders | a stage does not begin without them |
+| time stamps, compaction, retention of derived topics | order and state need each of them |
+| retention of inputs against `spill_after` | what has been held for less is read again from there |
+| bytes kept of what stages read | a stage that stood for long has lost what was let go of unread |
+| the clock topic's compaction lag | a replay needs the samples of its own time |
+| copies, those in sync, unclean elections | what a broker takes with it when it goes |
+| what the principal may do to topics, groups, transactional ids | a stage does not begin without |
+| the brokers themselves | `cli.doctor.brokers` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
+
+from agents.kafka.declared import TopicSpec, declared
+from agents.kafka.rights import DESCRIBE, WRITE, Kind, Right, rights
+from agents.kafka.security import PLAINTEXT, Security
+from agents.kafka.stage_topics import (
+    changelog_topic,
+    group_of,
+    inputs_of,
+    upstream_inputs,
+    works,
+)
+from cli.doctor.brokers import (
+    TIMEOUT_S,
+    SeenBrokers,
+    broker_findings,
+    newest_after_now_ms,
+)
+from cli.doctor.finding import Finding, Weight
+from cli.doctor.transactional_ids import may_write
+from topology.config import Topology
+
+NS_PER_MS: Final = 1_000_000
+SAFE_COPIES: Final = 3
+SAFE_IN_SYNC: Final = 2
+SPILLS_KEPT: Final = 10
+"""The input is to be kept so many times as long as an event may wait before it is let go of."""
+
+COMPACTION_LAG: Final = "min.compaction.lag.ms"
+NEEDED: Final = {
+    "message.timestamp.type": "by it events are ordered",
+    "cleanup.policy": "the state and the current results depend on it",
+    "retention.ms": "a stamp may be years off, and the broker would delete the record at once",
+    "message.timestamp.before.max.ms": "a stamp may be years off, and the transaction would fail",
+    "message.timestamp.after.max.ms": "a stamp may be years off, and the transaction would fail",
+    "max.message.bytes": "a record with its stamps would be too large, and the stage would stop",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SeenTopic:
+    """A topic as brokers report it. `may`: what the principal may do, None if they do not say."""
+
+    partitions: int
+    copies: int = 1
+    leaderless: tuple[int, ...] = ()
+    config: Mapping[str, str] = field(default_factory=dict)
+    may: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """`topics` has those that are there. `groups`, `ids`: what the principal may do to each group
+    and to the transactional ids that begin so, None where the brokers do not say."""
+
+    brokers: SeenBrokers
+    topics: Mapping[str, SeenTopic]
+    groups: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
+    ids: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
+
+
+def looked(
+    topology: Topology, servers: str, security: Security = PLAINTEXT, *, shows_settings: bool = True
+) -> Cluster:
+    """What the brokers report; KafkaException if they do not answer. `shows_settings`: whether they
+    answer questions about settings; embedded brokers do not, so these are not asked. Blocks, for
+    TIMEOUT_S a question at most; all settings are one question."""
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0, **security.librdkafka()})
+    known = admin.list_topics(timeout=TIMEOUT_S)
+    names = [spec.name for spec in declared(topology) if spec.name in known.topics]
+    asked = [str(min(known.brokers))] if known.brokers else []
+    described_topics: Mapping[str, Any] = {}
+    configs: Mapping[str, Any] = {}
+    broker_configs: Mapping[str, Any] = {}
+    groups: Mapping[str, Any] = {}
+    ids: Mapping[str, frozenset[str] | None] = {}
+    if shows_settings:  # all are asked before the first answer is waited for
+        if names:
+            described_topics = admin.describe_topics(
+                TopicCollection(names),
+                include_authorized_operations=True,
+                request_timeout=TIMEOUT_S,
+            )
+        configs = _configs(admin, ResourceType.TOPIC, names)
+        broker_configs = _configs(admin, ResourceType.BROKER, asked)
+        groups = admin.describe_consumer_groups(
+            [group_of(topology, stage) for stage in topology.stages if works(topology, stage)],
+            include_authorized_operations=True,
+            request_timeout=TIMEOUT_S,
+        )
+        ids = _may_ids(topology, servers, security)
+    found = {}
+    gives_ids = True
+    for name in names:
+        partitions = known.topics[name].partitions.values()
+        described = _answer(described_topics.get(name))
+        found[name] = SeenTopic(
+            len(partitions),
+            min((len(partition.replicas) for partition in partitions), default=0),
+            tuple(partition.id for partition in partitions if partition.leader < 0),
+            _config(configs.get(name)),
+            _may(described),
+        )
+        gives_ids = gives_ids and _has_id(described)
+    config = next((_config(each) for each in broker_configs.values()), {})
+    inputs = {name: found[name].partitions for name in upstream_inputs(topology) if name in found}
+    ahead_ms = newest_after_now_ms(admin, inputs)
+    brokers = SeenBrokers(len(known.brokers), gives_ids, config, ahead_ms, shows_settings)
+    return Cluster(brokers, found, {name: _may_group(each) for name, each in groups.items()}, ids)
+
+
+def _configs(admin: AdminClient, kind: ResourceType, names: Sequence[str]) -> dict[str, Any]:
+    """What will be answered, by name."""
+    if not names:
+        return {}
+    asked = [ConfigResource(kind, name) for name in names]
+    answers = admin.describe_configs(asked, request_timeout=TIMEOUT_S)
+    return {resource.name: answer for resource, answer in answers.items()}
+
+
+def _answer(asked: Any) -> Any:
+    """None where this principal may not see it, or no answer comes: `findings` says so."""
+    try:
+        return None if asked is None else asked.result(TIMEOUT_S)
+    except (KafkaException, TimeoutError):
+        return None
+
+
+def _config(asked: Any) -> dict[str, str]:
+    config = _answer(asked) or {}
+    return {key: entry.value for key, entry in config.items() if entry.value is not None}
+
+
+def _has_id(described: Any) -> bool:
+    """Whether the topic has an id. Brokers before 2.8 report 0; no report counts as an id."""
+    if described is None:
+        return True
+    topic_id = described.topic_id
+    return any((topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits()))
+
+
+def _may(described: Any) -> frozenset[str] | None:
+    operations = None if described is None else described.authorized_operations
+    return None if operations is None else frozenset(each.name.title() for each in operations)
+
+
+def _may_group(asked: Any) -> frozenset[str] | None:
+    try:
+        return _may(asked.result(TIMEOUT_S))
+    except KafkaException as error:
+        is_forbidden = error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+        return frozenset() if is_forbidden else None
+    except TimeoutError:
+        return None
+
+
+def _may_ids(
+    topology: Topology, servers: str, security: Security
+) -> dict[str, frozenset[str] | None]:
+    """By what the ids of a stage begin with: asked of one that does."""
+    found = may_write(
+        servers,
+        security,
+        [
+            right.name
+            for stage in topology.stages
+            for right in rights(topology, stage)
+            if right.kind == Kind.TRANSACTIONAL_ID
+        ],
+        TIMEOUT_S,
+    )
+    may = {True: frozenset({DESCRIBE, WRITE}), False: frozenset({DESCRIBE}), None: None}
+    return {name: may[each] for name, each in found.items()}
+
+
+def findings(topology: Topology, cluster: Cluster) -> list[Finding]:
+    """In the order of the flow; errors and warnings mixed."""
+    return [
+        *broker_findings(topology, cluster.brokers),
+        *_topics(topology, cluster),
+        *_widths(topology, cluster),
+        *_rights(topology, cluster),
+    ]
+
+
+def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
+    inputs = set(upstream_inputs(topology))
+    working = [stage for stage in topology.stages if works(topology, stage)]
+    read = {name for stage in working for name in inputs_of(topology, stage)}
+    for spec in declared(topology):
+        seen = cluster.topics.get(spec.name)
+        if seen is None:
+            yield Finding(
+                Weight.ERROR,
+                spec.name,
+                "is not there",
+                "inorder topics create makes it; or this principal may not Describe it",
+            )
+            continue
+        if seen.leaderless:
+            yield Finding(
+                Weight.ERROR,
+                spec.name,
+                f"has no leader for partitions {', '.join(map(str, seen.leaderless))}",
+                "bring the brokers back that have them",
+            )
+        if not seen.config:
+            if cluster.brokers.shows_settings:
+                yield Finding(
+                    Weight.WARNING,
+                    spec.name,
+                    "keeps its settings to itself",
+                    "allow DescribeConfigs, or ask as the cluster's administrator",
+                )
+            continue
+        yield from _settings(spec, seen)
+        yield from _copies(spec.name, seen, cluster.brokers.count)
+        if spec.name in inputs:
+            yield from _retention(topology, spec.name, seen)
+        if spec.name in read:
+            yield from _bytes_kept(spec.name, seen)
+        if spec.name == topology.topics.clock:
+            yield from _compaction(spec, seen, [cluster.topics.get(name) for name in inputs])
+        elif spec.config.get("cleanup.policy") is None:
+            yield from _is_compacted(spec.name, seen)
+
+
+def _settings(spec: TopicSpec, seen: SeenTopic) -> Iterator[Finding]:
+    for key, wanted in spec.config.items():
+        value = seen.config.get(key, wanted)
+        enough = key == "max.message.bytes" and int(value) >= int(wanted)
+        if value != wanted and not enough and key in NEEDED:
+            yield Finding(
+                Weight.ERROR,
+                spec.name,
+                f"{key} is {value}, and {NEEDED[key]}",
+                _altered(spec.name, key, wanted),
+            )
+
+
+def _copies(name: str, seen: SeenTopic, brokers: int) -> Iterator[Finding]:
+    if seen.copies < min(brokers, SAFE_COPIES):
+        yield Finding(
+            Weight.WARNING,
+            name,
+            f"has {seen.copies} copies on {brokers} brokers, and is lost with so many",
+            "kafka-reassign-partitions.sh adds copies; `topics: {replication: 3}` for the next",
+        )
+    elif seen.copies >= SAFE_COPIES and _in_sync(seen) < SAFE_IN_SYNC:
+        yield Finding(
+            Weight.WARNING,
+            name,
+            "takes what one broker alone has, and loses it with that one",
+            _altered(name, "min.insync.replicas", str(SAFE_IN_SYNC)),
+        )
+    if seen.config.get("unclean.leader.election.enable") == "true":
+        yield Finding(
+            Weight.WARNING,
+            name,
+            "may be led by a broker that has not all of it",
+            _altered(name, "unclean.leader.election.enable", "false"),
+        )
+
+
+def _in_sync(seen: SeenTopic) -> int:
+    return int(seen.config.get("min.insync.replicas", "1"))
+
+
+def _retention(topology: Topology, name: str, seen: SeenTopic) -> Iterator[Finding]:
+    kept_ms = int(seen.config.get("retention.ms", "-1"))
+    spill_ms = topology.spill_after_ns // NS_PER_MS
+    if 0 <= kept_ms < SPILLS_KEPT * spill_ms:
+        yield Finding(
+            Weight.ERROR if kept_ms <= spill_ms else Weight.WARNING,
+            name,
+            f"keeps records for {kept_ms} ms; a worker that starts reads again from here what was"
+            f" held for less than spill_after ({spill_ms} ms), and all that came while none ran",
+            _altered(name, "retention.ms", str(604_800_000)),
+        )
+
+
+def _bytes_kept(name: str, seen: SeenTopic) -> Iterator[Finding]:
+    if seen.config.get("retention.bytes", "-1") != "-1":
+        yield Finding(
+            Weight.WARNING,
+            name,
+            f"keeps {seen.config['retention.bytes']} bytes a partition, however young they are;"
+            " what a stage has not read by then is lost",
+            _altered(name, "retention.bytes", "-1"),
+        )
+
+
+def _is_compacted(name: str, seen: SeenTopic) -> Iterator[Finding]:
+    if "compact" in seen.config.get("cleanup.policy", ""):
+        yield Finding(
+            Weight.ERROR,
+            name,
+            "is compacted: of each key only the newest record stays",
+            _altered(name, "cleanup.policy", "delete"),
+        )
+
+
+def _compaction(
+    spec: TopicSpec, seen: SeenTopic, inputs: Sequence[SeenTopic | None]
+) -> Iterator[Finding]:
+    """Samples are needed for as long as there is an input to replay: where all inputs are kept for
+    less than is declared, so long is enough."""
+    kept_ms = [int(each.config.get("retention.ms", "-1")) for each in inputs if each is not None]
+    declared_ms = int(spec.config[COMPACTION_LAG])
+    wanted_ms = declared_ms
+    if kept_ms and min(kept_ms) >= 0:
+        wanted_ms = min(declared_ms, max(kept_ms))
+    lag_ms = int(seen.config.get(COMPACTION_LAG, declared_ms))
+    if lag_ms < wanted_ms:
+        yield Finding(
+            Weight.ERROR,
+            spec.name,
+            f"{COMPACTION_LAG} is {lag_ms}, and a replay of what the inputs keep for {wanted_ms} ms"
+            " would meet the last sample of each source alone",
+            _altered(spec.name, COMPACTION_LAG, str(declared_ms)),
+        )
+
+
+def _widths(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
+    """Changelogs are as wide as their inputs."""
+    for stage in topology.stages:
+        if not works(topology, stage):
+            continue
+        for topic in inputs_of(topology, stage):
+            changelog = changelog_topic(topology.application, stage.name, topic)
+            ours, theirs = cluster.topics.get(changelog), cluster.topics.get(topic)
+            if ours and theirs and ours.partitions < theirs.partitions:
+                yield Finding(
+                    Weight.ERROR,
+                    changelog,
+                    f"has {ours.partitions} partitions, its input {theirs.partitions}",
+                    "inorder topics create --grow, then restart all workers",
+                )
+
+
+def _rights(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
+    """What the principal that asks lacks for all stages."""
+    reported = set()
+    for stage in topology.stages:
+        for right in rights(topology, stage):
+            may = _may_to(right, cluster)
+            if may is None or "All" in may:
+                continue
+            lacking = tuple(one for one in right.operations if one not in may)
+            if lacking and (right.name, lacking) not in reported:
+                reported.add((right.name, lacking))
+                yield Finding(
+                    Weight.ERROR,
+                    right.name if right.kind == Kind.TOPIC else f"{right.kind} {right.name}",
+                    f"stage {stage.name} may not {' or '.join(lacking)} it as this principal",
+                    f"inorder topics acls --stage {stage.name} says the rights",
+                )
+
+
+def _may_to(right: Right, cluster: Cluster) -> frozenset[str] | None:
+    match right.kind:
+        case Kind.TOPIC:
+            seen = cluster.topics.get(right.name)
+            return None if seen is None else seen.may
+        case Kind.GROUP:
+            return cluster.groups.get(right.name)
+        case Kind.TRANSACTIONAL_ID:
+            return cluster.ids.get(right.name)
+
+
+def _altered(name: str, key: str, value: str) -> str:
+    where = f"--entity-type topics --entity-name {name}"
+    return f"kafka-configs.sh --alter {where} --add-config {key}={value}"

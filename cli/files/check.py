@@ -1,0 +1,160 @@
+"""`inorder check`: is this topology file sound, and what would run?"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import orjson
+import yaml
+from rich.console import Console
+from rich.tree import Tree
+
+from agents.kafka.declared import declared
+from agents.user_functions import bringing
+from cli.as_json import json_option
+from cli.functions_text import reading
+from cli.topology_file import Refused, load
+from topology.config import QueryConfig, Topology, TopologyError, reference
+from topology.pattern.language.check import check
+from topology.pattern.tree.defaults import ends_in_negation
+from topology.pattern.tree.syntax import Call, Query
+from topology.pattern.tree.walk import expressions, walk
+
+NS_PER_S: Final = 1_000_000_000
+SMALLEST: Final[dict[str, Any]] = {"streams": {"default": {}}}
+
+
+@click.command("check")
+@click.option("--schema", is_flag=True, help="Print the JSON schema of such files, for editors.")
+@click.option("--defaults", is_flag=True, help="Print the file with every key filled in.")
+@click.option(
+    "--trust",
+    is_flag=True,
+    help="Run the Python file that `functions:` names, as a worker does; else it is read only.",
+)
+@json_option("CHECK", "For programs: what was found, on standard output.")
+@click.argument("path", metavar="[FILE]", required=False)
+def command(schema: bool, defaults: bool, trust: bool, as_json: bool, path: str | None) -> None:
+    """Check the topology FILE; exit 0 if it is sound, 2 with every problem if not."""
+    if schema:
+        text = orjson.dumps(reference.schema(), option=orjson.OPT_INDENT_2).decode()
+        click.echo(text)
+    elif defaults:
+        click.echo(filled(path, trust), nl=False)
+    elif path is None:
+        raise Refused("FILE is missing; give a topology file, or --schema, or --defaults")
+    elif as_json:
+        click.echo(orjson.dumps(found(path, trust)))
+    else:
+        Console().print(drawn(path, load(path, runs_functions=trust)))
+
+
+def filled(path: str | None, trust: bool = False) -> str:
+    """The file, or the smallest there is, with every key that may stand beside what it says."""
+    if path is None:
+        return reference.filled(SMALLEST)
+    load(path, runs_functions=trust)  # so that faults are reported with their line
+    document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    return reference.filled(document, (bringing if trust else reading)(Path(path).parent))
+
+
+def found(path: str, trust: bool) -> dict[str, Any]:
+    """The answer for JSON. A file with faults is reported, and ends the command."""
+    try:
+        topology = load(path, runs_functions=trust)
+    except Refused as refused:
+        cause = refused.__cause__
+        if isinstance(cause, TopologyError):
+            problems = [asdict(problem) for problem in cause.problems]
+            click.echo(orjson.dumps({"file": path, "sound": False, "problems": problems}))
+        raise
+    return {
+        "file": path,
+        "sound": True,
+        "streams": {name: [each.input, each.output] for name, each in topology.streams.items()},
+        "stages": [stage.name for stage in topology.stages],
+        "cut": topology.cut.why,
+        "queries": {
+            name: {"kind": query.kind, "warnings": warnings(query, topology)}
+            for name, query in topology.queries.items()
+        },
+        "topics": {spec.name: spec.partitions for spec in declared(topology)},
+    }
+
+
+def drawn(path: str, topology: Topology) -> Tree:
+    """What the file describes: streams, stages, and the topics it needs."""
+    tree = Tree(f"{path}: sound")
+    streams = tree.add("streams")
+    for name, stream in topology.streams.items():
+        rule = stream.experimental.reorder or stream.reorder.rule
+        waits = f"rule {rule}, late {stream.reorder.late}"
+        streams.add(f"{name}: {stream.input} -> {stream.output} ({waits})")
+    stages = tree.add(f"stages: {topology.cut.why}")
+    for stage in topology.stages:
+        stages.add(stage.name)
+    if topology.queries:
+        queries = tree.add("queries")
+        for name, query in topology.queries.items():
+            entry = queries.add(f"{name}: {query.kind}")
+            if all(query.kind not in stage.operators for stage in topology.stages):
+                entry.add(f"no stage runs it: add {query.kind} to `stages`")
+            for warning in warnings(query, topology):
+                entry.add(warning)
+    topics = tree.add("topics")
+    for spec in declared(topology):
+        topics.add(f"{spec.name}: {spec.partitions} partitions")
+    return tree
+
+
+def warnings(query: QueryConfig, topology: Topology) -> list[str]:
+    if query.pattern is None:
+        return []
+    found = check(query.pattern, functions=topology.user_functions.functions)
+    return (
+        [f"{warning.code}: {warning.message}" for warning in found]
+        + [
+            f"W_ARITY: `{call.function}` is called with {len(call.arguments)} values;"
+            f" it takes {takes}"
+            for call, takes in misfits(query.pattern, topology.user_functions.functions)
+        ]
+        + [f"W_ABSENCE: {warning}" for warning in absences(query, topology)]
+    )
+
+
+def absences(query: QueryConfig, topology: Topology) -> Iterator[str]:
+    """A pattern that ends in what must not happen, and is reported late where a source that could
+    have said it falls silent for good: it is waited for."""
+    pattern = query.pattern
+    if pattern is None or query.quality is not None or not ends_in_negation(pattern.node):
+        return
+    waits = (
+        "a source that falls silent is waited for, so its absence is reported up to"
+        f" {topology.correct_for_ns / NS_PER_S:g} s (`correct_for`) after WITHIN is over"
+    )
+    if pattern.emit == "final":
+        yield f"{waits}; EMIT EAGER reports it in time, and takes it back where the event was late"
+    elif query.answer == "final":
+        yield f"{waits}; `answer: early` reports it in time"
+
+
+def misfits(
+    query: Query, functions: Mapping[str, Callable[..., Any]]
+) -> Iterator[tuple[Call, str]]:
+    """Calls of a user's own functions that do not fit, and what these take."""
+    for expression in expressions(query):
+        for call in walk(expression):
+            if isinstance(call, Call) and call.function in functions:
+                try:
+                    signature = inspect.signature(functions[call.function])
+                except (TypeError, ValueError):
+                    continue  # its signature is unknown
+                try:
+                    signature.bind(*call.arguments)
+                except TypeError:
+                    yield call, str(signature).replace(", /", "").replace("=None", "=…")

@@ -1,0 +1,289 @@
+"""`inorder match`: pattern queries over recorded events, straight into the pattern engine.
+
+No reorder and no merge before it: events go in as they arrive, `ts` is their reference time,
+an `error` on the line its half-width, and the engine corrects what it has said.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from cli.as_json import json_option
+from cli.files.replay import NEWLINE
+from cli.printable import printable
+from cli.progress import counting
+from cli.recordings import readable
+from cli.topology_file import Refused
+from inorder.contract import DEFAULT_STREAM, MAX_INT64
+from producers.recording.rows import read_rows
+from topology.config.spelling import DurationNs
+from topology.flow.batches import BATCH
+from topology.flow.unmet import Unmet, asked_by_pattern
+from topology.model.event import DATA, NO_EPOCH, Event
+from topology.model.late import BELOW_FRONTIER
+from topology.model.outcome import Duplicate, Late, Malformed, dead_letter
+from topology.model.result import RETRACT
+from topology.pattern.compile.scope import Environment
+from topology.pattern.language.check import check
+from topology.pattern.language.parse import parse
+from topology.pattern.run.admit import (
+    CONFLICT,
+    DUPLICATE,
+    FAR,
+    FARTHEST_NS,
+    IRRELEVANT,
+    LATE,
+    REFUSED,
+    STORED,
+    UNSURE,
+)
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import MAX_RETAINED, Engine
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.errors import QueryRefused
+from topology.wire.json_lines import (
+    JsonObject,
+    dead_line,
+    duplicate_line,
+    late_line,
+    line_json,
+    result_line,
+)
+from topology.wire.line_reader import LineReader
+
+LENGTH: Final = TypeAdapter(DurationNs)
+LINES: Final = ("match", "overflow", "late", "duplicate", "dead")
+SETS: Final = "match_set"
+"""In the summary where there are any."""
+
+MATCHES: Final = frozenset({"match", SETS})
+
+
+@click.command("match")
+@click.option("--query", required=True, metavar="FILE|TEXT", help="One or several, `;` between.")
+@click.option("--correct", is_flag=True, help="Nothing is too late until the input ends.")
+@click.option("--final-only", is_flag=True, help="At the end, the matches that stand, by id.")
+@click.option("--expand", is_flag=True, help="Sets of matches (AS SETS) as single matches.")
+@click.option("--param", multiple=True, metavar="NAME=VALUE", help="For $NAME in the query.")
+@click.option(
+    "--max-retained",
+    type=click.IntRange(min=1),
+    default=MAX_RETAINED,
+    show_default=True,
+    help="Events kept; more are dead.",
+)
+@click.option(
+    "--max-error",
+    metavar="LENGTH",
+    help="The largest error of a time, like 20ms, known beforehand; events beyond are dead.",
+)
+@json_option("MATCH", "The summary as one line of JSON.")
+@click.argument("events", default="-", metavar="[EVENTS | -]")
+def command(
+    query: str,
+    correct: bool,
+    final_only: bool,
+    expand: bool,
+    param: tuple[str, ...],
+    max_retained: int,
+    max_error: str | None,
+    as_json: bool,
+    events: str,
+) -> None:
+    """Find patterns in the recorded EVENTS (JSON lines, CSV, Parquet, also .gz)."""
+    values = dict(_param(each) for each in param)
+    queries = compiled(query, values, expand=expand)
+    engine = Engine(
+        queries,
+        DEFAULT_STREAM,
+        max_retained=max_retained,
+        max_error_ns=None if max_error is None else _length_ns(max_error),
+    )
+    matching = Matching(engine, correct=correct)
+    asked = {each.name: asked_by_pattern(each.query, DEFAULT_STREAM) for each in queries}
+    unmet = Unmet(asked, [DEFAULT_STREAM])
+    found: set[str] = set()
+    counts: Counter[str] = Counter()
+    out = sys.stdout.buffer
+    current: dict[str, JsonObject] = {}
+    with readable():
+        with counting("events", sys.stderr) as advance:
+            for line in matching.lines(_seen(_content(events), unmet), advance):
+                counts[line["kind"]] += 1
+                found.update([line["query"]] if line["kind"] in MATCHES else ())
+                if final_only and line["kind"] in MATCHES:
+                    _update(current, line)
+                else:
+                    out.write(line_json(line, NEWLINE))
+        for id_ in sorted(current):
+            out.write(line_json(current[id_] | {"final": True}, NEWLINE))
+        out.flush()
+    for name in asked.keys() - found:
+        for word in unmet.words(name):
+            click.echo(f"query {name}: {printable(word)}", err=True)
+    kinds = LINES if SETS not in counts else (SETS, *LINES)
+    totals = {"in": matching.read, **{kind: counts[kind] for kind in kinds}, **engine.counts}
+    if as_json:
+        click.echo(orjson.dumps(totals), err=True)
+    else:
+        click.echo(
+            ", ".join(f"{value} {name}" for name, value in totals.items() if value), err=True
+        )
+
+
+def compiled(query: str, params: Mapping[str, Any], *, expand: bool = False) -> list[Compiled]:
+    """The queries of a file, or of the text itself; `Refused` shows what is wrong with them.
+    `expand`: they say each match by itself, AS SETS or not."""
+    text = _text(query)
+    try:
+        queries = parse(text)
+        for each in queries:
+            for warning in check(each, text, params=params):
+                click.echo(str(warning), err=True)
+    except QueryRefused as refused:
+        raise Refused(str(refused)) from None
+    if expand:
+        queries = [replace(each, sets=False) for each in queries]
+    return [
+        Compiled(each if each.name else replace(each, name=f"q{number}"), Environment(params))
+        for number, each in enumerate(queries, start=1)
+    ]
+
+
+def _text(query: str) -> str:
+    try:
+        path = Path(query)
+        if not path.is_file():
+            return query
+    except (OSError, ValueError):  # too long, or holding what no name may: it is a query
+        return query
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"{query}: cannot be read as text: {error}") from None
+
+
+def _length_ns(text: str) -> int:
+    try:
+        return LENGTH.validate_python(text)
+    except ValidationError as error:
+        fault = error.errors()[0]["ctx"]["faults"][0]
+        raise Refused(f"--max-error {text}: {fault.message}; {fault.remedy}") from None
+
+
+def _param(text: str) -> tuple[str, Any]:
+    name, sign, value = text.partition("=")
+    if not sign or not name.isidentifier():
+        raise Refused(f"--param {text}: write NAME=VALUE, like --param limit=30")
+    try:
+        return name, orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return name, value
+
+
+def _update(current: dict[str, JsonObject], line: JsonObject) -> None:
+    if line["op"] == RETRACT:
+        current.pop(line["id"], None)
+    else:
+        current[line["id"]] = line
+
+
+def _content(path: str) -> Iterator[Event | Malformed]:
+    """The events of a file; clock lines have no meaning here."""
+    reader = LineReader()
+    for row in read_rows(path):
+        content = reader.read(row)
+        if isinstance(content, Malformed):
+            yield content
+        elif isinstance(content, Event) and content.kind == DATA:
+            error_ns = row.values.get("error") or 0
+            if type(error_ns) is not int or not 0 <= error_ns <= MAX_INT64:
+                detail = "`error` is no integer from 0 on; write nanoseconds"
+                yield dead_letter(content, content.at_ns, "error_unreadable", detail)
+                continue
+            content.error_ns = error_ns
+            if content.epoch == NO_EPOCH:
+                content.epoch = 0
+            yield content
+
+
+def _seen(contents: Iterable[Event | Malformed], unmet: Unmet) -> Iterator[Event | Malformed]:
+    """The same, shown to `unmet`."""
+    events: list[Event] = []
+    for content in contents:
+        yield content
+        if isinstance(content, Event):
+            events.append(content)
+            if len(events) >= BATCH:
+                unmet.look_in(DEFAULT_STREAM, events)
+                events = []
+    unmet.look_in(DEFAULT_STREAM, events)
+
+
+class Matching:
+    """Events into the engine, and what it says of them out, as lines."""
+
+    def __init__(self, engine: Engine, *, correct: bool) -> None:
+        self._engine = engine
+        self._correct = correct
+        self.read = 0
+
+    def lines(
+        self, events: Iterable[Event | Malformed], advance: Any = lambda _: None
+    ) -> Iterator[JsonObject]:
+        engine, at_ns = self._engine, 0
+        for event in events:
+            advance(1)
+            self.read += 1
+            at_ns = event.at_ns
+            if isinstance(event, Malformed):
+                yield dead_line(event, event.offset)
+                continue
+            yield from self._take(event)
+        engine.end(at_ns)
+        yield from self._output()
+
+    def _take(self, event: Event) -> Iterator[JsonObject]:
+        engine = self._engine
+        word = engine.accept(Entry(event, event.value), event.at_ns)
+        if word == LATE:
+            by_ns = engine.frontier_ns - event.ref_time_ns
+            late = Late(event.at_ns, event, BELOW_FRONTIER, by_ns)
+            yield late_line(late, event.offset)
+        elif word in (DUPLICATE, CONFLICT):
+            copy = Duplicate(event.at_ns, event, word == CONFLICT)
+            yield duplicate_line(copy, event.offset)
+        elif word == UNSURE:
+            detail = (
+                f"`error` is {event.error_ns} ns, beyond --max-error (one hour, if it is not set)"
+            )
+            dead = dead_letter(event, event.at_ns, "error_too_large", detail)
+            yield dead_line(dead, event.offset)
+        elif word == REFUSED:
+            detail = "as many events are kept as --max-retained allows; raise it, or shorten WITHIN"
+            dead = dead_letter(event, event.at_ns, "retention_full", detail)
+            yield dead_line(dead, event.offset)
+        elif word == FAR:
+            detail = f"its time is beyond {FARTHEST_NS} ns from 1970; write nanoseconds"
+            dead = dead_letter(event, event.at_ns, "time_huge", detail)
+            yield dead_line(dead, event.offset)
+        yield from self._output()
+        if not self._correct and word in (STORED, IRRELEVANT):
+            engine.advance(event.ref_time_ns, event.at_ns)
+            yield from self._output()
+
+    def _output(self) -> Iterator[JsonObject]:
+        findings = list(self._engine.findings)
+        self._engine.findings.clear()
+        self._engine.freed.clear()
+        for finding in findings:
+            yield result_line(finding)

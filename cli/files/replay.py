@@ -1,0 +1,88 @@
+"""`inorder replay`: the whole topology in this process, on recorded events.
+
+No Kafka: the same operators, JSON lines out, in the order they happen. The summary goes
+to standard error, and before it what looks wrong about the times of the first lines
+(`producers.recording.plausible`). Dead lines are part of the answer and of exit 0; where most are
+dead that is said loudly, and where of twenty or more none could be read, the exit is 4. All memory
+is what the operators hold, and one number per emitted event for the quantiles of the wait.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import BinaryIO, Final
+
+import click
+import orjson
+
+from cli.as_json import json_option
+from cli.files.summary import print_summary, warn, warn_of
+from cli.progress import counting
+from cli.recordings import readable
+from cli.topology_file import Refused, load, topology_option
+from producers.recording.lines import read_lines
+from producers.recording.plausible import SAMPLE, Plausibility, watched
+from producers.recording.replayed import replayed
+from producers.recording.summary import Summary
+from topology.flow.instants import whole_instants
+from topology.model.outcome import Step
+from topology.wire.json_lines import line_json, step_lines
+from topology.wire.line_reader import reading_of
+
+KINDS: Final = (
+    "event",
+    "gap",
+    "late",
+    "duplicate",
+    "dead",
+    "window",
+    "match",
+    "match_set",
+    "join",
+    "overflow",
+)
+NEWLINE: Final = orjson.OPT_APPEND_NEWLINE
+
+
+@click.command("replay")
+@topology_option
+@click.option("--show", default=",".join(KINDS), show_default=True, help="Kinds to print.")
+@click.option("--to-end/--no-to-end", default=True, help="Flush at the end of input (default).")
+@json_option("REPLAY", "The summary as one line of JSON.")
+@click.argument("events", default="-", metavar="[EVENTS | -]")
+def command(topology_path: str, show: str, to_end: bool, as_json: bool, events: str) -> None:
+    """Put the recorded EVENTS (JSON lines, CSV, Parquet, also .gz) in order."""
+    kinds = shown(show)
+    topology = load(topology_path)
+    started_s, cpu_s = time.perf_counter(), time.process_time()
+    summary = Summary()
+    with readable():
+        with counting("events", sys.stderr) as advance:
+            reading = reading_of(topology)
+            lines = watched(
+                read_lines(events, reading=reading), Plausibility(reading, time.time_ns()), warn
+            )
+            warned = False
+            steps = replayed(topology, lines, summary, to_end, advance)
+            for step in whole_instants(steps, topology):
+                write(step, kinds, sys.stdout.buffer)
+                if not warned and summary.lines >= SAMPLE:
+                    warned = True
+                    warn_of(summary, "so far ")
+        sys.stdout.buffer.flush()
+    summary.took(time.perf_counter() - started_s, time.process_time() - cpu_s)
+    print_summary(summary, as_json=as_json)
+
+
+def shown(text: str) -> frozenset[str]:
+    kinds = frozenset(part.strip() for part in text.split(",") if part.strip())
+    unknown = sorted(kinds - set(KINDS))
+    if unknown:
+        raise Refused(f"--show {unknown[0]}: write some of {','.join(KINDS)}")
+    return kinds
+
+
+def write(step: Step, kinds: frozenset[str], out: BinaryIO) -> None:
+    lines = (line for line in step_lines(step) if line["kind"] in kinds)
+    out.write(b"".join([line_json(line, NEWLINE) for line in lines]))

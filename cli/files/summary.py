@@ -1,0 +1,131 @@
+"""The summary of a replay or a backfill, for people and programs, at the end of the command.
+
+It says what looks wrong, then the account, and by the exit code whether anything was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import click
+import orjson
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agents.exits import Exit
+from cli.printable import printable
+from producers.recording.summary import COUNTED, Summary
+
+MAX_ROWS: Final = 40
+"""Sources shown to people; programs get all."""
+
+MAX_REASONS: Final = 5
+NS_PER_S: Final = 1e9
+
+
+def print_summary(summary: Summary, *, as_json: bool) -> None:
+    """On standard error. Ends the command by NOTHING_USABLE where no line could be read."""
+    warn_of(summary)
+    if (moved := clocks_moved(summary)) is not None:
+        click.echo(moved, err=True)
+    account = summary.document()
+    click.echo(orjson.dumps(account).decode() if as_json else table(account), err=True)
+    if summary.all_unread:
+        raise SystemExit(Exit.NOTHING_USABLE)
+
+
+def warn_of(summary: Summary, when: str = "") -> None:
+    if (alarm := summary.alarm()) is not None:
+        warn(when + alarm)
+
+
+def warn(word: str) -> None:
+    click.echo(f"WARNING: {word}", err=True)
+
+
+def clocks_moved(summary: Summary) -> str | None:
+    """In one line, where clocks were moved by arrivals alone, or nothing shows whether they
+    are right; None where neither is so."""
+    if summary.takes_stamps:
+        return (
+            "clock: no line says when it arrived (`arrival`), so nothing shows whether clocks"
+            " are right: stamps are taken as they stand (as by unsynced: trust); where one is"
+            " known to be off, declare it by a line like"
+            ' {"clock": "SOURCE", "at": 0, "offset": NS, "error": NS}'
+        ) + _late_by_stamps(summary)
+    if not summary.was_moved:
+        return None
+    moved = summary.moved
+    return (
+        f"clock: {moved['sources']:,} of {moved['known']:,} sources were moved, by at most"
+        f" {moved['by_ns'] / NS_PER_S:.3f} s, and {moved['events']:,} events by themselves, as"
+        " arrivals showed wrong clocks (unsynced: estimate); where stamps are right, as in old"
+        " data, write clock: {unsynced: trust}"
+    )
+
+
+def _late_by_stamps(summary: Summary) -> str:
+    late = summary.totals()["late"]
+    if not late:
+        return ""
+    return (
+        f"; {late:,} events are late, as their stamps are behind those of lines before them:"
+        " merge: {max_wait: DURATION, idle_after: DURATION}, both longer than these are apart,"
+        " puts them in order"
+    )
+
+
+def table(account: Mapping[str, Any]) -> str:
+    """For people: a row per source, the totals, the wait, and what queries and dead lines were."""
+    balance = Table(title="balance: in = event + late + duplicate + dead + held")
+    balance.add_column("source")
+    for name in COUNTED:
+        balance.add_column(name, justify="right")
+    rows = list(account["sources"].items())
+    for source, counts in rows[:MAX_ROWS]:
+        balance.add_row(Text(printable(source)), *(str(counts[name]) for name in COUNTED))
+    if len(rows) > MAX_ROWS:
+        balance.add_row(f"… {len(rows) - MAX_ROWS} more", *("" for _ in COUNTED))
+    balance.add_section()
+    balance.add_row("all", *(str(account[name]) for name in COUNTED))
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(balance)
+        wait = account["wait_ms"]
+        console.print(
+            f"wait ms: mean {wait['mean']:.3f}, p50 {wait['p50']:.3f},"
+            f" p99 {wait['p99']:.3f}, max {wait['max']:.3f};"
+            f" {account['seconds']:.2f} s"
+        )
+        if causes := account.get("late_by_cause"):
+            listed = ", ".join(f"{cause} {n}" for cause, n in causes.items())
+            console.print(f"late by cause: {listed}", highlight=False, soft_wrap=True)
+        for line in (*_results(account), *_unmet(account), *_dead(account)):
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
+        for what, count in account.get("left_out", {}).items():
+            console.print(f"left out by queries: {what}: {count}", highlight=False)
+    return capture.get()
+
+
+def _results(account: Mapping[str, Any]) -> Iterator[str]:
+    for query, counts in account.get("results", {}).items():
+        said = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+        yield f"results of {query}: {said}"
+
+
+def _unmet(account: Mapping[str, Any]) -> Iterator[str]:
+    for query, words in sorted(account.get("unmet", {}).items()):
+        if words:
+            yield from (f"query {query}: {printable(word)}" for word in words)
+        else:
+            yield f"query {query}: no results, though all types and fields it names were there"
+
+
+def _dead(account: Mapping[str, Any]) -> Iterator[str]:
+    reasons = list(account.get("dead_reasons", {}).items())
+    for reason, dead in reasons[:MAX_REASONS]:
+        yield f"dead: {dead['count']:,} {reason}; first in line {dead['line']}: {dead['detail']}"
+    if len(reasons) > MAX_REASONS:
+        yield f"dead: {len(reasons) - MAX_REASONS} more reasons; `--json` has them all"

@@ -1,0 +1,192 @@
+"""What a user's Python file defines, read from its text: nothing of it is run.
+
+`inorder check` is given files that others wrote. It needs the names of `aggregates` and
+`functions`, and how many values each takes; both stand in the text where the mappings are
+written out:
+
+    functions = {"distance": distance, "double": lambda a: 2 * a}
+    functions["half"] = half
+
+What is bound in another way (imported, computed, filled by a call) is refused with a word on
+`--trust`, which runs the file as a worker would. Only running it shows that it imports without
+fault, and that a value is what it should be.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from topology.config.user_functions import name_faults
+from topology.detector.detector import Detector
+from topology.model.user_functions import BadFunctions, UserFunctions
+from topology.pattern.compile.values import FUNCTIONS
+from topology.window.aggregates.built_in import BUILT_IN
+from topology.window.aggregates.custom import Function
+
+MAX_BYTES: Final = 1_000_000
+OWN_NAMES: Final = ("aggregates", "functions", "detectors")
+TRUST: Final = "write {0} = {{'name': ...}}, or let the file be run: inorder check --trust"
+
+Defined = ast.FunctionDef | ast.Lambda
+
+
+class Unread:
+    """In the place of a function that was not loaded. It bears the signature, if that is known."""
+
+    def __init__(self, defined: Defined | None) -> None:
+        if defined is not None:
+            self.__signature__ = signature_of(defined)
+
+    def __call__(self, *_: Any) -> Any:
+        raise RuntimeError("the functions of this topology were read, not loaded")
+
+
+def reading(folder: Path) -> Callable[[str], UserFunctions]:
+    """What reads a file given by its path from `folder`."""
+    return lambda path: read(folder / path)
+
+
+def read(path: Path) -> UserFunctions:
+    """BadFunctions if it is not there, no Python, or does not write its names out."""
+    tree = _tree(path)
+    defined = {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
+    found = {name: _mapping(path, tree, name) for name in OWN_NAMES}
+    if not any(found.values()):
+        raise BadFunctions(
+            f"{path} defines neither `aggregates` nor `functions` nor `detectors`",
+            "write functions = {'distance': distance}",
+        )
+    for name in found["aggregates"]:
+        _check_name(path, name, BUILT_IN)
+    for name, value in found["functions"].items():
+        _check_name(path, name, FUNCTIONS)
+        if isinstance(value, ast.Constant | ast.Dict | ast.List | ast.Tuple):
+            raise BadFunctions(f"{path}: {name!r} cannot be called", "give a function")
+    for name in found["detectors"]:
+        _check_name(path, name, ())
+    nothing = Unread(None)
+    return UserFunctions(
+        dict.fromkeys(found["aggregates"], Function(nothing, nothing, nothing)),
+        {name: Unread(_definition(value, defined)) for name, value in found["functions"].items()},
+        dict.fromkeys(found["detectors"], Detector(nothing)),
+    )
+
+
+def _check_name(path: Path, name: Any, taken: Collection[str]) -> None:
+    for message, remedy in name_faults(name, taken):
+        raise BadFunctions(f"{path}: {message}", remedy)
+
+
+def _tree(path: Path) -> ast.Module:
+    if not path.is_file():
+        raise BadFunctions(
+            f"there is no Python file {path}", "name one, by its path from the topology file"
+        )
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
+    except OSError as wrong:
+        raise BadFunctions(f"{path} cannot be read ({wrong.strerror})", "name another") from wrong
+    if len(text) > MAX_BYTES:
+        raise BadFunctions(f"{path} is larger than {MAX_BYTES:,} bytes", "name a smaller file")
+    try:
+        return ast.parse(text, str(path))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as wrong:
+        reason = f"{type(wrong).__name__}: {wrong}"
+        raise BadFunctions(f"{path} is no Python ({reason})", "correct it") from wrong
+
+
+def _mapping(path: Path, tree: ast.Module, name: str) -> dict[str, ast.expr]:
+    """The entries of the mapping of that name, as far as they are written out."""
+    entries: dict[str, ast.expr] = {}
+    plain: list[ast.AST] = []
+    for statement in tree.body:
+        target, value = _assigned(statement)
+        if value is None:
+            continue
+        if isinstance(target, ast.Name) and target.id == name:
+            entries = _written(path, name, value)
+            plain.append(target)
+        elif isinstance(target, ast.Subscript) and _is_named(target.value, name):
+            entries |= {_key(path, name, target.slice): value}
+            plain.append(target.value)
+    if any(use not in plain for use in _uses(tree, name)):
+        raise _unwritten(path, name)
+    return entries
+
+
+def _assigned(statement: ast.stmt) -> tuple[ast.expr | None, ast.expr | None]:
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        return statement.targets[0], statement.value
+    if isinstance(statement, ast.AnnAssign):
+        return statement.target, statement.value
+    return None, None
+
+
+def _uses(tree: ast.Module, name: str) -> Iterator[ast.AST]:
+    """All nodes that bind the name, or may change its value."""
+    for each in ast.walk(tree):
+        imported = isinstance(each, ast.alias) and (each.asname or each.name) in (name, "*")
+        defined = isinstance(each, ast.FunctionDef | ast.ClassDef) and each.name == name
+        if imported or defined or _is_named(each, name):
+            yield each
+
+
+def _is_named(each: ast.AST, name: str) -> bool:
+    return isinstance(each, ast.Name) and each.id == name
+
+
+def _written(path: Path, name: str, value: ast.expr) -> dict[str, ast.expr]:
+    if isinstance(value, ast.Dict):
+        keys = [_key(path, name, key) for key in value.keys]
+        return dict(zip(keys, value.values, strict=True))
+    if isinstance(value, ast.Constant | ast.List | ast.Tuple | ast.Set):
+        raise BadFunctions(f"{path}: `{name}` is no mapping", f"write {name} = {{'name': ...}}")
+    if isinstance(value, ast.Call) and _is_named(value.func, "dict") and not value.args:
+        named = {each.arg: each.value for each in value.keywords if each.arg is not None}
+        if len(named) == len(value.keywords):
+            return named
+    raise _unwritten(path, name)
+
+
+def _key(path: Path, name: str, key: ast.expr | None) -> str:
+    if isinstance(key, ast.Constant):
+        _check_name(path, key.value, ())
+        return str(key.value)
+    raise _unwritten(path, name)
+
+
+def _unwritten(path: Path, name: str) -> BadFunctions:
+    return BadFunctions(
+        f"{path}: `{name}` is not written out, so only running the file shows its names",
+        TRUST.format(name),
+    )
+
+
+def _definition(value: ast.expr, defined: dict[str, ast.FunctionDef]) -> Defined | None:
+    if isinstance(value, ast.Lambda):
+        return value
+    found = defined.get(value.id) if isinstance(value, ast.Name) else None
+    return found if found is not None and not found.decorator_list else None
+
+
+def signature_of(defined: Defined) -> inspect.Signature:
+    """The signature, of names and defaults alone."""
+    asked = defined.args
+    places = [*asked.posonlyargs, *asked.args]
+    optional = len(places) - len(asked.defaults)
+    kind = inspect.Parameter
+    parameters = [
+        kind(each.arg, kind.POSITIONAL_ONLY, default=kind.empty if at < optional else None)
+        for at, each in enumerate(places)
+    ]
+    if asked.vararg is not None:
+        parameters.append(kind(asked.vararg.arg, kind.VAR_POSITIONAL))
+    for each, default in zip(asked.kwonlyargs, asked.kw_defaults, strict=True):
+        needed = kind.empty if default is None else None
+        parameters.append(kind(each.arg, kind.KEYWORD_ONLY, default=needed))
+    return inspect.Signature(parameters)

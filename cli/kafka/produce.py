@@ -1,0 +1,165 @@
+"""`inorder produce`: publish recorded events with the header contract, in file order."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final, Literal, TypedDict
+
+import click
+
+from cli.as_json import json_option
+from cli.kafka_options import kafka_option, reached, security
+from cli.progress import counting
+from cli.recordings import readable
+from cli.signing import signing_key
+from cli.topology_file import Refused, brokers_option, load
+from inorder import rfc3339
+from inorder.failure import ProducerError
+from producers.recorded import Malformed
+from producers.recording.rows import NEEDED, NEEDED_BY_TIME, read_rows
+from producers.replayer import Replayer, ReplayPace
+from topology.config import HeaderConfig
+from topology.wire.line_reader import Row
+
+MAX_REPORTED: Final = 20
+"""Malformed rows that are reported one by one."""
+
+
+@click.command("produce")
+@brokers_option
+@kafka_option
+@click.option("--topic", required=True, help="Where to publish.")
+@click.option("--rate", type=float, help="Events per second.")
+@click.option("--speed", type=float, help="Multiple of the recorded arrival times.")
+@click.option(
+    "--topology",
+    "topology_path",
+    envvar="INORDER_PRODUCE_TOPOLOGY",
+    help="For its header names, how records are keyed, and which need no number.",
+)
+@json_option("PRODUCE", "The summary as JSON, last of all.")
+@click.argument("events", default="-", metavar="[EVENTS | -]")
+def command(
+    brokers: str,
+    kafka_path: str | None,
+    topic: str,
+    rate: float | None,
+    speed: float | None,
+    topology_path: str | None,
+    as_json: bool,
+    events: str,
+) -> None:
+    """Publish EVENTS (as `inorder replay` reads them); default: as fast as it goes."""
+    try:
+        pace = ReplayPace(rate, speed)
+    except ValueError as error:
+        raise Refused(str(error)) from error
+    left_out = LeftOut()
+    keying = _keying(topic, topology_path)
+    access = security(kafka_path)
+    key = signing_key()
+    try:
+        # What is absent would be waited for, record by record.
+        if not reached(brokers, access).partitions([topic])[topic]:
+            raise Refused(
+                f"{brokers} has no topic {topic}; make it first (`inorder topics create` makes"
+                " those of a topology)"
+            )
+        replayer = Replayer(
+            brokers,
+            topic,
+            pace=pace,
+            on_malformed=left_out.refused,
+            settings=access.librdkafka(),
+            signing_key=key,
+            **keying,
+        )
+        with readable(), counting("published", sys.stderr) as advance:
+            needed = NEEDED_BY_TIME if keying.get("unnumbered") else NEEDED
+            rows = read_rows(events, needed=needed)
+            in_ns = "headers" not in keying or keying["headers"].ts_unit == "ns"
+            done = replayer.publish(sound(rows, advance, left_out, in_ns))
+    except ProducerError as error:
+        raise click.ClickException(str(error)) from error
+    for line in left_out.sentences():
+        click.echo(line, err=True)
+    if as_json:
+        summary = {
+            "published": done.delivered,
+            "seconds": round(done.seconds, 3),
+            "malformed": left_out.count,
+            "clock": done.clock,
+        }
+        click.echo(json.dumps(summary), err=True)
+        return
+    click.echo(
+        f"published {done.delivered} records in {done.seconds:.1f} s"
+        f" ({left_out.count} malformed rows and {done.clock} clock rows left out)",
+        err=True,
+    )
+
+
+class Keying(TypedDict, total=False):
+    """How the topology has its records keyed, their headers named, and which need no number."""
+
+    key_by: Literal["source", "stream"]
+    headers: HeaderConfig
+    unnumbered: frozenset[str]
+    unnamed: str
+
+
+def _keying(topic: str, topology_path: str | None) -> Keying:
+    if topology_path is None:
+        return {}
+    topology = load(topology_path)
+    streams = {name: each for name, each in topology.streams.items() if each.input == topic}
+    if not streams:
+        raise Refused(f"--topic {topic}: no stream of {topology_path} reads it")
+    return {
+        "key_by": "stream" if topology.fused else "source",
+        "headers": next(iter(streams.values())).headers,
+        "unnumbered": frozenset(name for name, s in streams.items() if not s.reorder.numbered),
+        "unnamed": topology.unnamed_stream,
+    }
+
+
+class LeftOut:
+    """Malformed rows: all are counted, the first `MAX_REPORTED` are reported one by one."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.row = 0  # the one being published
+        self._first: list[Malformed] = []
+
+    def add(self, row: Malformed) -> None:
+        self.count += 1
+        if len(self._first) < MAX_REPORTED:
+            self._first.append(row)
+
+    def refused(self, row: Malformed) -> None:
+        """Take a row that the replayer refused; it counts only the rows that it was given."""
+        self.add(replace(row, row=self.row))
+
+    def sentences(self) -> list[str]:
+        lines = [f"row {row.row}: {row.reason}: {row.detail}" for row in self._first]
+        if self.count > len(self._first):
+            lines.append(f"and {self.count - len(self._first)} more")
+        return lines
+
+
+def sound(
+    rows: Iterable[Row], advance: Callable[[int], None], left_out: LeftOut, in_ns: bool
+) -> Iterator[Mapping[str, Any]]:
+    """The rows that could be made out. `in_ns`: so a `ts` that is a number is taken."""
+    for row in rows:
+        advance(1)
+        left_out.row = row.number
+        if row.fault is None and row.ts_is_instant and not in_ns and "ts" in row.values:
+            yield {**row.values, "ts": rfc3339.spelled(row.values["ts"])}
+        elif row.fault is None:
+            yield row.values
+        else:
+            left_out.add(Malformed(row.number, row.fault.reason, row.fault.detail))

@@ -1,0 +1,115 @@
+"""`inorder read`: what a worker wrote to a topic, as the lines that `replay` would print.
+
+Takes topics of ordered events (printed as lines of kind `event`, without watermarks) and those
+whose values are JSON of a kind: results, gaps, dead letters. Read committed, from the beginning,
+each partition in its order; a stream lies in one partition, so its order is kept. Without a group:
+nothing is committed, and any number may read. For an input topic there is `inorder dump`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import aclosing
+from typing import Any, Final
+
+import click
+import orjson
+from aiokafka.errors import KafkaError
+
+from agents.kafka.brokers import Brokers
+from agents.kafka.whole_topic import NoTopic, records_of
+from cli.kafka_options import kafka_option, reached, security
+from cli.topology_file import Refused, brokers_option, load
+from topology.config import HeaderConfig
+from topology.model.event import DATA, Event
+from topology.wire.header_reader import HeaderReader
+from topology.wire.json_lines import event_line, line_json
+
+NS_PER_MS: Final = 1_000_000
+
+
+@click.command("read")
+@brokers_option
+@kafka_option
+@click.option("--topic", required=True, help="A topic that a worker writes.")
+@click.option(
+    "--topology", "topology_path", envvar="INORDER_READ_TOPOLOGY", help="For its header names."
+)
+@click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option("--count", type=click.IntRange(min=1), help="Stop after so many lines.")
+def command(
+    brokers: str,
+    kafka_path: str | None,
+    topic: str,
+    topology_path: str | None,
+    follow: bool,
+    count: int | None,
+) -> None:
+    """Print a topic of a worker as JSON lines: up to its current end, or on and on."""
+    headers = _headers(topic, topology_path)
+    access = security(kafka_path)
+    try:
+        asyncio.run(_print(reached(brokers, access), topic, headers, follow, count))
+    except NoTopic as error:
+        raise Refused(
+            f"--topic {topic}: {brokers} has no such topic; `inorder check` names those"
+            " of a topology, `inorder topics create` makes them"
+        ) from error
+    except (KafkaError, TimeoutError) as error:
+        raise click.ClickException(f"{topic}: {error}") from error
+    except KeyboardInterrupt:
+        return
+
+
+def _headers(topic: str, topology_path: str | None) -> HeaderConfig:
+    if topology_path is None:
+        return HeaderConfig()
+    streams = load(topology_path).streams.values()
+    return next((s.headers for s in streams if s.output == topic), HeaderConfig())
+
+
+async def _print(
+    brokers: Brokers, topic: str, headers: HeaderConfig, follow: bool, count: int | None
+) -> None:
+    reader, number = HeaderReader(headers), 0
+    async with aclosing(records_of(brokers, topic, follow=follow)) as records:
+        async for record in records:
+            line = _line(record, reader)
+            if line is None:
+                continue
+            sys.stdout.buffer.write(line_json(line, orjson.OPT_APPEND_NEWLINE))
+            sys.stdout.buffer.flush()
+            number += 1
+            if number == count:
+                return
+
+
+def _line(record: Any, reader: HeaderReader) -> dict[str, Any] | None:
+    """None for a control record."""
+    value = record.value
+    if any(name == "refTs" for name, _ in record.headers):
+        arrival_ns = record.timestamp * NS_PER_MS
+        event = reader.read_ordered(record.headers, arrival_ns, 0, None, value)
+        if not isinstance(event, Event) or event.kind != DATA:
+            return None
+        event.value = _parsed(value)
+        return event_line(event)
+    if value is None:
+        return None
+    line = _parsed(value)
+    if not isinstance(line, dict) or "kind" not in line:
+        raise Refused(
+            f"--topic {record.topic}: holds neither ordered events nor results;"
+            " for an input topic there is `inorder dump`"
+        )
+    return line
+
+
+def _parsed(value: bytes | None) -> Any:
+    if value is None:
+        return None
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value.decode(errors="replace")

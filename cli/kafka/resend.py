@@ -1,0 +1,192 @@
+"""`inorder resend`: ask the sources for what the gap ledger says is missing.
+
+Reads `topics.gaps` from where the last run of this application ended, and writes a request for each
+gap to `topics.resend` (`inorder.resending`), keyed by the source. What the sources send again comes
+as late events, which correct results. A request is written at least once; a request for events that
+have arrived meanwhile costs a copy, which counts as a duplicate. A record that should be a gap, and
+is not, is counted, reported with its place (the first MAX_REPORTED of a run) and skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import click
+import orjson
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_STORED,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+
+from agents.kafka.security import Security
+from cli.as_json import json_option
+from cli.kafka_options import kafka_option, reached, security
+from cli.printable import printable
+from cli.topology_file import Refused, brokers_option, load, topology_option
+from inorder.resending import Request, request_of
+from topology.config import Topology
+
+AT_ONCE: Final = 1_000
+WAIT_S: Final = 0.2
+TIMEOUT_S: Final = 30.0
+MAX_REPORTED: Final = 20
+
+
+@click.command("resend")
+@topology_option
+@brokers_option
+@kafka_option
+@click.option("--source", multiple=True, help="Ask this source alone (repeatable).")
+@click.option("--again", is_flag=True, help="Ask for all gaps there are, not for the new ones.")
+@click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@json_option("RESEND")
+def command(
+    topology_path: str,
+    brokers: str,
+    kafka_path: str | None,
+    source: tuple[str, ...],
+    again: bool,
+    follow: bool,
+    as_json: bool,
+) -> None:
+    """Ask sources to send again what is missing.
+
+    Sources answer that keep what they sent: SequencedProducer(resend=...).
+    """
+    topology = load(topology_path)
+    if topology.topics.resend is None:
+        raise Refused(
+            f"{topology_path}: requests have no topic; write `topics: {{resend: events.resend}}`"
+            " and run `inorder topics create`"
+        )
+    access = security(kafka_path)
+    found = reached(brokers, access).partitions([topology.topics.gaps, topology.topics.resend])
+    if absent := [name for name, count in found.items() if not count]:
+        raise Refused(f"{brokers} has no topic {absent[0]}; run `inorder topics create` first")
+    asking = Asking(topology, brokers, access, frozenset(source))
+    try:
+        for gaps in asking.asked(again, follow):
+            if follow and gaps and not as_json:
+                click.echo(sentence_of(gaps))
+    except KafkaException as error:
+        raise click.ClickException(f"{topology.topics.gaps}: {error.args[0].str()}") from error
+    except KeyboardInterrupt:
+        pass
+    finally:
+        asking.close()
+    if as_json:
+        counts = {"gaps": asking.gaps, "numbers": asking.numbers, "unreadable": asking.unreadable}
+        click.echo(orjson.dumps(counts))
+        return
+    click.echo(f"asked for {asking.numbers} numbers in {asking.gaps} gaps", err=True)
+    if asking.unreadable:
+        click.echo(f"{asking.unreadable} records were no gaps, and passed over", err=True)
+
+
+def sentence_of(gaps: list[Request]) -> str:
+    return "\n".join(
+        printable(f"{gap.stream} {gap.source} {gap.epoch}: {gap.first} to {gap.last}")
+        for gap in gaps
+    )
+
+
+class Asking:
+    """Reads the ledger and writes requests; counts what it asked for."""
+
+    def __init__(
+        self, topology: Topology, brokers: str, access: Security, sources: frozenset[str]
+    ) -> None:
+        self.gaps = 0
+        self.numbers = 0
+        self.unreadable = 0
+        self._ledger = topology.topics.gaps
+        self._requests = topology.topics.resend or ""
+        self._sources = sources
+        settings = {"bootstrap.servers": brokers, "log_level": 0, **access.librdkafka()}
+        self._consumer = Consumer(
+            {
+                **settings,
+                "group.id": f"{topology.application}.resend",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+            }
+        )
+        self._producer = Producer(
+            {**settings, "enable.idempotence": True, "partitioner": "murmur2_random"}
+        )
+        self._failed: list[KafkaError] = []
+
+    def asked(self, again: bool, follow: bool) -> Iterator[list[Request]]:
+        """The gaps of a batch, their requests written and remembered as such."""
+        known = self._consumer.list_topics(self._ledger, timeout=TIMEOUT_S)
+        unread = set(known.topics[self._ledger].partitions)
+        start = OFFSET_BEGINNING if again else OFFSET_STORED
+        self._consumer.assign([TopicPartition(self._ledger, part, start) for part in unread])
+        while unread or follow:
+            gaps = []
+            places: dict[int, int] = {}
+            for message in self._consumer.consume(AT_ONCE, WAIT_S):
+                error, part, offset = message.error(), message.partition(), message.offset()
+                assert part is not None
+                assert offset is not None
+                if error is None:
+                    places[part] = offset + 1
+                    gaps += self._gap_of(message)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    unread.discard(part)
+                elif not error.retriable():
+                    raise KafkaException(error)
+            self._ask(gaps)
+            if places:
+                done = [TopicPartition(self._ledger, part, at) for part, at in places.items()]
+                self._consumer.commit(offsets=done, asynchronous=False)
+            yield gaps
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _gap_of(self, message: Message) -> list[Request]:
+        try:
+            gap = _gap_in(message.value())
+        except ValueError as fault:
+            self.unreadable += 1
+            if self.unreadable <= MAX_REPORTED:
+                place = f"{self._ledger}/{message.partition()}/{message.offset()}"
+                click.echo(f"{place} is no gap, and passed over: {fault}", err=True)
+            return []
+        if gap is None or (self._sources and gap.source not in self._sources):
+            return []
+        return [gap]
+
+    def _ask(self, gaps: list[Request]) -> None:
+        for gap in gaps:
+            key = gap.source.encode()
+            self._producer.produce(self._requests, gap.value(), key, on_delivery=self._written)
+            self.gaps += 1
+            self.numbers += gap.last - gap.first + 1
+        if self._producer.flush(TIMEOUT_S) or self._failed:
+            why = self._failed[0].str() if self._failed else f"no answer within {TIMEOUT_S:g} s"
+            raise click.ClickException(f"{self._requests}: {why}")
+
+    def _written(self, error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            self._failed.append(error)
+
+
+def _gap_in(value: bytes | None) -> Request | None:
+    """None: of another kind. ValueError: not as a stage writes it."""
+    line = orjson.loads(value or b"{}")
+    if not isinstance(line, dict):
+        raise ValueError("a JSON object was expected")
+    if line.get("kind") != "gap":
+        return None
+    return request_of(orjson.dumps({name: line[name] for name in Request._fields if name in line}))

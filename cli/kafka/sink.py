@@ -1,0 +1,290 @@
+"""`inorder sink`: the results of a topic into Redis, PostgreSQL or files, until SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from functools import wraps
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import click
+import orjson
+from prometheus_client import CollectorRegistry
+
+from agents.kafka.brokers import BrokersUnavailable, await_brokers
+from agents.kafka.security import Security
+from agents.watch.port.http import Health, HttpServer, HttpUnavailable
+from cli.as_json import json_option
+from cli.http_token import http_token
+from cli.instance import session_option
+from cli.kafka_options import brokers_wait_option, kafka_option, security
+from cli.logs import log_option, quiet_option, set_up
+from cli.redis_place import let_in, redis_url
+from cli.serving import http_option, listening, turning
+from cli.topology_file import Refused, brokers_option
+from sinks.counts import Counts, SinkCollector
+from sinks.dead import DeadLetters, DeadLines, DeadTopic
+from sinks.runner import Runner, RunnerLimits, SourceFailed, consumer_of
+from sinks.sink import Sink, SinkUnusable
+
+STUCK_S: Final = 180.0
+"""A sink that has made no turn for so long hangs: its own time-outs are over before."""
+
+log = logging.getLogger("inorder.sink")
+
+
+class Source(NamedTuple):
+    """The source of results, for every kind of sink."""
+
+    brokers: str
+    topic: str
+    group: str | None
+    dead_topic: str | None
+    kafka_path: str | None
+    brokers_wait_s: float
+    session_s: float
+    batch: int
+    http: str
+    as_json: bool
+    log_style: str
+    quiet: bool
+
+
+@click.group("sink")
+def command() -> None:
+    """Keep the latest results of a topic where applications read them."""
+
+
+def _source_options(function: Callable[..., None]) -> Callable[..., None]:
+    """The options of `Source`, handed over as one."""
+
+    @wraps(function)
+    def with_source(**options: Any) -> None:
+        source = Source(**{name: options.pop(name) for name in Source._fields})
+        function(source, **options)
+
+    for option in (
+        quiet_option,
+        log_option,
+        json_option("SINK", "The counts as JSON, last of all."),
+        http_option,
+        click.option(
+            "--batch",
+            type=click.IntRange(min=1),
+            default=RunnerLimits().batch_records,
+            show_default=True,
+            help="Records written at once.",
+        ),
+        session_option,
+        brokers_wait_option,
+        kafka_option,
+        click.option(
+            "--dead-topic",
+            metavar="NAME",
+            help="Where dead letters go. Default: standard output, a line each.",
+        ),
+        click.option(
+            "--group",
+            metavar="NAME",
+            help="Consumer group; sinks of one group share the work. Default: named after the"
+            " store and the place in it.",
+        ),
+        click.option("--topic", required=True, help="The results topic."),
+        brokers_option,
+    ):
+        with_source = option(with_source)
+    return with_source
+
+
+@command.command("redis")
+@_source_options
+@click.option(
+    "--redis",
+    required=True,
+    envvar="INORDER_REDIS",
+    metavar="URL",
+    help="redis://HOST:PORT/0; rediss:// for TLS. Say it by the variable if it holds a password.",
+)
+@click.option("--name", help="Keys begin with inorder:{NAME}:, braces too. Default: the topic's.")
+@click.option(
+    "--max-results",
+    type=click.IntRange(min=1),
+    default=1_000_000,
+    show_default=True,
+    help="Ids kept; those changed longest ago go first.",
+)
+@click.option(
+    "--max-feed",
+    type=click.IntRange(min=1),
+    default=100_000,
+    show_default=True,
+    help="Entries of the live feed.",
+)
+def into_redis(
+    source: Source, redis: str, name: str | None, max_results: int, max_feed: int
+) -> None:
+    """The latest by id in a hash, changes in a stream; docs/sinks.md has the keys."""
+    from sinks.redis import RedisBounds, RedisSink, address_of, connect
+
+    name = name or source.topic
+    try:
+        place = redis_url(redis)
+        client = connect(place)
+        sink = RedisSink(client, name, RedisBounds(max_results, max_feed))
+    except ValueError as error:
+        raise Refused(f"--redis, --name: {error}") from error
+    let_in(place)
+    _run(source, sink, group_of("redis", address_of(client), name))
+
+
+@command.command("postgres")
+@_source_options
+@click.option(
+    "--postgres",
+    required=True,
+    envvar="INORDER_POSTGRES",
+    metavar="URL",
+    help="postgresql://USER@HOST:PORT/DATABASE, or libpq's name=value form. A password comes"
+    " from PGPASSWORD or ~/.pgpass, or this from the variable.",
+)
+@click.option("--table", default="results", show_default=True, help="TABLE or SCHEMA.TABLE.")
+def into_postgres(source: Source, postgres: str, table: str) -> None:
+    """A row per id in a table, which is made if it is absent."""
+    from sinks.postgres import PostgresSink
+
+    try:
+        sink = PostgresSink(postgres, table)
+    except ValueError as error:
+        raise Refused(f"--postgres, --table: {error}") from error
+    _run(source, sink, group_of("postgres", sink.address, table))
+
+
+@command.command("files")
+@_source_options
+@click.option(
+    "--folder",
+    required=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Made if it is absent.",
+)
+@click.option(
+    "--format",
+    type=click.Choice(["parquet", "jsonl"]),
+    default="parquet",
+    show_default=True,
+)
+@click.option(
+    "--roll-mib",
+    type=click.IntRange(min=1),
+    default=128,
+    show_default=True,
+    help="A file is finished when so much JSON is in it,",
+)
+@click.option(
+    "--roll-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=300.0,
+    show_default=True,
+    help="or when it is so old.",
+)
+def into_files(
+    source: Source,
+    folder: Path,
+    format: str,  # noqa: A002 - the option is called so
+    roll_mib: int,
+    roll_seconds: float,
+) -> None:
+    """Every revision in Parquet files or JSON lines; docs/sinks.md says how to read them."""
+    from sinks.files import FileSink, Form, Rolling
+
+    sink = FileSink(folder, Form(format), Rolling(roll_mib << 20, roll_seconds))
+    _run(source, sink, group_of("files", str(folder.resolve().parent), folder.resolve().name))
+
+
+def group_of(kind: str, store: str, place: str) -> str:
+    """Two stores are never in one group, where each would get a part of the results."""
+    return f"inorder.sink.{kind}.{place}.{sha256(store.encode()).hexdigest()[:8]}"
+
+
+def _run(source: Source, sink: Sink, group: str) -> None:
+    set_up("sink", quiet=source.quiet, style=source.log_style)
+    at = listening("--http", source.http)
+    access = security(source.kafka_path)
+    try:
+        asyncio.run(_serve(source, access, sink, source.group or group, at))
+    except (BrokersUnavailable, HttpUnavailable, SinkUnusable) as error:
+        raise Refused(str(error)) from error
+    except SourceFailed as error:
+        raise click.ClickException(str(error)) from error
+
+
+async def _serve(
+    source: Source, access: Security, sink: Sink, group: str, at: tuple[str, int]
+) -> None:
+    brokers = await await_brokers(source.brokers, access, source.brokers_wait_s)
+    topics = [source.topic] + ([source.dead_topic] if source.dead_topic else [])
+    for topic, count in (await asyncio.to_thread(brokers.partitions, topics)).items():
+        if not count:
+            raise Refused(f"{source.brokers} has no topic {topic}; make it first")
+    limits = RunnerLimits(batch_records=source.batch)
+    consumer = consumer_of(source.brokers, group, access.librdkafka(), limits, source.session_s)
+    runner = Runner(consumer, source.topic, sink, _dead_letters(source, access), limits)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, runner.stop)
+    registry = CollectorRegistry()
+    registry.register(SinkCollector(runner.counts))
+    http = HttpServer(
+        registry=registry,
+        live=lambda: _live(runner),
+        ready=lambda: _ready(runner),
+        explain=lambda _: {"records": runner.counts.records, "trouble": runner.counts.trouble},
+        host=at[0],
+        port=at[1],
+        token=http_token(),
+    )
+    log.info("http://%s:%d/ready /live /metrics", *await http.start())
+    log.info("topic %s, group %s", source.topic, group)
+    try:
+        await asyncio.to_thread(runner.run)
+    finally:
+        await http.stop()
+    counts = runner.counts
+    if source.as_json:
+        click.echo(orjson.dumps(summary(counts)), err=True)
+        return
+    log.info(
+        "stopped; %d records: %d written, %d dead, %d control",
+        *(counts.records, counts.written.total(), counts.dead.total(), counts.control),
+    )
+
+
+def summary(counts: Counts) -> dict[str, Any]:
+    return {
+        "records": counts.records,
+        "written": {op: count for op, count in counts.written.items() if count},
+        "dead": dict(counts.dead),
+        "control": counts.control,
+        "expired": counts.expired,
+    }
+
+
+def _dead_letters(source: Source, access: Security) -> DeadLetters:
+    if source.dead_topic is None:
+        return DeadLines(sys.stdout.buffer)
+    return DeadTopic(source.brokers, source.dead_topic, access.librdkafka())
+
+
+def _live(runner: Runner) -> Health:
+    return turning(runner.turned_s, STUCK_S)
+
+
+def _ready(runner: Runner) -> Health:
+    trouble = runner.counts.trouble
+    reasons = _live(runner).reasons + ((trouble,) if trouble else ())
+    return Health(ok=not reasons, reasons=reasons)

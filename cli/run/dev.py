@@ -1,0 +1,152 @@
+"""`inorder dev`: broker, topics and worker in one command, until Ctrl-C. To try things on.
+
+The broker is librdkafka's in this process (`--broker embedded`: no Java; its limits are in
+`cli.local.embedded`), or a real Kafka from Maven jars (`--broker kafka`: Java 17), on
+127.0.0.1:9092 where that is free. Either is empty at the start and gone at the end, and so is the
+worker's state. The worker is the one of `inorder worker`, with all stages. Without a file the
+topology is `TOPOLOGY`. Copies of topics are as many as one broker can have, whatever the file says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+from agents.kafka.declared import declared
+from agents.kafka.security import without_security
+from agents.kafka.topics import TopicsUnavailable, create
+from cli.local import kafka
+from cli.local.embedded import EmbeddedBroker
+from cli.local.kafka import KafkaBroker
+from cli.local.maven import JarsUnavailable
+from cli.local.ports import LOOPBACK, free_ports, is_free
+from cli.local.process import NotReady
+from cli.run import worker
+from cli.serving import http_option, listening
+from cli.topology_file import Refused, load
+from topology.config import Topology
+
+TOPOLOGY: Final = """\
+# One stream, out of events.raw, in order on events.ordered.
+streams: {default: {}}
+topics: {partitions: 4}
+"""
+KAFKA: Final = "kafka"
+EMBEDDED: Final = "embedded"
+USUAL_PORT: Final = 9092
+ASK_S: Final = 0.2
+
+
+@click.command("dev")
+@click.option(
+    "--topology",
+    "topology_path",
+    envvar="INORDER_TOPOLOGY",
+    metavar="FILE",
+    help="Default: one plain stream.",
+)
+@click.option(
+    "--broker",
+    type=click.Choice([EMBEDDED, KAFKA]),
+    default=EMBEDDED,
+    show_default=True,
+    help="One in the process, or a real Kafka (needs Java 17).",
+)
+@http_option
+def command(topology_path: str | None, broker: str, http: str) -> None:
+    """Run a broker, the topics and the worker of a topology until Ctrl-C; nothing is kept."""
+    host, port = listening("--http", http)
+    address = f"{host}:{port or free_ports(1)[0]}"
+    with tempfile.TemporaryDirectory(prefix="inorder-dev-") as name:
+        folder = Path(name)
+        if topology_path is None:
+            topology_path = str(folder / "topology.yaml")
+            Path(topology_path).write_text(TOPOLOGY)
+        topology = load(topology_path)
+        with _broker(broker, folder, topology) as servers:
+            thread = threading.Thread(
+                target=_tell_when_ready, args=(topology, servers, address, broker), daemon=True
+            )
+            thread.start()
+            _work(
+                *("--topology", topology_path, "--brokers", servers, "--http", address),
+                *("--state-dir", str(folder / "state")),
+            )
+
+
+def _work(*arguments: str) -> None:
+    """The worker in this process; it ends by SystemExit. The broker speaks PLAINTEXT, whatever the
+    environment says of others."""
+    for name in os.environ.keys() - without_security(os.environ).keys():
+        del os.environ[name]
+    worker.command.main(list(arguments), standalone_mode=False)
+
+
+@contextlib.contextmanager
+def _broker(kind: str, folder: Path, topology: Topology) -> Iterator[str]:
+    """Its servers, which have the topology's topics."""
+    if kind == EMBEDDED:
+        with EmbeddedBroker() as embedded:
+            embedded.make_topics(topology)
+            yield embedded.bootstrap
+        return
+    if missing := kafka.missing():
+        raise Refused(f"--broker {KAFKA}: {missing}; or leave it out for one inside the process")
+    click.echo("starting Kafka; the first time its jars (55 MB) are brought", err=True)
+    try:
+        with KafkaBroker(folder, ports=[kafka_port(USUAL_PORT)]) as real:
+            _make_topics(topology, real.bootstrap)
+            yield real.bootstrap
+    except (JarsUnavailable, NotReady) as failed:
+        raise click.ClickException(str(failed)) from failed
+
+
+def kafka_port(usual: int) -> int:
+    """The usual one, or, said with the reason, another where somebody listens there."""
+    if is_free(usual):
+        return usual
+    (other,) = free_ports(1)
+    taken = f"{LOOPBACK}:{usual} is taken: another program listens there, maybe another Kafka"
+    click.echo(f"{taken}; write {LOOPBACK}:{other} in its place", err=True)
+    return other
+
+
+def _make_topics(topology: Topology, servers: str) -> None:
+    try:
+        create(declared(topology), servers, replication=1)
+    except TopicsUnavailable as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _tell_when_ready(topology: Topology, servers: str, address: str, kind: str) -> None:
+    """Once: where everything is, and what to do with it."""
+    while not _is_ready(address):
+        time.sleep(ASK_S)
+    stream = next(iter(topology.streams.values()))
+    lines = (
+        f"ready: {kind} broker at {servers}, worker at http://{address}/ready",
+        f"  publish  inorder produce --brokers {servers} --topic {stream.input} EVENTS.jsonl",
+        f"  read     inorder read --brokers {servers} --topic {stream.output} --follow",
+        f"  look     http://{address}/ in a browser",
+        f"  ask why  inorder explain {address}",
+        "  stop     Ctrl-C; nothing is kept",
+    )
+    click.echo("\n".join(lines), err=True)
+
+
+def _is_ready(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://{address}/ready", timeout=ASK_S) as answer:
+            return bool(answer.status == 200)
+    except (OSError, urllib.error.URLError):
+        return False

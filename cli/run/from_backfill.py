@@ -1,0 +1,221 @@
+"""`inorder worker --from-backfill DIR`: a live worker that begins where a backfill ended.
+
+DIR is the `--out` of a backfill that ran with `--no-to-end`. Its `_state` holds where each group of
+streams stood; a worker's state is cut by stage and partition, so that is dealt to them
+(topology.flow.share). Behind the input a stream lies where stages write it. In the input it is
+known from an archive where the records of a stream, or of its sources, lie, and with which offset
+the log goes on. Files say nothing of that: the topic is read from its beginning, and a stream or a
+source lies where its key leads.
+
+What does not fit is refused, with the remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeGuard
+
+import click
+from aiokafka.structs import TopicPartition
+
+from agents.kafka.stage_topics import ORDERED, RAW
+from agents.stage.arrangement import Arrangement
+from agents.stage.history import History
+from agents.stage.outlet import partition_of
+from agents.state.changelog import StateRefused
+from cli.topology_file import Refused
+from spark_analytics.executors.setting import digest, setting_of
+from topology.config import Topology
+from topology.config.stages import JOIN, MERGE, PATTERN
+from topology.flow.replay import SavedReplay, groups
+from topology.flow.share import share_of
+from topology.model.event import Event
+from topology.model.outcome import Malformed
+from topology.wire.line_reader import Content
+
+OPTION: Final = "--from-backfill"
+
+from_backfill_option = click.option(
+    OPTION,
+    "backfill",
+    envvar="INORDER_FROM_BACKFILL",
+    metavar="DIR",
+    help="Begin where this backfill (of --no-to-end) has ended.",
+)
+
+
+class Backfilled:
+    """The histories of a topology that a backfill has left. Refused if they are not those of this
+    topology, or of no use to a worker."""
+
+    def __init__(self, address: str, topology: Topology, topology_path: str) -> None:
+        self._topology = topology
+        self._known, self._states = _opened(address)
+        self._refuse_hasty()
+        about = digest(setting_of(topology_path, topology))
+        if self._known["topology"] != about:
+            raise Refused(
+                f"{OPTION} {address}: was written with another topology file (or other functions)"
+                f" than {topology_path}; start the worker with that one, or backfill anew"
+            )
+        self._offsets: Mapping[str, int] = self._known["offsets"]
+        self._is_archive = bool(self._offsets)
+        last_ns = self._known["begin"][1]
+        self._now_ns: int = 0 if last_ns is None else last_ns
+        self.name = f"{about[:16]}/{self._known['run']}/{self._known['begin'][0]}"
+
+    def of(self, arrangement: Arrangement, source: TopicPartition) -> History:
+        """See `agents.stage.history`."""
+        here = _place(source.topic, source.partition)
+        saved: list[SavedReplay] = []
+        waiting: list[Event | Malformed] = []
+        for number, group in enumerate(groups(self._topology)):
+            lies = Lying(self, arrangement, here, group)
+            if not lies.streams:
+                continue
+            state = _state_of(self._states.get(number))
+            if arrangement.is_first:
+                waiting += [each for each in state.waiting if _is_here(each, lies)]
+            if state.saved is not None:
+                self._refuse_words_of_files(state.saved)
+            if state.saved is not None and state.saved.now_ns is not None:
+                operators = arrangement.operator_names
+                saved.append(share_of(state.saved, self._topology, operators, lies.streams, lies))
+        if arrangement.is_first and here == _place(arrangement.inputs[0], 0):
+            waiting += self._strange()
+        next_offset = 0
+        if self._is_archive and arrangement.is_first:
+            next_offset = self._offsets.get(_place(source.topic, source.partition), -1) + 1
+        return History(saved, waiting, next_offset, self._now_ns)
+
+    def places_of(self, stream: str, arrangement: Arrangement) -> Sequence[str]:
+        """Where its records lie in the topic that the stage reads; none: they have never come."""
+        topic = self._topic_of(stream, arrangement)
+        parts = arrangement.partitions[topic]
+        by_source = self._topology.streams[stream].keyed_by == "source"
+        if arrangement.reads != RAW or not (self._is_archive or (by_source and parts > 1)):
+            return [_place(topic, partition_of(self._topology.partition_name_of(stream), parts))]
+        if not self._is_archive:
+            return [_place(topic, number) for number in range(parts)]
+        lies: Mapping[str, Sequence[str]] | None = self._known.get("places")
+        if lies is None:
+            raise StateRefused(
+                f"{OPTION}: the backfill says of no stream in which partitions it lies; give back"
+                " its _state/current.json as it was written, or backfill anew"
+            )
+        return lies.get(stream, ())
+
+    def place_of(self, stream: str, source: str, arrangement: Arrangement) -> str:
+        """Where a source lies whose stream lies in several partitions of the input."""
+        if not self._is_archive:
+            topic = self._topic_of(stream, arrangement)
+            return _place(topic, partition_of(source, arrangement.partitions[topic]))
+        found: Sequence[str] = self._known.get("sources", {}).get(stream, {}).get(source, ())
+        if len(found) != 1:
+            where = f"lies in {', '.join(found)}" if found else "has no known place"
+            raise StateRefused(
+                f"{OPTION}: stream {stream} lies in several partitions, and its source {source}"
+                f" {where}; a history can be gone on with where each source lies in one (backfill"
+                " anew if a version before this one wrote it)"
+            )
+        return found[0]
+
+    def _strange(self) -> list[Event | Malformed]:
+        """Those of the last instant that concern no stream; nobody knows where they lay."""
+        last = _state_of(self._states.get(len(groups(self._topology)))).waiting
+        return [each for each in last if isinstance(each, Event | Malformed)]
+
+    def _topic_of(self, stream: str, arrangement: Arrangement) -> str:
+        if arrangement.reads == RAW:
+            return self._topology.streams[stream].input
+        if arrangement.reads == ORDERED:
+            return self._topology.streams[stream].output
+        return self._topology.topics.sequenced
+
+    def _refuse_hasty(self) -> None:
+        topology = self._topology
+        if topology.has_work(PATTERN) and topology.patterns_read != "ordered":
+            raise Refused(
+                f"{OPTION}: patterns read {topology.patterns_read} events here, and a history holds"
+                " what they found in ordered ones; write `patterns_read: ordered` and backfill with"
+                " that file"
+            )
+
+    def _refuse_words_of_files(self, saved: SavedReplay) -> None:
+        if saved.words and (self._known["files"] or not self._is_archive):
+            raise StateRefused(
+                f"{OPTION}: the backfill heard words about clocks in files, which"
+                f" {self._topology.topics.clock} does not hold; backfill from an archive of the"
+                " topics, or from files without them"
+            )
+
+
+class Lying:
+    """What of a group of streams lies in the partition `here`: `streams`, and of one that lies in
+    several partitions which sources. StateRefused where the stage has to have it in one."""
+
+    def __init__(
+        self, found: Backfilled, arrangement: Arrangement, here: str, group: Sequence[str]
+    ) -> None:
+        self._found = found
+        self._arrangement = arrangement
+        self._here = here
+        lies = {name: found.places_of(name, arrangement) for name in group}
+        self._parted = {name for name, places in lies.items() if len(places) > 1}
+        places = sorted({place for each in lies.values() for place in each})
+        operators = arrangement.operator_names
+        if len(places) > 1 and (JOIN in operators or (self._parted and MERGE in operators)):
+            raise StateRefused(
+                f"{OPTION}: {', '.join(group)} lie in {', '.join(places)}, and the stage"
+                f" {arrangement.stage.name} orders them in one; a history can be gone on with where"
+                " each stream (and those joined with it) lies in one partition, or where a cut"
+                " between reorder and merge brings them together"
+            )
+        self.streams = [name for name, each in lies.items() if here in each]
+
+    def __call__(self, stream: str, source: str) -> bool:
+        if stream not in self._parted:
+            return True
+        return self._found.place_of(stream, source, self._arrangement) == self._here
+
+
+def _is_here(each: Content, lies: Lying) -> TypeGuard[Event | Malformed]:
+    if not isinstance(each, Event | Malformed) or each.stream not in lies.streams:
+        return False
+    return each.source is None or lies(each.stream, each.source)
+
+
+def _opened(address: str) -> tuple[dict[str, Any], dict[int, str]]:
+    """What is known of the last run, and the addresses of the states."""
+    try:
+        from spark_analytics.backfill.marked import StateUnreadable
+        from spark_analytics.backfill.place import PlaceRefused
+        from spark_analytics.backfill.resuming import Resumed
+    except ImportError:
+        raise Refused(
+            f"{OPTION} needs pyarrow; install the extra `files` (pip install inorder-engine[files])"
+        ) from None
+    try:
+        resumed = Resumed(address, who=OPTION, option=OPTION, looks=True)
+        return resumed.known, resumed.states()
+    except (PlaceRefused, StateUnreadable) as refused:
+        raise Refused(str(refused)) from None
+
+
+def _state_of(address: str | None) -> Any:
+    from spark_analytics.backfill.marked import StateUnreadable
+    from spark_analytics.backfill.place import file_system
+    from spark_analytics.backfill.state import GroupState, unpacked
+
+    if address is None:
+        return GroupState(None, (), {})
+    files, path = file_system(address, OPTION)
+    try:
+        with files.open_input_stream(path) as file:
+            return unpacked(file.read())
+    except (OSError, StateUnreadable) as wrong:
+        raise StateRefused(f"{OPTION}: {address}: {wrong}") from None
+
+
+def _place(topic: str, partition: int) -> str:
+    return f"{topic}/{partition}"

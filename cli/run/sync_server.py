@@ -1,0 +1,205 @@
+"""`inorder sync-server`: measure the clocks of sources, and publish what was measured."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from prometheus_client import CollectorRegistry
+
+from agents.exits import Exit
+from agents.kafka.brokers import BrokersUnavailable
+from agents.watch.port.http import Health, HttpServer, HttpUnavailable
+from cli.http_token import http_token
+from cli.kafka_options import kafka_option, reached, security
+from cli.logs import log_option, quiet_option, set_up
+from cli.serving import http_option, listening, turning
+from cli.topology_file import Refused, brokers_option, load
+from inorder.sync.keys import BadKeys, KeyRing
+from producers.sync_server.metrics import ServerCollector
+from producers.sync_server.publishing import LinePublishing, Publishing, TopicPublishing
+from producers.sync_server.server import BindFailed, ServerLimits, SyncServer, is_loopback
+from topology.config import TopicsConfig
+
+NO_BROKERS: Final = "none"
+STUCK_S: Final = 5.0
+"""A server that has made no turn for so long hangs."""
+MAX_NAME_CHARS: Final = 64
+OTHERS_MAY_READ: Final = 0o077
+DEFAULT_BIND: Final = "127.0.0.1:4123"
+
+log = logging.getLogger("inorder.sync")
+
+
+@click.command("sync-server")
+@brokers_option
+@kafka_option
+@click.option("--bind", metavar="HOST:PORT", default=DEFAULT_BIND, show_default=True)
+@click.option(
+    "--keys",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="TOML, a table each: [[key]], id, secret (hex), sources.",
+)
+@click.option("--auth", type=click.Choice(["none"]), help="Let everybody in, on any address.")
+@click.option(
+    "--topology",
+    "topology_path",
+    envvar="INORDER_TOPOLOGY",
+    metavar="FILE",
+    help="For the topic's name; default: clock.offsets.",
+)
+@click.option("--server", metavar="NAME", help="In the samples. Default: the host's name.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=1),
+    default=ServerLimits().rate_per_s,
+    show_default=True,
+    help="Packets a second from one address; twice as many at once.",
+)
+@http_option
+@log_option
+@quiet_option
+def command(
+    brokers: str,
+    kafka_path: str | None,
+    bind: str,
+    keys: Path | None,
+    auth: str | None,
+    topology_path: str | None,
+    server: str | None,
+    rate: float,
+    http: str,
+    log_style: str,
+    quiet: bool,
+) -> None:
+    """Answer sources over UDP until SIGTERM; samples go to the clock topic, or with
+    `--brokers none` to standard output, as lines for `inorder replay`."""
+    set_up("sync-server", quiet=quiet, style=log_style)
+    host, port = listening("--bind", bind)
+    http_host, http_port = listening("--http", http)
+    ring = _keys(keys, auth, host, bind)
+    publishing = _publishing(brokers, kafka_path, topology_path, _name(server))
+    try:
+        serving = SyncServer(
+            host,
+            port,
+            ring,
+            publishing.take,
+            limits=ServerLimits(rate_per_s=rate, burst=int(2 * rate)),
+            on_turn=publishing.turn,
+        )
+    except BindFailed as error:
+        raise Refused(f"{error}; give --bind another HOST:PORT") from error
+    try:
+        asyncio.run(_serve(serving, publishing, http_host, http_port))
+    except HttpUnavailable as error:
+        raise Refused(str(error)) from error
+    except OSError as error:
+        log.error("the server failed: %s", error)
+        sys.exit(Exit.FAILED)
+
+
+async def _serve(server: SyncServer, publishing: Publishing, host: str, port: int) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, server.stop)
+    registry = CollectorRegistry()
+    registry.register(ServerCollector(server, publishing))
+    http = HttpServer(
+        registry=registry,
+        live=lambda: _live(server),
+        ready=lambda: _ready(server, publishing),
+        explain=lambda _: _explained(server, publishing),
+        host=host,
+        port=port,
+        token=http_token(),
+    )
+    log.info("http://%s:%d/ready /live /metrics /explain", *await http.start())
+    try:
+        await asyncio.to_thread(server.run)
+    finally:
+        await asyncio.to_thread(publishing.close)
+        await http.stop()
+    waiting = publishing.taken - publishing.delivered - publishing.lost
+    fields = {"delivered": publishing.delivered, "lost": _lost(publishing)}
+    words = "stopped; %(delivered)d samples delivered, %(lost)d lost"
+    log.info(words, fields, extra={"fields": fields})
+    if waiting:
+        log.warning("%d samples not delivered", waiting)
+
+
+def _live(server: SyncServer) -> Health:
+    return turning(server.turned_s, STUCK_S)
+
+
+def _ready(server: SyncServer, publishing: Publishing) -> Health:
+    trouble = publishing.trouble()
+    reasons = _live(server).reasons + ((trouble,) if trouble else ())
+    return Health(ok=not reasons, reasons=reasons)
+
+
+def _explained(server: SyncServer, publishing: Publishing) -> dict[str, Any]:
+    return {
+        "address": "{}:{}".format(*server.address),
+        "kernel_stamps": server.kernel_stamps,
+        "packets": dict(server.counts),
+        "delivered": publishing.delivered,
+        "lost": _lost(publishing),
+    }
+
+
+def _lost(publishing: Publishing) -> int:
+    return publishing.lost + publishing.refused
+
+
+def _name(name: str | None) -> str:
+    found = socket.gethostname() if name is None else name
+    if not (1 <= len(found) <= MAX_NAME_CHARS and found.isprintable()):
+        raise Refused(
+            f"--server {found!r}: write a name of 1 to {MAX_NAME_CHARS} printable characters"
+        )
+    return found
+
+
+def _keys(path: Path | None, auth: str | None, host: str, bind: str) -> KeyRing:
+    if path is None:
+        if auth is None and not is_loopback(host):
+            raise Refused(
+                f"--bind {bind} lets other machines in: give --keys FILE, or say --auth none"
+            )
+        log.warning("without keys: everybody may speak for every source")
+        return KeyRing.open_to_all()
+    if auth is not None:
+        raise Refused("--keys and --auth none contradict each other; leave one out")
+    try:
+        keys = KeyRing.read(path)
+    except BadKeys as error:
+        raise Refused(f"--keys {error}") from error
+    if path.stat().st_mode & OTHERS_MAY_READ:
+        log.warning("%s can be read by others; run: chmod 600 %s", path, path)
+    log.info("%d key(s)", len(keys))
+    return keys
+
+
+def _publishing(
+    brokers: str, kafka_path: str | None, topology_path: str | None, name: str
+) -> Publishing:
+    topics = load(topology_path).topics if topology_path is not None else TopicsConfig()
+    if brokers == NO_BROKERS:
+        return LinePublishing(sys.stdout.buffer, name)
+    access = security(kafka_path)
+    try:
+        found = reached(brokers, access).partitions([topics.clock])
+    except BrokersUnavailable as error:
+        raise click.ClickException(str(error)) from error
+    if not found[topics.clock]:
+        raise Refused(f"{brokers} has no topic {topics.clock}; run `inorder topics create`")
+    log.info("samples go to %s as those of server %s", topics.clock, name)
+    return TopicPublishing(brokers, topics.clock, name, access.librdkafka())

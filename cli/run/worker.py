@@ -1,0 +1,172 @@
+"""`inorder worker`: run the stages of a topology until SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from socket import socket
+
+import click
+
+from agents.kafka.security import PLAINTEXT
+from agents.kafka.stage_topics import inputs_of, works
+from agents.process.child_process import Process, forked, may_fork
+from agents.process.supervisor import Supervisor
+from agents.watch.port.http import HttpUnavailable, bound
+from agents.watch.port.peers import PeersRefused, peers_in
+from cli.http_token import hand_on, http_token
+from cli.kafka_options import security
+from cli.local.embedded import EmbeddedBroker
+from cli.logs import set_up
+from cli.main import main
+from cli.program import PROGRAM
+from cli.redis_place import let_in, redis_url
+from cli.run.from_backfill import Backfilled
+from cli.run.otlp import checked
+from cli.run.stage_options import StageOptions, stage_options
+from cli.serving import http_option, listening
+from cli.signing import master_keys
+from cli.topology_file import (
+    EMBEDDED,
+    Refused,
+    brokers_or_embedded_option,
+    load,
+    topology_option,
+)
+from topology.config import Topology
+
+log = logging.getLogger("inorder.worker")
+
+NS_PER_S = 1_000_000_000
+
+
+@click.command("worker")
+@topology_option
+@brokers_or_embedded_option
+@click.option(
+    "--stage",
+    "names",
+    multiple=True,
+    envvar="INORDER_STAGE",
+    help="Run only this stage (repeatable).",
+)
+@click.option(
+    "--state-dir",
+    envvar="INORDER_STATE_DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("state"),
+    show_default=True,
+    help="Where local copies of the state are kept (state: rocksdb).",
+)
+@http_option
+@click.option(
+    "--peers",
+    envvar="INORDER_PEERS",
+    metavar="URL,…",
+    default="",
+    help="The other workers of the topology, which are asked about an event too: http://HOST:PORT"
+    " each, or dns://NAME:PORT for all that the name resolves to. This worker may be among them.",
+)
+@stage_options
+def command(options: StageOptions, names: tuple[str, ...], http: str, peers: str) -> None:
+    """Run the named stages (default: all) until SIGTERM; exit 0 after a graceful stop."""
+    set_up("worker", quiet=options.quiet, verbose=options.verbose, style=options.log_style)
+    topology = load(options.topology_path, options.redis)
+    stages = chosen(topology, names)
+    reads = {topic for s in topology.stages if s.name in stages for topic in inputs_of(topology, s)}
+    master_keys(topology, reads)  # which the stages read for themselves
+    if topology.state == "redis":
+        let_in(redis_url(topology.redis))
+    if options.backfill is not None:  # refused here, and not in each stage
+        Backfilled(options.backfill, topology, options.topology_path)
+    host, port = listening("--http", http)
+    token = http_token()
+    try:
+        others = peers_in(peers)
+    except PeersRefused as error:
+        raise Refused(f"--peers: {error}") from error
+    if security(options.kafka_path) != PLAINTEXT and options.brokers == EMBEDDED:
+        raise Refused("--brokers embedded speaks PLAINTEXT; leave --kafka and its variables out")
+    with _brokers(options.brokers, topology) as servers:
+        filled = replace(options, brokers=servers, otlp=checked(options.otlp))
+        commands = {stage: filled.words_for(stage) for stage in stages}
+        if options.redis is not None:
+            os.environ["INORDER_REDIS"] = options.redis
+        hand_on(token)
+        stuck_after_s = topology.stuck_after_ns / NS_PER_S
+        try:
+            with _listening(host, port) as sockets, _begun(commands, sockets) as begun:
+                supervisor = Supervisor(
+                    *(commands, host, port, stuck_after_s, options.brokers_wait_s, token, others),
+                    *(begun, sockets),
+                )
+                code = asyncio.run(supervisor.run())
+        except HttpUnavailable as error:
+            raise Refused(str(error)) from error
+    sys.exit(code)
+
+
+def chosen(topology: Topology, names: tuple[str, ...]) -> list[str]:
+    """The stages to run: those named, or all that have work."""
+    known = [stage.name for stage in topology.stages]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise Refused(f"--stage {unknown[0]}: the topology has {', '.join(known)}")
+    working = [stage.name for stage in topology.stages if works(topology, stage)]
+    idle = [name for name in names if name not in working]
+    if idle:
+        raise Refused(f"--stage {idle[0]}: it has no work without a query; leave it out")
+    if names:
+        return list(dict.fromkeys(names))
+    return working
+
+
+@contextlib.contextmanager
+def _listening(host: str, port: int) -> Iterator[Sequence[socket]]:
+    """A port that is taken is reported before a stage starts."""
+    sockets = bound(host, port)
+    try:
+        yield sockets
+    finally:
+        for each in sockets:
+            each.close()
+
+
+@contextlib.contextmanager
+def _begun(
+    commands: Mapping[str, Sequence[str]], sockets: Sequence[socket]
+) -> Iterator[dict[str, Process]]:
+    """The stages' processes, forked where that can be; the supervisor starts the others."""
+    if not may_fork():
+        yield {}
+        return
+    import_module("cli.run.stage")
+    with forked(commands, _be_stage, sockets) as stages:
+        yield stages
+
+
+def _be_stage(command: Sequence[str]) -> None:
+    """As the command does in an interpreter of its own; the worker's log is not this one's."""
+    root = logging.getLogger()
+    for handler in list(root.handlers):
+        root.removeHandler(handler)
+    main.main(command[len(PROGRAM) :], prog_name="inorder")
+
+
+@contextlib.contextmanager
+def _brokers(brokers: str, topology: Topology) -> Iterator[str]:
+    """The servers; `embedded` starts a broker that lives as long as the worker, with its topics."""
+    if brokers != EMBEDDED:
+        yield brokers
+        return
+    with EmbeddedBroker() as broker:
+        broker.make_topics(topology)
+        log.info("embedded broker at %s", broker.bootstrap)
+        yield broker.bootstrap

@@ -1,1 +1,0 @@
-"""`inorder spark backfill`: inputs found and read in pieces, the tasks, and the account."""

@@ -1,1 +1,0 @@
-"""The core as a job of Spark's streams."""

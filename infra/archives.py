@@ -1,0 +1,82 @@
+"""Makes the archives of Java's classes with which tests start brokers and Spark; see
+`cli.local.classes`. Each is made once, in ten seconds, by a process that does a little of
+everything.
+
+    python -m infra.archives
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import cli.spark.jars
+from cli.local import classes
+from cli.local.kafka import KafkaBroker, jars
+from cli.local.lock import exclusive
+from cli.local.poll import wait_until
+
+TIMEOUT_S = 300.0
+OPTIONS = "JAVA_TOOL_OPTIONS"
+SHORT_LIVED = "-XX:TieredStopAtLevel=1"
+"""The first compiler will do for a process of some seconds."""
+
+
+def make(folder: Path, run: Callable[[Path], None]) -> None:
+    """Make the archive of the jars in `folder` where there is none; `run`, given a folder to work
+    in, starts Java processes and waits for their end. The last of them writes the archive."""
+    wanted = classes.archive(folder)
+    with exclusive(wanted.with_suffix(".lock"), TIMEOUT_S):
+        if wanted.exists():
+            return
+        part = wanted.with_suffix(".part")
+        before = os.environ.get(OPTIONS, "")
+        os.environ[OPTIONS] = f"{before} {SHORT_LIVED} {classes.writing(part)}".strip()
+        try:
+            with TemporaryDirectory() as scratch:
+                run(Path(scratch))
+        finally:
+            os.environ[OPTIONS] = before
+        if part.exists():  # a Java that cannot write one is no fault
+            part.replace(wanted)
+
+
+def run_broker(scratch: Path) -> None:
+    broker = KafkaBroker(scratch / "kafka")
+    with broker:
+        broker.create_topic("a", partitions=2)
+        (node,) = broker.nodes
+        node.terminate()
+        wait_until(lambda: not node.is_alive(), TIMEOUT_S, "the end of the broker")
+
+
+def run_spark(scratch: Path) -> None:
+    """A batch and a stream, both with a shuffle."""
+    from spark_analytics.session import new_session
+
+    spark = new_session("archive", settings={"spark.master": "local[1]"})
+    rows, marks = str(scratch / "rows"), str(scratch / "marks")
+    spark.range(9).selectExpr("id", "id % 3 AS k").write.parquet(rows)
+    spark.read.parquet(rows).groupBy("k").count().orderBy("k").collect()
+    found = spark.readStream.schema("id LONG, k LONG").parquet(rows).groupBy("k").count()
+    stream = found.writeStream.outputMode("complete").format("memory").queryName("counted")
+    stream.option("checkpointLocation", marks).trigger(availableNow=True).start().awaitTermination()
+    gateway: Any = spark.sparkContext._gateway
+    spark.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(TIMEOUT_S)
+
+
+def main() -> None:
+    if jars.missing() is None:
+        make(jars.folder(), run_broker)
+    if cli.spark.jars.missing() is None:
+        make(cli.spark.jars.folder(), run_spark)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""The file that a replay reads: found, unpacked, its form recognised.
+
+`-` is standard input. What begins with the gzip mark is unpacked, whatever it is
+called. The form follows the name (`.jsonl .json .ndjson`, `.csv`, `.parquet .pq`,
+each also with `.gz`), else the content: Parquet by its mark, CSV by a first line
+that names columns, JSON lines otherwise.
+
+What cannot be read at all is an `InputError`, the only exception from here.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import shutil
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import IO, Any, Final
+
+STDIN: Final = "-"
+GZIP_MARK: Final = b"\x1f\x8b"
+PARQUET_MARK: Final = b"PAR1"
+PEEKED_BYTES: Final = 4096
+
+
+class InputError(Exception):
+    """The input cannot be read; the message states which, why, and what to do."""
+
+
+class Form(Enum):
+    JSON_LINES = "JSON lines"
+    CSV = "CSV"
+    PARQUET = "Parquet"
+
+
+_FORM_OF_SUFFIX: Final = {
+    ".jsonl": Form.JSON_LINES,
+    ".json": Form.JSON_LINES,
+    ".ndjson": Form.JSON_LINES,
+    ".csv": Form.CSV,
+    ".parquet": Form.PARQUET,
+    ".pq": Form.PARQUET,
+}
+
+
+@contextmanager
+def opened(path: str, stdin: IO[bytes] | None = None) -> Iterator[tuple[IO[bytes], Form]]:
+    """The unpacked bytes and what they hold; closes what it opened, not `stdin`."""
+    name = "standard input" if path == STDIN else path
+    with ExitStack() as stack, _readable(name):
+        raw = _buffered(path, stdin, stack)
+        packed = raw.peek(len(GZIP_MARK)).startswith(GZIP_MARK)
+        if path.endswith(".gz") and not packed:
+            raise InputError(f"{path}: ends in .gz but is not gzip; rename it or pack it")
+        if packed:
+            raw = stack.enter_context(io.BufferedReader(gzip.GzipFile(fileobj=raw)))
+        form = _form(path, raw.peek(PEEKED_BYTES)[:PEEKED_BYTES])
+        if form is Form.PARQUET and (packed or not raw.seekable()):
+            # It is read from its end, so it has to lie in a file.
+            spool = stack.enter_context(tempfile.TemporaryFile())
+            shutil.copyfileobj(raw, spool)
+            spool.seek(0)
+            yield spool, form
+        else:
+            yield raw, form
+
+
+def _buffered(path: str, stdin: IO[bytes] | None, stack: ExitStack) -> io.BufferedReader[Any]:
+    if path != STDIN:
+        return stack.enter_context(Path(path).open("rb"))
+    if stdin is None and sys.stdin is None:
+        raise InputError("standard input is closed; name a file")
+    source: Any = stdin if stdin is not None else sys.stdin.buffer
+    raw: io.BufferedReader[Any] = io.BufferedReader(source)
+    stack.callback(raw.detach)  # else `stdin` would be closed with it
+    return raw
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError(f"{name}: there is no such file; check the path") from None
+    except IsADirectoryError:
+        raise InputError(f"{name}: is a directory; name one file") from None
+    except PermissionError:
+        raise InputError(f"{name}: may not be read; check its permissions") from None
+    except (gzip.BadGzipFile, zlib.error, EOFError) as wrong:
+        raise InputError(f"{name}: damaged gzip ({wrong}); unpack or fetch it again") from None
+    except OSError as wrong:
+        raise InputError(f"{name}: cannot be read ({wrong.strerror or wrong})") from None
+
+
+def _form(path: str, head: bytes) -> Form:
+    suffix = Path(path.removesuffix(".gz")).suffix.lower()
+    if suffix in _FORM_OF_SUFFIX:
+        return _FORM_OF_SUFFIX[suffix]
+    if head.startswith(PARQUET_MARK):
+        return Form.PARQUET
+    first = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
+    cells = {cell.strip().strip(b'"') for cell in first.split(b",")}
+    return Form.CSV if {b"source", b"seq"} <= cells or b"clock" in cells else Form.JSON_LINES

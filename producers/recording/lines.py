@@ -1,0 +1,22 @@
+"""The lines of a recording, read from a file or from standard input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import IO
+
+from producers.recording.rows import NEEDED, NEEDED_BY_TIME, read_rows
+from topology.wire.line_reader import AS_WRITTEN, Line, LineReader, Reading
+
+
+def read_lines(
+    path: str, stdin: IO[bytes] | None = None, reading: Reading = AS_WRITTEN
+) -> Iterator[Line]:
+    """The lines of a file, or of standard input (`-`), in file order.
+
+    JSON lines, CSV or Parquet, each also packed by gzip. Raises `InputError` where the input as
+    a whole cannot be read.
+    """
+    reader = LineReader(reading, judges=True)
+    for row in read_rows(path, stdin, NEEDED_BY_TIME if reading.by_time else NEEDED):
+        yield Line(row.number, reader.read(row))

@@ -1,0 +1,149 @@
+"""Rows of a replay's input, whatever its form: dictionaries keyed as in JSON lines.
+
+JSON lines: one object per line; blank lines are passed over. CSV: the first line names
+the columns; an empty cell is an absent key; integers are plain ASCII digits, a minus
+in front allowed; `payload` holds JSON, or `payload.x` columns hold one field each
+(JSON where the cell is JSON, its text where not). Parquet: columns by name, null
+is absent; integers or time stamps for times; `payload` is JSON text or a struct, or
+`payload.x` columns.
+
+A row that cannot be made out is a `Row` with a fault, and the reading goes on.
+Integers in a payload beyond 64 bits become floating point numbers, as in most
+readers of JSON. Bounds: `MAX_LINE_BYTES`, `MAX_CELL_CHARS`, `BATCH_ROWS`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import IO, Any, Final, Protocol
+
+import orjson
+
+from producers.recording.file import Form, InputError, opened
+from producers.recording.row import Column, columns_of, place
+from topology.wire.line_reader import LineFault, Row
+
+MAX_LINE_BYTES: Final = 64 * 2**20
+MAX_CELL_CHARS: Final = 16 * 2**20
+
+
+class LineSource(Protocol):
+    """What lines come from, a file or a part of one."""
+
+    def readline(self, limit: int, /) -> bytes: ...
+
+
+NEEDED: Final = ("source", "seq")
+NEEDED_BY_TIME: Final = ("source",)
+
+
+def read_rows(
+    path: str, stdin: IO[bytes] | None = None, needed: tuple[str, ...] = NEEDED
+) -> Iterator[Row]:
+    """`needed`: the columns without which no row is an event. Raises `InputError` where the
+    input as a whole cannot be read."""
+    with opened(path, stdin) as (raw, form):
+        yield from rows_in(raw, form, path, needed)
+
+
+def rows_in(raw: IO[bytes], form: Form, path: str, needed: tuple[str, ...]) -> Iterator[Row]:
+    """Those of an open file of that form; `path` is what it is called in messages."""
+    match form:
+        case Form.JSON_LINES:
+            yield from json_rows(raw)
+        case Form.CSV:
+            yield from _csv_rows(raw, path, needed)
+        case Form.PARQUET:
+            from producers.recording.parquet_rows import parquet_rows
+
+            yield from parquet_rows(raw, path, needed)
+
+
+def json_rows(raw: LineSource, *, begins: bool = True) -> Iterator[Row]:
+    """Numbered from 1. `begins`: the first line is that of a file, and may bear a byte order
+    mark."""
+    number = 0
+    while line := raw.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(line) > MAX_LINE_BYTES:
+            _skip_line(raw, line)
+            detail = f"the line is longer than {MAX_LINE_BYTES} bytes; split it"
+            yield Row(number, {}, LineFault("line_huge", detail))
+            continue
+        if number == 1 and begins:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        try:
+            values = orjson.loads(line)
+        except orjson.JSONDecodeError as wrong:
+            if line.strip():
+                detail = f"not JSON: {wrong.msg} (column {wrong.colno}); write one object per line"
+                yield Row(number, {}, LineFault("line_not_json", detail))
+            continue
+        if isinstance(values, dict):
+            yield Row(number, values)
+        else:
+            detail = 'JSON, but not an object; write {"source": …, "seq": …}'
+            yield Row(number, {}, LineFault("line_not_object", detail))
+
+
+def _skip_line(raw: LineSource, line: bytes) -> None:
+    while line and not line.endswith(b"\n"):
+        line = raw.readline(MAX_LINE_BYTES)
+
+
+def _csv_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator[Row]:
+    # What is not UTF-8 stays visible as lone surrogates, and hurts its row only.
+    text = io.TextIOWrapper(raw, "utf-8-sig", "surrogateescape", newline="")
+    # The reader keeps no limit of its own; this one is the process's.
+    csv.field_size_limit(MAX_CELL_CHARS)
+    reader = csv.reader(text, strict=True)
+    try:
+        try:
+            names = [name.strip() for name in next(reader)]
+        except (StopIteration, csv.Error):
+            message = f"{path}: CSV without a line of column names; write source,seq,ts,… first"
+            raise InputError(message) from None
+        columns = columns_of(names, path, needed)
+        while True:
+            number = reader.line_num + 1
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as wrong:
+                detail = f"not CSV: {wrong}; double each quote within a quoted cell"
+                yield Row(number, {}, LineFault("row_not_csv", detail))
+                continue
+            if cells:
+                yield _csv_row(number, cells, columns)
+    finally:
+        text.detach()
+
+
+def _csv_row(number: int, cells: list[str], columns: list[Column]) -> Row:
+    values: dict[str, Any] = {}
+    fault: LineFault | None = None
+    if len(cells) != len(columns):
+        detail = f"{len(cells)} cells under {len(columns)} columns; write an empty cell for none"
+        return Row(number, {}, LineFault("row_ragged", detail))
+    for cell, column in zip(cells, columns, strict=True):
+        if cell == "":
+            continue
+        try:
+            value = column.read(cell if cell.isascii() else _sound(cell))
+        except UnicodeEncodeError:
+            detail = f"column `{column.name}` is not UTF-8; save the file as UTF-8"
+            fault = fault or LineFault("row_undecodable", detail)
+        except orjson.JSONDecodeError as wrong:
+            detail = f"column `payload` is not JSON: {wrong.msg}; quote text as JSON does"
+            fault = fault or LineFault("payload_not_json", detail)
+        else:
+            place(values, column, value)
+    return Row(number, values, fault)
+
+
+def _sound(cell: str) -> str:
+    cell.encode()
+    return cell

@@ -1,0 +1,73 @@
+"""How long events waited: their mean, their longest, and two quantiles.
+
+One number is kept for each event, so quantiles are exact. What one process sends another is thinned
+to `MOST` numbers, evenly in the order of size: a quantile of these is off by one rank in as many,
+while mean and maximum stay exact.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Final
+
+NS_PER_MS: Final = 1e6
+MOST: Final = 100_000
+
+
+class Waits:
+    """`each_ns` grows by one for each event; `thin` and `join` are for several processes."""
+
+    def __init__(self) -> None:
+        self.each_ns = array("q")
+        self._thinned: list[tuple[int, Sequence[int]]] = []
+        """Sets of numbers, each with its weight: how many waits each number represents."""
+        self._thinned_sum_ns = 0
+        self._thinned_count = 0
+        self._thinned_max_ns = 0
+
+    def thin(self, most: int = MOST) -> None:
+        """Sum, count and maximum stay, and at most so many of the waits."""
+        waits = array("q", sorted(self.each_ns))
+        if not waits:
+            return
+        weight = -(-len(waits) // most)
+        self._thinned.append((weight, waits[(weight - 1) // 2 :: weight]))
+        self._thinned_sum_ns += sum(waits)
+        self._thinned_count += len(waits)
+        self._thinned_max_ns = max(self._thinned_max_ns, waits[-1])
+        self.each_ns = array("q")
+
+    def join(self, other: Waits) -> None:
+        """Those of another process, which has thinned them."""
+        self._thinned += other._thinned
+        self._thinned_sum_ns += other._thinned_sum_ns
+        self._thinned_count += other._thinned_count
+        self._thinned_max_ns = max(self._thinned_max_ns, other._thinned_max_ns)
+
+    def in_ms(self) -> dict[str, float]:
+        """All 0 where nothing waited."""
+        count = self._thinned_count + len(self.each_ns)
+        if not count:
+            return {"mean": 0.0, "p50": 0.0, "p99": 0.0, "max": 0.0}
+        weighed = [(ns, weight) for weight, each in self._thinned for ns in each]
+        weighed += [(ns, 1) for ns in self.each_ns]
+        weighed.sort()
+        last = count - 1
+        longest_ns = max(weighed[-1][0], self._thinned_max_ns)
+        return {
+            "mean": round((self._thinned_sum_ns + sum(self.each_ns)) / count / NS_PER_MS, 6),
+            "p50": _at(weighed, last // 2) / NS_PER_MS,
+            "p99": _at(weighed, last * 99 // 100) / NS_PER_MS,
+            "max": longest_ns / NS_PER_MS,
+        }
+
+
+def _at(weighed: Sequence[tuple[int, int]], rank: int) -> int:
+    """The wait of that rank among all."""
+    before = 0
+    for ns, weight in weighed:
+        before += weight
+        if before > rank:
+            return ns
+    return weighed[-1][0]

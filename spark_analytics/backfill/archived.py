@@ -1,0 +1,340 @@
+"""The archive of the job `archive`, as the lines that `inorder dump` would print of the topics.
+
+The folder of a whole archive means those of its topics that the topology reads: the input topics,
+and `clock.offsets` if a stream syncs. A topic's own folder means that topic alone. Records are in
+the order of `inorder dump`: by arrival, which is the running maximum of a partition's append times,
+then clocks before events, then by topic, partition and offset. Spark sorts them by range, so each
+task reads a stretch of that order; from there on an archive is processed as files are.
+
+Missing offsets, within a partition or between two runs, are refused with the first of them, because
+a hole would look like lost events. Repeated offsets are refused too. So is an archive that lacks
+what an earlier run has seen of it: a topic, or the records that were left. If producers write in
+transactions, whose marks take offsets, or the topic was compacted, holes are no loss: then write
+`--holes pass`. A whole archive that lacks one of several input topics is refused. If it lacks
+`clock.offsets`, which has no folder before its first record, a warning says so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+from pyarrow import fs
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+
+from agents.master_keys import masters_in
+from agents.stage.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock
+from producers.recording.file import InputError
+from producers.recording.topic_lines import TopicLines
+from spark_analytics import archive
+from spark_analytics.backfill import cut, log_order
+from spark_analytics.backfill.cut import Cut, LogEnd
+from spark_analytics.backfill.groups import Groups
+from spark_analytics.backfill.in_lake import PATTERN
+from spark_analytics.backfill.parcels import OF_TOPIC, Packer, Parcel
+from spark_analytics.backfill.place import PlaceRefused, file_system
+from spark_analytics.backfill.work import in_batches
+from spark_analytics.executors import task_process
+from spark_analytics.executors.setting import Setting, topology_of
+from topology.config import Topology
+from topology.wire.json_lines import JsonObject
+from topology.wire.line_reader import Row, reading_of
+
+STREAM: Final = "stream="
+REMOTE: Final = "://"
+
+
+class Record(NamedTuple):
+    """A record as a stage reads it."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+    timestamp: int
+    timestamp_type: int = LOG_APPEND_TIME
+
+
+def is_archive(path: str) -> bool:
+    """Whether it is the folder of a topic, or of several; any address on another file system
+    counts as one."""
+    if REMOTE in path:
+        return True
+    place = Path(path)
+    if not place.is_dir():
+        return False
+    return _is_topic(place) or any(_is_topic(each) for each in place.iterdir() if each.is_dir())
+
+
+def _is_topic(folder: Path) -> bool:
+    return any(each.name.startswith(STREAM) for each in folder.iterdir())
+
+
+def topics_read(topology: Topology) -> list[str]:
+    """The topics that a stage which reorders reads."""
+    streams = topology.streams.values()
+    synced = any(stream.clock.sync != "none" for stream in streams)
+    return sorted({s.input for s in streams}) + ([topology.topics.clock] if synced else [])
+
+
+def records(
+    spark: SparkSession,
+    paths: Sequence[str],
+    topology: Topology,
+    seen: Collection[str] = (),
+    *,
+    holes: bool,
+) -> tuple[DataFrame, str | None]:
+    """All records of these archives, and a warning about topics that they lack. `seen`: topics that
+    earlier runs have read. InputError if an archive has nothing that the topology reads, or
+    (unless `holes` are allowed) a whole archive lacks an input topic, or a `seen` one is absent."""
+    wanted = topics_read(topology)
+    refuse_patterns(paths)
+    found = [folder for path in paths for folder in folders_of(path.rstrip("/"), wanted)]
+    frames = [archive.read(spark, folder) for folder in found]
+    whole = frames[0]
+    for frame in frames[1:]:
+        whole = whole.union(frame)
+    there = {row.topic for row in whole.select("topic").distinct().collect()}
+    unread = sorted(there - set(wanted))
+    if unread:
+        raise InputError(
+            f"{', '.join(paths)}: holds records of {', '.join(unread)}, which the topology does not"
+            f" read; name an archive of {', '.join(wanted)}"
+        )
+    lacking = sorted(set(wanted) - there)
+    if not lacking:
+        return whole, None
+    missing = sorted(set(lacking) & set(seen))
+    if missing and not holes:
+        raise InputError(
+            f"{', '.join(paths)}: holds nothing of {', '.join(missing)}, which a run before has"
+            " read; name all that it named, or write --holes pass to go on without"
+        )
+    lack = f"{', '.join(paths)}: holds nothing of {', '.join(lacking)}, which the topology reads"
+    inputs = {stream.input for stream in topology.streams.values()}
+    # A user who names a topic's own folder wants that topic alone.
+    are_whole = found != [path.rstrip("/") for path in paths]
+    if are_whole and not holes and inputs & set(lacking):
+        raise InputError(f"{lack}; archive it too, or write --holes pass if nothing was ever in it")
+    return whole, lack
+
+
+def refuse_patterns(paths: Iterable[str]) -> None:
+    """Raise InputError for paths that Spark would read as patterns."""
+    for path in paths:
+        found = sorted(set(PATTERN) & set(path))
+        if found:
+            raise InputError(
+                f"{path}: Spark reads {' '.join(found)} in the name of an archive as part of a"
+                " pattern, so it would read another; give the folder a name without"
+            )
+
+
+def folders_of(path: str, wanted: Sequence[str]) -> list[str]:
+    """The topics' own folders; `path` itself if it is one, or if only Spark can list it."""
+    try:
+        files, place = file_system(path, "--in")
+        is_file = files.get_file_info(place).is_file
+        found = [] if is_file else files.get_file_info(fs.FileSelector(place))
+    except (PlaceRefused, OSError):
+        return [path]
+    if is_file:
+        raise InputError(
+            f"{path}: is a file, and by an address archives alone are read; name it by a path"
+        )
+    there = sorted(each.base_name for each in found if each.type == fs.FileType.Directory)
+    if not there or any(name.startswith(STREAM) for name in there):
+        return [path]
+    folders = [f"{path}/{topic}" for topic in wanted if topic in there]
+    if not folders:
+        raise InputError(
+            f"{path}: is an archive of {', '.join(there)}, and the topology reads"
+            f" {', '.join(wanted)}; name another folder, or correct `input` in the topology file"
+        )
+    return folders
+
+
+def unstamped(ends: Mapping[str, LogEnd]) -> str | None:
+    """A warning about topics whose records do not have the time of their append."""
+    topics = sorted({log.rpartition("/")[0] for log, end in ends.items() if not end.is_stamped})
+    if not topics:
+        return None
+    return (
+        f"records of {', '.join(topics)} bear the producer's time (CreateTime), which counts as"
+        " their arrival here; a worker takes the time at which it reads them, so the two may"
+        " differ. Set message.timestamp.type=LogAppendTime for these topics"
+    )
+
+
+def refuse_jumps(ends: Mapping[str, LogEnd]) -> None:
+    """Raise InputError if offsets are missing within a log, or come twice."""
+    for log, end in sorted(ends.items()):
+        if end.jump is None:
+            continue
+        before, offset = end.jump
+        if offset == before:
+            raise InputError(
+                f"{log} has the offset {offset} twice: the archives that are named overlap; name"
+                " each topic once"
+            )
+        raise _holed(log, before + 1, offset - 1)
+
+
+def _holed(log: str, first: int, last: int) -> InputError:
+    return InputError(
+        f"the archive has a hole: {log} lacks the offsets {first} to {last}; archive them again, or"
+        " write --holes pass where producers use transactions or the topic was compacted"
+    )
+
+
+def places(rows: DataFrame, topology: Topology) -> dict[str, dict[str, list[str]]]:
+    """The partitions of the records of each stream, as `topic/partition`, by source; one pass over
+    the headers. If one stage orders whole streams, sources do not matter: "" means all."""
+    found: dict[str, dict[str, set[str]]] = {}
+    for topic in sorted({stream.input for stream in topology.streams.values()}):
+        headers = topology.headers_of(topic)
+        named = archive.placed(rows.where(rows["topic"] == topic), headers)
+        columns = ["stream", "partition"]
+        if not topology.fused:
+            named = named.withColumn("source", archive.source(headers))
+            columns.append("source")
+        for row in named.select(*columns).distinct().collect():
+            stream = row["stream"] if row["stream"] in topology.streams else topology.unnamed_stream
+            source = "" if topology.fused else row["source"] or ""
+            lies = found.setdefault(stream, {}).setdefault(source, set())
+            lies.add(f"{topic}/{row['partition']}")
+    return {
+        stream: {source: sorted(lies) for source, lies in of.items()}
+        for stream, of in found.items()
+    }
+
+
+def in_order(lines: DataFrame, topology: Topology) -> DataFrame:
+    """The lines in the order of `inorder dump`; each task holds a stretch of it."""
+    return log_order.in_order(lines, topology.topics.clock)
+
+
+class Taken(NamedTuple):
+    """The `lines` of an archive for one run (`is_empty`: there are none), the cut after them, and a
+    warning."""
+
+    lines: DataFrame
+    is_empty: bool
+    cut: Cut
+    warning: str | None = None
+
+
+def taken(
+    rows: DataFrame,
+    topology: Topology,
+    before: Cut,
+    *,
+    rest_ns: int,
+    to_end: bool,
+    holes: bool,
+) -> Taken:
+    """The records after `before`: to the end of each log, or only those that no other record can
+    precede any more (`cut`). InputError if a single run would have given another answer."""
+    rows = log_order.beyond(rows, before.offsets)
+    ends = log_order.ends(rows, before, holes=holes)
+    refuse_jumps(ends)
+    hole = None if holes else cut.hole(before, ends)
+    if hole is not None:
+        raise _holed(*hole)
+    log = cut.overtaking(before, ends)
+    if log is not None:
+        raise InputError(
+            f"{log}: the archive has records that arrived before the time to which an earlier run"
+            " has read, so the tables would differ from those of one run; backfill anew into a new"
+            " folder (with a longer --rest if the job archive was idle for that long)"
+        )
+    activation_ns = min(stream.clock.activation_ns for stream in topology.streams.values())
+    lines = log_order.arrived(rows, before, topology.topics.clock, activation_ns)
+    if to_end:
+        # Seen records may all have been taken, and only then lie behind the cut.
+        is_empty = not ends if before.until_ns is None else lines.isEmpty()
+        return Taken(
+            lines, is_empty, cut.behind(before, ends, {}, before.until_ns), unstamped(ends)
+        )
+    until_ns = cut.until_ns(before, ends, rest_ns)
+    if until_ns is None:
+        return Taken(lines, is_empty=True, cut=before)
+    parted = log_order.parted(lines, until_ns)
+    after = cut.behind(before, ends, parted.left, until_ns)
+    due = lines.where(lines["due_ns"] < until_ns)
+    return Taken(due, not parted.taken, after, unstamped(ends))
+
+
+class ReadArchive(NamedTuple):
+    """The function of a reading task: rows in are records in order, rows out are parcels. Each task
+    is a piece. `slots`: one for each group."""
+
+    setting: Setting
+    slots: Sequence[int]
+
+    def __call__(self, taken: Iterable[Any]) -> Iterator[Any]:
+        task_process.begin()
+        context = TaskContext.get()
+        assert context is not None
+        piece = context.partitionId()
+        yield from in_batches(self._read(piece, taken), self.slots)
+
+    def _read(self, piece: int, taken: Iterable[Any]) -> Iterator[Parcel]:
+        topology = topology_of(self.setting)
+        packer = Packer(piece, Groups(topology), reading_of(topology), archived=True)
+        rows = _Rows(topology, taken)
+        yield from packer.pack(rows)
+        yield from packer.rest(rows.lines)
+
+
+class RecordLines:
+    """Makes records the lines that `inorder dump` prints."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._clock_topic = topology.topics.clock
+        inputs = {stream.input for stream in topology.streams.values()}
+        # Each executor has its own keys: none is sent to it.
+        self._lines = TopicLines(topology, inputs, masters_in(os.environ))
+
+    def line(self, values: Mapping[str, Any], clock: ArrivalClock) -> JsonObject | None:
+        """The line of a record. `values` are `log_order.COLUMNS` and `stamp_ms`; the clock is that
+        of the partition. None for a record of the clock topic that is no clock line."""
+        record = Record(
+            values["topic"],
+            values["partition"],
+            values["offset"],
+            values["key"],
+            values["value"],
+            [(each["key"], each["value"]) for each in values["headers"] or ()],
+            values["stamp_ms"],
+        )
+        line = self._lines.line(record, clock)
+        if line is None or record.topic != self._clock_topic:
+            return line
+        return {**line, OF_TOPIC: record.offset}
+
+
+class _Rows:
+    """Dumped lines; `lines` counts them."""
+
+    def __init__(self, topology: Topology, taken: Iterable[Any]) -> None:
+        self._taken = taken
+        self._records = RecordLines(topology)
+        self.lines = 0
+
+    def __iter__(self) -> Iterator[Row]:
+        for batch in self._taken:
+            for values in batch.to_pylist():
+                clock = ArrivalClock(0, judges=False)
+                clock.now_ns = values["arrival_ms"] * NS_PER_MS
+                line = self._records.line(values, clock)
+                if line is not None:
+                    self.lines += 1
+                    yield Row(self.lines, orjson.loads(orjson.dumps(line)))

@@ -1,0 +1,72 @@
+"""The content of a state's files, and the check that they hold nothing else.
+
+Anybody who may write into a folder of tables may write these files, and the files that they name
+are read, moved and deleted with the rights of the user who resumes. So they may name only single
+files below known folders, and one folder, beside the tables and with a name that runs give
+(`place.own_folder`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from spark_analytics.backfill.kinds import TABLES
+from spark_analytics.backfill.part import File
+
+CURRENT: Final = "current.json"
+ENDED: Final = "ended"
+
+Known = dict[str, Any]
+"""The notes of a run: `run`, `topology` (its digest), `begin` (a Beginning), `files` (by path, its
+size in bytes and its last write), `offsets` (the last by `topic/partition`), `places` (the
+partitions of each stream), `sources` (the same by stream and source), `cut` (up to when archives
+were known, see `spark_analytics.backfill.cut`; None if no archive was read), `states` (name by
+group), `tables` (see `resuming.Kept`). With `ended` all was flushed; OPEN keys are absent."""
+
+WHOLE: Final[Mapping[str, type]] = {"run": int, "topology": str, "tables": list}
+OPEN: Final[Mapping[str, type]] = {"begin": list, "files": dict, "offsets": dict, "states": dict}
+"""The keys of `Known` that a run has if it did not flush, with their types in JSON."""
+
+COMES: Final[Mapping[str, type]] = {
+    "run": int, "files": list, "staged": str, "now": dict, "account": dict,
+}  # fmt: skip
+"""The keys that a run notes while it adds its rows."""
+
+
+def fault_of(found: Any, *, is_current: bool) -> str:
+    """What is wrong with the content of a file; an empty text if nothing is."""
+    if not isinstance(found, dict):
+        return str(found)
+    absent = _absent(found, is_current=is_current)
+    if absent:
+        return f"it says nothing of {', '.join(absent)}"
+    strange = next((repr(name) for name in _names(found) if not _is_plain(name)), None)
+    return f"it names {strange}, which no run does" if strange else ""
+
+
+def _absent(found: Known, *, is_current: bool) -> list[str]:
+    """The required keys that are absent."""
+
+    def lacks(said: Known, needed: Mapping[str, type]) -> list[str]:
+        return [key for key, kind in needed.items() if not isinstance(said.get(key), kind)]
+
+    if is_current and found.get(ENDED):
+        return []  # it is refused anyway
+    absent = [] if is_current else lacks(found, COMES)
+    now = found if is_current or absent else found["now"]
+    return absent or lacks(now, WHOLE if now.get(ENDED) else {**WHOLE, **OPEN})
+
+
+def _names(found: Known) -> Iterator[Any]:
+    """The names of files, each relative to a known folder."""
+    states = found.get("now", found).get("states")
+    yield from states.values() if isinstance(states, dict) else ()
+    files = found["files"] if isinstance(found.get("files"), list) else ()
+    for each in files:
+        is_file = isinstance(each, list) and len(each) == len(File._fields)
+        yield each[1] if is_file and each[0] in [*TABLES] else each
+
+
+def _is_plain(name: Any) -> bool:
+    return isinstance(name, str) and name not in ("", ".", "..") and not {*"/\\\0"} & {*name}

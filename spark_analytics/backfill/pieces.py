@@ -1,0 +1,138 @@
+"""The input files of a backfill, cut into pieces that tasks read in parallel.
+
+Uncompressed JSON lines are cut at line ends, about every `PIECE_BYTES`. Compressed files, CSV
+(where a line end may lie within quotes) and Parquet are one piece each. A folder means the files in
+it, in the order of their names; names that begin with `_` or `.` are skipped, as Spark does. Files
+are read in the order in which they were named, and line numbers continue from one to the next, as
+if the files were one.
+
+All readers must reach the files: on the machine, or on a volume that executors share.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from producers.recording.file import GZIP_MARK, STDIN, Form, InputError, opened
+from producers.recording.rows import LineSource, json_rows, rows_in
+from topology.wire.line_reader import Row
+
+PIECE_BYTES: Final = 16 * 2**20
+PART_BYTES: Final = 2**20
+WHOLE: Final = -1
+HIDDEN: Final = ("_", ".")
+
+
+class Piece(NamedTuple):
+    """The bytes from `begin` to `end` of a file, whole lines of JSON; `end` WHOLE: the whole file,
+    in any format."""
+
+    path: str
+    begin: int = 0
+    end: int = WHOLE
+
+
+def pieces_of(paths: Sequence[str], piece_bytes: int | None = None) -> list[Piece]:
+    """The pieces in the order of lines. InputError if a file is absent, or cannot be read."""
+    return [piece for path in files_of(paths) for piece in _cut(path, piece_bytes or PIECE_BYTES)]
+
+
+def files_of(paths: Sequence[str]) -> list[str]:
+    """The paths, with folders replaced by their files. InputError for an empty folder."""
+    found: list[str] = []
+    for path in paths:
+        if path == STDIN:
+            raise InputError("-: standard input cannot be read by several; name a file")
+        place = Path(path)
+        if not place.is_dir():
+            found.append(path)
+            continue
+        inside = sorted(str(each) for each in place.rglob("*") if _is_shown(each, place))
+        if not inside:
+            raise InputError(f"{path}: there is no file in this folder; name files, or another")
+        found += inside
+    return found
+
+
+def _is_shown(file: Path, folder: Path) -> bool:
+    parts = file.relative_to(folder).parts
+    return file.is_file() and not any(part.startswith(HIDDEN) for part in parts)
+
+
+def _cut(path: str, piece_bytes: int) -> Iterator[Piece]:
+    path = str(Path(path).absolute())  # the reader may run in another folder
+    with opened(path) as (raw, form):
+        if form is not Form.JSON_LINES or _is_packed(path):
+            yield Piece(path)
+            return
+        size = Path(path).stat().st_size
+        begin = 0
+        while begin < size:
+            raw.seek(min(begin + piece_bytes, size) - 1)
+            # Up to the end of the line at the cut; the line may be as long as the file.
+            while (line := raw.readline(PART_BYTES)) and not line.endswith(b"\n"):
+                pass
+            end = raw.tell()
+            yield Piece(path, begin, end)
+            begin = end
+        if not size:
+            yield Piece(path)
+
+
+def _is_packed(path: str) -> bool:
+    with Path(path).open("rb") as file:
+        return file.read(len(GZIP_MARK)) == GZIP_MARK
+
+
+NOTHING: Final = Piece("", 0, 0)
+"""A piece without lines, used if there is nothing to read."""
+
+
+class PieceRows:
+    """The rows of a piece. `lines`, after the last: how many line numbers it uses."""
+
+    def __init__(self, piece: Piece, needed: tuple[str, ...]) -> None:
+        self._piece = piece
+        self._needed = needed
+        self.lines = 0
+
+    def __iter__(self) -> Iterator[Row]:
+        path, begin, end = self._piece
+        if begin == end:
+            return
+        if end != WHOLE:
+            with Path(path).open("rb") as file:
+                file.seek(begin)
+                yield from self._json(io.BytesIO(file.read(end - begin)), begins=begin == 0)
+            return
+        with opened(path) as (raw, form):
+            if form is Form.JSON_LINES:
+                yield from self._json(raw, begins=True)
+                return
+            for row in rows_in(raw, form, path, self._needed):
+                self.lines = row.number
+                yield row
+
+    def _json(self, raw: LineSource, *, begins: bool) -> Iterator[Row]:
+        counted = _Counted(raw)
+        yield from json_rows(counted, begins=begins)
+        self.lines = counted.lines
+
+
+class _Counted:
+    """Counts the lines that are read."""
+
+    def __init__(self, raw: LineSource) -> None:
+        self._raw = raw
+        self._within = False
+        self.lines = 0
+
+    def readline(self, limit: int, /) -> bytes:
+        line = self._raw.readline(limit)
+        if line:
+            self.lines += not self._within
+            self._within = not line.endswith(b"\n")
+        return line

@@ -1,0 +1,444 @@
+"""A backfill as one Spark job: tasks read pieces in parallel, then order groups of streams."""
+
+from __future__ import annotations
+
+import marshal
+import pickle
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from producers.recording.file import InputError
+from producers.recording.summary import Summary
+from spark_analytics.backfill.archived import (
+    ReadArchive,
+    RecordLines,
+    Taken,
+    in_order,
+    is_archive,
+    records,
+    taken,
+)
+from spark_analytics.backfill.archived import (
+    places as places_of,
+)
+from spark_analytics.backfill.cut import read as stood
+from spark_analytics.backfill.groups import Groups
+from spark_analytics.backfill.in_lake import LakeTables
+from spark_analytics.backfill.noted import ENDED, Known
+from spark_analytics.backfill.part import File
+from spark_analytics.backfill.pieces import NOTHING, Piece, files_of, pieces_of
+from spark_analytics.backfill.place import Place
+from spark_analytics.backfill.progress import tracker_of, watched
+from spark_analytics.backfill.resuming import Coming, Kept, ParquetTables, Resumed, begun
+from spark_analytics.backfill.work import (
+    PARCELS,
+    PARCELS_AT_ONCE,
+    REPORT,
+    OrderGroups,
+    ReadPieces,
+)
+from spark_analytics.executors.setting import Setting, digest
+from spark_analytics.executors.shipping import shipped
+from spark_analytics.payload import schema_of
+from spark_analytics.tables.catalog import Format, catalog_of
+from spark_analytics.tables.lake import open_lake
+from topology.config import Topology
+from topology.wire.stretches import Beginning
+
+ROWS_AT_ONCE: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
+OWNER: Final = "inorder spark backfill"
+NS_PER_S: Final = 1_000_000_000
+REST_NS: Final = 3_600 * NS_PER_S
+MOST_TASKS: Final = 1_000
+"""The most ordering tasks; where there are more groups, groups share a task."""
+
+TASKS_A_CORE: Final = 4
+"""Tasks per core on one machine with several cores: enough to balance groups of different sizes. A
+task costs as much as some hundred events."""
+
+TRIED: Final = 32
+"""Whole numbers to try for each task at first; doubled as long as a task has none."""
+
+Warn = Callable[[str], object]
+
+Mark = Sequence[int]
+"""The size of a file in bytes and the time of its last write in ns, when a run read it."""
+
+
+class Wanted(NamedTuple):
+    """What the user asks for. `tasks`: how many order in parallel; None: `tasks_for` the groups.
+    `holes`: whether offsets may be missing in an archive. `form`: the format of the tables.
+    `to_end`: emit what is held at the end; otherwise keep the state. `resume`: go on from the state
+    in `out`. `catalog` (Iceberg's) and `schema` (of payloads) as on the command line. `rest_ns`: a
+    partition of an archive that is silent for so long counts as at rest."""
+
+    inputs: Sequence[str]
+    out: str
+    form: Literal["parquet"] | Format = "parquet"
+    tasks: int | None = None
+    holes: bool = False
+    to_end: bool = True
+    resume: bool = False
+    catalog: str | None = None
+    schema: str | None = None
+    rest_ns: int = REST_NS
+
+    @property
+    def kept(self) -> Kept:
+        catalog = None if self.catalog is None else self.catalog.partition("?")[0]
+        return Kept(self.form, catalog, self.schema)
+
+
+class Noted(NamedTuple):
+    """Notes on what has been read, for the next run; see `Known`."""
+
+    files: Mapping[str, Mark]
+    offsets: Mapping[str, int]
+    places: Mapping[str, Sequence[str]]
+    sources: Mapping[str, Mapping[str, Sequence[str]]]
+    cut: Mapping[str, Any] | None = None
+
+
+class Inputs(NamedTuple):
+    """The input of this run, and the notes on what was read."""
+
+    parcels: DataFrame
+    noted: Noted
+
+
+def run(
+    spark: SparkSession,
+    setting: Setting,
+    topology: Topology,
+    wanted: Wanted,
+    place: Place,
+    resumed: Resumed | None = None,
+    warn: Warn = print,
+) -> Summary | None:
+    """Write all tables: publish them in `place`, or add to those of `resumed`. Returns None if the
+    only work was to finish a killed run that had flushed all. InputError if an input cannot be
+    read. `warn` takes a sentence for people."""
+    started_s = time.perf_counter()
+    about = digest(setting)
+    if resumed is not None:
+        resumed.require(about, wanted.kept)
+    tables = tables_of(spark, topology, wanted, resumed)
+    if resumed is not None and resumed.is_unfinished and resumed.finish(tables):
+        return None
+    order = OrderGroups(setting, place.staged, to_end=wanted.to_end)
+    if resumed is not None:
+        order = order._replace(begin=resumed.begin, states=resumed.states())
+    groups = Groups(topology)
+    tasks = wanted.tasks or min(tasks_for(spark, len(groups)), MOST_TASKS)
+    slot_of = slots(spark, tasks)
+    by_group = [slot_of[group % tasks] for group in range(len(groups))]
+    with shipped(spark), _few_rows_at_once(spark):
+        tracker = tracker_of(spark)
+        with watched("looking at what there is", tracker):
+            inputs = _inputs(spark, setting, topology, wanted, by_group, resumed, warn)
+        with watched("reading and ordering", tracker):
+            output = _ordered(inputs.parcels, order, tasks)
+    output.summary.took(time.perf_counter() - started_s, output.summary.cpu_seconds)
+    now: Known = {
+        "run": 1 if resumed is None else resumed.known["run"] + 1,
+        "topology": about,
+        "tables": wanted.kept,
+    }
+    if wanted.to_end:
+        now[ENDED] = True
+    else:
+        now |= {
+            "begin": output.end,
+            **inputs.noted._asdict(),
+            "states": output.states,
+        }
+    with watched("bringing the rows into the tables", tracker):
+        published(wanted, place, tables, resumed, output, now)
+    return output.summary
+
+
+def slots(spark: SparkSession, tasks: int) -> list[int]:
+    """A whole number for each task, whose row Spark assigns to it. Spark assigns rows by the hash
+    of a column, so whole numbers are tried until each task has one."""
+    found: dict[int, int] = {}
+    tried = TRIED * tasks
+    while len(found) < tasks:
+        dealt = F.expr(f"pmod(hash(cast(id AS INT)), {tasks})")
+        rows = spark.range(0, tried, 1, 1).select("id", dealt.alias("task")).collect()
+        found = {row["task"]: row["id"] for row in rows}
+        tried *= 2
+    return [found[task] for task in range(tasks)]
+
+
+def tasks_for(spark: SparkSession, parts: int) -> int:
+    """How many tasks share the parts. On a cluster the number of cores is unknown, so each part has
+    a task."""
+    context = spark.sparkContext
+    if not str(context.master).startswith("local"):
+        return parts
+    cores = context.defaultParallelism
+    return min(parts, 1 if cores == 1 else TASKS_A_CORE * cores)
+
+
+def tables_of(
+    spark: SparkSession, topology: Topology, wanted: Wanted, resumed: Resumed | None
+) -> ParquetTables | LakeTables:
+    """The tables that take the rows; TablesRefused if they cannot."""
+    if wanted.form == "parquet":
+        return ParquetTables(wanted.out)
+    schema = None if wanted.schema is None else schema_of(wanted.schema)
+    is_iceberg = wanted.form == "iceberg"
+    catalog = catalog_of(wanted.catalog) if is_iceberg else None
+    lake = open_lake(spark, wanted.form, wanted.out.rstrip("/"), OWNER, catalog)
+    tables = LakeTables(lake, topology, schema)
+    is_halfway = resumed is not None and resumed.is_unfinished
+    tables.require(made=None if is_halfway else resumed is not None)
+    return tables
+
+
+def published(
+    wanted: Wanted,
+    place: Place,
+    tables: ParquetTables | LakeTables,
+    resumed: Resumed | None,
+    output: RunOutput,
+    now: Known,
+) -> None:
+    """Put the output into the tables; if a first run fails meanwhile, remove all of them."""
+    account = output.summary.document()
+    coming = Coming(now["run"], place.staged, output.files, now, account)
+    if resumed is not None:
+        resumed.add(place, coming, tables)
+    elif isinstance(tables, LakeTables):
+        place.open()
+        try:
+            Resumed(wanted.out, first=True).add(place, coming, tables)
+        except BaseException:
+            with suppress(Py4JError, PySparkException, ConnectionError):
+                tables.drop()
+            place.take_away()
+            raise
+    else:
+        place.complete(output.files)
+        if not wanted.to_end:
+            begun(place, now)
+        place.publish(account)
+
+
+def _inputs(
+    spark: SparkSession,
+    setting: Setting,
+    topology: Topology,
+    wanted: Wanted,
+    slot_of: Sequence[int],
+    resumed: Resumed | None,
+    warn: Warn,
+) -> Inputs:
+    """The input; InputError if archives and files are mixed, or one cannot be read."""
+    known: Known = {} if resumed is None else resumed.known
+    noted = Noted(
+        {place_of(path): mark for path, mark in known.get("files", {}).items()},
+        known.get("offsets", {}),
+        known.get("places", {}),
+        known.get("sources", {}),
+        known.get("cut"),
+    )
+    archives = [path for path in wanted.inputs if is_archive(path)]
+    refuse_mixed(wanted.inputs, archives, noted)
+    if not archives:
+        return _of_files(spark, setting, wanted, slot_of, noted)
+    found, noted = _of_archives(spark, topology, wanted, noted, warn)
+    if found.is_empty:
+        return Inputs(_read([NOTHING], spark, setting, slot_of), noted)
+    read = ReadArchive(setting, slot_of)
+    return Inputs(in_order(found.lines, topology).mapInArrow(read.__call__, PARCELS), noted)
+
+
+def refuse_mixed(inputs: Sequence[str], archives: Sequence[str], noted: Noted) -> None:
+    """Raise InputError if only some `inputs` are `archives`, or if earlier runs read the other
+    kind. A run over files does not read the records that an archive has left, and a worker that
+    goes on after an archive assumes that nothing came from files."""
+    files = [path for path in inputs if path not in archives]
+    if archives and files:
+        raise InputError(
+            f"{archives[0]} is an archive, {files[0]} is not, and nobody says which lines come"
+            " first; name archives alone, or files alone"
+        )
+    if files and noted.offsets:
+        raise InputError(
+            f"{files[0]}: is no archive, and a run before has read one, of which records may be"
+            " left; name that archive again, or backfill the files into a new folder"
+        )
+    if archives and noted.files:
+        raise InputError(
+            f"{archives[0]}: is an archive, and a run before has read files"
+            f" ({next(iter(noted.files))}); name files again, or backfill the archive into a new"
+            " folder"
+        )
+
+
+def _of_files(
+    spark: SparkSession,
+    setting: Setting,
+    wanted: Wanted,
+    slot_of: Sequence[int],
+    noted: Noted,
+) -> Inputs:
+    """The files that no earlier run has read, as pieces."""
+    new = new_files(files_of(wanted.inputs), noted.files)
+    # Before they are cut: a file that grows meanwhile counts as changed for the next run.
+    marks = {place_of(path): mark_of(path) for path in new if Path(path).exists()}
+    parcels = _read(pieces_of(new) or [NOTHING], spark, setting, slot_of)
+    return Inputs(parcels, noted._replace(files={**noted.files, **marks}))
+
+
+def _read(
+    pieces: Sequence[Piece], spark: SparkSession, setting: Setting, slot_of: Sequence[int]
+) -> DataFrame:
+    numbers = spark.range(0, len(pieces), 1, tasks_for(spark, len(pieces)))
+    return numbers.mapInArrow(ReadPieces(setting, pieces, slot_of).__call__, PARCELS)
+
+
+def _of_archives(
+    spark: SparkSession, topology: Topology, wanted: Wanted, noted: Noted, warn: Warn
+) -> tuple[Taken, Noted]:
+    """The records that this run takes."""
+    RecordLines(topology)  # refuses here what each task would: keys that are missing
+    before = stood(noted.offsets, noted.cut)
+    rows, lacking = records(spark, wanted.inputs, topology, before.topics, holes=wanted.holes)
+    found = taken(
+        rows,
+        topology,
+        before,
+        rest_ns=wanted.rest_ns,
+        to_end=wanted.to_end,
+        holes=wanted.holes,
+    )
+    for word in filter(None, (lacking, found.warning)):
+        warn(word)
+    noted = noted._replace(offsets=dict(found.cut.offsets), cut=found.cut.noted())
+    if not wanted.to_end:
+        noted = _with_places(noted, places_of(found.lines, topology))
+    return found, noted
+
+
+def _with_places(noted: Noted, found: Mapping[str, Mapping[str, Sequence[str]]]) -> Noted:
+    """The notes with `found` added: the partitions of each source of each stream in this run."""
+    places, sources = dict(noted.places), {each: dict(of) for each, of in noted.sources.items()}
+    for stream, lies in found.items():
+        known_of = sources.setdefault(stream, {})
+        for source, where in lies.items():
+            known_of[source] = sorted({*where, *known_of.get(source, ())})
+            places[stream] = sorted({*where, *places.get(stream, ())})
+    return noted._replace(places=places, sources=sources)
+
+
+def mark_of(path: str) -> list[int]:
+    """What shows that a file has changed: its size in bytes, and its last write in ns."""
+    stat = Path(path).stat()
+    return [stat.st_size, stat.st_mtime_ns]
+
+
+def place_of(path: str) -> str:
+    """The canonical path of a file, however it is spelled."""
+    return str(Path(path).resolve())
+
+
+def new_files(paths: Sequence[str], known: Mapping[str, Mark]) -> list[str]:
+    """The files that no earlier run has read; keys of `known` are canonical paths. InputError if a
+    read file has changed since, a file is named twice, or a new file sorts before a read one: a
+    single run would have read it first."""
+    new: dict[str, str] = {}
+    for path in paths:
+        place = place_of(path)
+        if place in new:
+            raise InputError(f"{path}: is the file {new[place]}, named twice; name each file once")
+        if place not in known:
+            new[place] = path
+            continue
+        if (changed := _changed(mark_of(path), known[place])) is not None:
+            raise InputError(
+                f"{path}: has changed since a run has read it ({changed}); put what is new into"
+                " files of their own, or backfill anew into a new folder"
+            )
+        if new:
+            first = next(iter(new.values()))
+            raise InputError(
+                f"{first}: sorts before {path}, which a run has read, and nobody has read it; name"
+                " what is new so that it sorts last (and inputs that grow alone), or backfill anew"
+                " into a new folder"
+            )
+    return list(new.values())
+
+
+def _changed(now: Sequence[int], known: Mark) -> str | None:
+    """What has changed; None: nothing. If a time is unknown, only the size is compared."""
+    size, written_ns = known
+    if now[0] != size:
+        return f"{size:,} bytes then, {now[0]:,} now"
+    if written_ns and now[1] and now[1] != written_ns:
+        seconds, rest_ns = divmod(written_ns, NS_PER_S)
+        return (
+            "as many bytes, but written to at another time; if they are the same, give it back"
+            f" its time: touch -d @{seconds}.{rest_ns:09d}"
+        )
+    return None
+
+
+class RunOutput(NamedTuple):
+    """The combined reports of the ordering tasks: `states` by group, `end` a Beginning."""
+
+    files: list[File]
+    summary: Summary
+    states: dict[int, str]
+    end: tuple[Any, ...]
+
+
+def _ordered(parcels: DataFrame, order: OrderGroups, tasks: int) -> RunOutput:
+    reports = (
+        parcels.repartition(tasks, "slot")
+        .selectExpr("*", "number > 0 AS later")
+        .sortWithinPartitions("group", "later", "piece", "number")
+        .drop("later")
+        .mapInArrow(order.__call__, REPORT)
+    )
+    return gathered(reports.collect())
+
+
+def gathered(rows: Iterable[Any]) -> RunOutput:
+    """The reports combined. InputError if an input could not be read."""
+    files: list[File] = []
+    summary = Summary()
+    states: dict[int, str] = {}
+    end: tuple[Any, ...] = tuple(Beginning())
+    for row in sorted(rows, key=lambda row: int(row.group)):
+        match row.word:
+            case "file":
+                files.append(File(row.table, row.name, row.rows))
+            case "summary":
+                summary.add(pickle.loads(bytes(row.content)))
+            case "state":
+                states[row.group] = row.name
+                end = marshal.loads(bytes(row.content))
+            case _:
+                raise InputError(row.name)
+    return RunOutput(files, summary, states, end)
+
+
+@contextmanager
+def _few_rows_at_once(spark: SparkSession) -> Iterator[None]:
+    """Make Spark's Arrow batches small while the context lasts, because rows are large."""
+    before = spark.conf.get(ROWS_AT_ONCE)
+    spark.conf.set(ROWS_AT_ONCE, str(PARCELS_AT_ONCE))
+    try:
+        yield
+    finally:
+        spark.conf.set(ROWS_AT_ONCE, before or "10000")

@@ -1,0 +1,270 @@
+"""The tasks of a backfill: one kind reads a piece, the other orders groups of streams.
+
+Spark calls both with Arrow batches, in a Python process of an executor. The driver sends what they
+need as plain values (`Setting`); each process makes the topology once, from its text.
+
+An ordering task takes its groups one after the other, and writes the output of all of them into the
+same files. It holds the stretches of all pieces, one batch of parcels, what the operators of one
+group hold, and the lines that wait to be written.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import pickle
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyarrow import fs
+
+from producers.recording.file import InputError
+from producers.recording.replayed import left, passed
+from producers.recording.rows import NEEDED, NEEDED_BY_TIME
+from producers.recording.summary import Summary
+from spark_analytics.backfill.groups import Groups
+from spark_analytics.backfill.parcels import Packer, Parcel, PieceUnreadable, Unpacker
+from spark_analytics.backfill.part import Part
+from spark_analytics.backfill.pieces import Piece, PieceRows
+from spark_analytics.backfill.place import file_system
+from spark_analytics.backfill.state import GroupState, packed, unpacked
+from spark_analytics.executors import task_process
+from spark_analytics.executors.setting import Setting, topology_of
+from topology.config import Topology
+from topology.flow.instants import whole_instants
+from topology.flow.replay import Replay
+from topology.model.event import DATA, Event
+from topology.model.outcome import Malformed, Step
+from topology.wire.json_lines import step_lines
+from topology.wire.line_reader import Content, reading_of
+from topology.wire.stretches import Beginning
+
+PARCELS: Final = "slot INT, group INT, piece LONG, number LONG, content BINARY"
+REPORT: Final = "group INT, word STRING, table STRING, name STRING, rows LONG, content BINARY"
+FILE: Final = "file"
+STATE: Final = "state"
+SUMMARY: Final = "summary"
+UNREADABLE: Final = "unreadable"
+PARCELS_AT_ONCE: Final = 64
+"""The most rows of an Arrow batch of parcels, read or written."""
+
+
+class ReadPieces(NamedTuple):
+    """The function of a reading task: rows in are numbers of pieces, rows out are parcels. `slots`:
+    one for each group."""
+
+    setting: Setting
+    pieces: Sequence[Piece]
+    slots: Sequence[int]
+
+    def __call__(self, taken: Iterable[Any]) -> Iterator[Any]:
+        task_process.begin()
+        for batch in taken:
+            for number in batch.column(0).to_pylist():
+                yield from in_batches(self._read(number), self.slots)
+
+    def _read(self, number: int) -> Iterator[Parcel]:
+        topology = topology_of(self.setting)
+        reading = reading_of(topology)
+        rows = PieceRows(self.pieces[number], NEEDED_BY_TIME if reading.by_time else NEEDED)
+        packer = Packer(number, Groups(topology), reading)
+        try:
+            yield from packer.pack(rows)
+        except InputError as error:
+            yield from packer.unreadable(str(error))
+            return
+        yield from packer.rest(rows.lines)
+
+
+def in_batches(parcels: Iterable[Parcel], slots: Sequence[int]) -> Iterator[Any]:
+    held: list[Parcel] = []
+    for parcel in parcels:
+        held.append(parcel)
+        if len(held) >= PARCELS_AT_ONCE:
+            yield _arrow(held, slots)
+            held = []
+    if held:
+        yield _arrow(held, slots)
+
+
+def _arrow(parcels: Sequence[Parcel], slots: Sequence[int]) -> Any:
+    groups, pieces, numbers, contents = zip(*parcels, strict=True)
+    return pa.record_batch(
+        [
+            pa.array([slots[group] for group in groups], pa.int32()),
+            pa.array(groups, pa.int32()),
+            pa.array(pieces, pa.int64()),
+            pa.array(numbers, pa.int64()),
+            pa.array(contents, pa.binary()),
+        ],
+        names=["slot", "group", "piece", "number", "content"],
+    )
+
+
+class OrderGroups(NamedTuple):
+    """The function of an ordering task. Rows in are parcels, sorted by group, stretches first; rows
+    out report what was written. `staged` is the address of the folder to write in. `begin` and
+    `states` (a file for each group) are where the run before ended. `to_end`: emit what is held at
+    the end; otherwise write a state."""
+
+    setting: Setting
+    staged: str
+    begin: Beginning = Beginning()
+    states: Mapping[int, str] = {}
+    to_end: bool = True
+
+    def __call__(self, taken: Iterable[Any]) -> Iterator[Any]:
+        task_process.begin()
+        rows = chain.from_iterable(_parcels(batch) for batch in taken)
+        files, folder = file_system(self.staged)
+        name = f"{os.getpid()}-{time.monotonic_ns():x}"
+        part = Part(files, folder, name)
+        group = None
+        for group, parcels in groupby(rows, key=_group):
+            yield from _reports(self._order(group, parcels, part, files, f"{folder}/{name}"))
+        if group is not None:
+            written = part.close()
+            yield from _reports((group, FILE, *file, b"") for file in written)
+
+    def _order(
+        self, group: int, parcels: Iterable[Parcel], part: Part, files: fs.FileSystem, path: str
+    ) -> Iterator[tuple[Any, ...]]:
+        started_s = time.process_time()
+        topology = topology_of(self.setting)
+        summary = Summary()
+        before = self._state_of(group)
+        order = GroupRun(topology, group, summary, before, to_end=self.to_end)
+        try:
+            for step in whole_instants(order.steps(parcels, self.begin), topology):
+                part.take(step_lines(step), order.positions)
+        except PieceUnreadable as error:
+            yield group, UNREADABLE, "", str(error), 0, b""
+            return
+        if not self.to_end:
+            state = f"{path}-{group:05d}.state"
+            with files.open_output_stream(state) as out:
+                out.write(packed(order.state()))
+            end = marshal.dumps(tuple(order.end))
+            yield group, STATE, "", state.rpartition("/")[2], 0, end
+        summary.thin()
+        summary.took(0.0, time.process_time() - started_s)
+        yield group, SUMMARY, "", "", 0, pickle.dumps(summary)
+
+    def _state_of(self, group: int) -> GroupState:
+        address = self.states.get(group)
+        if address is None:
+            return GroupState(None, (), {})
+        files, path = file_system(address)
+        with files.open_input_stream(path) as file:
+            return unpacked(file.read())
+
+
+class GroupRun:
+    """One group of streams and its operators, from the state `before` on. Counts go to the
+    summary."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        group: int,
+        summary: Summary,
+        before: GroupState,
+        *,
+        to_end: bool,
+    ) -> None:
+        groups = Groups(topology)
+        self._topology = topology
+        self._counts_clocks = group == groups.strange
+        # The group of unknown streams knows the names of all others.
+        self._streams = groups.streams[group] or list(topology.streams)
+        self._summary = summary
+        self._to_end = to_end
+        self._waiting: list[Content] = []
+        self._before = before
+        self._hears = group != groups.strange
+        self._replay = Replay(topology, self._streams, hears=self._hears)
+        self.positions = dict(before.positions)
+        self.end = Beginning()
+        """Where the next run begins: the values after the last line."""
+
+    def steps(self, parcels: Iterable[Parcel], begin: Beginning) -> Iterator[Step]:
+        """The output of all its lines, as `inorder replay` computes it."""
+        stretches: list[bytes] = []
+        parcels = iter(parcels)
+        first = None
+        for parcel in parcels:
+            if parcel.number:
+                first = parcel
+                break
+            stretches.append(parcel.content)
+        unpacker = Unpacker(stretches, begin)
+        self.end = unpacker.end
+        if self.end.bears_arrivals is False:
+            self._topology = self._summary.without_arrivals(self._topology)
+            self._replay = Replay(self._topology, self._streams, hears=self._hears)
+        rest = parcels if first is None else chain([first], parcels)
+        contents = chain.from_iterable(
+            unpacker.contents(parcel.piece, parcel.content) for parcel in rest
+        )
+        yield from self._run(chain(self._before.waiting, contents), self.end.arrival_ns)
+
+    def state(self) -> GroupState:
+        """The state for the run that goes on from here."""
+        return GroupState(self._replay.saved(), self._waiting, self.positions)
+
+    def _run(self, contents: Iterable[Content], last_ns: int | None) -> Iterator[Step]:
+        replay, summary = self._replay, self._summary
+        if self._before.saved is not None:
+            replay.restore(self._before.saved)
+            summary.takes_over(event for event in replay.held() if event.kind == DATA)
+        if not self._to_end:
+            contents = self._without_last(contents, last_ns)
+        yield from passed(replay, contents, summary, counts_clocks=self._counts_clocks)
+        if last_ns is not None:
+            steps = [replay.on_others(last_ns)]
+            if self._to_end and (flushed := replay.on_end()) is not None:
+                steps.append(flushed)
+            for step in steps:
+                summary.emitted(step)
+                yield step
+        left(replay, [self._topology.streams[stream] for stream in self._streams], summary)
+
+    def _without_last(self, contents: Iterable[Content], last_ns: int | None) -> Iterator[Content]:
+        """The contents before the last instant. Those of the last instant wait for the next run,
+        because more may arrive in it."""
+        for content in contents:
+            is_last = isinstance(content, Event | Malformed) and content.at_ns == last_ns
+            if is_last or self._waiting:
+                self._waiting.append(content)
+            else:
+                yield content
+
+
+_REPORT: Final = pa.schema(
+    {
+        "group": pa.int32(),
+        "word": pa.string(),
+        "table": pa.string(),
+        "name": pa.string(),
+        "rows": pa.int64(),
+        "content": pa.binary(),
+    }
+)
+
+
+def _reports(rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+    reports = [dict(zip(_REPORT.names, row, strict=True)) for row in rows]
+    yield from pa.Table.from_pylist(reports, _REPORT).to_batches()
+
+
+def _parcels(batch: Any) -> Iterator[Parcel]:
+    columns: Mapping[str, list[Any]] = batch.to_pydict()
+    names = ("group", "piece", "number", "content")
+    return map(Parcel._make, zip(*(columns[name] for name in names), strict=True))
+
+
+def _group(parcel: Parcel) -> int:
+    return parcel.group

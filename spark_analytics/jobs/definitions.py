@@ -1,0 +1,270 @@
+"""The jobs: topics in, named tables out; each table is one query with its own checkpoint.
+
+| job        | tables                                                               | mode   |
+|------------|----------------------------------------------------------------------|--------|
+| `events`   | `events`, `late`, `gaps`, `dead`, `windows` and the like (`silver`)  | both   |
+| `rates`    | `windows-<stream>`, `late`, `bad`                                    | both   |
+| `disorder` | `ordered-<stream>`, `bad`; in batch `raw`, `waits`, `gaps`,          | both   |
+|            | `compared`                                                           |        |
+| `clocks`   | `rounds`, `declared`, `bad`, `stamps-<stream>`; in batch `offsets`   | both   |
+| `results`  | `latest`, `bad`; in batch also `histories`, `queries`, `overflows`   | both   |
+| `truth`    | `differences`, `balance`, `bad`                                      | batch  |
+| `archive`  | a folder of its own for each topic                                   | both   |
+
+`latest` is folded batch by batch: of each id the newest record of that batch. Its readers
+take the highest revision over all batches (`results.latest`).
+
+With `Wanted.silver` `rates` and the stream of `disorder` read the table `events` instead of topics,
+all streams in one query: `windows`, `ordered`, which late events correct (`corrected`).
+
+Every row of the topics ends in a table: what a window does not count lies in `late` of
+`rates`, what a job cannot read, of whichever of its topics, in its `bad`. With
+`Wanted.late_included` (batch only) windows count marked events too, each where its time
+says: what the stream's windows would be had nothing been late. Spark drops rows that a
+watermark has passed; by `aggregates` there are none, and a query that drops one all the
+same is stopped with an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from spark_analytics import (
+    aggregates,
+    archive,
+    clocks,
+    corrected,
+    decode,
+    disorder,
+    payload,
+    results,
+    silver,
+    truth,
+)
+from spark_analytics.jobs.topics import Topics
+from spark_analytics.jobs.work import (
+    JobRefused,
+    Table,
+    Wanted,
+    headers_of,
+    inputs_of,
+    outputs_of,
+)
+from spark_analytics.tables.shapes import PLACE
+from topology.config import Topology
+
+
+def rates(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
+    if wanted.late_included and topics.streaming:
+        raise JobRefused("--late include: a stream cannot go back to closed windows; add --batch")
+    keys = ("stream", *wanted.keys)
+    named = ["start", *map(aggregates.named, keys)]
+    if wanted.silver is not None:
+
+        def windows_of(events: DataFrame) -> DataFrame:
+            return aggregates.aggregate(events, wanted.windows, keys, wanted.measures)
+
+        found = corrected.Corrected(wanted.silver, wanted.windows, windows_of)
+        return [found.table("windows", named, streaming=topics.streaming)]
+    tables, bad = [], []
+    for topic, names in outputs_of(topology).items():
+        rows = _ordered(topics, topology, topic, names, wanted.schema)
+        usable = decode.sound(rows)
+        counted = usable if wanted.late_included else aggregates.unmarked(usable)
+        for name in names:
+            own = aggregates.of_stream(counted, name)
+            windows = aggregates.aggregate(own, wanted.windows, keys, wanted.measures)
+            tables.append(Table(f"windows-{name}", windows, named))
+        late = aggregates.late(usable).drop("key", "value", "payload", "kind", "complete_ns")
+        tables.append(Table(f"late{_suffix(topology, topic)}", late, PLACE))
+        bad.append(decode.split(rows).bad)
+    return [*tables, _bad(bad)]
+
+
+def disorder_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
+    named = ["start", "stream", "source"]
+    if wanted.silver is not None and topics.streaming:
+
+        def audit_of(events: DataFrame) -> DataFrame:
+            return disorder.of_ordered(events, wanted.windows)
+
+        found = corrected.Corrected(wanted.silver, wanted.windows.over("at"), audit_of)
+        return [found.table("ordered", [*named, "epoch"], streaming=True)]
+    tables, bad = [], []
+    for topic, names in outputs_of(topology).items():
+        rows = _ordered(topics, topology, topic, names)
+        bad.append(decode.split(rows).bad)
+        for name in names:
+            own = aggregates.of_stream(decode.sound(rows), name)
+            audited = disorder.of_ordered(own, wanted.windows)
+            tables.append(Table(f"ordered-{name}", audited, [*named, "epoch"]))
+    if topics.streaming:
+        return [*tables, _bad(bad)]
+    declared = disorder.gap_records(topics.records(topology.topics.gaps))
+    bad.append(declared.bad)
+    for topic, names in inputs_of(topology).items():
+        raw = _raw(topics, topology, topic, names)
+        bad.append(raw.bad)
+        ordered = _decoded(topics, topology, names).events
+        suffix = "" if len(inputs_of(topology)) == 1 else f"-{topic}"
+        tables += [
+            Table(f"raw{suffix}", disorder.of_raw(raw.events, wanted.windows), named),
+            Table(f"waits{suffix}", disorder.waits(raw.events, ordered, wanted.windows), named),
+            Table(f"compared{suffix}", disorder.compared(raw.events, ordered), named[1:]),
+            Table(f"gaps{suffix}", disorder.gaps(declared.events, ordered), [*named[1:], "first"]),
+        ]
+    return [*tables, _bad(bad)]
+
+
+def clock_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
+    words = clocks.samples(topics.records(topology.topics.clock))
+    tables = [Table("rounds", words.rounds, PLACE), Table("declared", words.declared, PLACE)]
+    if not topics.streaming:
+        summed = clocks.offsets(words.rounds, wanted.windows)
+        tables.append(Table("offsets", summed, ("start", "source", "server", "segment")))
+    bad = [words.bad]
+    for topic, names in outputs_of(topology).items():
+        rows = _ordered(topics, topology, topic, names)
+        bad.append(decode.split(rows).bad)
+        unmarked = aggregates.unmarked(decode.sound(rows))
+        for name in names:
+            max_error_ns = topology.stream(name).clock.max_error_ns
+            own = aggregates.of_stream(unmarked, name)
+            stamped = clocks.stamps(own, wanted.windows, max_error_ns)
+            tables.append(Table(f"stamps-{name}", stamped, ("start", "stream", "source")))
+    return [*tables, _bad(bad)]
+
+
+def results_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
+    names = tuple(wanted.results) or tuple(dict.fromkeys(topology.result_topics.values()))
+    if not names:
+        raise JobRefused(
+            "the topology has no queries, so no topic has results; write queries: in its file, or"
+            " name the topics: --results TOPIC"
+        )
+    tables = []
+    for topic in names:
+        read = results.decoded(topics.records(topic))
+        suffix = "" if len(names) == 1 else f"-{topic}"
+        tables += [
+            Table(
+                f"latest{suffix}",
+                read.events,
+                ("id",),
+                fold=results.latest,
+                newer="revision",
+                settled=silver.settled_by_id(topology, "start"),
+            ),
+            Table(f"bad{suffix}", read.bad, PLACE),
+        ]
+        if not topics.streaming:
+            course = results.histories(read.events)
+            tables.append(Table(f"histories{suffix}", course, ("id",)))
+            tables.append(Table(f"queries{suffix}", results.by_query(course), ("query",)))
+            tables.append(Table(f"overflows{suffix}", results.overflows(read.control), PLACE))
+    return tables
+
+
+def truth_check(topics: Topics, topology: Topology, _: Wanted) -> list[Table]:
+    if topics.streaming:
+        raise JobRefused("truth sorts the whole topic; add --batch")
+    unsure = [n for n, s in topology.streams.items() if s.clock.unsynced != "trust"]
+    if unsure:
+        raise JobRefused(
+            f"stream {', '.join(unsure)}: the plain sort takes clocks at their word; it can"
+            " judge streams with clock: {unsynced: trust}"
+        )
+    names = topology.topics
+    dead = truth.dead_letters(topics.records(names.dead))
+    tables, bad = [], []
+    for topic, streams in inputs_of(topology).items():
+        raw = _raw(topics, topology, topic, streams)
+        aside = _raw(topics, topology, names.late, streams)  # other streams' are no concern here
+        bad.append(raw.bad)
+        ordered = _decoded(topics, topology, streams)
+        found = truth.differences(raw.events, ordered, streams, aside.events, dead)
+        suffix = "" if len(inputs_of(topology)) == 1 else f"-{topic}"
+        tables += [
+            Table(f"differences{suffix}", found, (*PLACE[1:], "difference")),
+            Table(f"balance{suffix}", truth.balance(raw.events, ordered, streams), ("stream",)),
+        ]
+    return [*tables, _bad(bad)]
+
+
+def archiving(topics: Topics, topology: Topology, _: Wanted) -> list[Table]:
+    kept = {**inputs_of(topology), **outputs_of(topology)}
+    side = topology.topics
+    streams = list(topology.streams)
+    kept |= {side.late: streams, side.dead: streams, side.gaps: streams, side.clock: streams}
+    kept |= dict.fromkeys(topology.result_topics.values(), streams)
+    return [
+        Table(
+            topic,
+            archive.placed(topics.records(topic), headers_of(topology, names)),
+            PLACE,
+            store=archive.write,
+        )
+        for topic, names in kept.items()
+    ]
+
+
+Job = Callable[[Topics, Topology, Wanted], list[Table]]
+
+JOBS: Final[Mapping[str, Job]] = {
+    "events": silver.events_tables,
+    "rates": rates,
+    "disorder": disorder_audit,
+    "clocks": clock_audit,
+    "results": results_audit,
+    "truth": truth_check,
+    "archive": archiving,
+}
+
+
+# -- what streams share ----------------------------------------------------------------------------
+
+
+def _suffix(topology: Topology, topic: str) -> str:
+    return "" if len(outputs_of(topology)) == 1 else f"-{topic}"
+
+
+def _bad(parts: Sequence[DataFrame]) -> Table:
+    """One table of what the topics of a job hold that it cannot read."""
+    found = parts[0]
+    for part in parts[1:]:
+        found = found.unionByName(part, allowMissingColumns=True)
+    return Table("bad", found, PLACE)
+
+
+def _raw(topics: Topics, topology: Topology, topic: str, names: Sequence[str]) -> decode.Decoded:
+    rows = decode.raw(topics.records(topic), headers_of(topology, names))
+    return decode.split(decode.of_streams(rows, names))
+
+
+def _ordered(
+    topics: Topics,
+    topology: Topology,
+    topic: str,
+    names: Sequence[str],
+    schema: StructType | None = None,
+) -> DataFrame:
+    rows = decode.ordered(topics.records(topic), headers_of(topology, names))
+    rows = decode.of_streams(rows, names)
+    return rows if schema is None else payload.with_payload(rows, schema)
+
+
+def _decoded(topics: Topics, topology: Topology, streams: Sequence[str]) -> decode.Decoded:
+    """Events of these streams, from whichever ordered topics hold them, and all that is bad
+    in these topics."""
+    found: DataFrame | None = None
+    for topic, names in outputs_of(topology).items():
+        if set(names) & set(streams):
+            rows = _ordered(topics, topology, topic, names)
+            found = rows if found is None else found.unionByName(rows)
+    assert found is not None
+    parts = decode.split(found)
+    return parts._replace(events=parts.events.where(parts.events["stream"].isin(*streams)))

@@ -1,0 +1,279 @@
+"""Running a job's tables: once over what there is, or as queries that go on.
+
+`run_bounded` writes each table as batch 0. `Running` starts a query for each table, with a
+checkpoint of its own below the job's, and waits. A batch is written by `foreachBatch`, so a
+restart repeats at most the last batch, which the outputs bear (`outputs`).
+
+A checkpoint belongs to what it was made for: job, topics with their ids, window, keys,
+schema, outputs. That is written beside it (`about`), and another job, or a topic that was
+deleted and made again, is refused. So is a new checkpoint where tables of an earlier one
+lie: its batches begin at 0 again and would mix with theirs.
+
+A query without an interval processes the existing records and ends. Spark's own trigger for that
+asks the source once for its end. A source that reports a wrong end after a kill (Iceberg's) is
+`chased` instead: batch after batch, until the source has nothing new. A query that also runs
+batches without records (`Table.rest_s`) ends when nothing was read for so long.
+
+What only the caller can see (that a topic was made anew meanwhile) is the `guard`'s to say,
+every GUARD_S, when a query fails, and at the end. In between nothing is asked of Java: a listener
+(`watching`) hears of batches and ends.
+
+Java gets a failed batch's error in few words (`unwritten`), Python keeps it. When a query is
+stopped amid a batch, Spark looks through those words for Java's words for an interruption, by
+a regular expression that takes stack for every character: a Java trace among them, as pyspark
+would hand over, overflows it, and the query's thread dies of that without a word to us.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_analytics.jobs.errors import first_line
+from spark_analytics.jobs.outputs import Output
+from spark_analytics.jobs.watching import Watch, settle
+from spark_analytics.jobs.work import Part, Table
+from spark_analytics.session import require_java
+
+AT_ONCE: Final = "0 seconds"
+POLL_S: Final = 0.1
+GUARD_S: Final = 5.0
+CALL_FAILED: Final = "py4j.protocol.Py4JJavaError: An error occurred while calling"
+INTERRUPTIONS: Final = (
+    "java.lang.InterruptedException",
+    "java.io.InterruptedIOException",
+    "java.nio.channels.ClosedByInterruptException",
+)
+"""What Spark looks for, behind `CALL_FAILED`, in an error of Python's."""
+
+
+COLUMNS: Final = "columns"
+"""What a checkpoint says of the columns of its tables: a number that no reader knows."""
+
+
+class JobFailed(RuntimeError):
+    """A query ended by itself, or must not go on; the message says which and why."""
+
+
+class CheckpointRefused(ValueError):
+    """The checkpoint was made for something else."""
+
+
+def run_bounded(tables: Sequence[Table], output: Output, folder: str) -> None:
+    """Write all tables once; `folder` is for tables that store themselves."""
+    for table in tables:
+        _write(table, table.rows, output, folder, 0)
+
+
+def _write(table: Table, rows: DataFrame, output: Output, folder: str, batch: int) -> None:
+    if table.parts:
+        kept = rows.persist()
+        try:
+            for part in _with_rows(table, kept, batch):
+                output.write(part.pick(kept), part.name, part.keys, batch)
+        finally:
+            kept.unpersist()
+        return
+    if table.fold is not None:
+        rows = table.fold(rows)
+    if table.store is not None:
+        table.store(rows, f"{folder}/{table.name}", batch)
+    else:
+        output.write(rows, table.name, table.keys, batch)
+
+
+def _with_rows(table: Table, kept: DataFrame, batch: int) -> Sequence[Part]:
+    """The parts that have rows in this batch, if a column names them; the first batch makes all."""
+    if table.named_by is None or batch == 0:
+        return table.parts
+    there = {row[0] for row in kept.select(table.named_by).distinct().collect()}
+    return [part for part in table.parts if not there.isdisjoint(part.named)]
+
+
+def claim(
+    spark: SparkSession, checkpoint: str, about: Mapping[str, Any], there: Sequence[str] = ()
+) -> None:
+    """Write down what the checkpoint is for; CheckpointRefused if it says otherwise, or if it
+    is new and there are tables already (`there`)."""
+    path = f"{checkpoint}/about"
+    try:
+        line = spark.read.text(path).head()
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        line = None
+    mine = json.loads(json.dumps(about))
+    if line is None and there:
+        raise CheckpointRefused(
+            f"there is no checkpoint at {checkpoint}, but of an earlier run there is"
+            f" {', '.join(there)}; remove that too, or name the --checkpoint it was made with"
+        )
+    if line is None:
+        row = spark.range(1).select(F.lit(json.dumps(mine)).alias("value"))
+        row.coalesce(1).write.mode("overwrite").text(path)
+        return
+    theirs = json.loads(line[0])
+    other = [key for key in {**theirs, **mine} if theirs.get(key) != mine.get(key)]
+    if other:
+        difference = "; ".join(
+            f"{key}: {theirs.get(key)} there, {mine.get(key)} now"
+            for key in other
+            if key != COLUMNS
+        )
+        difference = difference or "another version made its tables, with other columns"
+        raise CheckpointRefused(
+            f"{checkpoint} belongs to something else ({difference}); name another --checkpoint and"
+            " --out, or remove it and its tables to start from the beginning of the topics"
+        )
+
+
+class Running:
+    """The queries of a job. `interval` is the time between batches (`10 seconds`); None: do
+    what there is and end. `guard` raises JobFailed if the job must not go on."""
+
+    def __init__(
+        self,
+        tables: Sequence[Table],
+        output: Output,
+        folder: str,
+        checkpoint: str,
+        interval: str | None,
+        guard: Callable[[], None] | None = None,
+    ) -> None:
+        self._stopping = False
+        self._goes_on = interval is not None
+        self._failures: dict[str, Exception] = {}
+        """Errors in writing, by table: Java would bury them in its own stack."""
+
+        self._guard = guard or (lambda: None)
+        self.watch = Watch(frozenset(table.name for table in tables))
+        for table in tables:
+            require_java(table.rows.sparkSession, "a stream")
+        self._streams = [table.rows.sparkSession.streams for table in tables[:1]]
+        for manager in self._streams:
+            manager.addListener(self.watch)
+        self.queries: list[StreamingQuery] = []
+        for table in tables:
+            write = self._writer(table, output, folder)
+            query = _start(table, write, checkpoint, interval)
+            self.queries.append(query)
+            if self._goes_on:
+                continue
+            if table.rest_s is not None:
+                at_rest = query, self.watch, table.rest_s
+                threading.Thread(target=_end_when_at_rest, args=at_rest, daemon=True).start()
+            elif table.chased:
+                # Waiting is Java's; a query that is stopped or fails lets it go.
+                threading.Thread(target=_end_when_caught_up, args=(query,), daemon=True).start()
+
+    def wait(self) -> None:
+        """Until all have ended, or `stop` was called; JobFailed if one ends with an error, or
+        without one where it ought to go on, or has dropped a row, or by the guard."""
+        due_s = time.monotonic() + GUARD_S
+        try:
+            while not self._stopping and any(query.isActive for query in self.queries):
+                self._examine()
+                self._until(due_s)
+                if time.monotonic() > due_s:
+                    self._guard()
+                    due_s = time.monotonic() + GUARD_S
+            self._examine()
+            for query in self.queries if not self._goes_on else ():
+                self._require_kept(query.name, settle(query))
+            self._guard()
+        finally:
+            self.watch.ended = True
+            for query in self.queries:
+                query.stop()
+            for manager in self._streams:
+                manager.removeListener(self.watch)
+
+    def _until(self, due_s: float) -> None:
+        """Something has changed, or it is due, or `stop` was called: nobody asks Java meanwhile.
+        `stop` sets no event, since it comes from a signal amid this."""
+        while not self._stopping and time.monotonic() < due_s:
+            if self.watch.changed.wait(POLL_S):
+                self.watch.changed.clear()
+                return
+
+    def stop(self) -> None:
+        """Let `wait` return: what is not committed is done again next time."""
+        self._stopping = True
+
+    def _writer(self, table: Table, output: Output, folder: str) -> Callable[..., None]:
+        def write(rows: DataFrame, batch: int) -> None:
+            try:
+                _write(table, rows, output, folder, batch)
+            except Exception as error:  # noqa: BLE001 - raised again, in few words
+                self._failures[table.name] = error
+                raise unwritten(error) from None
+
+        return write
+
+    def _examine(self) -> None:
+        for query in self.queries:
+            was_active = query.isActive  # asked first: its error is there when it has ended
+            error = query.exception()
+            if error is not None:
+                self._guard()  # it may know the reason
+                known = self._failures.get(query.name, error)
+                raise JobFailed(f"{query.name}: {first_line(known)}") from known
+            if self._goes_on and not was_active and not self._stopping:
+                raise JobFailed(f"{query.name}: has ended, and Spark says no reason but in its log")
+            self._require_kept(query.name, self.watch.figures[query.name].dropped)
+
+    def _require_kept(self, name: str, dropped: int) -> None:
+        if dropped:
+            self._guard()
+            raise JobFailed(
+                f"{name}: the watermark had passed {dropped} rows, which are in no window; is the"
+                " topic written by this topology's merge? Run it with --batch"
+            )
+
+
+def _start(
+    table: Table, write: Callable[..., None], checkpoint: str, interval: str | None
+) -> StreamingQuery:
+    writer = table.rows.writeStream.queryName(table.name).foreachBatch(write)
+    writer = writer.option("checkpointLocation", f"{checkpoint}/{table.name}")
+    if interval is None and not table.chased and table.rest_s is None:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=interval or AT_ONCE).start()
+
+
+def _end_when_caught_up(query: StreamingQuery) -> None:
+    with suppress(PySparkException, Py4JError, ConnectionError):  # `wait` reports it
+        query.processAllAvailable()
+        query.stop()
+
+
+def _end_when_at_rest(query: StreamingQuery, watch: Watch, rest_s: float) -> None:
+    """Stop the query when it has looked for new records and found none for `rest_s`. The listener
+    is asked, not Java; it also reports any other end of the query."""
+    rows, looks, since_s = 0, 0, time.monotonic()
+    while not watch.ended:
+        found = watch.figures[query.name]
+        if found.rows != rows:
+            rows, looks, since_s = found.rows, found.looks, time.monotonic()
+        elif found.looks > looks and time.monotonic() - since_s > rest_s:
+            break
+        time.sleep(POLL_S)
+    with suppress(PySparkException, Py4JError, ConnectionError):
+        query.stop()
+
+
+def unwritten(error: Exception) -> RuntimeError:
+    """The exception that Java gets for `error`: one line, and whether it is an interruption."""
+    text = str(error)
+    cut = next((name for name in INTERRUPTIONS if name in text), None)
+    return RuntimeError(first_line(error) if cut is None else f"{CALL_FAILED} {cut}")

@@ -1,0 +1,133 @@
+"""What jobs are made of: tables, what is wanted of them, and which streams share a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from spark_analytics.aggregates import Measures, Windows
+from spark_analytics.tables.shapes import Newer, Settled, Shape
+from topology.config import HeaderConfig, Topology
+
+
+class JobRefused(ValueError):
+    """The job cannot run as it was asked for; the message says what to write instead."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of several tables that a query writes: `pick` makes its rows from the batch's. With
+    `newer` a row replaces the row with its keys if it is higher in that column; outputs that cannot
+    replace rows add it. `settled`: columns that the keys determine, so that a MERGE reads less.
+    `kinds`: the values in the column `Table.named_by` that mark rows of this part; none: its name.
+    `shape`: how Iceberg or Delta keep the table, if its keys do not determine it. `folds`: the part
+    holds only the newest row of each key of another part, so an output that cannot replace rows
+    leaves it out."""
+
+    name: str
+    keys: Sequence[str]
+    pick: Callable[[DataFrame], DataFrame]
+    newer: Newer | None = None
+    settled: Settled | None = None
+    kinds: Sequence[str] = ()
+    shape: Shape | None = None
+    folds: bool = False
+
+    @property
+    def named(self) -> Sequence[str]:
+        return self.kinds or (self.name,)
+
+
+@dataclass(frozen=True)
+class Table:
+    """One query. `keys` name a row among those of the table. `fold` is done to each batch of a
+    stream before it is written, and to all of it where it is bounded. `store` writes in a way of
+    its own (archive): (rows, path, batch). `newer` and `settled` are as a part's; with `parts`
+    these are written, and the table is not. `chased`: a query up to the end of its source goes on
+    until it finds nothing new, as the source cannot say beforehand where its end is. With `rest_s`
+    it has batches also where nothing comes, and is at its end when nothing has come for so long.
+    `named_by`: the column that says which part a row is of."""
+
+    name: str
+    rows: DataFrame
+    keys: Sequence[str]
+    fold: Callable[[DataFrame], DataFrame] | None = None
+    store: Callable[[DataFrame, str, int], None] | None = None
+    newer: Newer | None = None
+    settled: Settled | None = None
+    parts: Sequence[Part] = ()
+    chased: bool = False
+    rest_s: float | None = None
+    named_by: str | None = None
+
+    def written(self) -> list[Part]:
+        """The tables that come of it."""
+        return list(self.parts) or [Part(self.name, self.keys, _as_it_is, self.newer, self.settled)]
+
+
+class Silver(Protocol):
+    """The table `events`, which the job `events` writes."""
+
+    def stream(self) -> DataFrame:
+        """What is added to it, as a stream."""
+
+    def rows(self, spark: SparkSession | None = None) -> DataFrame:
+        """The current rows. A batch of a stream has a session of its own, and rows that are joined
+        with it must belong to that session."""
+
+    def complete(self) -> dict[str, datetime]:
+        """The time up to which each stream is complete: the table has every earlier event."""
+
+    def own_table(self, table: str, spark: SparkSession) -> DataFrame | None:
+        """A table that the calling job has written; None if it has written nothing yet."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user asks a job for. `keys` come in addition to the stream; `results` are topics,
+    none: all that the topology has work for. With `silver` events come from that table."""
+
+    windows: Windows = field(default_factory=lambda: Windows("tumbling", "10 seconds"))
+    keys: Sequence[str] = ("source",)
+    measures: Measures = field(default_factory=Measures)
+    schema: StructType | None = None
+    results: Sequence[str] = ()
+    late_included: bool = False
+    silver: Silver | None = None
+
+
+def inputs_of(topology: Topology) -> dict[str, list[str]]:
+    """The streams of each raw topic."""
+    found: dict[str, list[str]] = {}
+    for name, stream in topology.streams.items():
+        found.setdefault(stream.input, []).append(name)
+    return found
+
+
+def outputs_of(topology: Topology) -> dict[str, list[str]]:
+    """The streams of each ordered topic."""
+    found: dict[str, list[str]] = {}
+    for name, stream in topology.streams.items():
+        found.setdefault(stream.output, []).append(name)
+    return found
+
+
+def headers_of(topology: Topology, names: Sequence[str]) -> HeaderConfig:
+    """The contract of streams that share a topic; which stream a record is of is known only
+    from its headers."""
+    contracts = {topology.stream(name).headers.contract() for name in names}
+    if len(contracts) > 1:
+        raise JobRefused(
+            f"streams {', '.join(names)} share a topic and have different headers; give them"
+            " topics of their own"
+        )
+    return topology.stream(names[0]).headers
+
+
+def _as_it_is(rows: DataFrame) -> DataFrame:
+    return rows

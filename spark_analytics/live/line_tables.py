@@ -1,0 +1,95 @@
+"""The output of a batch as the tables of a backfill: one table for each kind of line.
+`in_lake` makes the tables of Iceberg and Delta from these.
+
+A row of the query is a line: `table`, `stream`, `position`, the JSON `line`, and `nested`, a JSON
+object of the line's nested values, each as JSON text. The tables have the columns of a backfill
+(`spark_analytics.backfill.kinds`); Spark itself reads them from the line.
+
+One more table, `overtaken`, has the records that a partition brought too late: the operators had
+run beyond their arrival. `arrival_ns` is when they arrived, `at_ns` the arrival they count with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import orjson
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_analytics.backfill import kinds
+from spark_analytics.backfill.kinds import (
+    FLAG,
+    INSTANT,
+    LINE,
+    LONG,
+    POSITION,
+    REAL,
+    TABLES,
+    TEXT,
+)
+from spark_analytics.instants import to_timestamp
+from spark_analytics.jobs.work import Part
+from topology.wire.json_lines import JsonObject, line_json
+
+OVERTAKEN: Final = "overtaken"
+TABLE: Final = "table"
+NESTED: Final = "nested"
+OUTPUT: Final = "`table` STRING, stream STRING, position LONG, line STRING, nested STRING"
+KEYS: Final = ("stream", POSITION)
+
+_TYPES: Final = {TEXT: "STRING", LONG: "LONG", FLAG: "BOOLEAN", REAL: "DOUBLE", INSTANT: "LONG"}
+_COLUMNS: Final = {
+    **TABLES,
+    OVERTAKEN: [
+        kinds.Column("stream", TEXT, "stream"),
+        kinds.Column("source", TEXT, "source"),
+        kinds.Column("seq", LONG, "seq"),
+        kinds.Column("arrival_ns", LONG, "arrival"),
+        kinds.Column("at_ns", LONG, "at"),
+    ],
+}
+_NESTED: Final = {
+    table: [column.key for column in columns if column.is_nested]
+    for table, columns in _COLUMNS.items()
+}
+
+
+def nested_of(table: str, line: JsonObject) -> str | None:
+    """The value of the column `nested`."""
+    names = _NESTED[table]
+    if not names:
+        return None
+    found = {name: line[name] for name in names if line.get(name) is not None}
+    return orjson.dumps({name: line_json(said).decode() for name, said in found.items()}).decode()
+
+
+def parts() -> list[Part]:
+    """The tables, for a query whose rows are lines."""
+    return [Part(table, KEYS, picked(table)) for table in _COLUMNS]
+
+
+def picked(table: str) -> Callable[[DataFrame], DataFrame]:
+    """A function from lines to the rows of one table."""
+
+    def pick(rows: DataFrame) -> DataFrame:
+        columns = _COLUMNS[table]
+        plain = {c.key: _TYPES[c.type] for c in columns if not c.is_nested}
+        said = F.from_json(LINE, ", ".join(f"`{key}` {kind}" for key, kind in plain.items()))
+        read = rows.where(F.col(TABLE) == table).withColumn("_said", said)
+        if _NESTED[table]:
+            texts = ", ".join(f"`{key}` STRING" for key in _NESTED[table])
+            read = read.withColumn("_nested", F.from_json(NESTED, texts))
+        return read.select(*(_column(each) for each in columns), POSITION, LINE)
+
+    return pick
+
+
+def _column(column: kinds.Column) -> Column:
+    if column.is_nested:
+        return F.col("_nested").getField(column.key).alias(column.name)
+    said = F.col("_said").getField(column.key)
+    if column.type == INSTANT:
+        said = to_timestamp(said)
+    return said.alias(column.name)

@@ -1,0 +1,192 @@
+"""The tasks of a live job that order: the processor of each group, with Spark's state.
+
+Spark calls the processor with a group's rows of a batch, and, for a group without rows, when the
+group's timer is due. The processor keeps three values for each group: a head (sizes, and the
+timer), a snapshot, and entries with the changes since (`spark_analytics.live.state`).
+
+Reading the state and restoring the operators takes longer than most batches. So a Python process
+keeps the groups that it ordered. Each batch writes a new mark into the state, and a kept group is
+used only if the state's mark is the one that this process wrote last: then no other attempt has
+written since.
+
+The snapshot and the entries are lists, written by `put` and `appendList`, which send Arrow streams.
+A value, and `appendValue`, go in one message, which Spark 4.0.0 reads by one `read` on a socket
+without checking how many bytes arrived: a large message is cut off, and the query ends with
+"invalid pickle opcode: 0". The head is small enough to arrive in one piece.
+
+A timer is due when the tick lag has passed since the deadline of an operator or the arrival of a
+waiting line. It emits what the next record would cause, and no more. Spark runs due timers after
+the rows of a batch. If a group had rows, its timer was set anew, and the old timer emits nothing:
+the batch may have been bounded, so a partition without rows in it may still hold some.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import pandas as pd
+from pyspark.sql.streaming.stateful_processor import (
+    ListState,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+)
+
+from spark_analytics.executors import task_process
+from spark_analytics.executors.setting import Setting, topology_of
+from spark_analytics.live.group import LiveGroup, OutputLine, PartitionParcel
+from spark_analytics.live.line_tables import nested_of
+from spark_analytics.live.partitions import PartitionName
+from spark_analytics.live.reading import NAMES
+from spark_analytics.live.state import folded, is_due
+from topology.wire.json_lines import line_json
+
+NS_PER_MS: Final = 1_000_000
+ROWS_AT_ONCE: Final = 10_000
+MOST_KEPT: Final = 256
+"""The most groups that a Python process keeps."""
+
+NEVER: Final = 0
+_kept: dict[tuple[Setting, int], tuple[bytes, LiveGroup]] = {}
+
+
+class Head(NamedTuple):
+    """The sizes and the timer of a group. `timer_ms`: NEVER if there is none."""
+
+    mark: bytes = b""
+    snapshot_bytes: int = 0
+    entries: int = 0
+    entries_bytes: int = 0
+    timer_ms: int = NEVER
+
+
+HEAD: Final = "mark BINARY, snapshot_bytes LONG, entries INT, entries_bytes LONG, timer_ms LONG"
+CONTENT: Final = "content BINARY"
+
+
+class OrderLive(StatefulProcessor):
+    """The processor that Spark runs for each group. `names`: all partitions that are read."""
+
+    def __init__(
+        self, setting: Setting, names: Sequence[PartitionName], tick_lag_ms: int, max_waiting: int
+    ) -> None:
+        self._setting = setting
+        self._names = list(names)
+        self._tick_lag_ms = tick_lag_ms
+        self._max_waiting = max_waiting
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        task_process.begin()
+        self._handle = handle
+        self._head = handle.getValueState("head", HEAD)
+        self._snapshot = handle.getListState("snapshot", CONTENT)
+        self._entries = handle.getListState("entries", CONTENT)
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        rows: Iterator[Any],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[Any]:
+        taken = [parcel for frame in rows for parcel in _parcels(frame)]
+        return self._output(key[0], taken, timerValues.getCurrentProcessingTimeInMs())
+
+    def handleExpiredTimer(  # noqa: N802 - Spark's name
+        self,
+        key: Any,
+        timerValues: Any,  # noqa: N803
+        expiredTimerInfo: Any,  # noqa: N803
+    ) -> Iterator[Any]:
+        if self._read_head().timer_ms != expiredTimerInfo.getExpiryTimeInMs():
+            return iter(
+                ()
+            )  # the batch had rows and set the timer anew; it may not have brought all
+        return self._output(key[0], (), timerValues.getCurrentProcessingTimeInMs())
+
+    def close(self) -> None:
+        """Do nothing: groups are kept for the next batch."""
+
+    def _output(self, group: int, taken: Sequence[PartitionParcel], batch_ms: int) -> Iterator[Any]:
+        head = self._read_head()
+        live = self._group(group, head)
+        quiet_ns = (batch_ms - self._tick_lag_ms) * NS_PER_MS
+        output = live.take(taken, quiet_ns) if taken else live.rest(quiet_ns)
+        self._keep(group, live, head, batch_ms)
+        return _frames(output)
+
+    def _read_head(self) -> Head:
+        found = self._head.get()
+        if found is None:
+            return Head()
+        mark, *rest = found
+        return Head(bytes(mark), *rest)
+
+    def _group(self, group: int, head: Head) -> LiveGroup:
+        mark, live = _kept.pop((self._setting, group), (b"", None))
+        if live is not None and mark == head.mark:
+            return live
+        saved_group = None
+        if head.mark:
+            (content,) = _contents(self._snapshot)
+            saved_group = folded(content, _contents(self._entries) if head.entries else ())
+        topology = topology_of(self._setting)
+        return LiveGroup(topology, group, self._names, saved_group, self._max_waiting)
+
+    def _keep(self, group: int, live: LiveGroup, head: Head, batch_ms: int) -> None:
+        mark = os.urandom(8)
+        timer_ms = self._timer(live, head, batch_ms)
+        if not head.mark or is_due(head.entries, head.entries_bytes, head.snapshot_bytes):
+            content = live.snapshot()
+            self._snapshot.put([(content,)])
+            if head.entries:
+                self._entries.clear()
+            head = Head(mark, len(content), 0, 0, timer_ms)
+        else:
+            content = live.entry()
+            self._entries.appendList([(content,)])
+            size = head.entries_bytes + len(content)
+            head = Head(mark, head.snapshot_bytes, head.entries + 1, size, timer_ms)
+        self._head.update(tuple(head))
+        if len(_kept) >= MOST_KEPT:
+            del _kept[next(iter(_kept))]
+        _kept[self._setting, group] = mark, live
+
+    def _timer(self, live: LiveGroup, head: Head, batch_ms: int) -> int:
+        """Set the timer anew; returns when it is due, which is later than this batch."""
+        due_ns = live.due_ns()
+        if due_ns is None:
+            timer_ms = NEVER
+        else:
+            due_ms = due_ns // NS_PER_MS + 1 + self._tick_lag_ms
+            timer_ms = max(due_ms, batch_ms + 1)
+        if timer_ms != head.timer_ms:
+            if head.timer_ms > batch_ms:
+                self._handle.deleteTimer(head.timer_ms)
+            if timer_ms != NEVER:
+                self._handle.registerTimer(timer_ms)
+        return timer_ms
+
+
+def _contents(state: ListState) -> list[bytes]:
+    return [bytes(content) for (content,) in state.get()]
+
+
+def _parcels(frame: Any) -> Iterator[PartitionParcel]:
+    columns = [frame[name].tolist() for name in NAMES]
+    for rank, topic, partition, first, number, content in zip(*columns, strict=True):
+        yield PartitionParcel(PartitionName(rank, topic, partition), first, number, bytes(content))
+
+
+def _frames(output: Sequence[OutputLine]) -> Iterator[Any]:
+    for at in range(0, len(output), ROWS_AT_ONCE):
+        part = output[at : at + ROWS_AT_ONCE]
+        yield pd.DataFrame(
+            {
+                "table": [each.table for each in part],
+                "stream": [each.line["stream"] for each in part],
+                "position": [each.position for each in part],
+                "line": [line_json(each.line).decode() for each in part],
+                "nested": [nested_of(each.table, each.line) for each in part],
+            }
+        )

@@ -1,0 +1,71 @@
+"""`inorder spark live`: records of the topics, dealt to groups, ordered by a processor.
+
+One query does it: reading tasks make lines of records (`reading`), a shuffle brings the lines of a
+group together, a processor orders them (`ordering`), and its output goes to a table for each kind.
+The query runs a batch at each interval even if no record arrives, because time goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession, functions
+
+from spark_analytics.backfill import log_order
+from spark_analytics.backfill.archived import topics_read
+from spark_analytics.executors.setting import Setting, topology_of
+from spark_analytics.jobs.work import JobRefused, Table
+from spark_analytics.live.in_lake import lake_parts
+from spark_analytics.live.line_tables import KEYS, OUTPUT, TABLE, parts
+from spark_analytics.live.ordering import OrderLive
+from spark_analytics.live.partitions import CLOCK, RAW, PartitionName
+from spark_analytics.live.reading import PARCELS, ReadRecords
+from topology.config import Topology
+
+NAME: Final = "live"
+STORE: Final = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+NO_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
+REST_S: Final = 1.0
+"""A run up to the end of the topics ends when nothing was read for this time and the tick lag."""
+
+
+def partitions_of(topology: Topology, partitions: Mapping[str, int]) -> list[PartitionName]:
+    """All partitions of the topics that the topology reads."""
+    clock = topology.topics.clock
+    return [
+        PartitionName(CLOCK if topic == clock else RAW, topic, partition)
+        for topic in topics_read(topology)
+        for partition in range(partitions[topic])
+    ]
+
+
+def require(spark: SparkSession) -> None:
+    """Raise JobRefused if the session cannot run the query."""
+    if spark.conf.get(STORE, "") != ROCKSDB:
+        raise JobRefused(f"live keeps its state in RocksDB; leave out --conf {STORE}, or name it")
+    if spark.conf.get(NO_DATA, "true") != "true":
+        raise JobRefused(f"live lets time go on where nothing comes; leave out --conf {NO_DATA}")
+
+
+def table(
+    records: DataFrame,
+    setting: Setting,
+    partitions: list[PartitionName],
+    tick_lag_ms: int,
+    max_waiting: int,
+    *,
+    in_lake: bool = False,
+) -> Table:
+    """The query; `records` come from Spark's Kafka source, with headers. `in_lake`: the tables are
+    those of a backfill in Iceberg and Delta."""
+    taken = records.select(*log_order.COLUMNS, functions.unix_millis("timestamp").alias("stamp_ms"))
+    parcels = taken.mapInArrow(ReadRecords(setting).__call__, PARCELS)
+    order = OrderLive(setting, partitions, tick_lag_ms, max_waiting)
+    output = parcels.groupBy("group").transformWithStateInPandas(
+        order, OUTPUT, "Append", "ProcessingTime"
+    )
+    rest_s = tick_lag_ms / 1_000 + REST_S
+    made = lake_parts(topology_of(setting)) if in_lake else parts()
+    return Table(NAME, output, KEYS, parts=made, named_by=TABLE, rest_s=rest_s)

@@ -1,0 +1,117 @@
+"""Examples: what is sent to end a transaction, by what the coordinator answers."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.client import CoordinationType
+from aiokafka.errors import KafkaConnectionError, NodeNotReadyError, RequestTimedOutError
+from aiokafka.producer import sender
+
+from agents.kafka.transaction_end import Unanswered, ask_once
+
+COMMITTED = 0
+LOADING, NOT_HERE, CONCURRENT = 14, 16, 51
+SILENT = None
+LOST = KafkaConnectionError("closed")
+NOT_SENT = NodeNotReadyError("away")
+LATE = RequestTimedOutError()
+
+
+class Coordinator:
+    """Answers one request after the other."""
+
+    def __init__(self, *answers: Any) -> None:
+        self._answers = list(answers)
+        self.asked = 0
+        self._client_id = "test"
+
+    async def ready(self, *_: Any, **__: Any) -> bool:
+        return True
+
+    async def coordinator_lookup(self, *_: Any) -> int:
+        return 0
+
+    async def send(self, *_: Any, **__: Any) -> Any:
+        self.asked += 1
+        answer = self._answers.pop(0)
+        if answer is SILENT:
+            await asyncio.Event().wait()
+        if isinstance(answer, Exception):
+            raise answer
+        return SimpleNamespace(error_code=answer)
+
+
+async def end(coordinator: Coordinator) -> None:
+    ask_once()
+    producer = AIOKafkaProducer(
+        bootstrap_servers="nowhere:1",
+        transactional_id="stage.raw.0",
+        transaction_timeout_ms=50,
+        retry_backoff_ms=1,
+    )
+    manager, sends = producer._txn_manager, producer._sender
+    manager.set_pid_and_epoch(7, 0)
+    manager.begin_transaction()
+    manager._txn_partitions.add(TopicPartition("changelog", 0))
+    sends.client = coordinator
+    sends._coordinators[CoordinationType.TRANSACTION] = 0
+    manager.committing_transaction()
+    sends._sender_task = asyncio.create_task(sends._sender_routine())
+    sends._sender_task.add_done_callback(sends._fail_all)
+    try:
+        async with asyncio.timeout(5.0):
+            await asyncio.shield(manager.wait_for_transaction_end())
+    finally:
+        await asyncio.wait([sends._sender_task], timeout=0.01)
+        await producer.client.close()
+        if not sends._sender_task.done():
+            await sends.close()
+        producer._closed = True
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param([COMMITTED], id="at once"),
+        pytest.param([NOT_SENT, COMMITTED], id="the first has not left"),
+        pytest.param([NOT_HERE, COMMITTED], id="the coordinator has moved"),
+        pytest.param([LOADING, CONCURRENT, COMMITTED], id="the coordinator wants some time"),
+    ],
+)
+def test_it_is_sent_again_where_nothing_is_on_its_way(answers: list[Any]) -> None:
+    coordinator = Coordinator(*answers)
+    asyncio.run(end(coordinator))
+    assert coordinator.asked == len(answers)
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        pytest.param([LOST, COMMITTED], "closed", id="the connection breaks"),
+        pytest.param([LATE, COMMITTED], "RequestTimedOut", id="the client's own time is over"),
+        pytest.param([SILENT, COMMITTED], "within 0.05 s", id="the transaction's time is over"),
+        pytest.param([NOT_HERE, LOST, COMMITTED], "closed", id="after an answer"),
+    ],
+)
+def test_it_is_not_sent_again_where_it_may_arrive_late(
+    answers: list[Any], why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    coordinator = Coordinator(*answers)
+    with pytest.raises(Unanswered, match=why):
+        asyncio.run(end(coordinator))
+    assert coordinator.asked == len(answers) - 1
+    assert not caplog.records  # the client would write a stack trace
+
+
+def test_another_client_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def another_way(_: Any, __: Any) -> None:
+        return
+
+    monkeypatch.setattr(sender.Sender, "_do_txn_commit", another_way)
+    with pytest.raises(RuntimeError, match=r"requirements\.lock"):
+        ask_once()

@@ -1,0 +1,79 @@
+"""A stage process as the supervisor sees it, without a broker: tells its port, answers.
+
+`/explain` names its process. With `--mute` it never tells its port; `--exit N` is how it
+ends when it is told to stop; `--prints` more than a pipe holds, before it tells its port, and as
+often as it is asked; `--babbles` tells what is no port; `--hangs` once it has told it; `--token T`
+answers who shows it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+from agents.process.child_process import ANNOUNCE, announce
+
+LIVES_S = 60.0
+"""Should the test that started it be gone."""
+
+METRICS = "# HELP fake_total Fake\n# TYPE fake_total counter\nfake_total 1.0\n"
+
+
+class Answers(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        prints()
+        shown = self.headers.get("Authorization")
+        if "--token" in sys.argv and shown != f"Bearer {sys.argv[sys.argv.index('--token') + 1]}":
+            self.send_error(401)
+            return
+        sound = {"ok": True, "reasons": []}
+        documents: dict[str, Any] = {
+            "/health": {"live": sound, "ready": sound, "codec": "native"},
+            "/explain": [{"pid": os.getpid()}],
+        }
+        document = documents.get(self.path)
+        body = METRICS if document is None else json.dumps(document)
+        self.send_response(200)
+        kind = "text/plain" if document is None else "application/json"
+        self.send_header("Content-Type", kind)
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_: object) -> None:
+        """Silence."""
+
+
+def prints() -> None:
+    if "--prints" in sys.argv:
+        print("127.0.0.1:1\n" * 20_000, flush=True)
+
+
+def main(words: Sequence[str]) -> None:
+    descriptor = int(words[words.index(ANNOUNCE) + 1])
+    code = int(sys.argv[sys.argv.index("--exit") + 1]) if "--exit" in sys.argv else 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(code))
+    if "--mute" in sys.argv:
+        time.sleep(LIVES_S)
+        return
+    server = HTTPServer(("127.0.0.1", 0), Answers)
+    server.timeout = 1.0
+    prints()
+    if "--babbles" in sys.argv:
+        announce(descriptor, "here I am")
+    else:
+        announce(descriptor, "{}:{}".format(*server.server_address))
+    if "--hangs" in sys.argv:
+        time.sleep(LIVES_S)
+    deadline_s = time.monotonic() + LIVES_S
+    while time.monotonic() < deadline_s:
+        server.handle_request()
+
+
+if __name__ == "__main__":
+    main(sys.argv)

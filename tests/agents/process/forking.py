@@ -1,0 +1,103 @@
+"""A worker of fake stages that are forked, run as a program: PORT [--told-early].
+
+It ends with the supervisor's code. `--told-early`: it is told to stop before it has a loop.
+`--codes` in the place of PORT: prints how three children ended; `--open`: what three have open;
+`--open-beside-a-socket`: what one has whose worker listens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from agents.process.child_process import (
+    STDERR,
+    Process,
+    address_line,
+    announce,
+    attend,
+    forked,
+    may_fork,
+)
+from agents.process.supervisor import Supervisor
+from agents.watch.port.http import bound
+from tests.agents.process import fake_stage
+
+COMMANDS = {name: [sys.executable, str(fake_stage.__file__)] for name in ("reorder", "merge")}
+
+
+def be_stage(words: Sequence[str]) -> None:
+    fake_stage.main(words)
+
+
+def supervise(port: int, told_early: bool) -> int:
+    with forked(COMMANDS, be_stage) as begun:
+        if told_early:
+            os.kill(os.getpid(), signal.SIGTERM)
+        supervisor = Supervisor(COMMANDS, "127.0.0.1", port, stuck_after_s=60.0, forked=begun)
+        return asyncio.run(supervisor.run())
+
+
+def end_somehow(command: Sequence[str]) -> None:
+    how, _, descriptor = command
+    sys.stdout.write(f"prints {how}\n")  # one write: four children share where it goes
+    announce(int(descriptor), f"says {how}")
+    if how == "refused":
+        sys.exit(2)
+    if how == "failed":
+        raise ValueError(how)
+    while how == "hangs":
+        time.sleep(1.0)
+
+
+async def ends(children: Sequence[Process]) -> list[int]:
+    attend(lambda: children)
+    codes = []
+    for child in children:
+        assert (await address_line(child.pipe)).startswith("says ")
+        codes.append(await child.wait())
+    return codes
+
+
+def say_what_is_open(command: Sequence[str]) -> None:
+    """The kinds of the descriptors beyond the standard three."""
+    kinds = []
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # the folder that was listed
+            if int(link.name) > STDERR:
+                kinds.append(str(link.readlink()).split(":")[0])
+    announce(int(command[-1]), " ".join(sorted(kinds)))
+
+
+async def opened(children: Sequence[Process]) -> list[str]:
+    return [await address_line(child.pipe) for child in children]
+
+
+def codes() -> None:
+    commands = {how: [how] for how in ("done", "refused", "failed", "hangs")}
+    with forked(commands, end_somehow) as begun:
+        hanging = begun.pop("hangs")
+        print(*asyncio.run(ends(list(begun.values()))))
+        begun["hangs"] = hanging
+    print(hanging.returncode)
+
+
+if __name__ == "__main__":
+    assert may_fork()
+    if sys.argv[1] == "--codes":
+        codes()
+    elif sys.argv[1] == "--open":
+        with forked({name: [name] for name in "abc"}, say_what_is_open) as three:
+            print(*asyncio.run(opened(list(three.values()))), sep="\n")
+    elif sys.argv[1] == "--open-beside-a-socket":
+        sockets = bound("127.0.0.1", 0)
+        with forked({"a": ["a"]}, say_what_is_open, sockets) as one:
+            print(*asyncio.run(opened(list(one.values()))))
+    else:
+        sys.exit(supervise(int(sys.argv[1]), "--told-early" in sys.argv))

@@ -1,0 +1,208 @@
+"""End to end: stages' processes, looked at from outside. No broker: the stages stand in for real
+ones (tests.agents.process.fake_stage), where they are forked in a program of its own
+(tests.agents.process.forking)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.process.child_process import NotBegun, attend, may_fork, spawned
+from cli.local.poll import wait_until
+from cli.local.ports import free_ports
+from cli.program import PROGRAM as INORDER
+from tests.cli.invoking import inorder
+
+PROGRAM = [sys.executable, "-m", "tests.agents.process.forking"]
+TIMEOUT_S = 30.0
+ENDS = 60
+
+is_known = Path("/proc/self/task").exists()
+forks = pytest.mark.skipif(not is_known, reason="stages are not forked here")
+
+
+@contextmanager
+def running(*options: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    (port,) = free_ports(1)
+    child = subprocess.Popen([*PROGRAM, str(port), *options], stderr=subprocess.PIPE)
+    try:
+        yield child, port
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def pids(port: int) -> list[int]:
+    """The ids of the stages that answer."""
+    told: list[dict[str, Any]] = []
+    with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/explain") as answer:
+        told = json.load(answer)
+    return [part["pid"] for part in told]
+
+
+def is_fresh(pid: int) -> bool:
+    """An interpreter of its own, and no fork."""
+    return b"fake_stage.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+@forks
+def test_stages_are_forked_and_started_anew_as_interpreters() -> None:
+    with running() as (worker, port):
+        wait_until(lambda: len(pids(port)) == 2, TIMEOUT_S, "both stages")
+        first, second = pids(port)
+        assert not is_fresh(first)
+        assert not is_fresh(second)
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: bool({*pids(port)} - {first, second}), TIMEOUT_S, "another one")
+        (third,) = {*pids(port)} - {first, second}
+        assert is_fresh(third)
+        worker.terminate()
+        _, said = worker.communicate(timeout=TIMEOUT_S)
+        assert worker.returncode == 0, said
+        assert b"stage reorder: exit -9" in said
+        assert not any(Path(f"/proc/{pid}").exists() for pid in (first, second, third))
+
+
+@forks
+def test_who_is_told_to_stop_before_the_loop_stops_and_leaves_nobody() -> None:
+    with running("--told-early") as (worker, _):
+        _, said = worker.communicate(timeout=TIMEOUT_S)  # which waits for the stages' ends too
+        assert (worker.returncode, said) == (0, b"")
+
+
+@forks
+def test_a_child_ends_as_an_interpreter_does() -> None:
+    done = subprocess.run(
+        [*PROGRAM, "--codes"], capture_output=True, timeout=TIMEOUT_S, check=True, text=True
+    )
+    assert done.stdout == f"0 2 1\n{-signal.SIGKILL}\n"
+    assert "prints done\n" in done.stderr
+    assert "ValueError: failed" in done.stderr
+
+
+@forks
+def test_a_child_holds_nothing_of_its_elder_siblings_open() -> None:
+    """Beside its own end of a pipe: what the first has is what the third has."""
+    done = subprocess.run(
+        [*PROGRAM, "--open"], capture_output=True, timeout=TIMEOUT_S, check=True, text=True
+    )
+    first, second, third = done.stdout.splitlines()
+    assert first == second == third
+    assert first.endswith("pipe")
+
+
+def test_a_stage_that_waits_for_brokers_leaves_with_its_worker(tmp_path: Path) -> None:
+    """A stage holds the pipe of the log open, which so ends with the last of them."""
+    topology = tmp_path / "topology.yaml"
+    topology.write_text("streams: {default: {input: raw}}\n")
+    command = ["worker", "--topology", str(topology), "--brokers", "127.0.0.1:1"]
+    worker = subprocess.Popen([*INORDER, *command], stderr=subprocess.PIPE, cwd=tmp_path)
+    try:
+        assert worker.stderr is not None
+        line = worker.stderr.readline()
+        while b" reorder" not in line:
+            assert line, "ended before"
+            line = worker.stderr.readline()
+    finally:
+        worker.kill()
+    worker.communicate(timeout=TIMEOUT_S)
+
+
+def test_a_port_that_is_taken_is_told_before_there_is_a_stage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr("cli.run.worker._begun", lambda *_: begun.append("stages"))
+    topology = tmp_path / "topology.yaml"
+    topology.write_text("streams: {default: {input: raw}}\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        where = ("--topology", topology, "--brokers", "127.0.0.1:1", "--http", place)
+        said = inorder("worker", *where, "--verbose")
+    assert (said.code, begun) == (2, [])
+    assert f"cannot listen on {place}" in said.err
+    agents = logging.getLogger("agents")
+    assert agents.level == logging.DEBUG, "--verbose is for the worker too"
+    agents.setLevel(logging.NOTSET)
+
+
+@forks
+def test_a_child_has_no_socket_of_its_workers() -> None:
+    done = subprocess.run(
+        [*PROGRAM, "--open-beside-a-socket"], capture_output=True, timeout=TIMEOUT_S, check=True
+    )
+    assert done.stdout == b"pipe\n"
+
+
+def test_a_process_with_threads_is_not_forked() -> None:
+    over = threading.Event()
+    other = threading.Thread(target=over.wait)
+    other.start()
+    try:
+        assert not may_fork()
+    finally:
+        over.set()
+        other.join()
+
+
+@forks
+def test_what_a_stage_imports_begins_no_thread() -> None:
+    program = "import cli.run.worker as worker, cli.run.stage; print(worker.may_fork())"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout == b"True\n"
+
+
+def test_a_signal_never_takes_the_end_that_is_waited_for() -> None:
+    """Each is told to end again and again, until its end is known: it may have ended just now."""
+
+    async def end_of_one() -> int:
+        process = spawned(["sh", "-c", "exit 3"])
+        attend(lambda: [process])
+        with process.pipe:
+            while process.returncode is None:
+                process.terminate()
+                await asyncio.sleep(0)
+            return await process.wait()
+
+    async def scenario() -> list[int]:
+        async with asyncio.timeout(TIMEOUT_S):
+            return [await end_of_one() for _ in range(ENDS)]
+
+    assert set(asyncio.run(scenario())) <= {3, -signal.SIGTERM}
+
+
+def refused(command: Sequence[str]) -> str:
+    with pytest.raises(NotBegun) as raised:
+        spawned(command)
+    return str(raised.value)
+
+
+def test_no_such_interpreter() -> None:
+    held = len(list(Path("/dev/fd").iterdir()))
+    assert "install it anew, restart the worker" in refused(["/there/is/no/such/python"])
+    assert len(list(Path("/dev/fd").iterdir())) == held, "the pipe is closed again"
+
+
+def test_no_file_to_be_had() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        said = refused(["true"])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert "raise the limit of open files" in said

@@ -1,0 +1,109 @@
+"""Examples: when garbage in a circle is gone, and how often is looked for it."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from agents.process.garbage import COLLECT_S, FULL_APART_S, FULL_S, FULL_SHARE, Collecting
+
+
+class Circle:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+class Clock:
+    """A full collection takes `full_s`."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.full_s = 0.0
+        self.full_at: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def noted(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "stop" and info["generation"] == 2:
+            self.full_at.append(self.now_s)
+            self.now_s += self.full_s
+
+    def goes_on(self, collecting: Collecting, seconds: float) -> None:
+        """With a look each second, as the process does it."""
+        until_s = self.now_s + seconds
+        while self.now_s < until_s:
+            self.now_s += 1
+            collecting.look()
+
+
+@pytest.fixture
+def clock() -> Iterator[Clock]:
+    found = Clock()
+    gc.disable()  # what is found is found by time alone
+    gc.callbacks.append(found.noted)
+    try:
+        yield found
+    finally:
+        gc.callbacks.remove(found.noted)
+        gc.enable()
+
+
+def test_a_circle_left_young_lies_no_longer_than_a_minute(clock: Clock) -> None:
+    collecting = Collecting(clock)
+    circle = weakref.ref(Circle())
+    clock.goes_on(collecting, COLLECT_S - 1)
+    assert circle() is not None
+    clock.goes_on(collecting, 1)
+    assert circle() is None
+    assert clock.full_at == []
+
+
+def test_a_circle_left_old_lies_until_the_full_one(clock: Clock) -> None:
+    """In use at a look, it is old from then on."""
+    collecting = Collecting(clock)
+    used = Circle()
+    circle = weakref.ref(used)
+    clock.goes_on(collecting, 2 * COLLECT_S + 10)
+    del used
+    clock.goes_on(collecting, FULL_S - 2 * COLLECT_S - 11)
+    assert circle() is not None
+    clock.goes_on(collecting, 1)
+    assert circle() is None
+    assert clock.full_at == [100.0 + FULL_S]
+
+
+def test_full_ones_take_their_share_of_time_at_most(clock: Clock) -> None:
+    collecting = Collecting(clock)
+    clock.full_s = 3.0
+    clock.goes_on(collecting, 3 * clock.full_s / FULL_SHARE)
+    first, second, *_ = clock.full_at
+    assert first == 100.0 + FULL_S
+    assert second - (first + clock.full_s) == pytest.approx(clock.full_s / FULL_SHARE, abs=1.0)
+    assert second - first > FULL_S
+
+
+def test_what_partitions_leave_goes_with_them_but_not_at_every_turn(clock: Clock) -> None:
+    collecting = Collecting(clock)
+    clock.goes_on(collecting, FULL_APART_S)
+    assert left_by_a_partition(collecting)() is None
+    for _ in range(10):  # rebalances, five seconds apart
+        circle = left_by_a_partition(collecting)
+        clock.goes_on(collecting, 5)
+    assert circle() is not None
+    assert clock.full_at == [100.0 + FULL_APART_S]
+    clock.goes_on(collecting, FULL_APART_S - 50)
+    assert circle() is None
+    assert clock.full_at == [100.0 + FULL_APART_S, 100.0 + 2 * FULL_APART_S]
+
+
+def left_by_a_partition(collecting: Collecting) -> weakref.ref[Circle]:
+    used = Circle()
+    circle = weakref.ref(used)
+    gc.collect(1)  # it grows old
+    del used
+    collecting.let_go()
+    return circle

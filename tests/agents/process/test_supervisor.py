@@ -1,0 +1,351 @@
+"""End to end: the supervisor over real child processes that stand in for stages.
+
+No broker: a child tells its port and answers (tests.agents.process.fake_stage).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from prometheus_client import generate_latest
+
+from agents.process import supervisor as supervising
+from agents.process.supervisor import READY, Supervisor
+from agents.watch.port.http import HttpUnavailable
+from agents.watch.port.peers import peers_in
+from agents.watch.port.question import question
+from agents.watch.port.token import bearing
+from cli.local.ports import free_ports
+
+CHILD = str(Path(__file__).with_name("fake_stage.py"))
+PATIENCE_S = 30.0
+STUCK_AFTER_S = 0.5
+TOKEN = "0123456789abcdef"
+Ask = Callable[[str], Awaitable[tuple[int, Any]]]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervising, "ASK_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(supervising, "ASK_PAUSE_S", 0.05)
+
+
+@asynccontextmanager
+async def supervised(
+    *stages: str,
+    options: tuple[str, ...] = (),
+    brokers_wait_s: float = 0.0,
+    ends_with: int = 0,
+    token: str | None = None,
+    stuck_after_s: float = STUCK_AFTER_S,
+) -> AsyncIterator[Ask]:
+    """A supervisor over children of these names; at the end it is told to stop, and ends so."""
+    (port,) = free_ports(1)
+    commands = {stage: [sys.executable, CHILD, *options] for stage in stages}
+    supervisor = Supervisor(commands, "127.0.0.1", port, stuck_after_s, brokers_wait_s, token)
+    running = asyncio.create_task(supervisor.run())
+    timeout = aiohttp.ClientTimeout(total=5.0)
+    async with aiohttp.ClientSession(
+        f"http://127.0.0.1:{port}", timeout=timeout, headers=bearing(token)
+    ) as session:
+
+        async def ask(path: str) -> tuple[int, Any]:
+            assert not running.done(), "the supervisor has ended"
+            try:
+                async with session.get(path) as response:
+                    return response.status, await response.json()
+            except aiohttp.ClientConnectionError:
+                return 0, None
+
+        await until(lambda: answers(ask, "/live"))
+        try:
+            yield ask
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)  # which its handler takes
+            async with asyncio.timeout(PATIENCE_S):
+                assert await running == ends_with
+
+
+async def until(true: Callable[[], Awaitable[Any]]) -> Any:
+    async with asyncio.timeout(PATIENCE_S):
+        while not (found := await true()):
+            await asyncio.sleep(0.02)
+        return found
+
+
+async def answers(ask: Ask, path: str) -> Any:
+    """What it says, once it says it is well."""
+    status, body = await ask(path)
+    return body if status == 200 else None
+
+
+async def faults(ask: Ask, path: str) -> Any:
+    status, body = await ask(path)
+    return body["reasons"] if status == 503 else None
+
+
+async def pids(ask: Ask) -> list[int]:
+    return [part["pid"] for part in await answers(ask, "/explain") or []]
+
+
+def test_a_child_that_hangs_is_told_in_live_and_started_anew() -> None:
+    async def scenario() -> None:
+        async with supervised("reorder", "merge") as ask:
+            await until(lambda: answers(ask, "/ready"))
+            first = await pids(ask)
+            assert len(set(first)) == 2
+            os.kill(first[0], signal.SIGSTOP)
+            (reason,) = await until(lambda: faults(ask, "/live"))
+            assert reason.startswith("reorder: does not answer for ")
+            await until(lambda: answers(ask, "/live"))
+            await until(lambda: answers(ask, "/ready"))
+            second = await pids(ask)
+            assert second[0] not in first
+            assert second[1] == first[1]  # the other one was left alone
+            assert not Path(f"/proc/{first[0]}").exists()
+
+    asyncio.run(scenario())
+
+
+def test_which_stages_are_ready_is_told_for_those_that_tell_nothing() -> None:
+    supervisor = Supervisor({"reorder": ["false"], "merge": ["false"]}, "127.0.0.1", 0, 60.0)
+    well = {"ok": True, "reasons": []}
+    supervisor._health_of["merge"] = {"live": well, "ready": well}
+    told = generate_latest(supervisor._http._registry).decode()
+    assert f'{READY}{{stage="reorder"}} 0.0' in told
+    assert f'{READY}{{stage="merge"}} 1.0' in told
+
+
+def test_health_says_how_each_stage_runs() -> None:
+    async def scenario() -> None:
+        async with supervised("reorder", "merge") as ask:
+            await until(lambda: answers(ask, "/ready"))
+            told = await answers(ask, "/health")
+            assert told["stages"] == {"reorder": {"codec": "native"}, "merge": {"codec": "native"}}
+
+    asyncio.run(scenario())
+
+
+def test_it_asks_seldom_while_all_are_well_and_nobody_wants_to_know(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervising, "LATELY_S", 0.2)
+    monkeypatch.setattr(supervising, "CALM_PAUSE_S", 30.0)
+
+    async def scenario() -> None:
+        calm = Supervisor({}, "127.0.0.1", 0, stuck_after_s=60.0)
+        assert calm._pause_s() == supervising.ASK_PAUSE_S
+        await asyncio.sleep(0.3)
+        assert calm._pause_s() == 30.0
+        calm._answer("ready")
+        assert calm._pause_s() == supervising.ASK_PAUSE_S
+        trouble = Supervisor({"reorder": ["false"]}, "127.0.0.1", 0, stuck_after_s=60.0)
+        await asyncio.sleep(0.3)
+        assert trouble._pause_s() == supervising.ASK_PAUSE_S
+
+    asyncio.run(scenario())
+
+
+def test_one_worker_answers_for_all_and_names_the_one_that_does_not() -> None:
+    async def scenario() -> None:
+        ports = free_ports(2)
+        named = peers_in(",".join(f"http://127.0.0.1:{port}" for port in ports))
+        workers = [
+            Supervisor({}, "127.0.0.1", port, 60.0, token=TOKEN, peers=named) for port in ports
+        ]
+        asked = question({"source": "s", "seq": "1"})
+        for worker in workers:
+            await worker._http.start()
+        try:
+            assert (await workers[0]._look())["others"] == [str(each) for each in named]
+            assert (await workers[0]._located(asked))["silent"] == []
+            await workers[1]._http.stop()
+            assert (await workers[0]._look())["health"]["ready"]["ok"]
+            said = (await workers[0]._located(asked))["said"]
+            assert any(f"worker {named[1]} does not answer" in line for line in said)
+        finally:
+            for worker in workers:
+                await worker._http.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_child_that_never_tells_its_port_is_started_anew(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervising, "START_TIMEOUT_S", 1.0)
+
+    async def scenario() -> None:
+        async with supervised("reorder", options=("--mute",)) as ask:
+            (reason,) = await until(lambda: faults(ask, "/live"))
+            assert reason.startswith("reorder: has not announced its port for ")
+            await until(lambda: asyncio.sleep(0, caplog.text.count("exit -9") >= 2))
+
+    asyncio.run(scenario())
+
+
+def test_a_child_that_prints_is_heard_and_started_anew(capfd: pytest.CaptureFixture[str]) -> None:
+    """More than a pipe holds, and what looks like an address, before and after it tells its own."""
+
+    async def scenario() -> None:
+        async with supervised("reorder", options=("--prints",), stuck_after_s=PATIENCE_S) as ask:
+            await until(lambda: answers(ask, "/ready"))
+            (first,) = await pids(ask)
+            os.kill(first, signal.SIGKILL)
+            await until(lambda: faults(ask, "/ready"))
+            await until(lambda: answers(ask, "/ready"))
+            assert await pids(ask) not in ([], [first])
+
+    asyncio.run(scenario())
+    said = capfd.readouterr()
+    assert "127.0.0.1:1\n" not in said.out
+    assert said.err.count("127.0.0.1:1\n") >= 40_000
+
+
+def test_what_a_child_tells_that_is_no_address_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        async with supervised("reorder", options=("--babbles",)):
+            await until(lambda: asyncio.sleep(0, caplog.text.count("exit -9") >= 2))
+
+    asyncio.run(scenario())
+    assert "'here I am' is no address" in caplog.text
+
+
+def test_a_child_may_wait_for_brokers_before_it_tells_its_port(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As long as it is told to, and what any child has beyond that.
+
+    However busy the machine: of a pause between two looks no more than a moment counts.
+    """
+    monkeypatch.setattr(supervising, "START_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(supervising, "LONGEST_SILENCE_S", 0.2)
+
+    async def scenario() -> None:
+        async with supervised("reorder", options=("--mute",), brokers_wait_s=2.0) as ask:
+            (reason,) = await until(lambda: faults(ask, "/live"))
+            assert reason == "reorder: has not announced its port for 2 s and is started anew"
+
+    asyncio.run(scenario())
+
+
+def test_a_child_that_dies_is_started_anew_and_the_worker_is_alive_meanwhile() -> None:
+    async def scenario() -> None:
+        async with supervised("reorder") as ask:
+            await until(lambda: answers(ask, "/ready"))
+            (first,) = await pids(ask)
+            os.kill(first, signal.SIGKILL)
+            await until(lambda: faults(ask, "/ready"))
+            assert await answers(ask, "/live")
+            await until(lambda: answers(ask, "/ready"))
+            assert await pids(ask) not in ([], [first])
+
+    asyncio.run(scenario())
+
+
+def test_a_port_in_use_is_refused_before_any_child_starts() -> None:
+    async def scenario() -> None:
+        server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            commands = {"merge": ["/there/is/no/such/command"]}
+            with pytest.raises(HttpUnavailable, match=str(port)):
+                await Supervisor(commands, "127.0.0.1", port, STUCK_AFTER_S).run()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("code", "ends_with"), [(1, 1), (2, 2), (3, 1)])
+def test_a_stage_that_is_refused_at_the_stop_says_so_for_all(code: int, ends_with: int) -> None:
+    async def scenario() -> None:
+        options = ("--exit", str(code))
+        async with supervised(
+            "reorder", options=options, ends_with=ends_with, stuck_after_s=PATIENCE_S
+        ) as ask:
+            await until(lambda: answers(ask, "/ready"))
+
+    asyncio.run(scenario())
+
+
+def test_a_child_that_hangs_each_time_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Though the starts lie further apart than the window: it is never ready in between."""
+    monkeypatch.setattr(supervising, "MAX_RESTARTS", 1)
+    monkeypatch.setattr(supervising, "RESTART_WINDOW_S", 0.3)
+
+    async def scenario() -> None:
+        commands = {"reorder": [sys.executable, CHILD, "--hangs"]}
+        async with asyncio.timeout(PATIENCE_S):
+            assert await Supervisor(commands, "127.0.0.1", 0, STUCK_AFTER_S).run() == 1
+
+    asyncio.run(scenario())
+    assert "stage reorder: 2 starts, ready for 0 s" in caplog.text
+
+
+def test_a_child_that_cannot_be_started_is_tried_so_often_and_no_more(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervising, "MAX_RESTARTS", 2)
+    monkeypatch.setattr(supervising, "RESTART_PAUSE_S", 0.01)
+
+    async def scenario() -> None:
+        commands = {"reorder": ["/there/is/no/such/python"]}
+        async with asyncio.timeout(PATIENCE_S):
+            assert await Supervisor(commands, "127.0.0.1", 0, STUCK_AFTER_S).run() == 1
+
+    asyncio.run(scenario())
+    assert caplog.text.count("stage reorder cannot be started: ") == 3
+    assert "stage reorder: 3 starts, ready for 0 s" in caplog.text
+
+
+@pytest.mark.parametrize("part", ["_run_once", "_ask_one"])
+def test_a_supervisor_that_fails_ends_its_stages_and_itself(
+    part: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(*_: Any) -> None:
+        raise ValueError(part)
+
+    monkeypatch.setattr(Supervisor, part, fail)
+
+    async def scenario() -> None:
+        commands = {"reorder": [sys.executable, CHILD]}
+        async with asyncio.timeout(PATIENCE_S):
+            assert await Supervisor(commands, "127.0.0.1", 0, PATIENCE_S).run() == 1
+
+    asyncio.run(scenario())
+    assert f"ValueError: {part}" in caplog.text
+
+
+def test_a_child_that_is_told_to_stop_a_little_before_its_supervisor_is_no_fault(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervising, "STOP_FOLLOWS_WITHIN_S", PATIENCE_S)
+
+    async def scenario() -> None:
+        async with supervised("reorder", stuck_after_s=PATIENCE_S) as ask:
+            await until(lambda: answers(ask, "/ready"))
+            (pid,) = await pids(ask)
+            os.kill(pid, signal.SIGTERM)
+            await until(lambda: asyncio.sleep(0, not Path(f"/proc/{pid}").exists()))
+
+    asyncio.run(scenario())
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_the_ports_of_stages_are_shown_the_token() -> None:
+    async def scenario() -> None:
+        async with supervised("reorder", options=("--token", TOKEN), token=TOKEN) as ask:
+            await until(lambda: answers(ask, "/ready"))
+            assert len(await pids(ask)) == 1
+
+    asyncio.run(scenario())

@@ -1,0 +1,132 @@
+"""Examples: what a checkpoint leads to whose end was not answered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from aiokafka.structs import TopicPartition
+
+from agents.stage.committing import Committing
+from agents.stage.cutting import FEWEST, CutSize
+from agents.stage.delivery import Checkpoint, CommitFailed, EndUnanswered
+from agents.state.changelog import LogRead
+from tests.agents.stage.test_partition import Delivery, batch, partition_of
+
+Changes = Mapping[bytes, bytes | None]
+
+CHANGES: Changes = {b"progress": b"7", b"state/a": b"x", b"page/1": None}
+CHECKPOINT = Checkpoint({}, CHANGES, TopicPartition("raw", 3), 7)
+
+
+class Unanswered(Delivery):
+    """Its first commit is not answered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[str] = []
+        self.cannot_renew = False
+
+    async def start(self) -> None:
+        return
+
+    async def commit(self, checkpoint: Checkpoint) -> int:
+        self.steps.append("commit")
+        await super().commit(checkpoint)
+        if self.steps == ["commit"]:
+            raise EndUnanswered("connection closed")
+        return 20
+
+    async def renew(self) -> None:
+        self.steps.append("renew")
+        if self.cannot_renew:
+            raise TimeoutError("the coordinator is away")
+
+
+class World:
+    """What a `Committing` works with, and what it counted."""
+
+    def __init__(self, changes: Changes, log_end: int = 12) -> None:
+        self.delivery = Unanswered()
+        self.cutting = CutSize(20_000, 10_000_000_000)
+        self.counted: Counter[str] = Counter()
+        restoring = SimpleNamespace(changes_since=self._since, accept_end=lambda *_: None)
+        metrics = SimpleNamespace(
+            aborted=lambda: self.count("aborts"),
+            committed=lambda _: self.count("commits"),
+            unanswered=self.count,
+        )
+        self.committing = Committing(
+            self.delivery, cast(Any, restoring), self.cutting, cast(Any, metrics)
+        )
+        self.committing.log_end = log_end
+        self._found = LogRead(dict(changes), 17)
+
+    def count(self, what: str) -> None:
+        self.counted[what] += 1
+
+    async def _since(self, position: int) -> LogRead:
+        self.delivery.steps.append(f"read from {position}")
+        return self._found
+
+    def commit(self) -> None:
+        asyncio.run(self.committing.commit(CHECKPOINT, 10, 10))
+
+
+def test_one_that_is_there_is_committed(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(CHANGES)
+    with caplog.at_level(logging.WARNING):
+        world.commit()
+    assert world.delivery.steps == ["commit", "renew", "read from 12"]
+    assert world.committing.log_end == 17
+    assert world.counted == {"committed": 1, "commits": 1}
+    assert "raw/3: the brokers did not answer" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param({}, id="it is not there"),
+        pytest.param({**CHANGES, b"state/b": b"y"}, id="another owner wrote"),
+        pytest.param({b"progress": b"7"}, id="half of it is there"),
+        pytest.param({**CHANGES, b"progress": b"8"}, id="somebody has gone on"),
+    ],
+)
+def test_one_that_is_not_there_has_failed(found: Changes) -> None:
+    world = World(found)
+    with pytest.raises(CommitFailed, match="connection closed.*it was not"):
+        world.commit()
+    assert world.counted == {"aborted": 1, "aborts": 1}
+    assert world.cutting.records == FEWEST // 2
+
+
+def test_brokers_that_stay_away_are_a_failure_of_the_commit() -> None:
+    world = World(CHANGES)
+    world.delivery.cannot_renew = True
+    with pytest.raises(CommitFailed, match="coordinator is away"):
+        world.commit()
+    assert world.counted == {"aborts": 1}
+
+
+def test_a_partition_goes_on_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        delivery = Unanswered()
+        partition = partition_of(delivery)
+
+        async def there(_: int) -> LogRead:
+            return LogRead(dict(delivery.committed[0].changes), 5)
+
+        monkeypatch.setattr(partition._restoring, "changes_since", there)
+        await partition.take(batch(0))
+        await partition._arrived()
+        await partition.take(batch(1))
+        await partition.close()
+        assert [each.next_offset for each in delivery.committed] == [1, 2]
+        assert delivery.steps == ["commit", "renew", "commit"]
+
+    asyncio.run(scenario())

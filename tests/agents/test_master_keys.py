@@ -1,0 +1,65 @@
+"""Examples: keys come from a file or the environment, and what is none is refused in a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agents.master_keys import KeysRefused, masters_in, signing_key_in
+
+ONE, TWO = "ab" * 16, "cd" * 32
+MASTERS, KEY = "INORDER_MASTER_KEYS", "INORDER_SIGNING_KEY"
+
+
+def test_none_is_set() -> None:
+    assert masters_in({}) == ()
+    assert signing_key_in({}) is None
+
+
+def test_masters_from_the_environment_and_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "masters"
+    path.write_text(f"# the newest first\n{ONE}\n{TWO}\n")
+    expected = (bytes.fromhex(ONE), bytes.fromhex(TWO))
+    assert masters_in({MASTERS: f"{ONE} {TWO}"}) == expected
+    assert masters_in({MASTERS + "_FILE": str(path)}) == expected
+
+
+def test_a_signing_key_from_the_environment_and_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_text(f"source {TWO} press 7\n")
+    for environment in ({KEY: f"source {TWO} press 7"}, {KEY + "_FILE": str(path)}):
+        key = signing_key_in(environment)
+        assert key is not None
+        assert key.name == "press 7"
+
+
+@pytest.mark.parametrize(
+    ("environment", "says"),
+    [
+        ({MASTERS: ONE, MASTERS + "_FILE": "x"}, "are both set"),
+        ({MASTERS: ""}, "INORDER_MASTER_KEYS: there is no master key"),
+        ({MASTERS: ONE[:8]}, "INORDER_MASTER_KEYS: the master key of line 1 has 4 bytes"),
+        ({MASTERS + "_FILE": "/absent/file"}, "INORDER_MASTER_KEYS_FILE: /absent/file: No such"),
+        ({KEY: ONE}, "INORDER_SIGNING_KEY: this is no signing key"),
+    ],
+)
+def test_what_is_no_key_is_refused(environment: dict[str, str], says: str) -> None:
+    read = signing_key_in if KEY in environment else masters_in
+    with pytest.raises(KeysRefused, match=says) as refused:
+        read(environment)
+    assert ONE[:8] not in str(refused.value)
+
+
+def test_a_file_that_everybody_can_read_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "masters"
+    path.write_text(ONE)
+    path.chmod(0o640)
+    masters_in({MASTERS + "_FILE": str(path)})
+    assert not caplog.text
+    path.chmod(0o644)
+    masters_in({MASTERS + "_FILE": str(path)})
+    assert f"INORDER_MASTER_KEYS_FILE: everybody here can read {path}; chmod 600 it" in caplog.text
+    assert ONE not in caplog.text

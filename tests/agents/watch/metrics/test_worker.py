@@ -1,0 +1,187 @@
+"""Examples: what is counted for a step, under which labels, and that labels are bounded."""
+
+from __future__ import annotations
+
+import pytest
+from aiokafka.structs import TopicPartition
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from agents.watch import unhealthy
+from agents.watch.metrics.partition import PartitionMetrics, ShellTotals, StreamFigures
+from agents.watch.metrics.wait_histogram import WaitHistogram
+from agents.watch.metrics.worker import MAX_REASONS, MAX_STREAMS, OTHER, Metrics
+from topology.config import parse
+from topology.flow.unmet import unmet_by
+from topology.model.event import HEARTBEAT, WATERMARK, Event
+from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
+from topology.model.result import Member, Overflow
+
+PLACE = {"stage": "reorder", "stream": "pitch", "partition": "3"}
+MS = 1_000_000
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def metrics(registry: CollectorRegistry) -> Metrics:
+    return Metrics(registry)
+
+
+def event(seq: int, *, waited_ns: int = 0, late: str = "", kind: str = "") -> Event:
+    made = Event("pitch", "s1", 0, seq, 0, 1000, kind=kind)
+    made.at_ns = 1000 + waited_ns
+    made.late = late
+    return made
+
+
+def value(registry: CollectorRegistry, name: str, **labels: str) -> float | None:
+    return registry.get_sample_value(name, PLACE | labels)
+
+
+def test_the_balance_of_a_step(registry: CollectorRegistry, metrics: Metrics) -> None:
+    place = metrics.place("reorder", "pitch", 3)
+    place.read(8)
+    metrics.held.labels("reorder", "pitch", "3").set(1)
+    released = [event(1), event(2), event(3, late="gap"), event(4, kind=HEARTBEAT)]
+    reports: list[Report] = [
+        Late(0, event(5), "beyond_memory"),
+        Duplicate(0, event(6)),
+        Duplicate(0, event(6), conflict=True),
+        Duplicate(0, event(7, kind=HEARTBEAT)),
+        Malformed(0, 17, "seq_missing", "…"),
+        Gap(0, "pitch", "s1", 0, 10, 14, "timeout", 0),
+    ]
+    place.observe(Step(0, released, reports))
+    place.observe(Step(0, [event(9, kind=WATERMARK)]))
+
+    assert value(registry, "inorder_records_emitted_total") == 2
+    assert value(registry, "inorder_records_late_total", reason="gap") == 1
+    assert value(registry, "inorder_records_late_total", reason="beyond_memory") == 1
+    assert value(registry, "inorder_records_duplicate_total") == 2
+    assert value(registry, "inorder_records_conflict_total") == 1
+    assert value(registry, "inorder_records_dead_total", reason="seq_missing") == 1
+    assert value(registry, "inorder_records_control_total", kind=HEARTBEAT) == 2
+    assert value(registry, "inorder_records_control_total", kind=WATERMARK) == 1
+    assert value(registry, "inorder_reorder_gaps_total", reason="timeout") == 1
+    assert value(registry, "inorder_reorder_missing_total") == 5
+    assert value(registry, "inorder_reorder_gap_age_seconds_count") == 1
+    emitted, late, duplicate, dead, held = 2, 2, 2, 1, 1
+    assert value(registry, "inorder_records_in_total") == emitted + late + duplicate + dead + held
+
+
+def test_waits_in_their_buckets(registry: CollectorRegistry, metrics: Metrics) -> None:
+    waits_ns = [0, -5, 1, MS, MS + 1, 500 * MS, 60_000 * MS, 60_000 * MS + 1]
+    metrics.place("merge", "pitch", 0).observe(
+        Step(0, [event(n, waited_ns=wait) for n, wait in enumerate(waits_ns)])
+    )
+    metrics.place("merge", "pitch", 1).observe(Step(0, [event(0, waited_ns=2)]))
+
+    def below(edge: str) -> float | None:
+        labels = {"stage": "merge", "stream": "pitch", "le": edge}
+        return registry.get_sample_value("inorder_wait_seconds_bucket", labels)
+
+    assert [below(edge) for edge in ("0.0", "0.001", "0.002", "0.2", "0.5")] == [2, 5, 6, 6, 7]
+    assert (below("60.0"), below("+Inf")) == (8, 9)
+    labels = {"stage": "merge", "stream": "pitch"}
+    assert registry.get_sample_value("inorder_wait_seconds_count", labels) == 9
+    total_s = registry.get_sample_value("inorder_wait_seconds_sum", labels)
+    assert total_s == pytest.approx(120.502, abs=1e-6)
+
+
+def test_reasons_and_streams_are_bounded(registry: CollectorRegistry, metrics: Metrics) -> None:
+    place = metrics.place("reorder", "pitch", 3)
+    for number in range(MAX_REASONS + 5):
+        place.observe(Step(0, [], [Malformed(0, 0, f"reason-{number}", "…")]))
+    assert value(registry, "inorder_records_dead_total", reason=OTHER) == 5
+    assert value(registry, "inorder_records_dead_total", reason="reason-0") == 1
+    for number in range(MAX_STREAMS + 5):
+        metrics.place("reorder", f"stream-{number}", 0).read(1)
+    labels = {"stage": "reorder", "stream": OTHER, "partition": "0"}
+    assert registry.get_sample_value("inorder_records_in_total", labels) == 6  # pitch has one place
+
+
+def test_no_family_is_labelled_by_source_but_the_bounded_one(registry: CollectorRegistry) -> None:
+    Metrics(registry)
+    allowed = {"stage", "stream", "partition", "reason", "kind", "query", "op", "final", "outcome"}
+    names = [(family.name, family) for family in registry.collect()]
+    assert len(names) > 20
+    metrics = Metrics(CollectorRegistry())
+    operators = {**metrics.operators._gauges, **metrics.operators._counters}
+    assert set(unhealthy.LABELS) - allowed == {"source"}
+    for name, collector in {**vars(metrics), **operators}.items():
+        labels = set(getattr(collector, "_labelnames", getattr(collector, "_labels", ())))
+        assert labels <= allowed, name
+    assert all(name.startswith("inorder_") for name, _ in names)
+
+
+def test_gauges_go_with_the_partition_and_counters_stay(
+    registry: CollectorRegistry, metrics: Metrics
+) -> None:
+    for partition in (3, 4):
+        place = metrics.place("reorder", "pitch", partition)
+        place.read(5)
+        metrics.held.labels("reorder", "pitch", str(partition)).set(7)
+        metrics.lags("reorder", TopicPartition("raw", partition), 9)
+    metrics.forget("reorder", TopicPartition("raw", 3), ["pitch"])
+    metrics.forget("reorder", TopicPartition("raw", 5), ["pitch"])  # never had
+    lag = {"stage": "reorder", "partition": "3"}
+    assert value(registry, "inorder_records_held") is None
+    assert value(registry, "inorder_records_held", partition="4") == 7
+    assert registry.get_sample_value("inorder_input_lag_records", lag) is None
+    assert value(registry, "inorder_records_in_total") == 5
+    metrics.place("reorder", "pitch", 3).read(1)
+    assert value(registry, "inorder_records_in_total") == 6
+
+
+def test_the_same_partition_of_two_topics(registry: CollectorRegistry, metrics: Metrics) -> None:
+    """Their lags add up, and one that is given up takes nothing of the other with it."""
+    sources = {stream: TopicPartition(f"raw-{stream}", 0) for stream in ("a", "b")}
+    for stream, source in sources.items():
+        part = PartitionMetrics(metrics, "reorder", source, [stream])
+        part.set_current({stream: StreamFigures(7, {})}, 4, ShellTotals(0, 0))
+    lag = {"stage": "reorder", "partition": "0"}
+    assert registry.get_sample_value("inorder_input_lag_records", lag) == 8
+    metrics.forget("reorder", sources["a"], ["a"])
+    assert registry.get_sample_value("inorder_input_lag_records", lag) == 4
+    assert value(registry, "inorder_records_held", stream="a", partition="0") is None
+    assert value(registry, "inorder_records_held", stream="b", partition="0") == 7
+
+
+def test_a_scrape_can_be_read(registry: CollectorRegistry, metrics: Metrics) -> None:
+    metrics.place("reorder", "pitch", 3).observe(Step(0, [event(0)]))
+    metrics.store_error("reorder", "StaleStore")
+    text = generate_latest(registry).decode()
+    families = {family.name for family in text_string_to_metric_families(text)}
+    assert {
+        "inorder_records_emitted",
+        "inorder_wait_seconds",
+        "inorder_state_store_errors",
+    } <= families
+
+
+def test_labels_of_a_wait_are_counted(registry: CollectorRegistry) -> None:
+    with pytest.raises(ValueError, match="labels"):
+        WaitHistogram("w", "…", ("stage",), registry).child("a", "b")
+
+
+def test_queries_without_results_are_named_with_what_was_there(metrics: Metrics) -> None:
+    topology = parse(
+        "streams: {pitch: {}}\n"
+        "queries:\n"
+        '  q: {pattern: "PATTERN SEQ(Dor d, Reading r) WITHIN 5 s"}\n'
+        "  w: {window: tumbling 1s, aggregate: {m: avg(payload.v)}}\n"
+    )
+    assert metrics.without_results() == {}
+    metrics.unmet = unmet_by(topology, ["pattern"], each_batch=5)
+    assert metrics.without_results() == {}, "nothing has come"
+    place = PartitionMetrics(metrics, "pattern", TopicPartition("ordered", 0), ["pitch"])
+    place.received([event(1)], [])
+    seen = "types seen: (none)"
+    said = [f"no event of type `{kind}`; {seen}" for kind in ("Dor", "Reading")]
+    assert metrics.without_results() == {"q": said}
+    metrics.found("pattern", [Overflow(0, "pitch", "q", Member("d", "s1", 0, 1, 0), 5)])
+    assert metrics.without_results() == {}

@@ -1,0 +1,197 @@
+"""Examples: who has the token is let in, who has not learns that the worker lives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from agents.watch.page.view import View
+from agents.watch.port.http import HttpServer
+from agents.watch.port.token import FILE_VARIABLE, VARIABLE, TokenRefused, token_in
+from tests.agents.watch.page import serves
+
+TOKEN = "0123456789abcdef"
+TIMEOUT = aiohttp.ClientTimeout(total=10)
+GUARDED = ("/", "/page.js", "/page.css", "/events", "/explain", "/metrics", "/health")
+
+
+async def nothing() -> View:
+    return {}
+
+
+def guarded(token: str | None = TOKEN) -> HttpServer:
+    return serves.server(nothing, token)
+
+
+def asked(*paths: str, headers: Mapping[str, str] | None = None) -> list[int]:
+    """What each path answers, asked one after the other with what cookies there are."""
+
+    async def run() -> list[int]:
+        server = guarded()
+        host, port = await server.start()
+        found = []
+        try:
+            jar = aiohttp.CookieJar(unsafe=True)  # cookies of an address
+            async with aiohttp.ClientSession(
+                f"http://{host}:{port}", timeout=TIMEOUT, cookie_jar=jar
+            ) as session:
+                for path in paths:
+                    async with session.get(path, headers=headers) as response:
+                        found.append(response.status)
+        finally:
+            await server.stop()
+        return found
+
+    return asyncio.run(run())
+
+
+def test_without_it_only_whether_it_lives_is_told() -> None:
+    assert asked("/live", "/ready") == [200, 200]
+    assert asked(*GUARDED) == [401] * len(GUARDED)
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (f"Bearer {TOKEN}", 200),
+        (f"Bearer {TOKEN}x", 401),
+        (f"Bearer {TOKEN[:-1]}", 401),
+        (TOKEN, 401),
+        (f"Basic {TOKEN}", 401),
+        ("Bearer \u00e9", 401),
+        ("", 401),
+    ],
+)
+def test_it_is_sent_as_a_bearer(sent: str, status: int) -> None:
+    assert asked(*GUARDED, headers={"Authorization": sent}) == [status] * len(GUARDED)
+
+
+@pytest.mark.parametrize(
+    ("path", "header"),
+    [
+        (b"/metrics", b"Authorization: Bearer \xff\xfe"),
+        (b"/metrics", b"Cookie: inorder_token=\xff\xfe"),
+        (b"/metrics", b'Cookie: inorder_token="\\377"'),
+        (b"/metrics?token=%ff%fe", b"Accept: */*"),
+    ],
+)
+def test_bytes_that_are_no_text_are_a_wrong_token(path: bytes, header: bytes) -> None:
+    async def run() -> bytes:
+        server = guarded()
+        reader, writer = await asyncio.open_connection(*await server.start())
+        try:
+            writer.write(b"GET %b HTTP/1.1\r\nHost: w\r\n%b\r\n\r\n" % (path, header))
+            return await asyncio.wait_for(reader.readline(), 10)
+        finally:
+            writer.close()
+            await server.stop()
+
+    assert asyncio.run(run()).split()[1] == b"401"
+
+
+@pytest.mark.parametrize(
+    ("path", "called", "status"),
+    [
+        ("/explain", "127.0.0.1:80", 200),
+        ("/explain", "localhost:80", 200),
+        ("/explain", "[::1]:80", 200),
+        ("/explain", "rebound.example:80", 403),
+        ("/", "rebound.example", 403),
+        ("/metrics", "127.0.0.1.rebound.example", 403),
+        ("/explain", "[", 403),
+        ("/live", "rebound.example", 200),
+    ],
+)
+def test_without_a_token_loopback_is_not_called_by_a_strangers_name(
+    path: str, called: str, status: int
+) -> None:
+    async def run() -> int:
+        server = guarded(token=None)
+        base = "http://{}:{}".format(*await server.start())
+        try:
+            async with (
+                aiohttp.ClientSession(base, timeout=TIMEOUT) as session,
+                session.get(path, headers={"Host": called}) as response,
+            ):
+                return response.status
+        finally:
+            await server.stop()
+
+    assert asyncio.run(run()) == status
+
+
+def test_a_browser_keeps_it() -> None:
+    assert asked("/?token=wrong", "/") == [401, 401]
+    assert asked(f"/?token={TOKEN}", "/", "/events", "/metrics") == [200] * 4
+
+
+def test_the_cookie_is_of_no_use_to_another_port() -> None:
+    """Browsers send it to every port of the host."""
+
+    async def run() -> None:
+        one, other = guarded(), guarded()
+        at = ["http://{}:{}".format(*await server.start()) for server in (one, other)]
+        try:
+            jar = aiohttp.CookieJar(unsafe=True)
+            async with aiohttp.ClientSession(timeout=TIMEOUT, cookie_jar=jar) as session:
+                async with session.get(f"{at[0]}/?token={TOKEN}") as response:
+                    assert response.status == 200
+                async with session.get(f"{at[1]}/metrics") as response:
+                    assert response.status == 401
+                (cookie,) = jar
+                assert cookie.key.endswith(at[0].rpartition(":")[2])
+                assert TOKEN not in cookie.value
+                assert cookie["httponly"]
+                assert cookie["samesite"] == "Strict"
+                forged = {cookie.key.replace(at[0][-5:], at[1][-5:]): cookie.value}
+                async with session.get(f"{at[1]}/metrics", cookies=forged) as response:
+                    assert response.status == 401
+        finally:
+            await one.stop()
+            await other.stop()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("path", [b"//evil.example/", b"/\\evil.example/", b"/%5Cevil.example/"])
+def test_a_token_leads_to_no_other_host(path: bytes) -> None:
+    async def run() -> bytes:
+        server = guarded()
+        reader, writer = await asyncio.open_connection(*await server.start())
+        try:
+            writer.write(b"GET %b?token=%b HTTP/1.1\r\nHost: w\r\n\r\n" % (path, TOKEN.encode()))
+            return await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+        finally:
+            writer.close()
+            await server.stop()
+
+    head = asyncio.run(run())
+    assert b" 404 " in head
+    assert b"Location" not in head
+
+
+def test_it_comes_from_the_environment_or_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    assert token_in({}) is None
+    assert token_in({VARIABLE: TOKEN}) == TOKEN
+    assert token_in({FILE_VARIABLE: str(file)}) == TOKEN
+
+
+@pytest.mark.parametrize(
+    ("environment", "says"),
+    [
+        ({VARIABLE: "short"}, "needs 16 or more ASCII letters"),
+        ({VARIABLE: ""}, "needs 16 or more ASCII letters"),
+        ({VARIABLE: TOKEN + " "}, "needs 16 or more ASCII letters"),
+        ({VARIABLE: TOKEN, FILE_VARIABLE: "x"}, "both set; leave one out"),
+        ({FILE_VARIABLE: "/nowhere/token"}, "/nowhere/token cannot be read"),
+    ],
+)
+def test_one_that_is_none_is_refused(environment: Mapping[str, str], says: str) -> None:
+    with pytest.raises(TokenRefused, match=says):
+        token_in(environment)

@@ -1,0 +1,217 @@
+"""Examples: a question read, and the sentences to each answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agents.watch.location import WHY_GIVEN_UP, WORDS, knows, verdict
+from agents.watch.port.question import LARGEST, NoQuestion, Question, question
+from topology.model import outcome
+
+MS = 1_000_000
+NOW = 1_000 * MS
+ASKED = Question("s", 17)
+
+
+def fact(stage: str, *, decided: Any = (), aligned: Any = None, **operators: Any) -> dict[str, Any]:
+    names = {"reorder": ["reorder", "clock"], "merge": ["merge"]}.get(
+        stage, ["reorder", "clock", "merge"]
+    )
+    return {
+        "stage": stage,
+        "operators": names,
+        "topic": f"to.{stage}",
+        "partition": 3,
+        "now": NOW,
+        "lag": 4,
+        "alignment": aligned,
+        "streams": {"pitch": operators} if operators else {},
+        "decided": list(decided),
+    }
+
+
+def note(what: str, reason: str = "", **more: Any) -> dict[str, Any]:
+    return {
+        "what": what,
+        "stream": "pitch",
+        "source": "s",
+        "epoch": 0,
+        "first": 17,
+        "last": 17,
+        "reason": reason,
+        "at_ns": NOW - 5 * MS,
+        "arrival_ns": 0,
+        "offset": 88,
+        "by_ns": 0,
+        **more,
+    }
+
+
+def at(where: str, **more: Any) -> dict[str, Any]:
+    return {"where": where, "epoch": 0, "epoch_in_force": 0, **more}
+
+
+HELD = at("held", since=NOW - 20 * MS, reason="hole", missing=[15, 16])
+HELD |= {"missing_since": NOW - 25 * MS, "until": NOW + 30 * MS}
+MERGED = at("passed", watermark=NOW - 7 * MS)
+SILENT = {"source": "q", "behind_hole": False, "after_pause": False, "until": 1_030 * MS}
+BLOCKED = {"source": "r", "behind_hole": True, "after_pause": False, "until": None}
+WAITS = at("held", since=NOW - MS, ref_time=9, error=MS, waits_for=[SILENT, BLOCKED])
+AWAITED = at("awaited", missing_since=NOW - MS, until=NOW + 9 * MS)
+GIVEN_UP = at("lost", missing=[15, 17], given_up=NOW - 8 * MS)
+
+CASES: list[tuple[str, list[dict[str, Any]], str, str]] = [
+    ("behind a hole", [fact("reorder", reorder=HELD)], "held", "behind numbers 15 to 16, awaited"),
+    ("at the start", [fact("reorder", reorder=HELD | {"reason": "start"})], "held", "where its"),
+    ("a jump", [fact("reorder", reorder=HELD | {"reason": "jump"})], "held", "its number jumped"),
+    ("an epoch", [fact("reorder", reorder=HELD | {"reason": "epoch"})], "held", "epoch 0 of its"),
+    (
+        "for a lane",
+        [fact("merge", aligned={"stream": "pitch", "since": NOW - MS, "lanes": [1, 2]})],
+        "held",
+        "progress of input partition 1, 2",
+    ),
+    (
+        "in merge",
+        [fact("merge", merge=WAITS)],
+        "held",
+        "waits for r: its events wait behind a hole",
+    ),
+    (
+        "merge behind reorder",
+        [fact("merge", merge=at("not_come", newest=3)), fact("reorder", reorder=at("passed"))],
+        "between",
+        "4 records are not yet read there",
+    ),
+    (
+        "left",
+        [fact("reorder", reorder=at("passed")), fact("merge", merge=MERGED)],
+        "emitted",
+        "the watermark is 7 ms behind the clock",
+    ),
+    (
+        "late and passed on",
+        [fact("both", reorder=at("passed"), merge=MERGED, decided=[note("late", "merge_idle")])],
+        "late",
+        "usually is, or said bye (merge_idle); sent on marked late",
+    ),
+    (
+        "late and kept out",
+        [fact("reorder", decided=[note("late_apart", "old_epoch", by_ns=3 * MS)])],
+        "late",
+        "by 3 ms; kept out, see events.late",
+    ),
+    (
+        "late for reorder, in time for merge",
+        [
+            fact("reorder", reorder=at("passed"), decided=[note("late", "gap")]),
+            fact("merge", merge=MERGED),
+        ],
+        "emitted",
+        "yet its place in merge was open",
+    ),
+    (
+        "late at merge, seen by a window",
+        [
+            fact("both", reorder=at("passed"), merge=MERGED, decided=[note("late", "merge_idle")]),
+            {**fact("window", decided=[note("late", "merge_idle")]), "operators": ["window"]},
+        ],
+        "late",
+        "late in to.both/3, 5 ms ago: its source had been silent",
+    ),
+    ("dead", [fact("reorder", decided=[note("dead", "value")])], "dead", "at offset 88"),
+    ("missing", [fact("reorder", reorder=AWAITED)], "awaited", "9 ms more at most"),
+    (
+        "given up",
+        [fact("reorder", reorder=GIVEN_UP, decided=[note("gap", "timeout")])],
+        "lost",
+        "8 ms ago with numbers 15 to 17, as it did not come in time",
+    ),
+    ("ahead", [fact("reorder", reorder=at("not_come", highest=9))], "not_come", "source in to.reo"),
+    ("no merge", [fact("reorder", reorder=at("passed"))], "let_go", "no worker that was asked"),
+    (
+        "done with, long ago",
+        [fact("both", reorder=at("passed"), merge=at("not_come", newest=3))],
+        "not_known",
+        "it was late or dead",
+    ),
+    ("below", [fact("reorder", reorder=at("before_start", start=20))], "not_known", "start at 20"),
+    ("old", [fact("reorder", reorder=at("forgotten", floor=99))], "not_known", "below number 99"),
+    ("an old epoch", [fact("reorder", reorder=at("old_epoch"))], "not_known", "its epoch is over"),
+    ("nobody", [], "unknown", "nobody who was asked has met source s"),
+]
+
+
+@pytest.mark.parametrize(
+    ("facts", "where", "words"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
+)
+def test_in_words(facts: list[dict[str, Any]], where: str, words: str) -> None:
+    found = verdict(ASKED, facts)
+    assert found["where"] == where
+    assert words in "\n".join(found["said"])
+    assert where in WORDS
+
+
+def test_copies_and_the_clock_stand_beside_it() -> None:
+    clock = {"state": "synced", "offset_ns": -2 * MS, "error_ns": MS}
+    told = fact("reorder", reorder=HELD, clock=clock, decided=[note("conflict"), note("duplicate")])
+    found = verdict(ASKED, [told])
+    assert found["where"] == "held"
+    assert found["said"][0].startswith("pitch: s/0/17: held by reorder in to.reorder/3 for 20 ms")
+    assert "  came 2 times more, last 5 ms ago at offset 88: a duplicate" in found["said"]
+    assert any(
+        "synced now: ref_time = ts -2.000 ms, give or take 1.000" in s for s in found["said"]
+    )
+
+
+def test_who_does_not_answer_is_named() -> None:
+    found = verdict(ASKED, [fact("reorder", reorder=at("passed"))], ["stage merge does not answer"])
+    assert found["said"][-1] == "stage merge does not answer: what it knows is missing here"
+    assert (
+        "stage merge does not answer"
+        in verdict(ASKED, [], ["stage merge does not answer"])["said"][-1]
+    )
+
+
+def test_a_source_of_several_streams_is_told_for_each() -> None:
+    one, other = fact("reorder", reorder=HELD), fact("reorder", reorder=at("not_come", highest=3))
+    other["streams"] = {"stands": other["streams"]["pitch"]}
+    found = verdict(ASKED, [other, one])
+    assert found["where"] == "held"
+    assert [line.split(":")[0] for line in found["said"]] == ["pitch", "stands"]
+
+
+def test_each_reason_has_words() -> None:
+    assert {outcome.TIMEOUT, outcome.OVERFLOW, outcome.JUMP, outcome.END} == WHY_GIVEN_UP.keys()
+
+
+def test_a_partition_that_has_heard_nothing_says_nothing() -> None:
+    assert not knows(fact("reorder"))
+    assert knows(fact("reorder", reorder=HELD))
+    assert knows(fact("reorder", decided=[note("dead")]))
+
+
+def test_a_question_there_and_back() -> None:
+    asked = question({"source": "s", "seq": "17", "epoch": "2", "stream": "pitch"})
+    assert asked == Question("s", 17, "pitch", 2)
+    assert question(asked.query()) == Question("s", 17, "pitch", 2, alone=True)
+    assert question({"source": "s", "seq": "17", "epoch": "", "stream": ""}) == ASKED
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({"seq": "1"}, "source: name the source"),
+        ({"source": "s"}, "seq: '' is no number"),
+        ({"source": "s", "seq": "-1"}, "seq: '-1' is no number"),
+        ({"source": "s", "seq": "1", "epoch": "x"}, "epoch: 'x'"),
+        ({"source": "s", "seq": str(LARGEST + 1)}, "above"),
+        ({"source": "s" * 2_000, "seq": "1"}, "source: name"),
+        ({"source": "s", "seq": "1", "sql": "1"}, "'sql' is not known"),
+    ],
+)
+def test_what_asks_about_no_event(query: dict[str, str], words: str) -> None:
+    with pytest.raises(NoQuestion, match=words):
+        question(query)

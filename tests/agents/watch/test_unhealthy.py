@@ -1,0 +1,385 @@
+"""Examples: which sources are unhealthy, as `/explain`, the metrics and the log say it."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable
+from operator import itemgetter
+from random import Random
+
+import pytest
+from aiokafka.structs import TopicPartition
+from prometheus_client import CollectorRegistry, generate_latest
+
+from agents.watch import unhealthy
+from agents.watch.metrics.partition import PartitionMetrics
+from agents.watch.metrics.worker import Metrics
+from agents.watch.page.sources import MAX_LATE, named_sources
+from agents.watch.unhealthy import (
+    COUNTED,
+    EXPLAINED,
+    LABELLED,
+    LONGEST_NAME,
+    NAMED,
+    WARN_EVERY_S,
+    LateSources,
+    Place,
+    Read,
+    UnhealthySources,
+    explained,
+    share,
+)
+from topology.clock import operator as clock
+from topology.config import parse
+from topology.config.stages import operators
+from topology.flow.stage import Stage
+from topology.model.event import Event
+from topology.model.late import GAP, OLD_EPOCH
+from topology.model.outcome import Duplicate, Gap, Late, Report, Step
+
+# -- what is explained -----------------------------------------------------------------------------
+
+
+def late_of(names: Iterable[str], stream: str = "pitch") -> UnhealthySources:
+    """Each is late once for each time it is named."""
+    sources = UnhealthySources("here")
+    sources.came_late((stream, name) for name in names)
+    return sources
+
+
+def event(source: str, seq: int = 0, late: str = "") -> Event:
+    made = Event("pitch", source, 0, seq, 0, 0)
+    made.late = late
+    return made
+
+
+def gap(source: str, first: int, last: int) -> Gap:
+    return Gap(9, "pitch", source, 0, first, last, "timeout", 1)
+
+
+def test_late_events_and_gaps_by_source() -> None:
+    partition = PartitionMetrics(
+        Metrics(CollectorRegistry()), "reorder", TopicPartition("raw", 0), ["pitch"]
+    )
+    reports: list[Report] = [
+        gap("a", 3, 5),
+        gap("a", 7, 7),
+        Late(9, event("b"), "gap", 0),
+        Duplicate(9, event("c")),
+    ]
+    partition.emitted(Step(9, [event("a", 4, late="gap"), event("a", 8), event("c", 1)], reports))
+    exact = {"stream": "pitch", "late_error": 0, "lost_error": 0}
+    assert partition.unhealthy.explain(EXPLAINED) == [
+        {**exact, "source": "a", "late": 1, "gaps": 2, "lost": 4},
+        {**exact, "source": "b", "late": 1, "gaps": 0, "lost": 0},
+    ]
+
+
+def test_one_ten_times_as_late_as_ten_thousand_others_is_told_first_and_with_its_error() -> None:
+    """More sources than are counted."""
+    names = [f"s{n}" for n in range(10_000) for _ in range(3)] + ["bad"] * 30
+    Random(4).shuffle(names)
+    told = late_of(names).explain(EXPLAINED)
+    assert len(told) == EXPLAINED
+    worst = max(told, key=itemgetter("late"))
+    assert worst["source"] == "bad"
+    assert worst["late"] <= 30 <= worst["late"] + worst["late_error"]
+    assert worst["late_error"] <= len(names) / COUNTED
+    assert any(each["late_error"] for each in told)
+
+
+def test_who_loses_much_in_one_hole_is_told_before_those_with_many_holes() -> None:
+    sources = late_of([])
+    sources.saw([gap("much", 1, 20_000)])
+    sources.saw([gap(f"s{n}", 2 * k, 2 * k) for k in range(3) for n in range(2 * COUNTED)])
+    told = {each["source"]: each for each in sources.explain(EXPLAINED)}
+    assert len(told) == EXPLAINED
+    assert (told["much"]["gaps"], told["much"]["lost"]) == (1, 20_000)
+    assert told["much"]["lost_error"] == 0
+
+
+def test_partitions_share_what_is_told_and_the_worst_of_all_are_the_same() -> None:
+    """32 partitions of a thousand sources that are late, each more or less than any other."""
+    partitions = 32
+    parts = []
+    for partition in range(partitions):
+        sources = late_of([])
+        for number in range(1_000):
+            amount = 1 + (number * 7_919 + partition * 104_729) % 32_003
+            sources.late.note(("pitch", f"{partition}-{number}"), amount)
+        parts.append(sources)
+    all_of_them = [each for part in parts for each in part.explain(1_000)]
+    shared = [each for part in parts for each in part.explain(share(partitions))]
+    assert len(shared) == partitions * NAMED
+    named = named_sources([], [], shared)["unhealthy"]
+    assert len(named) == MAX_LATE
+    assert named == named_sources([], [], all_of_them)["unhealthy"]
+    assert share(0) == share(1) == EXPLAINED
+
+
+def test_who_is_asked_for_is_told_too_if_it_was_late_at_all() -> None:
+    sources = late_of(f"s{number}" for number in range(10) for _ in range(10 - number))
+    asked = [("pitch", "s9"), ("pitch", "s0"), ("pitch", "in order")]
+    told = [each["source"] for each in sources.explain(2, asked)]
+    assert told == ["s0", "s1", "s9"]
+
+
+# -- with the clocks of those that wait or are late ------------------------------------------------
+
+
+CLOCKS = "streams: {default: {clock: {unsynced: trust}}}\nstages: [reorder+merge]\n"
+
+
+def stage_with(sources: int, waiting: int) -> Stage:
+    """The last `waiting` stand behind a hole."""
+    stage = Stage(parse(CLOCKS), ("reorder", "clock", "merge"))
+    names = [f"s{number:03}" for number in range(sources)]
+    events = [
+        Event("default", name, 0, seq, 1_000 + seq, 1_000_000 + seq)
+        for seq, late in ((0, names), (2, names[sources - waiting :]))
+        for name in late
+    ]
+    stage.on_batch(events, events[-1].at_ns)
+    return stage
+
+
+def clocks_of(stage: Stage, *late: str) -> list[str]:
+    told = explained(stage, late_of(late, "default"), EXPLAINED)
+    return [each["source"] for each in told["streams"]["default"]["clock"]["clocks"]]
+
+
+def test_who_comes_late_is_among_the_clocks_and_who_is_not_known_is_not() -> None:
+    found = clocks_of(stage_with(clock.MAX_LISTED + 50, 20), "s120", "s149", "gone")
+    assert found.count("s120") == found.count("s149") == 1
+    assert "gone" not in found
+
+
+def test_who_waits_is_among_the_clocks_once() -> None:
+    found = clocks_of(stage_with(clock.MAX_LISTED + 50, 20))
+    assert len(set(found)) == len(found)
+    assert {f"s{number:03}" for number in range(130, 150)} <= {*found}
+
+
+def test_no_more_are_asked_than_the_bound() -> None:
+    found = clocks_of(stage_with(500, 400))  # all clocks are as sure, and so the first are told
+    assert len(found) <= clock.MAX_LISTED + unhealthy.MAX_ASKED
+    assert len(found) > clock.MAX_LISTED
+
+
+def test_who_waits_is_told_with_how_often_it_was_late_though_others_were_more_often() -> None:
+    late = late_of(["s149"] + ["worse"] * 7, "default")
+    told = explained(stage_with(150, 20), late, 1)
+    assert {each["source"]: each["late"] for each in told["unhealthy"]} == {"s149": 1, "worse": 7}
+
+
+# -- metrics ---------------------------------------------------------------------------------------
+
+
+READ = 1_000
+
+
+def place(partition: int, topic: str = "raw") -> Place:
+    return "merge", TopicPartition(topic, partition)
+
+
+PLACE = place(0)
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+def table_in(sources: LateSources, place: Place, read: Read) -> UnhealthySources:
+    made = UnhealthySources("here", read)
+    sources.add(place, made)
+    return made
+
+
+def labelled(registry: CollectorRegistry, what: str = "late") -> dict[str, float]:
+    return {
+        sample.labels["source"]: sample.value
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name == f"inorder_source_{what}_total"
+    }
+
+
+def test_share_late_of_a_source(registry: CollectorRegistry) -> None:
+    """Both count from its first late event on."""
+    read = {"a": 900, "b": 5}
+    table = table_in(LateSources(registry), PLACE, lambda stream, source: read[source])
+    table.came_late([("pitch", "a")] * 3 + [("pitch", "b")])
+    read["a"] += 99
+    labels = {"stage": "merge", "stream": "pitch", "source": "a"}
+    assert registry.get_sample_value("inorder_source_late_total", labels) == 3
+    assert registry.get_sample_value("inorder_source_read_total", labels) == 100
+    assert labelled(registry) == {"a": 3, "b": 1}
+    read["a"] = 7  # forgotten, and come anew
+    assert labelled(registry, "read") == {"a": 7, "b": 1}
+    read["a"] = 1_000
+    assert labelled(registry, "read") == {"a": 1_000, "b": 1}
+
+
+def test_the_share_of_one_that_lost_its_place_and_came_back_is_no_less(
+    registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its late events are counted anew then, so what is read of it is too."""
+    monkeypatch.setattr(unhealthy, "COUNTED", 2)
+    read: Counter[str] = Counter()
+    table = table_in(LateSources(registry), PLACE, lambda stream, source: read[source])
+
+    def comes(*names: str, times: int) -> None:
+        for number in range(times):
+            for name in names:
+                read[name] += 1
+                if name != "bad" or number % 2:
+                    table.came_late([("pitch", name)])
+
+    comes("bad", times=100)
+    comes("x", "y", times=200)
+    assert not table.late.of(("pitch", "bad")).amount, "else nothing is shown"
+    read["bad"] += 500
+    comes("bad", times=1_000)
+    assert labelled(registry)["bad"] == 500
+    assert labelled(registry, "read")["bad"] == 999
+
+
+def test_one_that_is_late_often_is_found_among_very_many(
+    registry: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unhealthy, "COUNTED", 50)
+    table = table_in(LateSources(registry), PLACE, lambda stream, source: READ)
+    rng = Random(3)
+    came: Counter[str] = Counter()
+    for _ in range(20_000):
+        name = f"often-{rng.randrange(3)}" if rng.random() < 0.2 else f"s{rng.randrange(100_000)}"
+        came[name] += 1
+        table.came_late([("pitch", name)])
+        assert len(table.late) <= 50
+    found = labelled(registry)
+    assert len(found) <= LABELLED
+    for number in range(3):
+        name = f"often-{number}"
+        assert came[name] * 0.9 < found[name] <= came[name]
+
+
+def test_the_bound_holds_over_partitions_and_names(registry: CollectorRegistry) -> None:
+    sources = LateSources(registry)
+    for partition in range(4):
+        table = table_in(sources, place(partition), lambda stream, source: READ)
+        table.came_late([("pitch", f"{partition}-{n}") for n in range(LABELLED)])
+    table_in(sources, place(9), lambda _, __: READ).came_late([("pitch", "x" * 500)] * 2)
+    found = labelled(registry)
+    assert len(found) == LABELLED
+    assert max(map(len, found)) == LONGEST_NAME
+    sources.forget(place(9))
+    assert max(map(len, labelled(registry))) < 10
+
+
+def test_a_source_in_two_partitions_is_one_series(registry: CollectorRegistry) -> None:
+    sources = LateSources(registry)
+    read = 1
+    for partition in range(2):
+        table_in(sources, place(partition), lambda _, __: read).came_late([("pitch", "wanders")])
+    read = READ
+    assert labelled(registry) == {"wanders": 2}
+    assert labelled(registry, "read") == {"wanders": 2 * READ}
+    assert b'source="wanders"' in generate_latest(registry)
+
+
+def test_the_same_partition_of_two_topics_has_two_tables(registry: CollectorRegistry) -> None:
+    """A stage may read both; what one gives up stays with the other."""
+    sources = LateSources(registry)
+    for topic, stream in (("raw-a", "a"), ("raw-b", "b")):
+        table = table_in(sources, place(0, topic), lambda _, __: READ)
+        table.came_late([(stream, f"of-{stream}")] * 2)
+    assert labelled(registry) == {"of-a": 2, "of-b": 2}
+    sources.forget(place(0, "raw-a"))
+    assert labelled(registry) == {"of-b": 2}
+
+
+def test_what_is_forgotten_is_not_told(registry: CollectorRegistry) -> None:
+    table_in(LateSources(registry), PLACE, lambda _, __: 0).came_late([("pitch", "gone")])
+    assert labelled(registry) == {}
+
+
+# -- two producers ---------------------------------------------------------------------------------
+
+
+ONE_STREAM = "streams: {default: {clock: {unsynced: trust}}}\ntopics: {partitions: 1}\n"
+MS = 1_000_000
+
+
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def numbered(epoch: int, seq: int, at_ns: int = 0) -> Event:
+    return Event("default", "s1", epoch, seq, at_ns, at_ns)
+
+
+def late_by(reason: str) -> Report:
+    return Late(0, numbered(3, 7), reason)
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records]
+
+
+@pytest.mark.parametrize(
+    ("report", "says"),
+    [
+        (late_by(OLD_EPOCH), "s1/3/7 of default came after a higher epoch began"),
+        (Duplicate(0, numbered(3, 7), conflict=True), "s1/3/7 of default came twice, and differs"),
+        (late_by(GAP), ""),
+        (Duplicate(0, numbered(3, 7)), ""),
+    ],
+)
+def test_what_is_a_sign(report: Report, says: str, caplog: pytest.LogCaptureFixture) -> None:
+    UnhealthySources("stage reorder, partition 3").saw([report])
+    assert len(warnings(caplog)) == bool(says)
+    assert all(says in line for line in warnings(caplog))
+
+
+def test_it_is_told_at_once_and_then_once_a_minute_with_its_count(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ticking = Clock()
+    two = UnhealthySources("here", now_s=ticking)
+    for _ in range(10):
+        two.saw([late_by(OLD_EPOCH), late_by(OLD_EPOCH)])
+    ticking.now_s = WARN_EVERY_S
+    two.saw([])
+    ticking.now_s = 2 * WARN_EVERY_S
+    two.saw([])
+    assert [line.split(" of an old")[0] for line in warnings(caplog)] == [
+        "here: 2 event(s)",
+        "here: 18 event(s)",
+    ]
+
+
+def test_two_live_epochs_of_a_source_are_seen_in_the_metrics_and_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Two hosts send in turn, each with an epoch of its own; the higher one counts."""
+    registry = CollectorRegistry()
+    source = TopicPartition("raw", 0)
+    metrics = PartitionMetrics(Metrics(registry), "reorder+merge", source, ["default"])
+    stage = Stage(parse(ONE_STREAM), operators())
+    with caplog.at_level(logging.WARNING):
+        for seq in range(20):
+            for epoch in (41, 40):
+                metrics.emitted(
+                    stage.on_batch([numbered(epoch, seq, (seq + 1) * MS)], (seq + 1) * MS)
+                )
+    labels = {"stage": "reorder+merge", "stream": "default", "partition": "0"}
+    late_ = registry.get_sample_value(
+        "inorder_records_late_total", {**labels, "reason": "old_epoch"}
+    )
+    assert late_ == 20
+    assert ["two producers" in line for line in warnings(caplog)] == [True]

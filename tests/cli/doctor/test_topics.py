@@ -1,0 +1,342 @@
+"""Examples: what is found amiss, from what brokers may say; and on a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import Future
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.client import AIOKafkaClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
+
+from agents.kafka.declared import declared
+from agents.kafka.security import PLAINTEXT
+from cli.doctor.brokers import TIMEOUT_S, SeenBrokers
+from cli.doctor.finding import Finding
+from cli.doctor.topics import Cluster, SeenTopic, findings, looked
+from cli.doctor.transactional_ids import may_write
+from cli.local.embedded import PARTITIONS, EmbeddedBroker
+from cli.local.ports import free_ports
+from tests.cli.invoking import inorder
+from tests.end_to_end.setting import settle
+from tests.services import SharedKafka, UniqueName
+from topology.config import parse, parse_with
+from topology.detector.detector import Detector
+from topology.model.user_functions import UserFunctions
+
+TOPOLOGY = parse("streams: {default: {}}\nstages: [reorder, merge]\ntopics: {partitions: 2}\n")
+SETTINGS = {
+    "message.timestamp.type": "CreateTime",
+    "min.insync.replicas": "2",
+    "retention.ms": "604800000",
+    "retention.bytes": "-1",
+    "unclean.leader.election.enable": "false",
+}
+SOUND = Cluster(
+    SeenBrokers(3),
+    {
+        spec.name: SeenTopic(spec.partitions, 3, config={**SETTINGS, **spec.config})
+        for spec in declared(TOPOLOGY)
+    },
+)
+CHANGELOG = "inorder.merge.events.sequenced.changelog"
+
+
+def test_each_topic_is_declared_once() -> None:
+    """Patterns and detectors in stages of their own write one topic; librdkafka crashes when it is
+    asked to make one twice."""
+    own = UserFunctions(detectors={"any": Detector(lambda state, event: (state, None))})
+    topology = parse_with(
+        """\
+streams: {default: {}}
+queries:
+  m: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}
+  d: {detector: any}
+stages: [reorder, merge, pattern, detector]
+""",
+        own,
+    )
+    names = [spec.name for spec in declared(topology)]
+    assert len(names) == len(set(names))
+    assert topology.topics.matches in names
+
+
+def found(name: str, seen: SeenTopic | None) -> list[Finding]:
+    """Where this one topic is otherwise."""
+    topics = {key: value for key, value in SOUND.topics.items() if key != name}
+    if seen is not None:
+        topics[name] = seen
+    return findings(TOPOLOGY, Cluster(SeenBrokers(3), topics))
+
+
+def config(name: str, **settings: str) -> SeenTopic:
+    seen = SOUND.topics[name]
+    other = {key.replace("_", "."): value for key, value in settings.items()}
+    return replace(seen, config={**seen.config, **other})
+
+
+def test_a_sound_cluster_has_none() -> None:
+    assert findings(TOPOLOGY, SOUND) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "seen", "weight", "what", "remedy"),
+    [
+        ("events.raw", None, "error", "is not there", "topics create"),
+        ("events.raw", config("events.raw", message_timestamp_type="CreateTime"), "error",
+         "message.timestamp.type is CreateTime, and by it events are ordered",
+         "--add-config message.timestamp.type=LogAppendTime"),
+        ("events.ordered", config("events.ordered", retention_ms="60000"), "error",
+         "retention.ms is 60000", "retention.ms=-1"),
+        (CHANGELOG, config(CHANGELOG, cleanup_policy="delete"), "error",
+         "cleanup.policy is delete", "cleanup.policy=compact"),
+        ("events.raw", config("events.raw", max_message_bytes="1048576"), "error",
+         "max.message.bytes is 1048576", "--add-config max.message.bytes="),
+        ("events.raw", config("events.raw", retention_ms="20000"), "error",
+         "keeps records for 20000 ms", "retention.ms=604800000"),
+        ("events.raw", config("events.raw", retention_ms="120000"), "warning",
+         "keeps records for 120000 ms", "retention.ms=604800000"),
+        ("events.raw", config("events.raw", retention_bytes="1000"), "warning",
+         "1000 bytes a partition", "retention.bytes=-1"),
+        ("events.raw", config("events.raw", cleanup_policy="compact"), "error",
+         "of each key only the newest record stays", "cleanup.policy=delete"),
+        ("events.sequenced", config("events.sequenced", cleanup_policy="compact"), "error",
+         "of each key only the newest record stays", "cleanup.policy=delete"),
+        ("events.sequenced", config("events.sequenced", retention_bytes="1000"), "warning",
+         "what a stage has not read by then is lost", "retention.bytes=-1"),
+        ("clock.offsets", config("clock.offsets", min_compaction_lag_ms="0"), "error",
+         "min.compaction.lag.ms is 0", "min.compaction.lag.ms=604800000"),
+        ("clock.offsets", config("clock.offsets", min_compaction_lag_ms="604799999"), "error",
+         "inputs keep for 604800000 ms", "min.compaction.lag.ms=604800000"),
+        ("events.ordered", config("events.ordered", min_insync_replicas="1"), "warning",
+         "what one broker alone has", "min.insync.replicas=2"),
+        ("events.ordered", config("events.ordered", unclean_leader_election_enable="true"),
+         "warning", "has not all of it", "unclean.leader.election.enable=false"),
+        ("events.ordered", replace(SOUND.topics["events.ordered"], copies=1), "warning",
+         "has 1 copies on 3 brokers", "replication: 3"),
+        ("events.ordered", replace(SOUND.topics["events.ordered"], leaderless=(1,)), "error",
+         "no leader for partitions 1", "bring the brokers back"),
+        ("events.ordered", replace(SOUND.topics["events.ordered"], config={}), "warning",
+         "keeps its settings to itself", "DescribeConfigs"),
+        (CHANGELOG, replace(SOUND.topics[CHANGELOG], partitions=1), "error",
+         "has 1 partitions, its input 2", "--grow"),
+        ("events.raw", replace(SOUND.topics["events.raw"], may=frozenset({"Describe"})), "error",
+         "stage reorder may not Read", "topics acls --stage reorder"),
+    ],
+)  # fmt: skip
+def test_what_is_amiss_is_told_with_its_remedy(
+    name: str, seen: SeenTopic | None, weight: str, what: str, remedy: str
+) -> None:
+    (finding,) = found(name, seen)
+    assert (finding.where, finding.weight) == (name, weight)
+    assert what in finding.what
+    assert remedy in finding.remedy
+
+
+def test_what_no_stage_reads_may_be_let_go_of_by_size() -> None:
+    assert found("events.ordered", config("events.ordered", retention_bytes="1000")) == []
+
+
+def test_samples_are_to_last_as_long_as_the_input_and_no_longer() -> None:
+    topics = {
+        **SOUND.topics,
+        "events.raw": config("events.raw", retention_ms="3600000"),
+        "clock.offsets": config("clock.offsets", min_compaction_lag_ms="3600000"),
+    }
+    assert findings(TOPOLOGY, replace(SOUND, topics=topics)) == []
+    topics["events.raw"] = config("events.raw", retention_ms="-1")
+    (finding,) = findings(TOPOLOGY, replace(SOUND, topics=topics))
+    assert finding.where == "clock.offsets"
+
+
+@pytest.mark.parametrize(
+    ("may", "lacks"), [(set(), True), ({"Describe"}, True), ({"Read"}, False), ({"All"}, False)]
+)
+def test_the_right_to_a_group_is_looked_at(may: set[str], lacks: bool) -> None:
+    groups = {"inorder.reorder": None, "inorder.merge": frozenset(may)}
+    found = findings(TOPOLOGY, replace(SOUND, groups=groups))
+    assert [each.where for each in found] == ["group inorder.merge"] * lacks
+    assert all("stage merge may not Read it" in each.what for each in found)
+
+
+def test_larger_records_than_needed_are_no_fault() -> None:
+    assert found("events.raw", config("events.raw", max_message_bytes=str(1 << 30))) == []
+
+
+def test_one_broker_keeps_one_copy() -> None:
+    topics = {name: replace(seen, copies=1) for name, seen in SOUND.topics.items()}
+    assert findings(TOPOLOGY, Cluster(SeenBrokers(1), topics)) == []
+
+
+@pytest.mark.parametrize(
+    ("seen", "weight", "what", "remedy"),
+    [
+        (SeenBrokers(3, gives_ids=False), "warning", "give topics no ids", "2.8 or newer"),
+        (SeenBrokers(3, ahead_ms=2_500), "warning", "appended 2500 ms after", "NTP"),
+        (SeenBrokers(3, config={"transaction.max.timeout.ms": "5000"}), "error",
+         "is 5000, and stages ask for 10000", "transaction_timeout: 5000ms"),
+        (SeenBrokers(3, config={"transactional.id.expiration.ms": "3600000"}), "warning",
+         "transactional.id.expiration.ms is 3600000", "a day or more"),
+        (SeenBrokers(3, config={"offsets.retention.minutes": "60"}), "warning",
+         "offsets.retention.minutes is 60", "a day or more"),
+        (SeenBrokers(3, config={"auto.create.topics.enable": "true"}), "warning",
+         "who misspells a topic", "set it to false"),
+    ],
+)  # fmt: skip
+def test_what_is_amiss_with_the_brokers(
+    seen: SeenBrokers, weight: str, what: str, remedy: str
+) -> None:
+    (finding,) = findings(TOPOLOGY, Cluster(seen, SOUND.topics))
+    assert finding.weight == weight
+    assert what in finding.what
+    assert remedy in finding.remedy
+
+
+def test_brokers_as_they_come_are_sound() -> None:
+    config = {
+        "transaction.max.timeout.ms": "900000",
+        "transactional.id.expiration.ms": "604800000",
+        "offsets.retention.minutes": "10080",
+        "auto.create.topics.enable": "false",
+    }
+    assert (
+        findings(TOPOLOGY, Cluster(SeenBrokers(3, config=config, ahead_ms=-5), SOUND.topics)) == []
+    )
+
+
+def test_an_embedded_broker_is_not_asked_what_it_does_not_answer(
+    embedded_broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    setting = settle(embedded_broker.bootstrap, tmp_path, partitions=PARTITIONS, make=False)
+    for spec in declared(setting.topology):
+        embedded_broker.make_topic(spec.name)
+    began_s = time.monotonic()
+    answer = inorder("doctor", "--topology", setting.path, "--brokers", embedded_broker.bootstrap)
+    assert time.monotonic() - began_s < TIMEOUT_S
+    assert (answer.code, answer.err) == (0, "1 findings\n")
+    assert "do not show how topics are set" in answer.out
+
+
+def test_an_answer_that_does_not_come_is_as_one_that_is_not_allowed(
+    embedded_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """This broker answers none of these, so each way to learn of it is met."""
+    setting = settle(embedded_broker.bootstrap, tmp_path, partitions=PARTITIONS, make=False)
+    names = [spec.name for spec in declared(setting.topology)]
+    for name in names:
+        embedded_broker.make_topic(name)
+    monkeypatch.setattr(Future, "result", never)
+    seen = looked(setting.topology, embedded_broker.bootstrap)
+    found_ = findings(setting.topology, seen)
+    assert [each.where for each in found_] == names
+    assert {each.what for each in found_} == {"keeps its settings to itself"}
+
+
+def never(_: object, timeout: float | None = None) -> None:
+    raise TimeoutError
+
+
+@pytest.mark.kafka
+def test_a_real_broker_is_looked_at(kafka: SharedKafka, tmp_path: Path) -> None:
+    setting = settle(kafka.bootstrap, tmp_path, partitions=1)
+    ask = ("doctor", "--topology", setting.path, "--brokers", kafka.bootstrap)
+    sound = inorder(*ask)
+    assert (sound.code, sound.out, sound.err) == (0, "", "nothing is amiss\n")
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    entry = ConfigEntry("retention.ms", "1000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(
+        ConfigResource.Type.TOPIC, setting.ordered, incremental_configs=[entry]
+    )
+    admin.incremental_alter_configs([resource])[resource].result(20)
+    hurt = inorder(*ask)
+    assert hurt.code == 1
+    assert hurt.out.startswith(f"error    {setting.ordered}: retention.ms is 1000, and a stamp")
+    assert "kafka-configs.sh --alter" in hurt.out
+
+
+@pytest.mark.kafka
+def test_where_no_topic_is_there_each_is_named(kafka: SharedKafka, tmp_path: Path) -> None:
+    setting = settle(kafka.bootstrap, tmp_path, make=False)
+    answer = inorder("doctor", "--topology", setting.path, "--brokers", kafka.bootstrap)
+    assert answer.code == 1
+    assert answer.out.count("is not there") == len(declared(setting.topology))
+
+
+@pytest.mark.kafka
+def test_whether_a_transaction_may_be_written_is_asked_without_touching_one(
+    kafka: SharedKafka, unique_name: UniqueName
+) -> None:
+    """Also where the id is at work: its transaction goes on, and is committed."""
+    name = unique_name("asked")
+    kafka.create_topic(name)
+
+    async def scenario() -> int:
+        async with (
+            AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=name) as producer,
+            producer.transaction(),
+        ):
+            await producer.send_and_wait(name, b"x")
+            ids = [name, f"{name}.that.nobody.has"]
+            rights = await asyncio.to_thread(may_write, kafka.bootstrap, PLAINTEXT, ids, TIMEOUT_S)
+            assert rights == dict.fromkeys(ids, True)
+        async with AIOKafkaConsumer(
+            name,
+            bootstrap_servers=kafka.bootstrap,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+        ) as consumer:
+            async with asyncio.timeout(TIMEOUT_S):
+                return int((await consumer.getone()).offset)
+
+    assert asyncio.run(scenario()) == 0
+
+
+def test_where_no_broker_answers_nothing_is_known_of_transactional_ids() -> None:
+    nobody = f"127.0.0.1:{free_ports(1)[0]}"
+    assert may_write(nobody, PLAINTEXT, ["one"], TIMEOUT_S) == {"one": None}
+
+
+@pytest.mark.parametrize(
+    ("code", "may"),
+    [
+        (49, True),
+        (16, True),
+        (14, True),
+        (53, False),
+        (15, None),
+        (41, None),
+        (-1, None),
+        (0, None),
+    ],
+)
+def test_only_what_is_said_behind_the_right_tells_that_it_is_there(
+    monkeypatch: pytest.MonkeyPatch, code: int, may: bool | None
+) -> None:
+    async def bootstrap(_: AIOKafkaClient) -> None:
+        return
+
+    async def send(*_: object) -> SimpleNamespace:
+        return SimpleNamespace(error_code=code)
+
+    monkeypatch.setattr(AIOKafkaClient, "bootstrap", bootstrap)
+    monkeypatch.setattr(AIOKafkaClient, "send", send)
+    monkeypatch.setattr(AIOKafkaClient, "get_random_node", lambda _: 0)
+    assert may_write("nowhere:1", PLAINTEXT, ["one"], TIMEOUT_S) == {"one": may}
+
+
+def test_a_right_to_transactional_ids_that_is_lacking_is_told_with_its_stage() -> None:
+    ids = {"inorder.reorder.": frozenset({"Describe"}), "inorder.merge.": None}
+    (finding,) = findings(TOPOLOGY, replace(SOUND, ids=ids))
+    assert (finding.where, finding.weight) == ("transactional-id inorder.reorder.", "error")
+    assert finding.what == "stage reorder may not Write it as this principal"
+    assert finding.remedy == "inorder topics acls --stage reorder says the rights"

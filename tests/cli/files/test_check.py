@@ -1,0 +1,219 @@
+"""Examples: what `inorder check` says of sound and of unsound topology files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agents.kafka.declared import declared
+from tests.cli.invoking import TOPOLOGY, inorder
+from topology.config import parse
+
+UNSOUND = "streams: {default: {input: raw, reorder: {rule: guess, max_wait: 5}}}\ncolour: red\n"
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "topology.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_a_sound_file_is_drawn_with_every_topic_it_needs(tmp_path: Path) -> None:
+    path = written(tmp_path, TOPOLOGY)
+    answer = inorder("check", path)
+    assert (answer.code, answer.err) == (0, "")
+    assert "default: raw -> events.ordered" in answer.out
+    for spec in declared(parse(TOPOLOGY)):
+        assert f"{spec.name}: {spec.partitions} partitions" in answer.out
+
+
+def test_every_problem_is_told_with_its_path_and_exit_2(tmp_path: Path) -> None:
+    answer = inorder("check", written(tmp_path, UNSOUND))
+    assert (answer.code, answer.out) == (2, "")
+    for place in ("streams.default.reorder.rule", "streams.default.reorder.max_wait", "colour"):
+        assert place in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_the_answer_for_programs(tmp_path: Path) -> None:
+    answer = inorder("check", "--json", written(tmp_path, TOPOLOGY))
+    (found,) = answer.lines
+    assert (answer.code, found["sound"], found["stages"][:2]) == (0, True, ["reorder", "merge"])
+    assert found["streams"] == {"default": ["raw", "events.ordered"]}
+    assert found["topics"] == {spec.name: spec.partitions for spec in declared(parse(TOPOLOGY))}
+    answer = inorder("check", "--json", written(tmp_path, UNSOUND))
+    (found,) = answer.lines
+    assert (answer.code, found["sound"]) == (2, False)
+    paths = {problem["path"]: problem["line"] for problem in found["problems"]}
+    assert paths["streams.default.reorder.rule"] == 1
+    assert paths["colour"] == 2
+
+
+def test_a_file_that_is_not_there_ends_with_2(tmp_path: Path) -> None:
+    answer = inorder("check", tmp_path / "absent.yaml")
+    assert answer.code == 2
+    assert "absent.yaml" in answer.err
+    (tmp_path / "latin.yaml").write_bytes(b"streams: \xff\n")
+    assert "not UTF-8" in inorder("check", tmp_path / "latin.yaml").err
+
+
+def test_queries_are_listed_with_what_one_should_know_of_them(tmp_path: Path) -> None:
+    query = "PATTERN SEQ(A a, B+ b[], C c) WITHIN 1 s USING skip_till_any MATCHES ALL"
+    queries = f'queries: {{many: {{pattern: "{query}"}}}}\n'
+    answer = inorder("check", written(tmp_path, TOPOLOGY + queries))
+    assert (answer.code, answer.err) == (0, "")
+    assert "many: pattern" in answer.out
+    assert "W_EXPONENTIAL" in answer.out
+
+
+def test_a_bare_word_in_a_pattern_is_refused_with_its_place_and_what_to_write(
+    tmp_path: Path,
+) -> None:
+    """It is a parameter, and a topology file gives none."""
+    query = "PATTERN SEQ(D d, R r) WHERE device = d.device WITHIN 5 s"
+    path = written(tmp_path, TOPOLOGY + f'queries: {{p: {{pattern: "{query}"}}}}\n')
+    lines = tmp_path / "events.jsonl"
+    lines.write_text("")
+    for command in (("check",), ("replay", "--topology")):
+        answer = inorder(*command, path, *([lines] if len(command) > 1 else []))
+        assert answer.code == 2
+        assert "queries.p.pattern (line " in answer.err
+        assert (
+            "`$device` has no value (line 1, column 29 of the pattern); write `d.device`"
+            in answer.err
+        )
+        assert "Traceback" not in answer.err
+
+
+def test_a_query_that_no_stage_runs_is_told(tmp_path: Path) -> None:
+    queries = "queries: {n: {window: tumbling 1s, aggregate: {n: count()}}}\n"
+    path = written(tmp_path, TOPOLOGY + queries)
+    assert "no stage runs it" not in inorder("check", path).out
+    path = written(tmp_path, TOPOLOGY + queries + "stages: [reorder, merge]\n")
+    assert "no stage runs it: add window to `stages`" in inorder("check", path).out
+
+
+FORMULAS = """\
+import pathlib
+pathlib.Path(__file__).with_name("was_run").touch()
+from topology.window import Function
+def distance(a, b, *, scale=1):
+    return abs(a - b)
+aggregates = {"spread": Function(list, list, list)}
+functions = {"distance": distance, "double": lambda a: 2 * a}
+functions["half"] = half = distance
+"""
+OWN = """\
+streams: {default: {}}
+functions: formulas.py
+queries:
+  s: {window: tumbling 1s, aggregate: {s: spread(payload.v)}}
+  far: {pattern: "PATTERN SEQ(A a, A b) WHERE distance(a.v, b.v) >= double(b.v) WITHIN 1 s"}
+"""
+
+
+def with_functions(folder: Path, formulas: str = FORMULAS, topology: str = OWN) -> Path:
+    (folder / "formulas.py").write_text(formulas)
+    return written(folder, topology)
+
+
+def test_the_file_of_functions_is_read_and_not_run(tmp_path: Path) -> None:
+    path = with_functions(tmp_path, FORMULAS.replace("half = ", ""))
+    for options in ([], ["--defaults"]):
+        answer = inorder("check", *options, path)
+        assert (answer.code, answer.err) == (0, "")
+    assert not (tmp_path / "was_run").exists()
+    assert inorder("check", "--trust", path).code == 0
+    assert (tmp_path / "was_run").exists()
+
+
+def test_names_that_the_file_does_not_define_are_told_all_the_same(tmp_path: Path) -> None:
+    path = with_functions(tmp_path, FORMULAS.replace("half = ", "").replace('"spread"', '"width"'))
+    answer = inorder("check", path)
+    assert answer.code == 2
+    assert "`spread` is not an aggregate" in answer.err
+
+
+def test_a_call_with_too_many_values_is_told(tmp_path: Path) -> None:
+    path = with_functions(
+        tmp_path, FORMULAS.replace("half = ", ""), OWN.replace("double(b.v)", "double(a.v, b.v)")
+    )
+    for options in ([], ["--trust"]):
+        found = " ".join(inorder("check", *options, path).out.split())
+        assert "W_ARITY: `double` is called with 2 values; it takes (a)" in found
+        assert "`distance`" not in found
+
+
+@pytest.mark.parametrize(
+    "formulas",
+    [
+        "from elsewhere import functions",
+        "from elsewhere import *",
+        "functions = {}; functions.update(x=abs)",
+        "functions = {name: abs for name in 'xy'}",
+        "functions = {**more}",
+        "if True:\n    functions = {'x': abs}",
+        "functions = {'x': abs}\nfunctions |= {'y': abs}",
+        "functions = make()",
+        "def functions(): pass",
+        "for functions in (): pass",
+    ],
+)
+def test_names_that_only_running_would_tell_ask_for_trust(tmp_path: Path, formulas: str) -> None:
+    answer = inorder("check", with_functions(tmp_path, formulas))
+    assert answer.code == 2
+    assert "only running the file shows its names" in answer.err
+    assert "--trust" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("formulas", "words"),
+    [
+        ("functions = {", "is no Python (SyntaxError"),
+        ("functions = []", "`functions` is no mapping"),
+        ("x = 1", "defines neither `aggregates` nor `functions`"),
+        ("functions = {'abs': abs}", "'abs' is built in"),
+        ("functions = {'a b': abs}", "'a b' is no name"),
+        ("functions = {3: abs}", "3 is no name"),
+        ("functions = {'x': 3}", "'x' cannot be called"),
+        ("functions = dict(x=abs)", "`spread` is not an aggregate"),
+    ],
+)
+def test_what_can_be_seen_without_running_is_refused_as_by_a_worker(
+    tmp_path: Path, formulas: str, words: str
+) -> None:
+    answer = inorder("check", with_functions(tmp_path, formulas))
+    assert answer.code == 2
+    assert words in answer.err
+
+
+ABSENT = "PATTERN SEQ(Alive a, !Alive) WHERE [machine] WITHIN 5 min"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "more", "is_told"),
+    [
+        (ABSENT, "", True),
+        (f"{ABSENT} EMIT EAGER", "answer: final", True),
+        ("PATTERN OR(Alive a, SEQ(Alive b, !Alive)) WITHIN 5 min", "", True),
+        (f"{ABSENT} EMIT EAGER", "", False),
+        (ABSENT, "quality: {accuracy: 99%, max_wait: 2s}", False),
+        ("PATTERN SEQ(Alive a, !Alive, Alive b) WITHIN 5 min", "", False),
+        ("PATTERN SEQ(Alive a, Alive b) WITHIN 5 min", "", False),
+    ],
+)
+def test_an_absence_that_is_not_reported_in_time_is_told(
+    tmp_path: Path, pattern: str, more: str, is_told: bool
+) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text(
+        f'streams: {{default: {{}}}}\nqueries:\n  q:\n    pattern: "{pattern}"\n    {more}\n'
+    )
+    (query,) = json.loads(inorder("check", "--json", path).out)["queries"].values()
+    found = [warning for warning in query["warnings"] if warning.startswith("W_ABSENCE")]
+    assert bool(found) == is_told
+    if found:
+        assert "600 s" in found[0]
+        assert "EMIT EAGER" in found[0] or "answer: early" in found[0]

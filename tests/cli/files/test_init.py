@@ -1,0 +1,204 @@
+"""Examples and a law: `inorder init` proposes what it has seen, and what it writes is sound and
+runs."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cli.local.embedded import EmbeddedBroker
+from tests.cli.invoking import Answer, inorder
+from tests.services import UniqueName
+from topology.config import StreamConfig, parse
+
+MS = 1_000_000
+S = 1_000 * MS
+BEGIN = 1_700_000_000 * S
+
+
+def init(folder: Path, rows: list[dict[str, Any]], *options: str) -> Answer:
+    path = folder / "events.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return inorder("init", path, *options)
+
+
+def proposed(folder: Path, rows: list[dict[str, Any]]) -> StreamConfig:
+    """The only stream of what was written, which also runs."""
+    answer = init(folder, rows)
+    assert answer.code == 0, answer.err
+    (folder / "t.yaml").write_text(answer.out)
+    assert inorder("check", folder / "t.yaml").code == 0
+    replayed = inorder("replay", "--topology", folder / "t.yaml", folder / "events.jsonl", "--json")
+    assert replayed.code == 0, replayed.err
+    assert "WARNING" not in replayed.err
+    (stream,) = parse(answer.out).streams.values()
+    if stream.clock.unsynced == "trust":  # an estimate takes some events before it moves a clock
+        assert replayed.summary["late"] == 0
+    return stream
+
+
+def two_sources(offset_ns: int = 0, transit_ns: int = 5 * MS) -> list[dict[str, Any]]:
+    """100 ms apart, one of them by a clock that is `offset_ns` ahead."""
+    return [
+        {"source": source, "seq": seq, "ts": at + ahead, "arrival": at + transit_ns, "type": "A",
+         "payload": {"v": seq}}
+        for seq in range(100)
+        for at in (BEGIN + seq * 100 * MS,)
+        for source, ahead in (("a", 0), ("b", offset_ns))
+    ]  # fmt: skip
+
+
+def test_a_quiet_recording(tmp_path: Path) -> None:
+    stream = proposed(tmp_path, two_sources())
+    assert stream.reorder.max_wait_ns == 100 * MS
+    assert stream.merge.idle_after_ns == 2 * S
+    assert stream.clock.unsynced == "trust"
+    text = (tmp_path / "t.yaml").read_text()
+    assert "# events: 200; sources: 2\n" in text
+    assert "#   q: {stream: default, window: tumbling 10s, aggregate: {v: avg(payload.v)}}" in text
+
+
+def test_disorder_sets_the_wait(tmp_path: Path) -> None:
+    rows = two_sources()
+    late = rows.pop(20)
+    late["arrival"] += 700 * MS
+    rows.append(late)
+    rows.sort(key=lambda row: row["arrival"])
+    stream = proposed(tmp_path, rows)
+    assert stream.reorder.max_wait_ns == stream.merge.max_wait_ns == 1 * S
+    assert "came after a later number: 1; never came: 0" in (tmp_path / "t.yaml").read_text()
+
+
+def test_a_silence_sets_when_a_source_is_idle(tmp_path: Path) -> None:
+    rows = [r for r in two_sources() if r["source"] == "a" or not 10 <= r["seq"] < 80]
+    stream = proposed(tmp_path, rows)
+    assert stream.merge.idle_after_ns == 10 * S  # above 7.1 s
+    assert "the longest silence was 7.1s, of b" in (tmp_path / "t.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("offset_ns", "comment"), [(90 * S, "b 1.5min ahead"), (-3_600 * S, "b 1h behind")]
+)
+def test_clocks_that_cannot_be_right_are_estimated(
+    tmp_path: Path, offset_ns: int, comment: str
+) -> None:
+    stream = proposed(tmp_path, two_sources(offset_ns))
+    assert stream.clock.unsynced == "estimate"
+    assert comment in (tmp_path / "t.yaml").read_text()
+
+
+def test_a_unit_is_seen(tmp_path: Path) -> None:
+    rows = [{**row, "ts": row["ts"] // MS} for row in two_sources()]
+    assert proposed(tmp_path, rows).headers.ts_unit == "ms"
+
+
+def test_sources_that_number_nothing_are_taken_by_time(tmp_path: Path) -> None:
+    rows = two_sources()
+    rows[40], rows[50] = rows[50], rows[40]
+    for row in rows:
+        del row["seq"], row["arrival"]
+    stream = proposed(tmp_path, rows)
+    assert stream.reorder.rule == "time"
+    assert stream.reorder.max_wait_ns == 1 * S  # 500 ms behind, and room
+    assert stream.clock.unsynced == "trust"
+
+
+def test_streams_and_names_that_need_quotes(tmp_path: Path) -> None:
+    rows = two_sources()
+    for row in rows:
+        row["stream"] = {"a": "yes", "b": "a b: {c}"}[row["source"]]
+    answer = init(tmp_path, rows)
+    assert set(parse(answer.out).streams) == {"yes", "a b: {c}"}
+
+
+def test_streams_with_different_units_are_kept_apart(tmp_path: Path) -> None:
+    rows = two_sources()
+    for row in rows:
+        row["stream"] = row["source"]
+        if row["source"] == "b":
+            row["ts"] //= MS
+    streams = parse(init(tmp_path, rows).out).streams
+    assert {name: stream.headers.ts_unit for name, stream in streams.items()} == {
+        "a": "ns", "b": "ms"
+    }  # fmt: skip
+
+
+def test_dead_lines_are_told(tmp_path: Path) -> None:
+    answer = init(tmp_path, [*two_sources(), {"seq": 1}, {"source": ""}])
+    assert "# Dead lines: 2, as source_missing 1, the first in line 201" in answer.out
+    nothing = init(tmp_path, [{"seq": 1}] * 3)
+    assert (nothing.code, nothing.out) == (1, "")
+    assert "no line is an event, as source_missing 3, the first in line 1" in nothing.err
+
+
+def test_a_file_is_written_once(tmp_path: Path) -> None:
+    out = str(tmp_path / "t.yaml")
+    assert init(tmp_path, two_sources(), "--out", out).out == ""
+    again = init(tmp_path, two_sources(), "--out", out)
+    assert again.code == 2
+    assert "is there already" in again.err
+    assert inorder("check", out).code == 0
+
+
+@pytest.mark.parametrize("options", [[], ["x.jsonl", "--topic", "t"], ["--topic", "t"]])
+def test_one_of_file_and_topic(options: list[str]) -> None:
+    answer = inorder("init", *options)
+    assert answer.code == 2
+    assert "give a file of EVENTS, or --brokers and --topic" in answer.err
+
+
+def test_input_that_cannot_be_read_ends_with_3(tmp_path: Path) -> None:
+    assert inorder("init", tmp_path / "absent.jsonl").code == 3
+
+
+def test_a_topic(embedded_broker: EmbeddedBroker, unique_name: UniqueName, tmp_path: Path) -> None:
+    topic = unique_name("raw")
+    embedded_broker.make_topic(topic)
+    (tmp_path / "e.jsonl").write_text("".join(json.dumps(row) + "\n" for row in two_sources()))
+    at = ("--brokers", embedded_broker.bootstrap, "--topic", topic)
+    assert inorder("produce", *at, tmp_path / "e.jsonl").code == 0
+    answer = inorder("init", *at)
+    assert answer.code == 0, answer.err
+    (stream,) = parse(answer.out).streams.values()
+    assert stream.input == topic
+    assert "# events: 200; sources: 2\n" in answer.out
+    empty = unique_name("empty")
+    embedded_broker.make_topic(empty)
+    nothing = inorder("init", "--brokers", embedded_broker.bootstrap, "--topic", empty)
+    assert nothing.code == 3
+    assert "holds no records" in nothing.err
+
+
+VALUES = (
+    st.none() | st.integers(-(2**63), 2**63) | st.text(max_size=3) | st.floats() | st.booleans()
+)
+ROWS = st.lists(
+    st.dictionaries(
+        st.sampled_from(["source", "seq", "ts", "arrival", "stream", "type", "kind", "clock"]),
+        VALUES,
+    ).map(lambda some: {"source": "s", **some}),
+    min_size=1,
+    max_size=20,
+)
+
+
+@settings(max_examples=60)
+@given(ROWS, st.integers())
+def test_law_whatever_is_read_the_file_is_sound_or_there_is_none(
+    rows: list[dict[str, Any]], seed: int
+) -> None:
+    Random(seed).shuffle(rows)
+    with tempfile.TemporaryDirectory() as folder:
+        answer = init(Path(folder), rows)
+    assert answer.code in (0, 1)
+    if answer.code == 0:
+        assert parse(answer.out).streams
+    else:
+        assert answer.err.startswith("Error: ")

@@ -1,0 +1,149 @@
+"""Examples: `inorder match` as a process would see it, above all on input that is hard to write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cli.files.match import command
+
+
+def match(folder: Path, query: str, events: list[dict[str, Any]], *options: str) -> Result:
+    path = folder / "events.jsonl"
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    return CliRunner().invoke(command, ["--query", query, *options, str(path)])
+
+
+def letters(text: str, **more: Any) -> list[dict[str, Any]]:
+    """`a1 b2`: a type and a time each."""
+    return [
+        {"source": "s", "seq": seq, "ts": int(word[1:]), "type": word[0].upper(), **more}
+        for seq, word in enumerate(text.split())
+    ]
+
+
+def lines(result: Result) -> list[dict[str, Any]]:
+    assert result.exception is None, result.output
+    assert result.exit_code == 0
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def members(result: Result, query: str = "q1") -> list[list[int]]:
+    return [
+        [event["ref_time"] for event in line["events"]]
+        for line in lines(result)
+        if line["kind"] == "match" and line["query"] == query
+    ]
+
+
+AB = "PATTERN SEQ(A a, B b) WITHIN 10 ns"
+
+
+def test_what_json_cannot_hold_is_null(tmp_path: Path) -> None:
+    query = "PATTERN SEQ(A a, B b) WITHIN 10 ns RETURN a.x * b.x AS y, a.x AS x"
+    found = lines(match(tmp_path, query, letters("a1 b2", payload={"x": 2**62})))
+    assert found[0]["values"] == {"y": None, "x": 2**62}
+
+
+def test_a_payload_nested_deep_is_cut(tmp_path: Path) -> None:
+    deep: Any = 1
+    for _ in range(300):
+        deep = {"d": deep}
+    found = lines(match(tmp_path, AB, letters("a1 b2", payload=deep)))
+    assert [line["kind"] for line in found] == ["match"]
+
+
+def test_a_start_negation_is_remembered_for_as_long_as_skip_asks(tmp_path: Path) -> None:
+    query = "PATTERN SEQ(!C n, A a, B b) WITHIN 6 ns MATCHES ALL SKIP PAST LAST"
+    assert members(match(tmp_path, query, letters("c5 a10 b11 x14 b16"))) == []
+
+
+def test_strict_queries_of_different_keys_do_not_disturb_each_other(tmp_path: Path) -> None:
+    long = "QUERY long PATTERN SEQ(A a, B+ b[], C c) WHERE [room] WITHIN 1000 ns USING strict"
+    short = "QUERY short PATTERN SEQ(A a, B b) WHERE [zone] WITHIN 1 ns USING strict"
+    text = "a1 " + " ".join(f"b{at}" for at in range(2, 300)) + " c300"
+    events = letters(text, payload={"room": 1, "zone": 1})
+    alone = members(match(tmp_path, long, events), "long")
+    assert members(match(tmp_path, f"{short}; {long}", events), "long") == alone
+    assert len(alone[-1]) == 300
+
+
+def test_only_what_was_taken_moves_the_frontier(tmp_path: Path) -> None:
+    events = letters("a1 x1000 b2")
+    events[1]["error"] = 10**18
+    found = lines(match(tmp_path, AB, events))
+    assert [line["kind"] for line in found] == ["dead", "match"]
+    assert found[0]["reason"] == "error_too_large"
+
+
+def test_a_time_beyond_all_is_dead(tmp_path: Path) -> None:
+    found = lines(match(tmp_path, AB, letters(f"a1 a{2**62 + 5} b2")))
+    assert [(line["kind"], line.get("reason")) for line in found] == [
+        ("dead", "time_huge"),
+        ("match", None),
+    ]
+
+
+def test_many_events_of_one_instant_cost_what_others_do(tmp_path: Path) -> None:
+    """Against the order of their keys: 1,000 of them took 23 s when ties were walked over."""
+    events = [
+        {"source": "s", "seq": 1_000 - seq, "ts": 5, "type": "AB"[seq % 2]} for seq in range(1_000)
+    ]
+    result = match(tmp_path, "PATTERN SEQ(A a, C c) WITHIN 10 ns", events, "--correct")
+    assert lines(result) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("PATTERN SEQ(A a, B b)", "a pattern needs its window"),
+        ("PATTERN SEQ(A a, B b) WHERE c.x > 1 WITHIN 1 s", "E_ALIAS_UNKNOWN"),
+    ],
+)
+def test_a_wrong_query_is_told_with_its_place(tmp_path: Path, query: str, words: str) -> None:
+    result = match(tmp_path, query, [])
+    assert result.exit_code == 2
+    assert words in result.output
+    assert "line 1, column" in result.output
+
+
+SETS = "PATTERN SEQ(A a, B+ b[], C c) WITHIN 20 ns USING skip_till_any MATCHES MAXIMAL AS SETS"
+LATE_B = [*letters("a1 b2 a3 b4 c6 c9"), {"source": "t", "seq": 0, "ts": 5, "type": "B"}]
+
+
+def test_sets_of_matches_are_counted_and_updated(tmp_path: Path) -> None:
+    found = lines(match(tmp_path, SETS, LATE_B, "--correct"))
+    assert [(line["kind"], line["op"], line["count"]) for line in found] == [
+        ("match_set", "emit", 2), ("match_set", "emit", 2),
+        ("match_set", "update", 2), ("match_set", "update", 2),
+    ]  # fmt: skip
+    assert [list(line)[-5:] for line in found[1:3]] == [
+        ["count", "ranges", "at", "stream", "key"], ["ranges", "joined", "at", "stream", "key"],
+    ]  # fmt: skip
+    assert found[2]["ranges"][1] == {
+        "alias": "b",
+        "count": 3,
+        "first": {"source": "s", "epoch": 0, "seq": 1, "ref_time": 2},
+        "last": {"source": "t", "epoch": 0, "seq": 0, "ref_time": 5},
+    }
+    current = lines(match(tmp_path, SETS, LATE_B, "--correct", "--final-only"))
+    assert [(line["count"], line["final"]) for line in current] == [(2, True), (2, True)]
+
+
+def test_expanded_they_are_the_matches_of_the_query_without_sets(tmp_path: Path) -> None:
+    single = SETS.replace(" AS SETS", "") + " UNCERTAIN IGNORE"
+    expanded = match(tmp_path, SETS, LATE_B, "--correct", "--expand")
+    assert expanded.stdout == match(tmp_path, single, LATE_B, "--correct").stdout
+    assert '"match_set"' not in expanded.stdout
+
+
+def test_a_limit_bounds_what_is_written_not_what_is_counted(tmp_path: Path) -> None:
+    events = letters("a1 a2 a3 b4 c5")
+    kinds = [line["kind"] for line in lines(match(tmp_path, f"{SETS} LIMIT 2", events, "--expand"))]
+    assert kinds == ["match", "match", "overflow"]
+    (found,) = lines(match(tmp_path, f"{SETS} LIMIT 2", events))
+    assert found["count"] == 3

@@ -1,0 +1,379 @@
+"""Examples: the contract of `inorder replay`: lines, order, summary, exit codes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.program import PROGRAM
+from tests import ROOT
+from tests.cli.invoking import Answer, inorder
+
+RECORDED = [
+    {"source": "a", "seq": 0, "ts": 100, "arrival": 1000, "type": "A", "payload": {"x": 1}},
+    {"source": "a", "seq": 2, "ts": 120, "arrival": 1010},
+    {"source": "a", "seq": 3, "ts": 130, "arrival": 1200},
+    {"source": "a", "seq": 1, "ts": 110, "arrival": 1300},
+    {"source": "a", "seq": 3, "ts": 130, "arrival": 1310},
+    {"source": "a", "seq": -1, "arrival": 1320},
+    {"clock": "a", "t1": 1, "t2": 2, "t3": 3, "t4": 4},
+    {"source": "a", "seq": 5, "ts": 150, "arrival": 1330},
+]
+"""Number 1 is waited for until 1110 and comes too late, 4 never comes."""
+
+EVENT_KEYS = [
+    *("kind", "source", "seq", "epoch", "stream", "ts", "ref_time", "error", "type", "payload"),
+    *("late", "at"),
+]
+GAP_KEYS = ["kind", "stream", "source", "epoch", "first", "last", "reason", "at"]
+UNORDERED_KEYS = ["kind", "stream", "source", "epoch", "seq", "reason", "line", "at"]
+LAST_NS = 4_102_444_800 * 10**9
+KEYS = {
+    "event": EVENT_KEYS,
+    "gap": [*GAP_KEYS, "known_at", "ts_before", "ts_after"],
+    "late": [*UNORDERED_KEYS, "by"],
+    "duplicate": UNORDERED_KEYS,
+    "dead": [*UNORDERED_KEYS, "detail"],
+}
+COUNTS = ["in", "event", "late", "duplicate", "dead", "held", "gaps"]
+
+
+def topology(folder: Path, late: str = "pass") -> Path:
+    path = folder / f"{late}.yaml"
+    reorder = f"{{rule: fixed, max_wait: 100ns, late: {late}}}"
+    clock = "{unsynced: trust}"
+    path.write_text(f"streams: {{default: {{input: raw, reorder: {reorder}, clock: {clock}}}}}\n")
+    return path
+
+
+def recording(folder: Path) -> Path:
+    path = folder / "recorded.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in RECORDED))
+    return path
+
+
+def replayed(folder: Path, *options: str, late: str = "pass") -> Answer:
+    return inorder("replay", "--topology", topology(folder, late), *options, recording(folder))
+
+
+def rows_of(answer: Answer) -> list[tuple[Any, ...]]:
+    """Each line by what matters in it."""
+    shapes = {
+        "event": ("seq", "late", "at"),
+        "gap": ("first", "last", "reason", "at"),
+        "late": ("seq", "reason", "line", "at"),
+        "duplicate": ("seq", "reason", "line", "at"),
+        "dead": ("seq", "reason", "line", "at"),
+    }
+    return [(line["kind"], *(line[key] for key in shapes[line["kind"]])) for line in answer.lines]
+
+
+BEFORE_THE_LATE_ONE: list[tuple[Any, ...]] = [
+    ("event", 0, False, 1000),
+    ("gap", 1, 1, "timeout", 1110),
+    ("event", 2, False, 1110),
+    ("event", 3, False, 1200),
+]
+AFTER_IT: list[tuple[Any, ...]] = [
+    ("duplicate", 3, "copy", 5, 1310),
+    ("dead", None, "seq_negative", 6, 1320),
+]
+AT_THE_END: list[tuple[Any, ...]] = [
+    ("gap", 4, 4, "end", 1330),
+    ("event", 5, False, 1330),
+]
+
+
+@pytest.mark.parametrize(
+    ("late", "line"),
+    [
+        ("pass", ("event", 1, True, 1300)),
+        ("drop", ("late", 1, "gap", 4, 1300)),
+        ("side", ("late", 1, "gap", 4, 1300)),
+    ],
+)
+def test_the_lines_in_the_order_they_happen(
+    tmp_path: Path, late: str, line: tuple[Any, ...]
+) -> None:
+    answer = replayed(tmp_path, late=late)
+    assert answer.code == 0, answer.err
+    assert rows_of(answer) == [*BEFORE_THE_LATE_ONE, line, *AFTER_IT, *AT_THE_END]
+
+
+def test_every_kind_of_line_has_its_keys_in_their_order(tmp_path: Path) -> None:
+    lines = replayed(tmp_path, late="side").lines
+    assert {line["kind"] for line in lines} == KEYS.keys()
+    for line in lines:
+        assert list(line) == KEYS[line["kind"]]
+
+
+def test_what_the_lines_say(tmp_path: Path) -> None:
+    event, gap, *_, late, duplicate, dead, _, _ = replayed(tmp_path, late="side").lines
+    place = {"stream": "default", "source": "a", "epoch": 0}
+    times = {"ts": 100, "ref_time": 100, "error": 0, "at": 1000}
+    whole = {"seq": 0, "type": "A", "payload": {"x": 1}, "late": False}
+    assert event == {"kind": "event", **place, **times, **whole}
+    assert {key: gap[key] for key in ("known_at", "ts_before", "ts_after", *place)} == {
+        "known_at": 1010,
+        "ts_before": 100,
+        "ts_after": 120,
+        **place,
+    }
+    assert (late["by"], late["epoch"]) == (190, 0)
+    assert duplicate["reason"] == "copy"
+    assert dead | place | {"epoch": None} == dead
+    assert "`seq` is -1" in dead["detail"]
+
+
+@pytest.mark.parametrize("show", ["event", "gap", "late", "duplicate", "dead", "gap,dead", ""])
+def test_show_picks_kinds_and_changes_nothing_else(tmp_path: Path, show: str) -> None:
+    whole = replayed(tmp_path, "--json", late="side")
+    some = replayed(tmp_path, "--json", "--show", show, late="side")
+    assert some.lines == [line for line in whole.lines if line["kind"] in show.split(",")]
+    assert {key: some.summary[key] for key in COUNTS} == {key: whole.summary[key] for key in COUNTS}
+
+
+def test_without_the_end_what_is_open_stays_open(tmp_path: Path) -> None:
+    answer = replayed(tmp_path, "--no-to-end", "--json")
+    assert rows_of(answer) == [*BEFORE_THE_LATE_ONE, ("event", 1, True, 1300), *AFTER_IT]
+    assert (answer.summary["held"], answer.summary["gaps"]) == (1, 1)
+    assert rows_of(replayed(tmp_path, "--to-end")) == rows_of(replayed(tmp_path))
+
+
+def test_the_summary_is_the_last_line_of_standard_error(tmp_path: Path) -> None:
+    summary = replayed(tmp_path, "--json").summary
+    ours = {"clock", "control"}
+    assert summary.keys() - ours == {
+        *COUNTS, "late_by_cause", "wait_ms", "events_per_cpu_second", "seconds", "dead_reasons",
+        "sources",
+    }  # fmt: skip
+    assert sum(summary["late_by_cause"].values()) == summary["late"]
+    counts = {"in": 7, "event": 4, "late": 1, "duplicate": 1, "dead": 1, "held": 0, "gaps": 2}
+    assert {key: summary[key] for key in COUNTS} == counts
+    assert (summary["clock"], summary["control"]) == (1, 0)
+    assert summary["sources"] == {"a": counts}
+    assert summary["in"] == sum(
+        summary[key] for key in ("event", "late", "duplicate", "dead", "held")
+    )
+    # Number 2 waits 100 ns, all others leave as they come.
+    assert summary["wait_ms"] == {"mean": 2e-05, "p50": 0.0, "p99": 0.0, "max": 0.0001}
+    assert summary["seconds"] > 0
+    assert summary["events_per_cpu_second"] > 0
+
+
+def test_for_people_the_summary_is_a_table(tmp_path: Path) -> None:
+    answer = replayed(tmp_path)
+    assert "balance: in = event + late + duplicate + dead + held" in answer.err
+    assert "wait ms: mean" in answer.err
+
+
+def test_sources_of_a_stream_are_merged_by_reference_time(tmp_path: Path) -> None:
+    lines = [
+        {"source": source, "seq": seq, "ts": ts, "arrival": arrival}
+        for source, seq, ts, arrival in [
+            ("b", 0, 10, 100),
+            ("a", 0, 5, 100),
+            ("b", 1, 30, 200),
+            ("a", 1, 30, 210),
+            ("a", 2, 40, 220),
+            ("b", 2, 35, 230),
+        ]
+    ]
+    path = tmp_path / "two.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    answer = inorder("replay", "--topology", topology(tmp_path), path)
+    order = [(line["ref_time"], line["source"]) for line in answer.lines]
+    assert order == [(5, "a"), (10, "b"), (30, "a"), (30, "b"), (35, "b"), (40, "a")]
+
+
+@pytest.mark.parametrize("time_ns", [LAST_NS, LAST_NS + 1, 2**62, 2**63 - 1])
+def test_the_clock_of_arrivals_ends_in_2100(tmp_path: Path, time_ns: int) -> None:
+    """What would arrive later is dead; a `ts` may say any time, and moves that clock no further."""
+    lines = [
+        {"source": "a", "seq": 0, "ts": 5, "arrival": 10},
+        {"source": "a", "seq": 1, "ts": time_ns},
+        {"source": "a", "seq": 2, "ts": 6, "arrival": time_ns},
+    ]
+    path = tmp_path / "late.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    answer = inorder("replay", "--topology", topology(tmp_path), path)
+    ends = {line["seq"]: line.get("reason", line["kind"]) for line in answer.lines}
+    assert ends == {
+        0: "event",
+        1: "ahead" if time_ns >= 2**62 else "event",
+        2: "arrival_huge" if time_ns > LAST_NS else "event",
+    }
+    assert {line["at"] for line in answer.lines if line["seq"]} == {LAST_NS}
+    assert answer.code == 0
+
+
+def test_a_stream_that_the_topology_does_not_name_is_dead(tmp_path: Path) -> None:
+    line = b'{"source": "a", "seq": 0, "stream": "nowhere"}\n'
+    answer = inorder("replay", "--topology", topology(tmp_path), stdin=line)
+    (dead,) = answer.lines
+    assert (dead["kind"], dead["reason"], dead["stream"]) == ("dead", "unknown_stream", "nowhere")
+    assert answer.code == 0
+
+
+@pytest.mark.parametrize("name", ["-", "packed.jsonl.gz", "columns.csv"])
+def test_other_forms_of_input_give_the_same_lines(tmp_path: Path, name: str) -> None:
+    expected = replayed(tmp_path)
+    text = recording(tmp_path).read_bytes()
+    stdin = b""
+    if name == "-":
+        stdin = text
+    elif name.endswith(".gz"):
+        (tmp_path / name).write_bytes(gzip.compress(text))
+    else:
+        columns = ("source", "seq", "ts", "arrival", "type", "clock", "t1", "t2", "t3", "t4")
+        rows: list[dict[str, Any]] = RECORDED
+        table = [[str(row.get(column, "")) for column in columns] for row in rows]
+        payload = ['"{""x"": 1}"', *[""] * (len(rows) - 1)]
+        lines = [",".join([*row, cell]) for row, cell in zip(table, payload, strict=True)]
+        (tmp_path / name).write_text("\n".join([",".join([*columns, "payload"]), *lines]) + "\n")
+    path = "-" if name == "-" else str(tmp_path / name)
+    answer = inorder("replay", "--topology", topology(tmp_path), path, stdin=stdin)
+    shift = 1 if name.endswith(".csv") else 0  # the line of column names
+    assert answer.lines == [
+        {**line, "line": line["line"] + shift} if "line" in line else line
+        for line in expected.lines
+    ]
+
+
+def test_standard_input_is_the_default(tmp_path: Path) -> None:
+    text = recording(tmp_path).read_bytes()
+    answer = inorder("replay", "--topology", topology(tmp_path), stdin=text)
+    assert answer.lines == replayed(tmp_path).lines
+
+
+def test_as_a_process_the_streams_are_apart(tmp_path: Path) -> None:
+    command = [*PROGRAM, "replay", "--json"]
+    done = subprocess.run(
+        [*command, "--topology", str(topology(tmp_path)), "-"],
+        cwd=ROOT,
+        input=recording(tmp_path).read_bytes(),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line) for line in done.stdout.splitlines()] == replayed(tmp_path).lines
+    (last,) = done.stderr.splitlines()
+    assert json.loads(last)["in"] == 7
+
+
+def test_an_empty_input_is_an_answer(tmp_path: Path) -> None:
+    answer = inorder("replay", "--topology", topology(tmp_path), "--json")
+    assert (answer.code, answer.out) == (0, "")
+    assert {key: answer.summary[key] for key in COUNTS} == dict.fromkeys(COUNTS, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--show", "event,colour"), "--show colour: write some of event,gap,"),
+        (("--colour",), "--colour"),
+        (("--topology", "{folder}/absent.yaml"), "absent.yaml"),
+        (("--topology", "{folder}/bad.yaml"), "streams.default.colour"),
+    ],
+)
+def test_bad_arguments_end_with_2(tmp_path: Path, options: tuple[str, ...], says: str) -> None:
+    (tmp_path / "bad.yaml").write_text("streams: {default: {input: raw, colour: red}}\n")
+    filled = [option.format(folder=tmp_path) for option in options]
+    answer = inorder("replay", "--topology", topology(tmp_path), *filled, recording(tmp_path))
+    assert (answer.code, answer.out) == (2, "")
+    assert says in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_the_topology_is_needed(tmp_path: Path) -> None:
+    answer = inorder("replay", recording(tmp_path))
+    assert answer.code == 2
+    assert "--topology" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("absent.jsonl", None, "no such file"),
+        ("folder", None, "directory"),
+        ("no.jsonl.gz", b"plain", "not gzip"),
+        ("no.parquet", b"PAR1 and no more", "no.parquet"),
+    ],
+)
+def test_input_that_cannot_be_read_ends_with_3(
+    tmp_path: Path, name: str, content: bytes | None, says: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    answer = inorder("replay", "--topology", topology(tmp_path), tmp_path / name)
+    assert (answer.code, answer.out) == (3, "")
+    assert says in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_how_the_lines_are_taken_does_not_change_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[Any] = []
+    for seq in range(60):
+        instant = 1_000 + seq // 7 * 100
+        rows += [
+            {"source": source, "seq": seq, "ts": seq * 10, "arrival": instant} for source in "ab"
+        ]
+        if seq % 5 == 0:
+            rows += [rows[-1], {"source": "a", "seq": "x", "arrival": instant}, rows[-2]]
+        if seq % 11 == 0:
+            rows.pop(-3)
+    path = tmp_path / "events.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    answers = set()
+    for size in (1, 4, 256):
+        monkeypatch.setattr("topology.flow.batches.BATCH", size)
+        answers.add(inorder("replay", "--topology", str(topology(tmp_path)), str(path)).out)
+    assert len(answers) == 1
+    assert answers.pop().count("dead") >= 12
+
+
+def test_what_queries_made_no_use_of_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "q.yaml"
+    query = "{window: tumbling 1s, key: payload.k, aggregate: {s: sum(payload.v)}}"
+    path.write_text(f"streams: {{default: {{}}}}\nqueries: {{q: {query}}}\n")
+    payloads = [{"k": 1, "v": 2}, {"v": 3}, {"k": 1, "v": "x"}]
+    rows = [
+        json.dumps({"source": "a", "seq": seq, "ts": seq, "payload": payload})
+        for seq, payload in enumerate(payloads)
+    ]
+    stdin = "\n".join(rows).encode()
+    left = inorder("replay", "--topology", path, "--json", stdin=stdin).summary["left_out"]
+    unused = {"window: events without a key": 1, "window: values that an aggregate cannot use": 1}
+    assert left == unused
+    table = inorder("replay", "--topology", path, stdin=stdin).err
+    assert "left out by queries: window: events without a key: 1" in table
+
+
+@pytest.mark.parametrize("ahead_s", [60, 3_600, 31_536_000])
+def test_append_times_that_are_wrong_for_a_while_make_nothing_late(
+    tmp_path: Path, ahead_s: int
+) -> None:
+    """A broker is ahead for 20 s of a minute; then it is right again, and time goes on."""
+    second = 1_000_000_000
+    lines = []
+    for number in range(60 * 40):
+        ts = LAST_NS // 3 + number * second // 40
+        is_ahead = 20 * 40 <= number < 40 * 40
+        arrival = ts + second // 50 + is_ahead * ahead_s * second
+        line = {"source": f"s{number % 4}", "seq": number // 4, "ts": ts, "arrival": arrival}
+        lines.append(json.dumps(line) + "\n")
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(lines))
+    written = inorder("replay", "--topology", topology(tmp_path), log).lines
+    assert len(written) == len(lines)
+    assert [line for line in written if line["kind"] != "event" or line["late"]] == []
+    assert max(line["at"] - line["ts"] for line in written) < second

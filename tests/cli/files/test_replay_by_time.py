@@ -1,0 +1,160 @@
+"""Examples: `inorder replay` and `inorder produce` of lines that bear no number."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.local.embedded import EmbeddedBroker
+from tests.cli.invoking import Answer, inorder
+from tests.inorder.records import headers_of, read_messages
+from tests.services import UniqueName
+
+MS = 1_000_000
+
+RECORDED: list[Any] = [
+    {"source": "b", "ts": 90, "arrival": 1000, "seq": 7},
+    {"source": "a", "ts": 100, "arrival": 1000, "payload": {"x": 1}},
+    {"source": "a", "ts": 120, "arrival": 1001},
+    {"source": "a", "ts": 110, "arrival": 1003},
+    {"source": "b", "ts": 130, "arrival": 1006},
+    {"source": "a", "ts": 140, "arrival": 1010, "epoch": -1},
+    {"source": "a", "ts": 140, "arrival": 1010},
+    {"source": "a", "ts": 105, "arrival": 1011},
+    {"source": "a", "ts": 140, "arrival": 1012},
+]
+"""Times in ms. Line 8 comes when the time it bears has been passed, line 6 is none, line 9 may be
+a copy of line 7: nobody can tell."""
+
+
+def topology(folder: Path, late: str = "pass", more: str = "") -> Path:
+    path = folder / f"{late}.yaml"
+    reorder = f"{{rule: time, strategy: fixed, wait: 5ms, late: {late}}}"
+    clock = "{unsynced: trust}"
+    stream = f"{{input: raw, reorder: {reorder}, clock: {clock}, merge: {{max_wait: 0ms}}}}"
+    path.write_text(f"streams: {{default: {stream}}}\n{more}")
+    return path
+
+
+def recording(folder: Path, lines: Iterable[dict[str, Any]]) -> Path:
+    path = folder / "recorded.jsonl"
+    in_ns = [{**line, "ts": line["ts"] * MS, "arrival": line["arrival"] * MS} for line in lines]
+    path.write_text("".join(json.dumps(line) + "\n" for line in in_ns))
+    return path
+
+
+def replayed(folder: Path, late: str = "pass", more: str = "") -> Answer:
+    path = recording(folder, RECORDED)
+    answer = inorder("replay", "--json", "--topology", topology(folder, late, more), path)
+    assert answer.code == 0, answer.err
+    return answer
+
+
+def events(answer: Answer) -> list[tuple[Any, ...]]:
+    return [
+        (line["ts"] // MS, line["source"], line["epoch"], line["seq"], line["late"])
+        for line in answer.lines
+        if line["kind"] == "event"
+    ]
+
+
+IN_ORDER = [
+    (90, "b", 0, 1, False),
+    (100, "a", 0, 2, False),
+    (110, "a", 0, 3, False),
+    (120, "a", 0, 4, False),
+    (130, "b", 0, 2, False),
+]
+"""Numbered up from the line at which the source was first heard."""
+
+
+def test_lines_without_a_number_leave_by_time_and_are_numbered(tmp_path: Path) -> None:
+    answer = replayed(tmp_path)
+    late = (105, "a", 0, 5, True)
+    said = events(answer)
+    assert [one for one in said if not one[4]] == [
+        *IN_ORDER,
+        (140, "a", 0, 6, False),
+        (140, "a", 0, 7, False),
+    ]
+    assert [one for one in said if one[4]] == [late]
+    others = [(line["kind"], line["line"]) for line in answer.lines if line["kind"] != "event"]
+    assert others == [("dead", 6)]
+    summary = json.loads(answer.err.splitlines()[-1])
+    counts = ("in", "event", "late", "duplicate", "dead", "held", "gaps")
+    assert [summary[name] for name in counts] == [9, 7, 1, 0, 1, 0, 0]
+
+
+def test_a_late_line_that_does_not_go_on_is_told_by_its_line(tmp_path: Path) -> None:
+    answer = replayed(tmp_path, late="side")
+    (late,) = (line for line in answer.lines if line["kind"] == "late")
+    assert (late["seq"], late["line"], late["reason"]) == (8, 8, "overtaken")
+    assert [one[3] for one in events(answer) if one[1] == "a"] == [2, 3, 4, 5, 6]
+
+
+WINDOW = """\
+queries: {n: {window: tumbling 20ms, aggregate: {n: count()}}}
+correct_for: 1h
+"""
+
+
+def test_windows_count_and_are_not_called_certain(tmp_path: Path) -> None:
+    windows = [line for line in replayed(tmp_path, more=WINDOW).lines if line["kind"] == "window"]
+    counts = {line["start"] // MS: line["values"]["n"] for line in windows}
+    assert counts == {80: 1, 100: 3, 120: 2, 140: 2}
+    emitted = [line for line in windows if line["start"] < 140 * MS and line["op"] == "emit"]
+    assert emitted
+    assert {line["confidence"] for line in emitted} == {"uncertain"}
+    assert not any(line["final"] for line in emitted)
+
+
+def test_csv_needs_no_such_column_either(tmp_path: Path) -> None:
+    path = tmp_path / "recorded.csv"
+    path.write_text("source,ts,payload.x\na,100,1\na,90,2\n")
+    answer = inorder("replay", "--topology", topology(tmp_path), path)
+    assert answer.code == 0, answer.err
+    assert [(line["ts"], line["seq"]) for line in answer.lines] == [(90, 2), (100, 3)]
+    numbered = tmp_path / "numbered.yaml"
+    numbered.write_text("streams: {default: {}}\n")
+    answer = inorder("replay", "--topology", numbered, path)
+    assert answer.code == 3
+    assert "there is no column `seq`" in answer.err
+
+
+def test_produce_publishes_them_where_the_topology_takes_them(
+    embedded_broker: EmbeddedBroker, unique_name: UniqueName, tmp_path: Path
+) -> None:
+    topic = unique_name("raw")
+    embedded_broker.make_topic(topic)
+    file = topology(tmp_path)
+    file.write_text(file.read_text().replace("input: raw", f"input: {topic}"))
+    path = recording(tmp_path, RECORDED[:3])
+    command = ("produce", "--brokers", embedded_broker.bootstrap, "--topic", topic)
+    answer = inorder(*command, path)
+    assert "published 1 records" in answer.err
+    assert "row 2: seq: there is no seq; rows of stream 'default' need a number" in answer.err
+    answer = inorder(*command, "--topology", file, path)
+    assert answer.code == 0, answer.err
+    assert "published 3 records" in answer.err
+    numbers = [
+        dict(headers_of(message)).get("seqNum")
+        for message in read_messages(embedded_broker.bootstrap, topic, 4)
+    ]
+    assert sorted(numbers, key=str) == [None, None, b"7", b"7"]
+
+
+@pytest.mark.parametrize(
+    "reorder", ["{rule: time, strategy: tail}", "{rule: time}, experimental: {reorder: mp}"]
+)
+def test_the_same_answer_twice(tmp_path: Path, reorder: str) -> None:
+    file = tmp_path / "t.yaml"
+    file.write_text(f"streams: {{default: {{reorder: {reorder}}}}}\n")
+    path = recording(tmp_path, [line for line in RECORDED for _ in range(3)])
+    once = inorder("replay", "--topology", file, path)
+    assert once.code == 0, once.err
+    assert once.out == inorder("replay", "--topology", file, path).out
+    assert len(events(once)) + once.out.count('"kind":"dead"') == 27

@@ -1,0 +1,100 @@
+"""Examples: recordings whose lines do not say when events arrived show nothing about clocks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inorder.engine import replay as replayed_in_code
+from inorder.records import OrderedEvent, RawEvent
+from tests.cli.invoking import Answer, inorder
+
+S = 1_000_000_000
+START = 1_700_000_000 * S
+FAST = "press-7"
+AHEAD = 41 * S
+PLAIN = "streams: {default: {merge: {idle_after: 2min}}}\n"
+
+
+def rows(arrives: bool) -> list[dict[str, int | str]]:
+    """Ten sources once a second for a minute; one clock is 41 s ahead."""
+    found: list[dict[str, int | str]] = []
+    for seq in range(60):
+        for number in range(10):
+            source = f"press-{number}"
+            at_ns = START + seq * S + number * S // 10
+            stamp_ns = at_ns + AHEAD * (source == FAST)
+            arrival = {"arrival": at_ns + 10_000_000} if arrives else {}
+            found.append({"source": source, "seq": seq, "ts": stamp_ns, **arrival})
+    return found
+
+
+def replayed(folder: Path, *, arrives: bool, topology: str = PLAIN) -> Answer:
+    made = rows(arrives)
+    text = "\n".join([",".join(made[0]), *(",".join(map(str, row.values())) for row in made)])
+    (folder / "e.csv").write_text(text + "\n")
+    (folder / "t.yaml").write_text(topology)
+    return inorder("replay", "--topology", folder / "t.yaml", "--json", folder / "e.csv")
+
+
+def test_stamps_are_taken_as_they_stand(tmp_path: Path) -> None:
+    answer = replayed(tmp_path, arrives=False)
+    events = [line for line in answer.lines if line["kind"] == "event"]
+    assert len(events) == 600
+    assert all(each["ref_time"] == each["ts"] and each["error"] == 0 for each in events)
+    assert "moved" not in answer.summary
+    assert answer.summary["arrivals"] is False
+    assert "no line says when it arrived (`arrival`)" in answer.err
+    assert "unsynced: trust" in answer.err
+
+
+def test_what_is_late_by_stamps_that_are_far_apart_has_a_remedy(tmp_path: Path) -> None:
+    """Events of the right clocks come 41 s behind those of the fast one, and are not waited for so
+    long, unless the file says so."""
+    default = "streams: {default: {}}\n"
+    answer = replayed(tmp_path, arrives=False, topology=default)
+    late = answer.summary["late"]
+    assert late > 300
+    assert f"{late:,} events are late" in answer.err
+    assert "merge: {max_wait: " in answer.err
+    patient = "streams: {default: {merge: {max_wait: 1min, idle_after: 2min}}}\n"
+    answer = replayed(tmp_path, arrives=False, topology=patient)
+    assert answer.summary["late"] < 10
+
+
+def test_with_arrivals_the_wrong_clock_alone_is_mended(tmp_path: Path) -> None:
+    answer = replayed(tmp_path, arrives=True)
+    moved = {
+        line["source"]
+        for line in answer.lines
+        if line["kind"] == "event" and line["ref_time"] != line["ts"]
+    }
+    assert moved == {FAST}
+    assert "arrivals" not in answer.summary
+    assert "says when it arrived" not in answer.err
+
+
+def test_who_trusts_is_told_nothing(tmp_path: Path) -> None:
+    trusting = "streams: {default: {clock: {unsynced: trust}}}\n"
+    answer = replayed(tmp_path, arrives=False, topology=trusting)
+    assert "says when it arrived" not in answer.err
+
+
+@pytest.mark.parametrize("offset_ns", [5 * S, -5 * S])
+def test_what_stands_in_for_an_arrival_refutes_no_declared_offset(offset_ns: int) -> None:
+    """The source is alone, so each event would arrive at its own stamp: 5 s before it happened."""
+    lines = [{"clock": "a", "at": 0, "offset": offset_ns, "error": 0}] + [
+        {"source": "a", "seq": seq, "ts": START + seq * S} for seq in range(10)
+    ]
+    events = [e for e in replayed_in_code(PLAIN, lines) if isinstance(e, OrderedEvent)]
+    assert [e.ref_time_ns - e.ts_ns for e in events] == [offset_ns] * 10
+
+
+def test_in_code_the_first_event_decides() -> None:
+    raw = [RawEvent(source="a", seq=seq, ts_ns=START + seq * S) for seq in range(3)]
+    events = [e for e in replayed_in_code(PLAIN, raw) if isinstance(e, OrderedEvent)]
+    assert [e.error_ns for e in events] == [0, 0, 0]
+    arriving = [{"source": "a", "seq": s, "ts": START, "arrival": START + S} for s in range(3)]
+    events = [e for e in replayed_in_code(PLAIN, arriving) if isinstance(e, OrderedEvent)]
+    assert all(e.error_ns > 0 for e in events)

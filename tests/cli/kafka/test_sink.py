@@ -1,0 +1,92 @@
+"""Examples: what `inorder sink` refuses before it reads anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.kafka.sink import group_of, summary
+from sinks.counts import Counts
+from sinks.postgres import PostgresSink
+from sinks.redis import address_of, connect
+from tests.cli.invoking import inorder
+
+SOURCE = ("--brokers", "127.0.0.1:1", "--topic", "results.windows")
+NOBODY = (*SOURCE, "--brokers-wait", "0s")
+
+
+@pytest.mark.parametrize("kind", ["redis", "postgres", "files"])
+def test_each_kind_says_what_it_does(kind: str) -> None:
+    answer = inorder("sink", kind, "--help")
+    assert answer.code == 0
+    assert "--topic" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("redis", *SOURCE), "--redis"),
+        (("redis", *SOURCE, "--redis", "http://127.0.0.1"), "--redis"),
+        (("redis", *SOURCE, "--redis", "redis://h", "--name", "a{b"), "no name for results"),
+        (("redis", *SOURCE, "--redis", "redis://h", "--max-feed", "0"), "--max-feed"),
+        (("postgres", *SOURCE), "--postgres"),
+        (("postgres", *SOURCE, "--postgres", "mysql://h/x"), "postgresql://USER@HOST"),
+        (("postgres", *SOURCE, "--postgres", "host=h", "--table", "a-b"), "name of a table"),
+        (("files", *SOURCE), "--folder"),
+        (("files", *SOURCE, "--folder", "out", "--format", "csv"), "--format"),
+        (("files", *SOURCE, "--folder", "out", "--roll-seconds", "0"), "--roll-seconds"),
+        (("files", *SOURCE, "--folder", "out", "--http", "here"), "--http here"),
+        (("files", *SOURCE, "--folder", "out", "--session", "soon"), "--session"),
+        (("files", "--brokers", "embedded", "--topic", "t", "--folder", "out"), "embedded"),
+        (("files", *NOBODY, "--folder", "out"), "no broker answers at 127.0.0.1:1"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_2(arguments: tuple[str, ...], message: str) -> None:
+    answer = inorder("sink", *arguments, env={"INORDER_REDIS": None, "INORDER_POSTGRES": None})  # type: ignore[dict-item]
+    assert (answer.code, answer.out) == (2, "")
+    assert message in answer.err
+
+
+def test_a_secret_is_not_told() -> None:
+    url = "postgresql://u:hidden@h:1/x?nothing=1"
+    answer = inorder("sink", "postgres", *SOURCE, env={"INORDER_POSTGRES": url})
+    assert answer.code == 2
+    assert "hidden" not in answer.err
+
+
+def test_each_store_has_a_group_of_its_own() -> None:
+    """Two stores in one group would get a part of the results each."""
+    groups = {
+        group_of("redis", address_of(connect(url)), name)
+        for url in ("redis://h", "redis://h/1", "redis://other:secret@i:7/0", "unix:///s")
+        for name in ("a", "b")
+    }
+    groups |= {
+        group_of("postgres", PostgresSink(f"postgresql://u:secret@{at}", table).address, table)
+        for at in ("h/x", "h/y", "h:1/x", "i/x")
+        for table in ("a", "b")
+    }
+    assert len(groups) == 16
+    same = {PostgresSink(f"postgresql://{who}@h/x", "a").address for who in ("u:one", "v:two")}
+    assert same == {"h//x"}
+
+
+def test_nothing_is_made_before_the_brokers_answer(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    assert inorder("sink", "files", *NOBODY, "--folder", folder).code == 2
+    assert not folder.exists()
+
+
+def test_the_summary_for_programs() -> None:
+    counts = Counts(records=5, control=1)
+    counts.written.update(["emit", "emit", "update"])
+    counts.written.subtract(["update"])
+    counts.dead.update(["refused"])
+    assert summary(counts) == {
+        "records": 5,
+        "written": {"emit": 2},
+        "dead": {"refused": 1},
+        "control": 1,
+        "expired": 0,
+    }

@@ -1,0 +1,93 @@
+"""Examples: copies of topics, where the file says nothing and where the brokers could keep more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    NewPartitions,
+)
+
+from agents.exits import Exit
+from agents.kafka.topics import Outcome
+from cli.kafka.topics import thinly_copied
+from tests.cli.invoking import inorder
+from tests.services import SharedKafka, UniqueName
+
+
+@pytest.mark.kafka
+def test_one_broker_is_enough_where_the_file_says_nothing(
+    kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.yaml"
+    names = ", ".join(
+        f"{key}: {unique_name(key)}" for key in ("sequenced", "gaps", "late", "dead", "clock")
+    )
+    path.write_text(
+        f"streams: {{default: {{input: {unique_name('raw')}, output: {unique_name('out')}}}}}\n"
+        f"application: {unique_name('app')}\ntopics: {{partitions: 1, {names}}}\n"
+    )
+    create = ("topics", "create", "--topology", path, "--brokers", kafka.bootstrap)
+    made = inorder(*create)
+    assert made.code == 0, made.err
+    # Nothing about copies; and which stages these topics make, and why.
+    assert made.err.startswith("reorder and merge are one stage")
+    assert made.err.count("\n") == 1
+    assert {line.split()[0] for line in made.out.splitlines()} == {"created"}
+    again = inorder(*create)
+    assert {line.split()[0] for line in again.out.splitlines()} == {"exists"}
+
+
+@pytest.mark.kafka
+def test_an_input_that_has_grown_asks_for_grow(
+    kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
+) -> None:
+    path, raw = tmp_path / "t.yaml", unique_name("raw")
+    names = ", ".join(
+        f"{key}: {unique_name(key)}" for key in ("sequenced", "gaps", "late", "dead", "clock")
+    )
+    path.write_text(
+        f"streams: {{default: {{input: {raw}, output: {unique_name('out')}}}}}\n"
+        f"application: {unique_name('app')}\ntopics: {{partitions: 1, {names}}}\n"
+    )
+    create = ("topics", "create", "--topology", path, "--brokers", kafka.bootstrap)
+    assert inorder(*create).code == 0
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_partitions([NewPartitions(raw, 2)])[raw].result(30)
+    for more in ((), ("--json",)):
+        refused = inorder(*create, *more)
+        assert refused.code == Exit.REFUSED
+        assert "fewer partitions than their inputs" in refused.err
+        assert "run `inorder topics create --grow`" in refused.err
+    grown = inorder(*create, "--grow")
+    assert (grown.code, "to 2 partitions" in grown.out) == (0, True)
+    assert inorder(*create).code == 0
+
+
+@pytest.mark.kafka
+def test_more_copies_than_brokers_is_refused_with_the_remedy(
+    kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text(
+        f"streams: {{default: {{input: {unique_name('raw')}}}}}\ntopics: {{replication: 3}}\n"
+    )
+    answer = inorder("topics", "create", "--topology", path, "--brokers", kafka.bootstrap)
+    assert answer.code == 1
+    assert "write `topics: {replication: N}` with N at most the number of brokers" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("copies", "brokers", "thin"), [(1, 1, False), (1, 2, True), (2, 2, False), (2, 3, True),
+                                    (3, 3, False), (3, 5, False), (1, 5, True)],
+)  # fmt: skip
+def test_fewer_copies_than_there_could_be_are_told(copies: int, brokers: int, thin: bool) -> None:
+    outcomes = [
+        Outcome(name, created=True, copies=each, brokers=brokers)
+        for name, each in (("a", 3), ("b", copies))
+    ]
+    warning = thinly_copied(outcomes)
+    assert (warning is not None) == thin
+    assert warning is None or f"topics with {copies} copies on {brokers} brokers" in warning

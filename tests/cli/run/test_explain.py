@@ -1,0 +1,306 @@
+"""Examples: what a worker's answer is in words, and what is said where none answers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from cli.local.ports import free_ports
+from cli.run.explain import explained
+from tests.cli.invoking import inorder
+
+MS = 1_000_000
+NOW = 1_000 * MS
+
+
+FEED: dict[str, Any] = {"behind_hole": False, "after_pause": False, "until": None}
+
+
+def entry(source: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "source": source,
+        "epoch": 0,
+        "held": 3,
+        "later_epochs": [],
+        "reason": "hole",
+        "missing": [7, 9],
+        "since": NOW - 20 * MS,
+        "deadline": NOW + 30 * MS,
+    } | fields
+
+
+REORDER: dict[str, Any] = {
+    "stage": "reorder",
+    "topic": "raw",
+    "partition": 2,
+    "next_offset": 50,
+    "high_watermark": 60,
+    "now": NOW,
+    "held": 5,
+    "overtaken": 0,
+    "alignment": None,
+    "streams": {
+        "pitch": {
+            "reorder": {
+                "sources": 9,
+                "held": 5,
+                "forgotten": 0,
+                "waiting": [
+                    entry("s1"),
+                    entry("s2", epoch=4, held=1, missing=[7, 7]),
+                    entry("s3", reason="start", missing=None),
+                    entry("s4", reason="jump", missing=None, deadline=NOW - MS),
+                ],
+            }
+        }
+    },
+}
+MERGE: dict[str, Any] = {
+    "stage": "merge",
+    "topic": "events.sequenced",
+    "partition": 0,
+    "next_offset": 5,
+    "high_watermark": 5,
+    "now": NOW,
+    "held": 2,
+    "overtaken": 0,
+    "alignment": {"waiting_for_lanes": [1, 3], "waivers": 0},
+    "streams": {
+        "pitch": {
+            "merge": {
+                "sources": 3,
+                "queued": 2,
+                "head": {"source": "s1", "ref_time": 77},
+                "waits_for": [
+                    {
+                        "source": "s2",
+                        "newest": 70,
+                        "behind_hole": True,
+                        "after_pause": False,
+                        "until": None,
+                    },
+                    {
+                        "source": "s3",
+                        "newest": None,
+                        "behind_hole": False,
+                        "after_pause": False,
+                        "until": 99,
+                    },
+                ],
+            }
+        },
+        "court": {"merge": {"queued": 0, "head": None, "waits_for": []}},
+    },
+}
+WORDS = [
+    "reorder raw/2: 5 held, next offset 50, end 60",
+    "  pitch/s1 epoch 0: 3 held behind numbers 7 to 9, for 20 ms, at most 30 ms more",
+    "  pitch/s2 epoch 4: 1 held behind number 7, for 20 ms, at most 30 ms more",
+    (
+        "  pitch/s3 epoch 0: 3 held until it is known where its source starts, for 20 ms,"
+        " at most 30 ms more"
+    ),
+    (
+        "  pitch/s4 epoch 0: 3 held as its number jumped and no other has confirmed it,"
+        " for 20 ms, at most 0 ms more"
+    ),
+    "merge events.sequenced/0: 2 held, next offset 5, end 5",
+    "  waits for progress of input partition 1, 3",
+    "  pitch: 2 wait for the merge, the first from s1 (ref_time 77)",
+    "    held back by s2: its events wait behind a hole",
+    "    held back by s3: it is silent, until 99 at most",
+]
+
+
+def test_why_events_were_late_and_who_is_not_back_after_a_pause() -> None:
+    merge = {
+        "queued": 1,
+        "late_by_cause": {"merge_idle": 3, "merge_wait": 1},
+        "head": {"source": "s1", "ref_time": 77},
+        "waits_for": [
+            {"source": "s2", "newest": 70, "behind_hole": False, "after_pause": True, "until": 99}
+        ],
+    }
+    lines = explained([MERGE | {"streams": {"pitch": {"merge": merge}}}], None)
+    assert "  pitch: late at the merge: merge_idle 3, merge_wait 1" in lines
+    assert any("the log paused and it is not back yet" in line for line in lines)
+
+
+def test_all_that_waits_in_words() -> None:
+    assert explained([REORDER, MERGE], None) == WORDS
+
+
+def test_one_source_alone() -> None:
+    about = explained([REORDER, MERGE], "s2")
+    assert [line for line in about if "s2" in line] == [WORDS[2], WORDS[8]]
+    assert not any(source in line for line in about for source in ("s3", "s4"))
+
+
+def test_what_is_empty_is_counted_and_not_listed() -> None:
+    idle = MERGE | {"held": 0, "streams": {"court": MERGE["streams"]["court"]}}
+    behind = idle | {"partition": 4, "next_offset": 2}
+    everything = "in all of 8 partitions nothing is held, and all is read"
+    assert explained([idle] * 8, None) == [everything]
+    assert explained([idle, behind, idle], None) == [
+        "merge events.sequenced/4: 0 held, next offset 2, end 5",
+        "in the other 2 partitions nothing is held, and all is read",
+    ]
+    assert explained([REORDER, idle], "s1")[-1] == "in one partition nothing of s1 waits"
+    assert explained([], None) == ["no partition is assigned to this worker"]
+
+
+def test_clocks_that_are_all_known_are_not_worth_a_line() -> None:
+    counts = {"sources": 2, "synced": 2, "stale": 0, "unsynced": 0, "suspect": 0, "broken": 0}
+    known = {"clock": counts | {"clocks": [clock("s1", "synced"), clock("s2", "synced")]}}
+    answer = [REORDER | {"held": 0, "next_offset": 60, "streams": {"pitch": known}}]
+    assert explained(answer, None) == ["in one partition nothing is held, and all is read"]
+    assert explained(answer, "s1")[-1].startswith("    s1: synced")
+
+
+EVENT = "/event?source=s+1&seq=17&epoch=2"
+ANSWER = {"where": "held", "said": ["default: s 1/2/17: held", "  waits"], "found": []}
+
+
+class Worker(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        answers: dict[str, Any] = {"/explain": [REORDER, MERGE], EVENT: ANSWER}
+        self.send_response(200 if self.path in answers else 404)
+        self.end_headers()
+        self.wfile.write(json.dumps(answers.get(self.path)).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Silence."""
+
+
+@pytest.fixture
+def worker() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), Worker) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_worker_is_asked(worker: str) -> None:
+    answer = inorder("explain", worker)
+    assert (answer.code, answer.out.splitlines()) == (0, WORDS)
+    answer = inorder("explain", worker, "--json")
+    assert json.loads(answer.out) == [REORDER, MERGE]
+
+
+def test_the_address_may_be_the_one_of_the_page(worker: str) -> None:
+    """As `dev` and a worker name it."""
+    for address in (f"http://{worker}", f"http://{worker}/", f"http://{worker}/ready"):
+        assert inorder("explain", address).out.splitlines() == WORDS
+
+
+def test_one_event_is_asked_for_by_source_and_number(worker: str) -> None:
+    asked = ("explain", worker, "--source", "s 1", "--seq", "17", "--epoch", "2")
+    answer = inorder(*asked)
+    assert (answer.code, answer.out.splitlines()) == (0, ANSWER["said"])
+    assert json.loads(inorder(*asked, "--json").out) == ANSWER
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--seq", "17"), "--seq alone names no event; write --source beside it"),
+        (("--source", "s", "--epoch", "2"), "--epoch and --stream go with --seq"),
+    ],
+)
+def test_options_that_name_no_event(options: tuple[str, ...], words: str) -> None:
+    answer = inorder("explain", "127.0.0.1:1", *options)
+    assert answer.code == 2
+    assert words in answer.err
+
+
+def test_where_no_worker_answers_there_is_one_line() -> None:
+    (port,) = free_ports(1)
+    answer = inorder("explain", f"127.0.0.1:{port}")
+    assert (answer.code, answer.out) == (2, "")
+    (line,) = answer.err.splitlines()
+    assert f"no worker answers at 127.0.0.1:{port}" in line
+
+
+def clock(source: str, state: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "source": source,
+        "state": state,
+        "offset_ns": -3_600_000 * MS,
+        "error_ns": MS // 4,
+        "skew_ppb": None,
+        "segment": 0,
+    } | fields
+
+
+def test_clocks_are_counted_and_those_in_trouble_named() -> None:
+    counts = {"sources": 4, "synced": 2, "stale": 0, "unsynced": 1, "suspect": 0, "broken": 1}
+    clocks = [
+        clock("s1", "broken", segment=3),
+        clock("s2", "unsynced"),
+        clock("s3", "synced", skew_ppb=-199_960),
+    ]
+    answer = [REORDER | {"streams": {"pitch": {"clock": counts | {"clocks": clocks}}}}]
+    _, summary, broken, *remedies = explained(answer, None)
+    assert summary == "  pitch: clocks of 4 sources: 2 synced, 1 unsynced, 1 broken"
+    offset = "ref_time = ts -3600000.000 ms, give or take 0.250 ms"
+    assert broken == f"    s1: broken, {offset}, segment 3"
+    third = f"    s3: synced, {offset}, runs +200.0 ppm off, segment 0"
+    assert third in explained(answer, "s3")
+    assert [line.split(":")[0] for line in remedies] == ["1 unsynced", "1 broken"]
+    assert "inorder sync-server" in remedies[0]
+    assert "clock: {unsynced: trust}" in remedies[0]
+
+
+def test_what_to_do_about_clocks_is_said_once() -> None:
+    counts = {"sources": 3, "synced": 0, "stale": 0, "unsynced": 3, "suspect": 0, "broken": 0}
+    part = REORDER | {"streams": {"pitch": {"clock": counts | {"clocks": []}}}}
+    lines = explained([part, part], None)
+    assert len([line for line in lines if "sync-server" in line]) == 1
+    assert lines[-1].startswith("6 unsynced: ")
+
+
+def test_how_queries_answer_that_choose_it() -> None:
+    because = "it waits 10.0 ms in place of 300.0 ms, and costs 4.10 % of a processor"
+    chosen = {"answer": "speculate", "since": NOW - 2_000_000_000, "because": because}
+    begins = {"answer": "early", "since": None, "because": "it is how it begins"}
+    queries = {"stops": {"auto": chosen}, "plain": {"held": 0}, "counts": {"auto": begins}}
+    part = MERGE | {
+        "streams": {"court": {"detector": queries}},
+    }
+    assert [line for line in explained([part], None) if "query" in line] == [
+        "  query counts answers `early`: it is how it begins",
+        f"  query stops answers `speculate` for 2000 ms: {because}",
+    ]
+    assert not any("query" in line for line in explained([part], "s2"))
+
+
+def test_that_all_is_dead_comes_first() -> None:
+    """For all partitions of the stage together; before, there was nothing to say."""
+    why = [1, 4, "header `sourceId` is missing; write it", 3, "raw/2"]
+    quiet = REORDER | {"held": 0, "next_offset": 9, "high_watermark": 9, "streams": {}}
+    parts = [
+        quiet | {"deaths": {"read": 3, "reasons": {"source_missing": why}}},
+        quiet | {"partition": 3, "deaths": {"read": 0, "reasons": {}}},
+    ]
+    assert explained(parts, None)[0] == (
+        "reorder: every record is dead (3), as source_missing; raw/2 offset 4: header `sourceId`"
+        " is missing; write it"
+    )
+
+
+def test_what_queries_ask_for_and_no_event_has() -> None:
+    """It is the stage's: each of its partitions tells it."""
+    word = "no event of type `Dor`; types seen: Door, Reading"
+    quiet = REORDER | {"held": 0, "next_offset": 9, "high_watermark": 9, "streams": {}}
+    parts = [quiet | {"stage": "pattern", "partition": n, "unmet": {"q": [word]}} for n in (0, 1)]
+    assert explained(parts, None) == [
+        f"pattern: query q: {word}",
+        "in all of 2 partitions nothing is held, and all is read",
+    ]

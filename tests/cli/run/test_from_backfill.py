@@ -1,0 +1,269 @@
+"""Examples: what `inorder worker --from-backfill` refuses, and with which words; and where it takes
+streams to lie. None of them needs a broker: what does not fit is told before one is asked."""
+
+from __future__ import annotations
+
+import json
+import marshal
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from aiokafka.structs import TopicPartition
+
+from agents.stage.arrangement import Arrangement, arrange, topics_of
+from agents.stage.outlet import partition_of
+from agents.state.changelog import StateRefused
+from cli.run.from_backfill import Backfilled
+from spark_analytics.backfill.marked import StateUnreadable
+from spark_analytics.backfill.resuming import Kept, Resumed
+from spark_analytics.backfill.state import GroupState, packed, unpacked
+from spark_analytics.executors.setting import Setting, digest
+from tests.cli.invoking import Answer, inorder
+from topology.clock.sample import Declared
+from topology.config import parse
+from topology.flow.replay import SavedReplay
+
+PLAIN = "streams: {a: {input: raw}, b: {input: raw}}\ntopics: {partitions: 1}\n"
+BY_STREAM = "streams: {a: {input: raw, keyed_by: stream}, b: {input: raw, keyed_by: stream}}\n"
+BY_SOURCE = "streams: {a: {input: raw}}\ntopics: {partitions: 2}\n"
+HASTY = (
+    PLAIN
+    + """\
+patterns_read: raw
+queries: {p: {stream: a, pattern: "PATTERN SEQ(A x, B y) WITHIN 1 s"}}
+"""
+)
+
+WORKER = ("worker", "--brokers", "nowhere:1")
+
+
+def left(folder: Path, text: str, **more: Any) -> Path:
+    """What a run leaves that took nothing."""
+    (folder / "t.yaml").write_text(text)
+    state = folder / "out" / "_state"
+    state.mkdir(parents=True)
+    known: dict[str, Any] = {
+        "run": 1,
+        "topology": digest(Setting(text)),
+        "tables": Kept(),
+        "states": {},
+    }
+    known["begin"] = [0, 7, None]
+    known |= {"files": {}, "offsets": {}, "places": {}, **more}
+    (state / "current.json").write_text(json.dumps(known))
+    return folder / "out"
+
+
+def worker(folder: Path, out: Path) -> Answer:
+    return inorder(*WORKER, "--topology", folder / "t.yaml", "--from-backfill", out)
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "says"),
+    [
+        (HASTY, {}, "patterns read raw events here"),
+        (HASTY, {}, "write `patterns_read: ordered`"),
+        (PLAIN, {"topology": "another"}, "with another topology file"),
+        (PLAIN, {"ended": True}, "was flushed to its end"),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    text: str, more: Mapping[str, Any], says: str, tmp_path: Path
+) -> None:
+    answer = worker(tmp_path, left(tmp_path, text, **more))
+    assert answer.code == 2, answer.err
+    assert says in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_a_folder_without_a_state_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(PLAIN)
+    answer = worker(tmp_path, tmp_path)
+    assert answer.code == 2
+    assert "has no state of a backfill" in answer.err
+    assert "asked with --no-to-end" in answer.err
+
+
+def test_a_folder_whose_rows_are_half_way_is_refused(tmp_path: Path) -> None:
+    """The next run brings them in, and what a worker told by then would be told twice."""
+    out = left(tmp_path, PLAIN)
+    now = json.loads((out / "_state" / "current.json").read_bytes())
+    coming = {
+        "run": 2,
+        "staged": f".{out.name}-0123456789ab",
+        "files": [],
+        "now": now,
+        "account": {},
+    }
+    (out / "_state" / "coming.json").write_text(json.dumps(coming))
+    answer = worker(tmp_path, out)
+    assert answer.code == 2
+    assert "a run was killed while its rows came into" in answer.err
+    assert "spark backfill --resume" in answer.err
+
+
+def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
+    out = left(tmp_path, PLAIN)
+    (out / "_state" / "current.json").write_text('{"run":')
+    answer = worker(tmp_path, out)
+    assert answer.code == 2
+    assert "_state/current.json is damaged (Expecting value" in answer.err
+    assert "backfill anew" in answer.err
+    (out / "_state" / "current.json").write_text("{}")
+    answer = worker(tmp_path, out)
+    assert answer.code == 2
+    assert "is damaged (it says nothing of run, topology, tables, begin" in answer.err
+
+
+def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
+    """Cut anywhere, and where it is of another version."""
+    whole = packed(GroupState(SavedReplay(7, {}, [], [Declared("a", 0, 5, 1, 7)]), (), {}))
+    found = histories(tmp_path, PLAIN, files={"a.jsonl": 3}, states={"0": "0.state"})
+    state = tmp_path / "out" / "_state" / "1" / "0.state"
+    state.parent.mkdir()
+    first, _, rest = whole.partition(b"\n")
+    for content, says in (
+        (b"", "is damaged"),
+        (whole[:-3], "is damaged"),
+        (first + b"\n" + marshal.dumps((1, 2)), "is damaged"),
+        (b"inorder state 9 in marshal 4 of Python 3.9\nx", "another version: it begins with"),
+        (first.replace(b"marshal ", b"marshal 9") + b"\n" + rest, "another version"),
+        (marshal.dumps((1, None, (), [])), "is damaged"),
+    ):
+        state.write_bytes(content)
+        with pytest.raises(StateRefused, match=rf"0\.state: the state .*{says}"):
+            found.of(arranged(PLAIN, 1), TopicPartition("raw", 0))
+
+
+def test_a_state_with_any_byte_changed_is_refused() -> None:
+    """Also where marshal would read other values, and in the first line."""
+    state = GroupState(SavedReplay(7, {"k": [1, 2.5, "x"]}, [], []), (), {("a", "events"): 3})
+    whole = packed(state)
+    rng = Random(1)
+    assert unpacked(whole).saved == state.saved
+    for at in range(len(whole)):
+        for other in {rng.randrange(256), whole[at] ^ 1, ord("\n"), ord("(")} - {whole[at]}:
+            with pytest.raises(StateUnreadable):
+                unpacked(whole[:at] + bytes([other]) + whole[at + 1 :])
+
+
+def test_states_are_named_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executors stand in folders of their own."""
+    out = left(tmp_path, PLAIN, states={"0": "0.state"})
+    monkeypatch.chdir(tmp_path)
+    wanted = {0: str(out / "_state" / "1" / "0.state")}
+    assert Resumed("out").states() == Resumed("out/").states() == wanted
+    uri = out.as_uri()
+    assert Resumed(f"{uri}/").states() == {0: f"{uri}/_state/1/0.state"}
+
+
+def test_a_folder_that_is_absent_is_refused_as_that(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(PLAIN)
+    answer = worker(tmp_path, tmp_path / "nowhere")
+    assert answer.code == 2
+    assert f"--from-backfill: {tmp_path / 'nowhere'} is not there; name the --out" in answer.err
+    assert "has no state" not in answer.err
+
+
+def test_an_address_that_leads_nowhere_is_refused_by_the_option_that_named_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "t.yaml").write_text(PLAIN)
+    answer = inorder(*WORKER, "--topology", tmp_path / "t.yaml", "--from-backfill", "s4://x/y")
+    assert answer.code == 2
+    assert "--from-backfill s4://x/y: " in answer.err
+    assert "name a folder" in answer.err
+    assert "--out" not in answer.err
+
+
+def arranged(text: str, partitions: int, at: int = 0) -> Arrangement:
+    topology = parse(text)
+    stage = topology.stages[at]
+    return arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), partitions))
+
+
+def histories(folder: Path, text: str, **more: Any) -> Backfilled:
+    out = left(folder, text, **more)
+    return Backfilled(str(out), parse(text), str(folder / "t.yaml"))
+
+
+def test_an_archive_says_where_the_log_goes_on(tmp_path: Path) -> None:
+    found = histories(tmp_path, PLAIN, offsets={"raw/0": 41}, places={"a": ["raw/0"]})
+    history = found.of(arranged(PLAIN, 1), TopicPartition("raw", 0))
+    assert (history.next_offset, history.now_ns) == (42, 7)
+
+
+def test_after_files_the_topic_is_read_from_its_beginning(tmp_path: Path) -> None:
+    found = histories(tmp_path, PLAIN, files={"a.jsonl": 3})
+    assert found.of(arranged(PLAIN, 1), TopicPartition("raw", 0)).next_offset == 0
+
+
+def test_words_about_clocks_in_files_are_refused(tmp_path: Path) -> None:
+    state = GroupState(SavedReplay(7, {}, [], [Declared("a", 0, 5, 1, 7)]), (), {})
+    for number, offsets in enumerate(({}, {"raw/0": 41})):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        more = {"files": {"a.jsonl": 3}, "offsets": offsets, "places": {"a": ["raw/0"]}}
+        found = histories(folder, PLAIN, states={"0": "0.state"}, **more)
+        (folder / "out" / "_state" / "1").mkdir()
+        (folder / "out" / "_state" / "1" / "0.state").write_bytes(packed(state))
+        with pytest.raises(StateRefused, match="backfill from an archive of the topics"):
+            found.of(arranged(PLAIN, 1), TopicPartition("raw", 0))
+
+
+def test_a_stream_in_several_partitions_is_refused(tmp_path: Path) -> None:
+    lies = {"a": ["raw/0", "raw/1"]}
+    found = histories(tmp_path, BY_STREAM, offsets={"raw/0": 1, "raw/1": 1}, places=lies)
+    with pytest.raises(StateRefused, match="a lie in raw/0, raw/1"):
+        found.of(arranged(BY_STREAM, 2), TopicPartition("raw", 0))
+
+
+def in_reorder(*sources: str) -> dict[str, Any]:
+    return {f"a\nreorder/lane/{source}": source for source in sources}
+
+
+def of_sources(folder: Path, **more: Any) -> Backfilled:
+    """A history that knows of some sources of one stream, which two partitions hold."""
+    state = GroupState(SavedReplay(7, in_reorder("s0", "s1", "s2"), [], []), (), {})
+    found = histories(folder, BY_SOURCE, states={"0": "0.state"}, **more)
+    (folder / "out" / "_state" / "1").mkdir()
+    (folder / "out" / "_state" / "1" / "0.state").write_bytes(packed(state))
+    return found
+
+
+def shares(found: Backfilled) -> list[dict[str, Any]]:
+    arrangement = arranged(BY_SOURCE, 2)
+    return [
+        dict(saved.state)
+        for number in (0, 1)
+        for saved in found.of(arrangement, TopicPartition("raw", number)).saved
+    ]
+
+
+def test_an_archive_says_in_which_partition_each_source_lies(tmp_path: Path) -> None:
+    lies = {"s0": ["raw/1"], "s1": ["raw/0"], "s2": ["raw/1"]}
+    known = {"offsets": {"raw/0": 3, "raw/1": 3}, "places": {"a": ["raw/0", "raw/1"]}}
+    found = of_sources(tmp_path, **known, sources={"a": lies})
+    assert shares(found) == [in_reorder("s1"), in_reorder("s0", "s2")]
+
+
+def test_after_files_a_source_lies_where_its_key_leads(tmp_path: Path) -> None:
+    by_key = [[s for s in ("s0", "s1", "s2") if partition_of(s, 2) == n] for n in (0, 1)]
+    assert shares(of_sources(tmp_path)) == [in_reorder(*here) for here in by_key]
+
+
+def test_a_source_in_several_partitions_is_refused(tmp_path: Path) -> None:
+    lies = {"s0": ["raw/0", "raw/1"], "s1": ["raw/0"], "s2": ["raw/1"]}
+    known = {"offsets": {"raw/0": 3, "raw/1": 3}, "places": {"a": ["raw/0", "raw/1"]}}
+    found = of_sources(tmp_path, **known, sources={"a": lies})
+    with pytest.raises(StateRefused, match="its source s0 lies in raw/0, raw/1; a history can be"):
+        shares(found)
+
+
+def test_behind_the_input_reading_begins_with_the_first_record(tmp_path: Path) -> None:
+    found = histories(tmp_path, BY_SOURCE, offsets={"raw/0": 41}, places={"a": ["raw/0"]})
+    history = found.of(arranged(BY_SOURCE, 2, at=1), TopicPartition("events.sequenced", 0))
+    assert (history.next_offset, history.now_ns) == (0, 7)

@@ -1,0 +1,63 @@
+"""Examples: what a worker tells its stages they understand, secrets apart."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli.instance import NONE
+from cli.program import PROGRAM
+from cli.run.stage_options import StageOptions, stage_options
+
+PLAIN = StageOptions(
+    topology_path="t.yaml", brokers="b:9092", state_dir=Path("s"), brokers_wait_s=2
+)
+ALL = replace(
+    PLAIN,
+    backfill="history",
+    kafka_path="kafka.properties",
+    brokers_wait_s=1.5,
+    instance="one",
+    session_s=2.5,
+    otlp="http://c:4318/v1/traces",
+    otlp_one_in=7,
+    log_style="json",
+    quiet=True,
+)
+
+
+def understood(words: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+
+    @click.command()
+    @click.option("--topology", "topology_path")
+    @click.option("--brokers")
+    @click.option("--state-dir", type=click.Path(path_type=Path))
+    @click.option("--name")
+    @click.option("--parent")
+    @stage_options
+    def command(**values: Any) -> None:
+        found.update(values)
+
+    command.main([*words[len(PROGRAM) + 1 :]], standalone_mode=False)
+    return found
+
+
+def test_a_stage_understands_all_that_it_is_told() -> None:
+    for options in (PLAIN, ALL, replace(PLAIN, verbose=True)):
+        found = understood(options.words_for("merge"))
+        assert found["name"] == "merge"
+        assert found["options"] == options
+
+
+def test_a_place_of_redis_may_hold_a_secret_and_is_not_among_the_words() -> None:
+    url = "redis://me:secret@r:6379"
+    assert replace(ALL, redis=url).words_for("merge") == ALL.words_for("merge")
+
+
+def test_a_worker_without_a_name_says_so_for_a_pod_has_one() -> None:
+    words = PLAIN.words_for("merge")
+    assert words[words.index("--instance") + 1] == NONE

@@ -1,0 +1,201 @@
+"""Examples: `inorder sync-server`: what it refuses, and its life as a process."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import agents.kafka.brokers
+from cli.local.embedded import EmbeddedBroker
+from cli.local.poll import wait_until
+from cli.local.ports import free_ports
+from cli.main import COMMANDS
+from inorder.sync.client import SyncClient
+from inorder.sync.keys import KeyRing
+from inorder.sync.settings import SyncSettings
+from tests.cli.invoking import inorder
+from tests.command import Command
+from tests.inorder.records import read_messages
+from tests.inorder.sync.key_file import key_table
+from tests.services import UniqueName
+
+TIMEOUT_S = 30.0
+SECRET = "0123456789abcdef" * 4
+LISTENS = re.compile(r"sync server on 127\.0\.0\.1 port (\d+); receive stamps are (.*)")
+
+
+def refused(*arguments: str | Path) -> str:
+    """What is said with exit 2."""
+    answer = inorder("sync-server", "--brokers", "none", *arguments)
+    assert answer.code == 2, answer
+    assert "Traceback" not in answer.err
+    return answer.err
+
+
+@pytest.mark.parametrize("bind", ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"])
+def test_without_keys_only_the_loopback_is_served(bind: str) -> None:
+    said = refused("--bind", bind)
+    assert f"--bind {bind} lets other machines in: give --keys FILE, or say --auth none" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--bind", "4123"), "--bind 4123: '4123' is no address; write HOST:PORT"),
+        (("--bind", "127.0.0.1:70000"), "is no address"),
+        (("--http", "nowhere"), "--http nowhere: 'nowhere' is no address"),
+        (("--bind", "192.0.2.1:4123", "--auth", "none"), "cannot listen on 192.0.2.1:4123"),
+        (("--auth", "all"), "'all' is not 'none'"),
+        (("--keys", "absent.keys"), "--keys absent.keys: No such file or directory"),
+        (("--keys", "absent.keys", "--auth", "none"), "contradict each other"),
+        (("--server", ""), "write a name of 1 to 64 printable characters"),
+        (("--server", "x" * 65), "write a name of 1 to 64"),
+        (("--rate", "0"), "--rate"),
+        (("--topology", "absent.yaml"), "absent.yaml: No such file"),
+    ],
+)
+def test_what_is_refused(arguments: tuple[str, ...], message: str) -> None:
+    assert message in refused(*arguments)
+
+
+def test_a_bad_key_file_is_told_by_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_text(key_table(1, SECRET) + key_table(2, SECRET[:10]))
+    said = refused("--keys", path)
+    assert f"--keys {path}: the secret of key 2 has 5 bytes, not 16 to 64" in said
+
+
+def test_an_address_in_use_is_told(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.1", 0))
+        port = other.getsockname()[1]
+        said = refused("--bind", f"127.0.0.1:{port}")
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use; give --bind" in said
+
+
+def test_an_absent_broker_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents.kafka.brokers, "TIMEOUT_S", 0.5)
+    nobody = f"127.0.0.1:{free_ports(1)[0]}"
+    answer = inorder("sync-server", "--brokers", nobody, "--bind", "127.0.0.1:0")
+    assert answer.code == 2
+    assert f"no broker answers at {nobody}" in answer.err
+
+
+def test_it_is_registered_under_its_name() -> None:
+    assert COMMANDS["sync-server"][0] == "run.sync_server"
+
+
+class Server(Command):
+    """The process, and what it has told of itself."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        super().__init__("sync-server", folder, "sync-server", "--bind", "127.0.0.1:0", *arguments)
+
+    @property
+    def address(self) -> str:
+        found = LISTENS.search(self.log)
+        assert found, self.log
+        return f"127.0.0.1:{found[1]}"
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.splitlines() if line.startswith("{")]
+
+    def metrics(self) -> dict[str, float]:
+        return {
+            sample.name.removeprefix("inorder_sync_") + sample.labels.get("outcome", ""): (
+                sample.value
+            )
+            for family in self.families()
+            for sample in family.samples
+        }
+
+
+@contextmanager
+def running(folder: Path, *arguments: str) -> Iterator[Server]:
+    server = Server(folder, *arguments)
+    server.start()
+    try:
+        server.process.wait_until(lambda: LISTENS.search(server.log) is not None, TIMEOUT_S)
+        yield server
+    finally:
+        server.process.kill()
+
+
+def wait_rounds(client: SyncClient, count: int) -> None:
+    wait_until(lambda: client.status().rounds >= count, TIMEOUT_S, f"{count} rounds")
+
+
+def test_a_life(tmp_path: Path) -> None:
+    """Samples as lines on standard output; health and counts on the port; SIGTERM: 0."""
+    path = tmp_path / "keys"
+    path.write_text(key_table(1, SECRET, "s1"))
+    path.chmod(0o600)
+    options = ("--brokers", "none", "--keys", str(path), "--server", "here")
+    with running(tmp_path, *options) as server:
+        with SyncClient("s1", SyncSettings(server.address, keys=KeyRing.read(path))) as client:
+            wait_rounds(client, 10)
+        with SyncClient("s1", SyncSettings(server.address)) as stranger:
+            wait_until(lambda: bool(stranger.status().failures), TIMEOUT_S, "no answer")
+        assert server.ask("live") == (200, {"ok": True, "reasons": []})
+        assert server.ask("ready") == (200, {"ok": True, "reasons": []})
+        status, explained = server.ask("explain")
+        assert status == 200
+        assert explained["address"] == server.address
+        metrics = server.metrics()
+        assert metrics["packets_totalanswered"] == metrics["packets_totaltaken"] == 10
+        assert metrics["packets_totalkey_unknown"] >= 1
+        assert metrics["samples_totaldelivered"] == 10
+        assert metrics["samples_waiting"] == 0
+        assert server.process.stop() == 0
+        assert len(server.lines) == 10
+        for line in server.lines:
+            assert list(line) == ["clock", "t1", "t2", "t3", "t4", "server", "segment", "mono"]
+            assert (line["clock"], line["server"], line["segment"]) == ("s1", "here", 0)
+            assert line["t1"] < line["t4"]
+            assert line["t2"] < line["t3"]
+        assert "can be read by others" not in server.log
+        assert "stopped; 10 samples delivered, 0 lost" in server.log
+        assert "Traceback" not in server.log
+
+
+def test_a_key_file_that_others_may_read_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_text(key_table(1, SECRET))
+    path.chmod(0o644)
+    with running(tmp_path, "--brokers", "none", "--keys", str(path)) as server:
+        assert f"chmod 600 {path}" in server.log
+        server.process.stop()
+
+
+def test_it_ends_on_ctrl_c_as_well(tmp_path: Path) -> None:
+    with running(tmp_path, "--brokers", "none") as server:
+        child = server.process._child
+        assert child is not None
+        child.send_signal(signal.SIGINT)
+        assert child.wait(TIMEOUT_S) == 0
+        assert "everybody may speak for every source" in server.log
+
+
+def test_samples_go_to_the_topic_that_the_topology_names(
+    embedded_broker: EmbeddedBroker, unique_name: UniqueName, tmp_path: Path
+) -> None:
+    topic = unique_name("clock")
+    topology = tmp_path / "topology.yaml"
+    topology.write_text(f"streams: {{default: {{}}}}\ntopics: {{clock: {topic}}}\n")
+    options = ("--brokers", embedded_broker.bootstrap, "--topology", str(topology))
+    with running(tmp_path, *options) as server:
+        with SyncClient("s1", SyncSettings(server.address)) as client:
+            wait_rounds(client, 10)
+        assert server.process.stop() == 0
+        assert "stopped; 10 samples delivered" in server.log
+    records = read_messages(embedded_broker.bootstrap, topic, 10)
+    assert {record.key() for record in records} == {b"s1"}

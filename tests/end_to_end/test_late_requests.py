@@ -1,0 +1,179 @@
+"""End to end: requests that reach the broker late, or whose answers are lost, tear no transaction.
+
+A proxy, a NAT or a broker that was paused may deliver what a connection, long closed, had sent. The
+short form aims at the ends of transactions. The one marked `chaos` holds up every kind of request
+of a transactional producer, on brokers of two lines, alone and in pairs: outputs then lie on one
+broker and the changelog on the other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from agents.kafka.declared import declared
+from agents.kafka.topics import create
+from agents.stage.committing import ABORTED, COMMITTED
+from benchmarks.workloads import crowd
+from benchmarks.workloads.crowd import RATE_HZ
+from cli.local.kafka import jars
+from infra.kafka import missing
+from tests.end_to_end.late_requests import AIMED, ANSWER, ANY_TIME, STAYS, Holds, Plan
+from tests.end_to_end.oracle import Verdict, check
+from tests.end_to_end.records import Sender
+from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.end_to_end.waiting import Emitted
+from tests.end_to_end.way_to_brokers import cluster
+from tests.end_to_end.worker import Worker, running
+from tests.services import require
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+SEED = int(os.environ.get("INORDER_CHAOS_SEED", "1"))
+HOLDS = int(os.environ.get("INORDER_CHAOS_HOLDS", "60"))
+"""For each combination of brokers and version."""
+
+RATE = 1_000.0
+AT_MOST = 20_000, 200_000
+"""Events that are sent in the short form and in the long one, however long the holds take."""
+
+LARGE = b"x" * 4_000
+"""On one broker a transaction can be torn that takes more than one request: of more than 1 MiB."""
+
+SELDOM = "checkpoint: 500ms\n"
+
+ENDS: list[Plan] = [("EndTxn", AIMED), ("EndTxn", AIMED), ("EndTxn", ANSWER)]
+ALL: list[Plan] = [
+    ("EndTxn", AIMED),
+    ("AddPartitionsToTxn", ANY_TIME),
+    ("EndTxn", ANY_TIME),
+    ("Produce", ANY_TIME),
+    ("EndTxn", ANSWER),
+    ("AddOffsetsToTxn", ANY_TIME),
+    ("EndTxn", AIMED),
+    ("InitProducerId", ANY_TIME),
+    ("TxnOffsetCommit", ANY_TIME),
+    ("EndTxn", AIMED),
+    ("Produce", ANSWER),
+    ("AddPartitionsToTxn", ANSWER),
+    ("InitProducerId", ANSWER),
+]
+
+
+def on_two(setting: Setting) -> None:
+    """Outputs are led by the second broker, all else by the first."""
+    admin = AdminClient({"bootstrap.servers": setting.bootstrap, "log_level": 0})
+    topics = [
+        NewTopic(
+            spec.name,
+            spec.partitions,
+            replica_assignment=[[2 if spec.name == setting.ordered else 1]] * spec.partitions,
+            config=spec.config,
+        )
+        for spec in declared(setting.topology)
+    ]
+    for made in admin.create_topics(topics).values():
+        made.result(30.0)
+    create(declared(setting.topology), setting.bootstrap, 1)
+
+
+def play(
+    folder: Path,
+    holds: Holds,
+    nodes: int,
+    version: str,
+    at_most: int,
+    say: Callable[[str], None],
+    times: str = "",
+) -> tuple[Verdict, dict[str, float]]:
+    """Send until all holds are over; what came out, and how many ends of transactions were not
+    answered, by what had become of them."""
+    more, value = (times, b"{}") if nodes == 2 else (SELDOM, LARGE)
+    require(missing())
+    with cluster(folder / "kafka", nodes=nodes, version=version) as brokers:
+        setting = settle(
+            brokers.direct, folder, stages=FUSED, partitions=1, more=more, make=nodes == 1
+        )
+        if nodes == 2:
+            on_two(setting)
+        brokers.judge(holds)
+        worker = Worker("a", setting.path, brokers.through, folder)
+        with running(worker):
+            worker.wait_ready()
+            rows = crowd(at_most).rows
+            sender = Sender(setting, rows, speed=RATE / RATE_HZ, value=lambda _: value).start()
+            emitted = Emitted(setting)
+            while emitted.poll() < 100:
+                assert worker.alive, worker.log[-3000:]
+            holds.begin()
+            while not holds.is_done and sender.share < 1.0:
+                emitted.poll()
+                assert worker.alive, worker.log[-3000:]
+            sender.stop()
+            sender.finish()
+            sent = {(row.source, row.seq) for row in rows[: sender.sent]}
+            try:
+                emitted.wait_for(len(sent), quiet_s=20.0)
+            except AssertionError as lost:
+                say(str(lost))
+            emitted.close()
+            counted = {
+                sample.labels["outcome"]: sample.value
+                for family in worker.families()
+                for sample in family.samples
+                if sample.name == "inorder_checkpoint_unanswered_total"
+            }
+            assert worker.stop() == 0, worker.log[-3000:]
+        verdict = check(setting)
+        say(
+            f"{nodes} broker(s), {version}: {holds}\n"
+            f"longest silence of the ordered topic: {emitted.longest_silence_s:.2f} s"
+        )
+        say(str(verdict))
+        say(f"ends of transactions that were not answered: {counted}")
+        return verdict, counted
+
+
+def test_the_end_of_a_transaction_that_comes_late_ends_no_other(tmp_path: Path) -> None:
+    holds = Holds(ENDS, 6, seed=SEED, gap_s=0.2, two=False)
+    verdict, counted = play(tmp_path, holds, 1, jars.VERSION, AT_MOST[0], print)
+    assert not verdict.faults, verdict
+    assert counted == {ABORTED: 4, COMMITTED: 2}
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("version", [jars.VERSION, jars.OLDER])
+@pytest.mark.parametrize("nodes", [1, 2], ids=["one", "two"])
+def test_no_request_that_comes_late_tears_a_transaction(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], nodes: int, version: str
+) -> None:
+    def say(line: str) -> None:
+        with capfd.disabled():
+            print(f"\n{line}", flush=True)
+
+    holds = Holds(ALL, HOLDS, seed=SEED, gap_s=0.3, two=nodes == 2)
+    verdict, counted = play(tmp_path, holds, nodes, version, AT_MOST[1], say)
+    assert not verdict.faults, verdict
+    assert holds.count == HOLDS
+    assert counted[COMMITTED] == holds.codes["EndTxn", ANSWER, "-"]
+
+
+@pytest.mark.chaos
+def test_nor_does_one_that_outlives_the_clients_patience(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its connection stays; the client waits for 30 s, and the transaction lives on."""
+
+    def say(line: str) -> None:
+        with capfd.disabled():
+            print(f"\n{line}", flush=True)
+
+    holds = Holds([("EndTxn", STAYS)], 2, seed=SEED, gap_s=0.3, two=True)
+    longer = "transaction_timeout: 45s\n"
+    verdict, counted = play(tmp_path, holds, 2, jars.VERSION, AT_MOST[1], say, longer)
+    assert not verdict.faults, verdict
+    assert counted == {ABORTED: 2}

@@ -1,0 +1,31 @@
+"""Examples: an archive of Java's classes is made once, and read where there is one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cli.local import classes
+from infra import archives
+
+
+def write(_: Path) -> None:
+    """As Java does it at its end."""
+    (option,) = [each for each in os.environ[archives.OPTIONS].split() if "AtExit" in each]
+    Path(option.partition("=")[2]).write_text("classes")
+
+
+def test_an_archive_is_made_once_and_then_read(tmp_path: Path) -> None:
+    before = os.environ.get(archives.OPTIONS)
+    assert classes.reading(tmp_path) == []
+    archives.make(tmp_path, write)
+    path = classes.archive(tmp_path)
+    assert path.read_text() == "classes"
+    archives.make(tmp_path, lambda _: path.unlink())  # is not run
+    assert classes.reading(tmp_path) == [f"-XX:SharedArchiveFile={path}"]
+    assert os.environ.get(archives.OPTIONS, "") == (before or "")
+
+
+def test_a_java_that_writes_none_is_no_fault(tmp_path: Path) -> None:
+    archives.make(tmp_path, lambda _: None)
+    assert classes.reading(tmp_path) == []

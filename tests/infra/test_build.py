@@ -1,0 +1,153 @@
+"""End to end: the core is compiled where the build's own packages are and no others.
+
+pip builds in such an environment, and so does the image. The long tests run the lines of the README
+and of the Dockerfile, with each Python that is here."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+from tests.infra.environment import Environment
+
+PYTHONS = ("python3.11", "python3.12", "python3.13")
+BUILD_S = 900.0
+CHECK = """\
+import runpy, sys
+from mypy import api
+recipe = runpy.run_path("setup.py", run_name="recipe")
+out, errors, status = api.run([*recipe["TYPES_OF_OURS_ALONE"], *recipe["hot_modules"]()])
+sys.exit(status and out + errors)
+"""
+IS_COMPILED = """\
+from codec import native
+from topology.merge import operator
+assert operator.__file__.endswith(".so"), operator.__file__
+"""
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of what git knows, as a fresh clone has it."""
+    tree = tmp_path / "tree"
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", ":!tests"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tree / name)
+    return tree
+
+
+def found(python: str) -> str:
+    path = shutil.which(python)
+    works = path and subprocess.run([path, "--version"], check=False, capture_output=True)
+    if not path or not works or works.returncode:
+        pytest.skip(f"{python} is not on this machine")
+    return path
+
+
+def bases_of_libraries(file: Path) -> Iterator[str]:
+    """Classes whose base is imported from outside of the standard library and of this tree."""
+    known = sys.stdlib_module_names | {"topology", "agents", "inorder", "codec"}
+    module = ast.parse(file.read_text(encoding="utf-8"))
+    strangers = {
+        name.asname or name.name.partition(".")[0]
+        for node in ast.walk(module)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in node.names
+        if (getattr(node, "module", None) or name.name).partition(".")[0] not in known
+    }
+    for node in ast.walk(module):
+        if isinstance(node, ast.ClassDef):
+            names = {
+                each.id
+                for base in node.bases
+                for each in ast.walk(base)
+                if isinstance(each, ast.Name)
+            }
+            if names & strangers:
+                yield f"{file.relative_to(ROOT)}: {node.name}"
+
+
+def test_no_compiled_class_has_a_base_of_a_library() -> None:
+    """The compiler knows none of these and leaves the base out: that tears memory at run time."""
+    modules = runpy.run_path(str(ROOT / "setup.py"), run_name="recipe")["hot_modules"]()
+    assert [found for name in modules for found in bases_of_libraries(ROOT / name)] == []
+    histogram = ROOT / "agents" / "watch" / "metrics" / "wait_histogram.py"
+    assert list(bases_of_libraries(histogram)), "it has one"
+
+
+@pytest.mark.slow
+def test_the_compiler_takes_the_core_beside_no_library(tree: Path, tmp_path: Path) -> None:
+    there = Environment(tmp_path / "build")
+    there.install("mypy", "setuptools>=77")
+    checked = there.run("python", "-c", CHECK, cwd=tree)
+    assert checked.returncode == 0, checked.stderr
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("python", PYTHONS)
+def test_pip_installs_a_clone_with_the_core_compiled(
+    python: str, tree: Path, tmp_path: Path
+) -> None:
+    there = Environment(tmp_path / "there", found(python))
+    done = there.run("pip", "install", "./inorder", ".", cwd=tree, timeout_s=BUILD_S)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    imported = there.run("python", "-P", "-c", IS_COMPILED)
+    assert imported.returncode == 0, imported.stderr
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_what_the_compiler_refuses_stays_in_python(tree: Path, tmp_path: Path) -> None:
+    """A compiler newer than this release may find a fault in it: that ends no installation."""
+    event = tree / "topology" / "model" / "event.py"
+    event.write_text(event.read_text() + '\n_REFUSED: int = "a text"\n')
+    there = Environment(tmp_path / "there")
+    done = there.run("pip", "install", "--verbose", "./inorder", ".", cwd=tree, timeout_s=BUILD_S)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "mypyc refused the core" in done.stdout + done.stderr
+    imported = there.run("python", "-P", "-c", IS_COMPILED)
+    assert "operator.py" in imported.stderr
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_the_steps_of_the_image_make_a_compiled_worker(tree: Path, tmp_path: Path) -> None:
+    """What the Dockerfile runs, step by step, without an engine."""
+    home, dist = tmp_path / "inorder", tmp_path / "dist"
+    build = Environment(tmp_path / "build")
+    build.install("--require-hashes", "-r", tree / "requirements-build.lock")
+    python = str(build.folder / "bin" / "python")
+    for step in (
+        ("dependencies", str(home)),
+        ("build", python, str(dist)),
+        ("install", str(home), str(dist)),
+    ):
+        subprocess.run(
+            ["infra/image.sh", *step],
+            cwd=tree,
+            env={"PATH": "/usr/bin:/bin", "INORDER_COMPILE": "1", "PYTHON": python},
+            check=True,
+            timeout=BUILD_S,
+        )
+    subprocess.run(
+        [home / "bin" / "python", "-P", "-c", IS_COMPILED], check=True, cwd="/", timeout=60
+    )
+    subprocess.run([home / "bin" / "inorder", "--version"], check=True, timeout=60)

@@ -1,0 +1,78 @@
+"""Events for the tests of the core: made from milliseconds, and copied so that a test may use them
+again (an operator changes what it is given)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache, wraps
+from typing import Any, Final
+
+from topology.model.event import DATA, WATERMARK, Event, twin
+
+MS: Final = 1_000_000
+
+
+def event(
+    seq: int,
+    ts: float,
+    at: float | None = None,
+    source: str = "s",
+    *,
+    stream: str = "default",
+    epoch: int = 0,
+    kind: str = DATA,
+    type_: str = "",
+    value: Any = None,
+    error: float = 0,
+    late: str = "",
+    offset: int | None = None,
+) -> Event:
+    """An event stamped at `ts` that arrives at `at` (by default at `ts`), both in ms, as
+    the error is. Its offset is its number where none is given."""
+    ts_ns = round(ts * MS)
+    at_ns = ts_ns if at is None else round(at * MS)
+    offset = seq if offset is None else offset
+    made = Event(
+        stream, source, epoch, seq, ts_ns, at_ns, offset, kind=kind, type=type_, value=value
+    )
+    made.error_ns = round(error * MS)
+    made.late = late
+    return made
+
+
+def watermark(
+    to: float,
+    complete: float | None = None,
+    at: float | None = None,
+    *,
+    stream: str = "default",
+    error: float = 0,
+) -> Event:
+    """A watermark at `to`, complete up to `complete`, sent at `at`, in ms; each is `to` by
+    default."""
+    at = to if at is None else at
+    made = event(0, to, at, "", stream=stream, kind=WATERMARK, error=error)
+    made.complete_ns = round((to if complete is None else complete) * MS)
+    return made
+
+
+def copy_of(event: Event) -> Event:
+    """As it came: held by nobody."""
+    copy = twin(event)
+    copy.held_by = 0
+    return copy
+
+
+def copies(events: Iterable[Event]) -> list[Event]:
+    return [copy_of(event) for event in events]
+
+
+def made_once(stream: Callable[[int], list[Event]]) -> Callable[[int], list[Event]]:
+    """The stream, made once for each seed; every call gives copies of its own."""
+    made = lru_cache(maxsize=64)(stream)
+
+    @wraps(stream)
+    def of(seed: int) -> list[Event]:
+        return copies(made(seed))
+
+    return of

@@ -1,0 +1,71 @@
+"""Running an operator or a stage: in calls of any size, to its end, and through restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from random import Random
+from typing import Any, Protocol
+
+import msgspec
+
+from tests.kit.events import copy_of
+from topology.model.event import Event
+from topology.model.operator import Operator
+from topology.model.outcome import Step
+
+SIZES = (0, 1, 1, 2, 3, 10, 50)
+
+
+class Runnable(Protocol):
+    """What an operator and a stage have in common."""
+
+    def on_batch(self, events: list[Event], now_ns: int) -> Step: ...
+
+    def on_end(self, now_ns: int) -> Step: ...
+
+
+def cut(
+    events: Sequence[Event], rng: Random, sizes: Sequence[int] = SIZES
+) -> Iterator[list[Event]]:
+    """The events in batches of these sizes, drawn anew for each."""
+    at = 0
+    while at < len(events):
+        size = rng.choice(sizes)
+        yield list(events[at : at + size])
+        at += size
+
+
+def results_of(operator: Runnable, *events: Event) -> list[Any]:
+    """The results of one call for each event; the last instant stays open."""
+    results: list[Any] = []
+    for each in events:
+        results += operator.on_batch([each], each.at_ns).results
+    return results
+
+
+def results_to_end(operator: Runnable, batches: Iterable[list[Event]]) -> list[Any]:
+    """The results of a call for each batch, and of the end at the instant of the last event."""
+    results: list[Any] = []
+    now_ns = 0
+    for batch in batches:
+        if batch:
+            now_ns = batch[-1].at_ns
+            results += operator.on_batch(batch, now_ns).results
+    return results + operator.on_end(now_ns).results
+
+
+def through_changelog(state: Any) -> Any:
+    """A state as a changelog gives it back."""
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(state))
+
+
+def held_after_restart(operator: Operator, raw: Sequence[Event], stamped_from: int) -> list[Event]:
+    """What the operator holds, as a restart has it: read from the input again, in log order, marked
+    late or not as it was; from place `stamped_from` on, with what had been found out about it."""
+    by_offset = {event.offset: event for event in raw}
+    events = []
+    for held in sorted(operator.held(), key=lambda event: event.offset):
+        event = copy_of(held if held.held_by >= stamped_from else by_offset[held.offset])
+        event.held_by, event.at_ns, event.late = held.held_by, held.at_ns, held.late
+        events.append(event)
+    return events

@@ -1,0 +1,180 @@
+"""Examples: times in a wrong unit are told at once, made-up times pass."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.invoking import Answer, inorder
+
+NOW_MS = 1_700_000_000_000
+UNITS = {"us": 10**3, "ms": 10**6, "s": 10**9}
+
+
+def replayed(folder: Path, rows: list[dict[str, Any]], topology: str = "") -> Answer:
+    (folder / "t.yaml").write_text(topology or "streams: {pitch: {clock: {unsynced: trust}}}\n")
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    return inorder("replay", "--topology", folder / "t.yaml", "--json", stdin=text.encode())
+
+
+def rows(count: int, start: float, step: float, **also: float) -> list[dict[str, Any]]:
+    """`also`: the start of `arrival`, which goes on as real time does, 10 ms at a time."""
+    return [
+        {"source": "a", "seq": seq, "ts": start + seq * step}
+        | {name: value + seq * 10**7 for name, value in also.items()}
+        for seq in range(count)
+    ]
+
+
+def warnings(answer: Answer) -> list[str]:
+    return [line for line in answer.err.splitlines() if line.startswith("WARNING: ")]
+
+
+@pytest.mark.parametrize("count", [1, 5, 3_000])
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_wrong_unit_is_recognised_and_the_remedy_works(
+    tmp_path: Path, unit: str, count: int
+) -> None:
+    start = NOW_MS * 10**6 // UNITS[unit]
+    answer = replayed(tmp_path, rows(count, start, 1))
+    (warning,) = warnings(answer)
+    written = f"streams: {{pitch: {{headers: {{ts_unit: {unit}}}}}}}"
+    assert written in warning
+    mended = replayed(tmp_path, rows(count, start, 1), topology=written + "\n")
+    assert warnings(mended) == []
+    assert [line["ts"] for line in mended.lines] == [
+        (start + seq) * UNITS[unit] for seq in range(count)
+    ]
+    assert mended.summary["event"] == count
+
+
+def test_it_is_told_before_the_answer_is_whole(tmp_path: Path) -> None:
+    """After the first thousand lines: what follows cannot be read at all."""
+    (tmp_path / "t.yaml").write_text("streams: {pitch: {}}\n")
+    text = "".join(json.dumps(row) + "\n" for row in rows(1_100, NOW_MS, 1))
+    (tmp_path / "e.jsonl.gz").write_bytes(_cut_gzip(text.encode()))
+    answer = inorder("replay", "--topology", tmp_path / "t.yaml", tmp_path / "e.jsonl.gz")
+    assert answer.code == 3
+    assert warnings(answer)
+
+
+def _cut_gzip(content: bytes) -> bytes:
+    import gzip
+
+    return gzip.compress(content, mtime=0)[:-8] + b"01234567"
+
+
+@pytest.mark.parametrize(
+    "made_up",
+    [
+        pytest.param(rows(4, 1_000, 1_000), id="of the README"),
+        pytest.param(rows(2_000, 0, 10**9), id="a second apart from 0"),
+        pytest.param(rows(2_000, 0, 1), id="a nanosecond apart"),
+        pytest.param(rows(200, NOW_MS * 10**6, 10**7), id="right"),
+        pytest.param(rows(200, NOW_MS * 10**6, 1, arrival=NOW_MS * 10**6), id="a burst"),
+        pytest.param([{"source": "a", "seq": 0}], id="without times"),
+        pytest.param(rows(1, -(2**63), 0), id="at the edge"),
+    ],
+)
+def test_times_that_can_be_what_they_are_pass(tmp_path: Path, made_up: list[Any]) -> None:
+    answer = replayed(tmp_path, made_up)
+    assert answer.code == 0
+    assert len(answer.err.splitlines()) == 1
+
+
+def test_a_unit_is_seen_by_the_rate_where_the_year_says_nothing(tmp_path: Path) -> None:
+    since_start = rows(200, 5, 10, arrival=NOW_MS * 10**6)
+    (warning,) = warnings(replayed(tmp_path, since_start))
+    assert "{ts_unit: ms}" in warning
+    assert warnings(replayed(tmp_path, since_start[:50])) == []
+
+
+def test_a_unit_that_is_set_for_another_is_seen(tmp_path: Path) -> None:
+    seconds = "streams: {pitch: {headers: {ts_unit: us}}}\n"
+    (warning,) = warnings(replayed(tmp_path, rows(5, NOW_MS // 1_000, 1), topology=seconds))
+    assert "looks like seconds and is read as microseconds" in warning
+
+
+def test_an_arrival_in_ms_is_told_apart(tmp_path: Path) -> None:
+    wrong = [{**row, "arrival": row["ts"]} for row in rows(5, NOW_MS, 1)]
+    ts, arrival = warnings(replayed(tmp_path, wrong))
+    assert "{ts_unit: ms}" in ts
+    assert "`arrival` looks like milliseconds" in arrival
+    assert "times 1,000,000" in arrival
+
+
+def test_floating_point_times_are_dead_and_their_unit_is_told(tmp_path: Path) -> None:
+    answer = replayed(tmp_path, rows(30, NOW_MS / 1_000 + 0.25, 1))
+    unit, dead = warnings(answer)
+    assert "{ts_unit: s}" in unit
+    assert "every line is dead (30), as ts_not_integer; line 1: `ts` is" in dead
+    assert answer.code == 4
+
+
+@pytest.mark.parametrize(
+    ("bad", "good", "code", "loud"),
+    [(19, 0, 0, True), (20, 0, 4, True), (20, 1, 0, True), (20, 20, 0, False), (0, 0, 0, False)],
+)
+def test_most_lines_dead_is_loud_and_all_of_twenty_is_a_failure(
+    tmp_path: Path, bad: int, good: int, code: int, loud: bool
+) -> None:
+    made = [{"source": "a", "seq": "x"} for _ in range(bad)] + rows(good, 0, 1)
+    answer = replayed(tmp_path, made)
+    assert answer.code == code
+    assert bool(warnings(answer)) == loud
+    assert answer.summary["dead"] == bad
+
+
+def test_that_most_are_dead_is_told_while_it_runs(tmp_path: Path) -> None:
+    made = [{"source": "a", "seq": "x"} for _ in range(2_500)]
+    first, last = warnings(replayed(tmp_path, made))
+    assert first.startswith("WARNING: so far ")
+    assert "every line is dead (2,500)" in last
+
+
+def test_the_commonest_reasons_are_told_with_a_line_and_the_remedy(tmp_path: Path) -> None:
+    made: list[dict[str, Any]] = rows(3, 0, 1)
+    made += [{"source": "a"}, {"seq": 1}, {"source": "a"}]
+    summary = replayed(tmp_path, made).summary
+    assert summary["dead_reasons"] == {
+        "seq_missing": {
+            "count": 2,
+            "line": 4,
+            "detail": "`seq` is missing; write it on every line",
+        },
+        "source_missing": {
+            "count": 1,
+            "line": 5,
+            "detail": "`source` is missing; write it on every line",
+        },
+    }
+    (tmp_path / "e.jsonl").write_text("".join(json.dumps(row) + "\n" for row in made))
+    table = inorder("replay", "--topology", tmp_path / "t.yaml", tmp_path / "e.jsonl").err
+    assert "dead: 2 seq_missing; first in line 4: `seq` is missing; write it on every line" in table
+
+
+def test_results_are_counted_by_query(tmp_path: Path) -> None:
+    topology = (
+        "streams: {pitch: {clock: {unsynced: trust}}}\n"
+        "queries: {n: {window: tumbling 1s, aggregate: {n: count()}},"
+        ' p: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}}\n'
+    )
+    answer = replayed(tmp_path, rows(3, 0, 10**9), topology=topology)
+    windows = [line for line in answer.lines if line["kind"] == "window"]
+    assert answer.summary["results"] == {
+        "n": {"stand": 3, "emit": len(windows), "update": 0, "retract": 0, "uncertain": 1}
+    }
+    text = inorder(
+        "replay", "--topology", tmp_path / "t.yaml", stdin=json.dumps(rows(1, 0, 1)[0]).encode()
+    ).err
+    assert "results of n: 1 stand, 1 emit" in text
+
+
+def test_what_the_topology_rejects_is_told_loudly_and_is_an_answer(tmp_path: Path) -> None:
+    rejecting = "streams: {default: {clock: {unsynced: reject}}}\n"
+    answer = replayed(tmp_path, rows(30, NOW_MS * 10**6, 10**7), topology=rejecting)
+    assert answer.code == 0
+    assert "every line is dead (30), as unsynced" in warnings(answer)[-1]

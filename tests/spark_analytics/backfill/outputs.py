@@ -1,0 +1,195 @@
+"""What the tests of backfills share: a backfill in this process, and what it and a replay say."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from producers.recording.summary import Summary
+from spark_analytics.backfill.groups import Groups
+from spark_analytics.backfill.kinds import TABLE_OF
+from spark_analytics.backfill.noted import Known
+from spark_analytics.backfill.pieces import NOTHING, pieces_of
+from spark_analytics.backfill.place import Place
+from spark_analytics.backfill.resuming import Kept, begun
+from spark_analytics.backfill.run import RunOutput, gathered
+from spark_analytics.backfill.work import OrderGroups, ReadPieces
+from spark_analytics.executors.setting import Setting, digest, topology_of
+from tests.cli.invoking import inorder
+
+Lines = dict[tuple[str | None, str], list[str]]
+"""Lines by stream and kind, in their order."""
+
+Batches = Sequence[Any]
+"""Rows as Arrow holds them."""
+
+
+def replayed(topology: Path, events: Path) -> tuple[Lines, dict[str, Any]]:
+    """What `inorder replay` says, and its summary."""
+    answer = inorder("replay", "--json", "--topology", topology, events)
+    assert answer.code in (0, 4), answer.err
+    lines: Lines = defaultdict(list)
+    for text in answer.out.splitlines():
+        line = json.loads(text)
+        lines[line["stream"], line["kind"]].append(text)
+    return dict(lines), answer.summary
+
+
+def tabled(out: Path) -> Lines:
+    """What the tables of a backfill say."""
+    lines: Lines = defaultdict(list)
+    for kind, table in TABLE_OF.items():
+        rows = parquet.read_table(out / table).to_pylist()
+        rows.sort(key=lambda row: (row["stream"] or "", row["position"]))
+        for row in rows:
+            of_kind = lines[row["stream"], kind]
+            assert row["position"] == len(of_kind), (table, row)
+            of_kind.append(row["line"])
+    return dict(lines)
+
+
+def laked(lake: Any) -> Lines:
+    """What those tables of Iceberg or Delta say that hold every line."""
+    found: Lines = {}
+    for kind, table in TABLE_OF.items():
+        if kind == "overflow":
+            rows = lake.read("overflows_matches").union(lake.read("overflows_joins"))
+        elif kind == "match_set":
+            rows = lake.read("matches").where("kind = 'match_set'")
+        elif kind in ("window", "match", "join"):
+            rows = lake.read(table).where(f"kind = '{kind}'")
+        else:
+            rows = lake.read(table).select("stream", "position", "line")
+            if kind == "event" and lake.exists("bad"):
+                rows = rows.union(lake.read("bad").select("stream", "position", "line"))
+        placed = sorted(
+            (row.stream or "", row.position, row.stream, row.line)
+            for row in rows.select("stream", "position", "line").collect()
+        )
+        for _, position, stream, line in placed:
+            lines = found.setdefault((stream, kind), [])
+            assert position == len(lines), (table, stream, position)
+            lines.append(line)
+    return found
+
+
+def newest_lines(lines: Lines) -> set[str]:
+    """The last word about each result."""
+    newest: dict[str, tuple[int, str]] = {}
+    for (_, kind), texts in lines.items():
+        for text in texts if kind in ("window", "match", "match_set", "join") else ():
+            line = json.loads(text)
+            newest[line["id"]] = max(newest.get(line["id"], (-1, "")), (line["revision"], text))
+    return {text for _, text in newest.values()}
+
+
+def backfilled(
+    setting: Setting,
+    inputs: Sequence[Path],
+    out: Path,
+    piece_bytes: int,
+    tasks: int = 1,
+    dies: int | None = None,
+) -> Summary:
+    """The very tasks of a backfill, one after the other in this process, without Spark. The one of
+    the number `dies` is done twice, as if its worker had died at its very end."""
+    place = Place(str(out))
+    order = OrderGroups(setting, place.staged)
+    rows: list[Any] = []
+    try:
+        for at, batches in enumerate(parcels_of(setting, inputs, piece_bytes, tasks)):
+            if at == dies:
+                list(rows_of(order(iter(batches))))
+            rows += rows_of(order(iter(batches)))
+        output = gathered(rows)
+        place.complete(output.files)
+        place.publish({})
+    finally:
+        place.give_up()
+    return output.summary
+
+
+def tasks_run(
+    setting: Setting, inputs: Sequence[Path], order: OrderGroups, piece_bytes: int
+) -> RunOutput:
+    """What the tasks say that read and that order."""
+    (batches,) = parcels_of(setting, inputs, piece_bytes)
+    return gathered(rows_of(order(iter(batches))))
+
+
+def left_off(
+    folder: Path,
+    text: str,
+    lines: Sequence[bytes],
+    ends: Mapping[str, int],
+    sources: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
+    functions: str = "",
+) -> Path:
+    """The folder that a backfill of these lines leaves without its end, as if they had come from an
+    archive of topics. `ends`: where its partitions go on, by `topic/partition`. `sources`: where
+    those of each stream lie; None: all in the only partition. `functions`: the text of
+    `functions.py`, where the topology names it."""
+    (folder / "t.yaml").write_text(text)
+    (folder / "history.jsonl").write_bytes(b"".join(lines))
+    setting, out = Setting(text), folder / "out"
+    if functions:
+        (folder / "functions.py").write_text(functions)
+        setting = Setting(text, functions, "functions.py")
+    place = Place(str(out))
+    order = OrderGroups(setting, place.staged, to_end=False)
+    output = tasks_run(setting, [folder / "history.jsonl"], order, 5_000)
+    place.complete(output.files)
+    lies = {name: sorted(ends) for name in topology_of(setting).streams}
+    if sources is not None:
+        lies = {
+            name: sorted({each for where in of.values() for each in where})
+            for name, of in sources.items()
+        }
+    known: Known = {"run": 1, "topology": digest(setting), "tables": Kept(), "begin": output.end}
+    known["states"] = output.states
+    offsets = {where: end - 1 for where, end in ends.items()}
+    known |= {"files": {}, "offsets": offsets, "places": lies, "sources": sources or {}}
+    begun(place, known)
+    place.publish({})
+    return out
+
+
+def parcels_of(
+    setting: Setting, inputs: Sequence[Path], piece_bytes: int, tasks: int = 1
+) -> list[Batches]:
+    """What is read, as each of the tasks that order gets it."""
+    pieces = pieces_of([str(each) for each in inputs], piece_bytes) or [NOTHING]
+    slots = [0] * len(Groups(topology_of(setting)))
+    read = ReadPieces(setting, pieces, slots)([_numbers(len(pieces))])
+    rows = sorted(
+        (row for batch in read for row in batch.to_pylist()),
+        key=lambda row: (row["group"], row["number"] > 0, row["piece"], row["number"]),
+    )
+    return [_batches([row for row in rows if row["group"] % tasks == at]) for at in range(tasks)]
+
+
+def _numbers(count: int) -> Any:
+    return pa.record_batch({"id": pa.array(range(count), pa.int64())})
+
+
+def _batches(rows: Sequence[dict[str, Any]]) -> Batches:
+    starts = range(0, len(rows), 3)
+    return [pa.RecordBatch.from_pylist(list(rows[at : at + 3])) for at in starts]
+
+
+def rows_of(batches: Iterator[Any]) -> Iterator[Any]:
+    for batch in batches:
+        yield from (Row(**row) for row in batch.to_pylist())
+
+
+class Row(dict[str, Any]):
+    """As Spark gives one."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self[name]

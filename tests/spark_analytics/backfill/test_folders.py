@@ -1,0 +1,29 @@
+"""Examples, without Spark: which folders of an archive a backfill reads, wherever they lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import cli.spark.jars
+from producers.recording.file import InputError
+from tests.services import require
+
+
+@pytest.mark.parametrize("is_address", [False, True])
+def test_a_whole_archive_gives_the_topics_that_are_read(tmp_path: Path, is_address: bool) -> None:
+    require(cli.spark.jars.missing())
+    from spark_analytics.backfill.archived import folders_of
+
+    for topic in ("raw", "heard", "other"):
+        (tmp_path / topic / "stream=a" / "hour=2023-11-14T22").mkdir(parents=True)
+    path = tmp_path.as_uri() if is_address else str(tmp_path)
+    assert folders_of(path, ["heard", "raw"]) == [f"{path}/heard", f"{path}/raw"]
+    assert folders_of(f"{path}/raw", ["heard", "raw"]) == [f"{path}/raw"]
+    with pytest.raises(InputError, match="is an archive of heard, other, raw, and the topology"):
+        folders_of(path, ["strange"])
+    (tmp_path / "a.jsonl").touch()
+    with pytest.raises(InputError, match=r"a\.jsonl: is a file, and by an address archives alone"):
+        folders_of(f"{path}/a.jsonl", ["raw"])
+    assert folders_of("nowhere://x/raw", ["raw"]) == ["nowhere://x/raw"]

@@ -1,0 +1,21 @@
+"""Example: a file of one line, larger than memory is to be."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+from spark_analytics.backfill.pieces import Piece, pieces_of
+
+
+def test_a_line_without_end_is_cut_past_and_not_kept(tmp_path: Path) -> None:
+    lines = tmp_path / "lines.jsonl"
+    with lines.open("wb") as file:
+        file.write(b'{"x": 1}\n')
+        file.truncate(300 << 20)
+    tracemalloc.start()
+    try:
+        assert pieces_of([str(lines)]) == [Piece(str(lines), 0, 300 << 20)]
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,108 @@
+"""Examples: which words of an error are told, from what Spark makes of it. No session is needed."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from cli.spark.around import plain_errors
+from cli.topology_file import Refused
+from spark_analytics.jobs.errors import MAX_CHARS, Raised, first_line, raised
+from spark_analytics.jobs.running import JobFailed
+
+FRAMES = "".join(
+    f'  File "/opt/spark/python/lib/pyspark.zip/pyspark/{name}.py", line {number}, in {name}\n'
+    f"    at = {name}(split_index, iterator)\n"
+    "         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+    for number, name in enumerate(("worker", "process", "dump_stream", "init_stream", "batched"))
+)
+TRACE = f"Traceback (most recent call last):\n{FRAMES}"
+JAVA = (
+    "\n\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:581)\n"
+    "\tat org.apache.spark.sql.execution.python.ArrowOutput.read(ArrowOutput.scala:118)\n"
+    "\n\nDriver stacktrace:\n"
+)
+WAIT = (
+    "1,000,001 lines wait for raw/1, which is read more slowly than the other partitions; raise"
+    " --max-waiting, and memory with it"
+)
+TOO_MANY = f"{TRACE}spark_analytics.live.group.TooManyWait: {WAIT}\n"
+UNREADABLE = "the state is of format 0, this version writes 1; run the backfill anew"
+STATE = "spark_analytics.backfill.marked.StateUnreadable"
+IN_WORKER = (
+    "\n  An exception was thrown from the Python worker. Please see the stack trace below.\n"
+)
+IN_STAGE = (
+    "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed"
+    " 1 times, most recent failure: Lost task 0.0 in stage 3.0 (TID 3) (host executor driver):"
+    " org.apache.spark.api.python.PythonException: "
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{IN_WORKER}{TOO_MANY}",
+        f"{IN_WORKER}{TOO_MANY}\n\nJVM stacktrace:\norg.apache.spark.SparkException: {TRACE}",
+        f"{IN_STAGE}{TOO_MANY}{JAVA}",
+    ],
+)
+def test_what_a_python_process_has_raised_is_told_by_its_own_words(text: str) -> None:
+    assert len(FRAMES) > MAX_CHARS
+    assert first_line(RuntimeError(text)) == WAIT
+
+
+def test_the_error_counts_and_not_its_cause() -> None:
+    later = "During handling of the above exception, another exception occurred:"
+    text = f"{IN_STAGE}{TRACE}KeyError: 'raw'\n\n{later}\n\n{TRACE}{STATE}: two\nlines\n{JAVA}"
+    assert raised(RuntimeError(text)) == Raised(STATE, "two lines")
+
+
+def test_an_error_of_others_is_told_with_its_class() -> None:
+    assert first_line(RuntimeError(f"{TRACE}KeyError: 'raw'\n")) == "KeyError: 'raw'"
+    assert first_line(RuntimeError(f"{TRACE}MemoryError\n")) == "MemoryError"
+    assert first_line(RuntimeError(f"{TRACE}cli.other.Silent\n")) == "cli.other.Silent"
+
+
+def test_without_a_trace_of_python_the_words_before_the_stack_are_told() -> None:
+    assert first_line(RuntimeError(f"the disk\n is full\n{JAVA}")) == "the disk is full"
+    assert raised(RuntimeError("the disk is full")) is None
+    assert first_line(RuntimeError(f"gone: {TRACE}")).startswith("gone: Traceback")
+
+
+class RaisedByJava(Exception):
+    """As py4j has errors of Java."""
+
+    def __init__(self, java: str) -> None:
+        super().__init__("An error occurred while calling o1.collect")
+        self.java_exception = java
+
+
+def test_an_error_of_java_is_looked_through() -> None:
+    assert first_line(RaisedByJava(f"{IN_STAGE}{TOO_MANY}{JAVA}")) == WAIT
+
+
+def unreadables() -> list[Exception]:
+    from pyspark.errors import PythonException
+
+    from spark_analytics.backfill.marked import StateUnreadable
+
+    text = f"{IN_WORKER}{TRACE}{STATE}: {UNREADABLE}\n"
+    failed = JobFailed(f"live: {UNREADABLE}")
+    failed.__cause__ = RuntimeError(text)
+    return [StateUnreadable(UNREADABLE), PythonException(text), failed]
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_state_of_another_version_is_refused(number: int) -> None:
+    with pytest.raises(Refused, match=UNREADABLE), plain_errors("backfill"):
+        raise unreadables()[number]
+
+
+def test_too_many_lines_end_a_job_and_refuse_nothing() -> None:
+    from pyspark.errors import PythonException
+
+    with pytest.raises(click.ClickException) as raised_error, plain_errors("live"):
+        raise PythonException(f"{IN_WORKER}{TOO_MANY}")
+    assert raised_error.value.message == f"live: {WAIT}"
+    assert not isinstance(raised_error.value, Refused)

@@ -1,0 +1,135 @@
+"""Examples: how queries end that nobody saw coming; what a session settles by itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import DataFrame, SparkSession
+
+from cli.local.poll import wait_until
+from spark_analytics.jobs.errors import MAX_CHARS
+from spark_analytics.jobs.running import JobFailed, Running, unwritten
+from spark_analytics.jobs.work import Table
+from spark_analytics.session import PARTS, SETTINGS, new_session
+from tests.spark_analytics.marks import SPARK
+
+pytestmark = SPARK
+
+BEGIN_TIMEOUT_S = 60.0
+ASLEEP = "java_method('java.lang.Thread', 'sleep', 600000L)"
+
+
+@dataclass
+class Slow:
+    """An output that takes ten minutes for a batch, and keeps with what it failed."""
+
+    has_begun: threading.Event = field(default_factory=threading.Event)
+    errors: list[Exception] = field(default_factory=list)
+
+    def write(self, rows: DataFrame, table: str, keys: Sequence[str], batch: int) -> None:
+        self.has_begun.set()
+        try:
+            rows.sparkSession.range(1).selectExpr(ASLEEP).collect()
+        except Exception as error:
+            self.errors.append(error)
+            raise
+
+
+@dataclass
+class Quick:
+    has_begun: threading.Event = field(default_factory=threading.Event)
+
+    def write(self, rows: DataFrame, table: str, keys: Sequence[str], batch: int) -> None:
+        self.has_begun.set()
+
+
+@dataclass
+class Computed:
+    def write(self, rows: DataFrame, table: str, keys: Sequence[str], batch: int) -> None:
+        rows.collect()
+
+
+def running(spark: SparkSession, output: Slow | Quick, path: Path) -> Running:
+    rows = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
+    started = Running([Table("t", rows, ("value",))], output, "", str(path), "100 milliseconds")
+    assert output.has_begun.wait(BEGIN_TIMEOUT_S)
+    return started
+
+
+def test_a_query_that_is_stopped_amid_a_batch_ends_quietly(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """What Java is told of the batch is short, and Spark knows it for an interruption; with
+    the trace that pyspark would hand over Spark's thread runs out of stack."""
+    output = Slow()
+    started = running(spark, output, tmp_path)
+    started.stop()
+    started.wait()
+    (error,) = output.errors
+    assert isinstance(error, Py4JJavaError)
+    assert len(str(error)) > 2 * MAX_CHARS
+    java_error = unwritten(error)
+    assert len(str(java_error)) < MAX_CHARS
+    java: Any = spark._jvm
+    thrown = java.py4j.Py4JException(f"Traceback:\n  File: no\nRuntimeError: {java_error}")
+    streaming = java.org.apache.spark.sql.execution.streaming
+    assert streaming.StreamExecution.isInterruptionException(thrown, spark._jsc.sc())
+    (query,) = started.queries
+    assert not query.isActive
+    assert query.exception() is None
+
+
+def test_a_query_that_ends_unasked_fails_the_job(spark: SparkSession, tmp_path: Path) -> None:
+    """As one does whose thread has died of a fatal error: without an exception."""
+    started = running(spark, Quick(), tmp_path)
+    started.queries[0].stop()
+    with pytest.raises(JobFailed, match="t: has ended, and Spark says no reason"):
+        started.wait()
+
+
+def test_state_lies_in_rocksdb_and_batches_write_what_changed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    names = [name for name in SETTINGS if "stateStore" in name]
+    before = {name: spark.conf.get(name) for name in names}
+    for name in names:
+        spark.conf.set(name, SETTINGS[name])
+    try:
+        rows = spark.readStream.format("rate").option("rowsPerSecond", 100).load()
+        counted = rows.withWatermark("timestamp", "1 minute").groupBy("timestamp").count()
+        started = Running(
+            [Table("t", counted, ())], Computed(), "", str(tmp_path), "100 milliseconds"
+        )
+        try:
+            watch = started.watch
+            wait_until(lambda: watch.figures["t"].state_rows > 0, BEGIN_TIMEOUT_S, "state")
+        finally:
+            started.stop()
+            started.wait()
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, str(value))
+    assert len(before) == 2
+    assert list((tmp_path / "t" / "state").rglob("*.changelog"))
+
+
+def test_on_one_machine_there_are_as_many_parts_as_cores(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = spark.conf.get(PARTS)
+    assert before is not None
+    spark.conf.set(PARTS, "7")
+    try:
+        assert new_session("said").conf.get(PARTS) == "7"
+        monkeypatch.setattr(SparkContext, "getConf", lambda _: SparkConf(loadDefaults=False))
+        assert new_session("said", settings={PARTS: "5"}).conf.get(PARTS) == "5"
+        assert new_session("not said").conf.get(PARTS) == "2"
+    finally:
+        spark.conf.set(PARTS, before)

@@ -1,0 +1,176 @@
+"""Examples: how far time may go when partitions are read unevenly, what a line's number is, and
+what becomes of a record that comes after its time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from spark_analytics.live.group import LiveGroup, OutputLine, PartitionParcel, TooManyWait
+from spark_analytics.live.partitions import (
+    BEFORE_EVERYTHING_NS,
+    CLOCK,
+    HIDDEN,
+    MOST_HIDDEN,
+    RAW,
+    Partition,
+    PartitionName,
+    Partitions,
+    Stretch,
+    Waiting,
+    restored,
+)
+from spark_analytics.live.reading import parcels_of
+from tests.spark_analytics.live import logs
+from tests.spark_analytics.records import MS
+from topology.config import parse
+
+A, B = PartitionName(RAW, "raw", 0), PartitionName(RAW, "raw", 1)
+HEARD = PartitionName(CLOCK, "heard", 0)
+LONG_AGO = -1_000
+
+
+def partitions(*names: PartitionName) -> Partitions:
+    return Partitions({name: Partition() for name in names})
+
+
+def stretch(name: PartitionName, *arrivals: int) -> Stretch:
+    runs = [each for arrival in arrivals for each in (arrival, 1)] if name.rank == RAW else []
+    return Stretch(name, 0, len(arrivals), arrivals[-1], runs)
+
+
+def test_time_goes_as_far_as_the_slowest_partition() -> None:
+    known = partitions(A, B)
+    known.add(stretch(A, 10, 90))
+    known.add(stretch(B, 20, 30))
+    assert known.time_ns(LONG_AGO) == 30
+    known.add(stretch(B, 40, 200))
+    assert known.time_ns(LONG_AGO) == 90, "what A had, it has"
+
+
+def test_a_quiet_partition_was_at_its_end() -> None:
+    known = partitions(A, B)
+    known.add(stretch(A, 10, 90))
+    assert known.time_ns(70) == 70
+    assert known.time_ns(120) == 120, "nothing came at all"
+
+
+def test_time_never_goes_back() -> None:
+    known = partitions(A)
+    known.release(50, 0)
+    assert known.time_ns(LONG_AGO) == 50
+    known.add(stretch(A, 20))  # overtaken
+    assert known.time_ns(LONG_AGO) == 50
+    assert known.begin_of(A) == 50
+
+
+def test_lines_are_numbered_as_a_dump_has_them() -> None:
+    """By arrival, clocks first, then by partition; also over what is let go in between."""
+    known = partitions(HEARD, A, B)
+    known.add(stretch(HEARD, 10))
+    known.add(stretch(A, 10, 10, 20))
+    known.add(stretch(B, 5, 10, 30))
+    mine = [
+        Waiting(10, HEARD, 0, ()),
+        Waiting(10, A, 0, ()),
+        Waiting(10, A, 1, ()),
+        Waiting(20, A, 2, ()),
+    ]
+    assert [number for _, number in known.numbered(mine)] == [2, 3, 4, 6]
+    known.release(15, 1)
+    again = restored(known.saved())
+    for each in (known, again):
+        assert [number for _, number in each.numbered(mine[3:])] == [6]
+        assert [number for _, number in each.numbered([Waiting(30, B, 2, ())])] == [7]
+
+
+def test_nothing_is_known_of_a_partition_that_was_never_read() -> None:
+    known = partitions(A, B)
+    known.add(stretch(A, 10))
+    assert known.time_ns(BEFORE_EVERYTHING_NS) == BEFORE_EVERYTHING_NS
+
+
+def test_marks_of_transactions_alone_hold_time_for_so_many_batches_and_no_longer() -> None:
+    """B has only aborted transactions, one in each batch; a restart in between changes nothing."""
+    known = partitions(A, B)
+    found = []
+    for batch in range(1, 2 * MOST_HIDDEN):
+        known.add(stretch(A, 10 * batch))
+        known.hide()
+        found.append(known.time_ns(10 * batch - 2))
+        known = restored(known.saved())
+    assert found[: MOST_HIDDEN - 1] == [BEFORE_EVERYTHING_NS] * (MOST_HIDDEN - 1)
+    assert found[MOST_HIDDEN - 1 :] == [10 * batch - 2 for batch in range(1, MOST_HIDDEN + 1)]
+
+
+@pytest.mark.parametrize(("line", "held_ns"), [(True, 3), (False, 10 * (MOST_HIDDEN - 1) - 2)])
+def test_what_is_known_of_a_partition_ends_the_count(line: bool, held_ns: int) -> None:
+    """A line of it, or a batch without such a share, amid those that have one."""
+    known = partitions(A, B)
+    found = []
+    for batch in range(1, 2 * MOST_HIDDEN):
+        known.add(stretch(A, 10 * batch))
+        if batch == MOST_HIDDEN - 1 and line:
+            known.add(stretch(B, 3))
+        elif batch != MOST_HIDDEN - 1:
+            known.hide()
+        found.append(known.time_ns(10 * batch - 2))
+        known.release(found[-1], 0)
+    assert found[MOST_HIDDEN - 2 :] == [held_ns] * MOST_HIDDEN + [10 * MOST_HIDDEN - 2]
+
+
+def test_states_of_before_count_from_the_restart_on() -> None:
+    saved, clocks_released, advanced_ns = partitions(A, B).saved()
+    again = restored(([each[:-1] for each in saved], clocks_released, advanced_ns))
+    assert [partition.hidden for partition in again.partitions.values()] == [[], []]
+
+
+TOPOLOGY = f"streams: {{a: {{input: {logs.RAW}, clock: {{unsynced: trust}}}}}}\n"
+
+
+MARKS = (PartitionParcel(HIDDEN, 0, 0, b""),)
+
+
+def taken(
+    live: LiveGroup,
+    ms: int,
+    quiet_ms: int,
+    partition: int = 0,
+    marks: Sequence[PartitionParcel] = (),
+) -> list[OutputLine]:
+    """One event that arrives at `ms`."""
+    line = {"source": "s", "seq": ms, "ts": ms * MS, "stream": "a", "type": "A", "payload": {}}
+    record = logs.values_of(logs.record(line, ms, ms, partition, logs.RAW))
+    parcels = [parcel for group, parcel in parcels_of(parse(TOPOLOGY), iter([record])) if not group]
+    parcels += marks
+    Random(0).shuffle(parcels)
+    return live.take(parcels, quiet_ms * MS)
+
+
+def test_a_record_that_comes_after_its_time_is_overtaken() -> None:
+    """It counts as arriving when time had been told, and is told of."""
+    live = LiveGroup(parse(TOPOLOGY), 0, [A, B])
+    taken(live, 1_000, 2_000)
+    live.rest(5_000 * MS)
+    found = taken(live, 4_000, 6_000, partition=1)
+    (line,) = [each.line for each in found if each.table == "overtaken"]
+    assert (line["source"], line["arrival"], line["at"]) == ("s", 4_000 * MS, 5_000 * MS)
+
+
+def test_what_waits_for_a_slow_partition_is_bounded() -> None:
+    live = LiveGroup(parse(TOPOLOGY), 0, [A, B], max_waiting=2)
+    for ms in (1, 2):
+        assert taken(live, ms, 0) == []
+    with pytest.raises(TooManyWait, match=r"3 lines wait for raw/1, .* raise --max-waiting"):
+        taken(live, 3, 0)
+
+
+def test_where_marks_alone_hold_time_the_sentence_says_so() -> None:
+    live = LiveGroup(parse(TOPOLOGY), 0, [A, B], max_waiting=2)
+    for ms in (1, 2):
+        assert taken(live, ms, 0, marks=MARKS) == []
+    says = r"3 lines wait for raw/1, .* in the last 3 batches, .* had marks .* to 8 times"
+    with pytest.raises(TooManyWait, match=says):
+        taken(live, 3, 0, marks=MARKS)

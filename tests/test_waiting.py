@@ -1,0 +1,52 @@
+"""Examples: a wait ends when it is so, or when nothing has moved for a while; a busy machine gets
+more time."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from tests import waiting
+from tests.waiting import Patience, wait_until
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds, which a sleep moves on; nobody else wants the processors."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: now.append(now.pop() + seconds))
+    monkeypatch.setattr(waiting, "share_of_processors", lambda: 1.0)
+    return now
+
+
+def test_it_returns_once_it_is_so(clock: list[float]) -> None:
+    wait_until(lambda: clock[0] > 1, "a second")
+    assert clock[0] < 1.2
+
+
+def test_what_moves_is_waited_for_and_what_stands_still_is_not(clock: list[float]) -> None:
+    with pytest.raises(AssertionError, match="in vain for the end; nothing has moved for 2 s"):
+        wait_until(lambda: False, "the end", lambda: min(clock[0], 50.0), quiet_s=2)
+    assert 52 < clock[0] < 52.2
+
+
+def test_on_a_busy_machine_seconds_are_longer(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "share_of_processors", lambda: 4.0)
+    patience = Patience(10)
+    clock[0] = 39.0
+    patience.look(None, lambda: "nothing")
+    clock[0] = 41.0
+    with pytest.raises(AssertionError):
+        patience.look(None, lambda: "nothing")
+
+
+def test_the_share_is_that_of_those_who_want_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    for load, share in ((0.1, 1.0), (2.0, 1.0), (8.0, 4.0)):
+        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
+        assert waiting.share_of_processors() == share

@@ -1,0 +1,243 @@
+"""Laws: what a window, a pattern or a join with `answer: final` emits is what one that emits early
+says last; neither a restart nor a cut of the input changes it. The answer may be another one after
+a restart, or by a live query, and the same stands in the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from inorder.engine import RawEvent, Reader, parse
+from tests.topology.detector.test_answers import DETECTORS, TOPOLOGY, events
+from topology.config import Topology, query_of
+from topology.flow.batches import batches
+from topology.flow.replay import Replay
+from topology.model.result import EMIT, RETRACT, UPDATE, Finding, Result
+
+MORE = """\
+  slides: {{window: sliding 90ms every 30ms, aggregate: {{n: count()}}, answer: {other}}}
+  counts: {{window: count 7, key: payload.k, aggregate: {{n: sum(payload.v)}}, answer: {other}}}
+  bounds: {{window: tumbling 300ms, aggregate: {{n: max(payload.v)}}, uncertainty: bounds,
+            answer: {other}}}
+  keyed: {{window: session 60ms, key: payload.k, aggregate: {{n: count()}}, uncertainty: bounds,
+           answer: {other}}}
+  skips: {{pattern: "PATTERN SEQ(A a, B+ b, C c) WITHIN 60 ms SKIP PAST LAST", answer: {other}}}
+  ends: {{pattern: "PATTERN SEQ(A a, !C c) WITHIN 30 ms EMIT FINAL", answer: {other}}}
+  few: {{window: tumbling 50ms, key: payload.k, aggregate: {{n: count()}}, max_windows: 9,
+         answer: {other}}}
+"""
+QUERIES = 11
+
+
+def _topology(answer: str, **settings: str) -> Topology:
+    """Windows, patterns and joins, without detectors."""
+    wanted = {"late": "pass", "newcomers": "2s", **settings}
+    lines = [line for line in (TOPOLOGY + MORE).splitlines() if "detector:" not in line]
+    return parse("\n".join(lines).format(other=answer, **wanted), detectors=DETECTORS)
+
+
+def _found(
+    topology: Topology,
+    sent: list[RawEvent],
+    *,
+    seed: int = 0,
+    restarts: float = 0.0,
+    each_alone: bool = False,
+) -> list[Result]:
+    fate = Random(seed)
+    run = Replay(topology)
+    kept: dict[str, Any] = {}
+    found: list[Finding] = []
+    for contents, until_ns in _cut(topology, sent, each_alone=each_alone):
+        step = run.on_inputs(contents, until_ns)
+        found += step.results if step is not None else ()
+        for key, value in run.changes().items() if restarts else ():
+            _apply(kept, key, value)
+        if fate.random() < restarts:
+            saved = run.saved()
+            assert saved is not None
+            assert _plain(saved.state) == kept
+            run = Replay(topology)
+            run.restore(saved._replace(state=_shuffled(_plain(saved.state), fate)))
+    step = run.on_end()
+    found += step.results if step is not None else ()
+    return [each for each in found if isinstance(each, Result)]
+
+
+def _apply(kept: dict[str, Any], key: str, value: Any) -> None:
+    if value is None:
+        kept.pop(key, None)
+    else:
+        kept[key] = _plain(value)
+
+
+def _shuffled(state: dict[str, Any], fate: Random) -> dict[str, Any]:
+    """A log has the order of keys, or none."""
+    keys = sorted(state)
+    fate.shuffle(keys)
+    return {key: state[key] for key in keys}
+
+
+def _plain(value: Any) -> Any:
+    """As it comes back from a log."""
+    return json.loads(json.dumps(value))
+
+
+def _cut(topology: Topology, sent: list[RawEvent], *, each_alone: bool = False) -> Iterator[Any]:
+    contents = list(Reader(topology).contents(sent))
+    if each_alone:
+        yield from batches(contents)
+        return
+    small = [contents[at : at + 25] for at in range(0, len(contents), 25)]
+    for part, following in zip(small, [*small[1:], None], strict=True):
+        first: Any = part[-1] if following is None else following[0]
+        yield part, first.at_ns if following is not None else None
+
+
+def _key(result: Result) -> tuple[Any, ...]:
+    rest = getattr(result, "members", None), getattr(result, "partners", None)
+    return (result.query, result.values, result.start_ns, result.end_ns, rest)
+
+
+def _standing(found: list[Result]) -> dict[str, Any]:
+    """By id. Each chain of revisions is sound."""
+    stands: dict[str, Any] = {}
+    revisions: dict[str, int] = {}
+    finals = set()
+    for each in found:
+        assert each.revision == revisions.get(each.id, -1) + 1, each
+        assert each.id not in finals, each
+        assert (each.op == EMIT) == (each.id not in stands), each
+        revisions[each.id] = each.revision
+        if each.final:
+            finals.add(each.id)
+        if each.op == RETRACT:
+            del stands[each.id]
+        else:
+            stands[each.id] = _key(each)
+    return stands
+
+
+def _said(found: list[Result]) -> list[tuple[Any, ...]]:
+    """What each query says, in the order of the ids."""
+    said = [(each.query, each.at_ns, each.id, each.confidence, _key(each)) for each in found]
+    return sorted(said, key=lambda each: each[:3])
+
+
+def _all(found: list[Result]) -> list[tuple[Any, ...]]:
+    """The results of each query, in its order."""
+    said = [(each.query, each.at_ns, each.op, each.revision, each.id, _key(each)) for each in found]
+    return sorted(said, key=lambda each: each[0])
+
+
+def _only_final(found: list[Result]) -> list[Result]:
+    """The oracle: the last word on each result that stands. What the end of the input alone
+    decides is not final."""
+    end_ns = found[-1].at_ns
+    left = [each for each in found if each.final and each.op != RETRACT]
+    stands = _standing(found)
+    last = {each.id: each for each in found if each.op != RETRACT}
+    known = {each.id for each in left}
+    for id_, each in last.items():
+        if id_ in stands and id_ not in known:
+            assert each.at_ns == end_ns, each
+            left.append(each)
+    return left
+
+
+CASES = [("pass", "0s"), ("pass", "2s"), ("side", "200ms")]
+
+
+@pytest.mark.parametrize(("late", "newcomers"), CASES)
+def test_final_says_what_is_said_last(late: str, newcomers: str) -> None:
+    for seed in range(3):
+        sent = events(seed, 70)
+        final = _found(_topology("final", late=late, newcomers=newcomers), sent)
+        early = _found(_topology("early, finals: true", late=late, newcomers=newcomers), sent)
+        assert {each.op for each in final} == {EMIT}
+        assert {each.revision for each in final} == {0}
+        end_ns = final[-1].at_ns
+        assert all(each.final or each.at_ns == end_ns for each in final)
+        assert _said(final) == _said(_only_final(early)), seed
+        assert len({each.query for each in final}) == QUERIES
+
+
+@pytest.mark.parametrize(("late", "newcomers"), CASES)
+def test_neither_a_restart_nor_a_cut_changes_it(late: str, newcomers: str) -> None:
+    topology = _topology("final", late=late, newcomers=newcomers)
+    for seed in range(2):
+        sent = events(seed, 70)
+        whole = _all(_found(topology, sent))
+        assert _all(_found(topology, sent, seed=seed, restarts=0.3)) == whole
+        assert _all(_found(topology, sent, each_alone=True)) == whole
+
+
+@pytest.mark.parametrize(("before", "after"), [("early", "final"), ("final", "early")])
+def test_another_answer_at_a_restart_and_the_same_stands(before: str, after: str) -> None:
+    ops = set()
+    for seed in range(4):
+        sent = events(seed, 70)
+        two, half_ns = _found_by_two(_topology(before), _topology(after), sent, seed)
+        assert _standing(two) == _standing(_found(_topology("final"), sent)), seed
+        if after == "final":
+            new = [each for each in two if each.start_ns > half_ns and each.at_ns < two[-1].at_ns]
+            assert new
+            assert all(each.final and each.op == EMIT for each in new)
+        ops |= {each.op for each in two if each.at_ns > half_ns}
+    assert UPDATE in ops, "what was emitted early is corrected"
+
+
+def _found_by_two(
+    before: Topology, after: Topology, sent: list[RawEvent], seed: int
+) -> tuple[list[Result], int]:
+    """The other answer is in the file after half of the input; and when that is."""
+    found: list[Finding] = []
+    cut = [*_cut(before, sent)]
+    run, half_ns = Replay(before), 0
+    for number, (contents, until_ns) in enumerate(cut):
+        step = run.on_inputs(contents, until_ns)
+        found += step.results if step is not None else ()
+        if number in {len(cut) // 2, len(cut) * 3 // 4}:
+            saved = run.saved()
+            assert saved is not None
+            assert saved.now_ns is not None
+            half_ns = half_ns or saved.now_ns
+            run = Replay(after)
+            run.restore(saved._replace(state=_shuffled(_plain(saved.state), Random(seed))))
+    step = run.on_end()
+    found += step.results if step is not None else ()
+    return [each for each in found if isinstance(each, Result)], half_ns
+
+
+@pytest.mark.parametrize(("before", "after"), [("early", "final"), ("final", "early")])
+def test_a_live_query_may_get_another_answer(before: str, after: str) -> None:
+    topology = parse("streams: {default: {merge: {newcomers: 200ms}}}\nlive_queries: true\n")
+    sent = events(0, 70)
+    asked = {
+        answer: {
+            "follows": query_of(
+                {"pattern": "PATTERN SEQ(A a, B b) WITHIN 100 ms", "answer": answer}, topology
+            )
+        }
+        for answer in ("early", "final")
+    }
+
+    def found(first: str, then: str) -> list[Result]:
+        run = Replay(topology)
+        results: list[Finding] = []
+        for at, (contents, until_ns) in enumerate(_cut(topology, sent)):
+            if at in (0, 5):
+                run._stage.set_queries(asked[then if at else first])
+            step = run.on_inputs(contents, until_ns)
+            results += step.results if step is not None else ()
+        step = run.on_end()
+        results += step.results if step is not None else ()
+        return [each for each in results if isinstance(each, Result)]
+
+    whole = _standing(found("final", "final"))
+    assert len(whole) > 10
+    assert _standing(found(before, after)) == whole

@@ -1,0 +1,87 @@
+"""Examples: what a wait is chosen by. Laws: it fits what is granted, and comes back from a
+burst."""
+
+from __future__ import annotations
+
+from random import Random
+
+from topology.answer.budget import Budget
+from topology.answer.spending import Load
+
+MS = 10**6
+SPAN = 500 * MS
+
+
+def _spans(policy: Budget, count: int, late_ms: int, first_ppm: int, ahead_ms: int = 1_000) -> None:
+    items = 1_000
+    for _ in range(count):
+        policy.note_late(late_ms * MS)
+        load = Load(SPAN * first_ppm // 10**6, 0, SPAN)
+        wait_ns = policy.wait_ns(ahead_ms * MS)
+        again = max(0, late_ms * MS - wait_ns) * items // SPAN
+        policy.weigh(load, ahead_ms * MS, items, again)
+
+
+def test_before_anything_is_known_it_waits_for_all() -> None:
+    assert Budget(500_000).wait_ns(7 * MS) == 7 * MS
+
+
+def test_it_halves_until_the_shortest_that_is_granted() -> None:
+    policy = Budget(500_000)
+    waits = []
+    for _ in range(6):
+        _spans(policy, 1, 40, 300_000)
+        waits.append(policy.wait_ns(1_000 * MS) // MS)
+    assert waits == [500, 250, 125, 62, 31, 15]
+
+
+def test_without_room_it_waits_for_what_is_late() -> None:
+    """All the processor is taken: no wait is chosen under which anything is read again."""
+    policy = Budget(500_000)
+    _spans(policy, 12, 40, 900_000)
+    assert 40 * MS <= policy.wait_ns(1_000 * MS) <= 45 * MS or policy.wait_ns(10**9) == 10**9
+
+
+def test_a_burst_raises_it_at_once_and_lets_it_come_back_in_two_seconds() -> None:
+    policy = Budget(500_000)
+    _spans(policy, 20, 40, 300_000)
+    assert policy.wait_ns(1_000 * MS) == 0
+    _spans(policy, 1, 40, 950_000)
+    assert policy.wait_ns(1_000 * MS) >= 40 * MS
+    _spans(policy, 4, 40, 300_000)
+    assert policy.wait_ns(1_000 * MS) <= 63 * MS
+
+
+def test_nothing_late_needs_no_wait_but_the_floor() -> None:
+    policy = Budget(500_000, floor_ns=30 * MS)
+    for _ in range(12):
+        policy.weigh(Load(SPAN // 4, 0, SPAN), 900 * MS, 100, 0)
+    assert policy.wait_ns(900 * MS) == 30 * MS
+
+
+def test_its_price_is_what_comes_to_pass() -> None:
+    """Late events of many kinds: what is read again costs no more than what was granted."""
+    dice = Random(1)
+    policy = Budget(100_000)
+    spent = []
+    for span in range(60):
+        lates = [int(dice.expovariate(1 / 30)) * MS for _ in range(20)]
+        wait_ns = policy.wait_ns(500 * MS)
+        again = sum(max(0, late - wait_ns) for late in lates) * 2_000 // SPAN
+        for late in lates:
+            policy.note_late(late)
+        step_ns = 100_000
+        spent.append(again * step_ns / SPAN)
+        policy.weigh(Load(2_000 * step_ns, again * step_ns, SPAN), 500 * MS, 2_000, again)
+        del span
+    assert sum(spent[20:]) / 40 < 0.12
+    assert policy.wait_ns(500 * MS) < 400 * MS
+
+
+def test_what_is_kept_comes_back() -> None:
+    policy, other = Budget(500_000), Budget(500_000)
+    _spans(policy, 7, 40, 300_000)
+    other.restore(policy.snapshot())
+    for each in (policy, other):
+        _spans(each, 3, 60, 500_000)
+    assert policy.snapshot() == other.snapshot()

@@ -1,0 +1,225 @@
+"""Law: when is told, what stands and how it is answered follows from the events and their instants,
+whatever stretches the time between them was cut into, and however often it was begun again, where
+an item is said to cost the same. A worker that was restarted reckons with 4 us until it has
+measured (agents.stage.item_price)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from string import ascii_lowercase
+from typing import Any, NamedTuple
+
+import pytest
+
+from inorder.engine import Detector, RawEvent, Reader, parse
+from tests.seeds import seeds_of_today
+from topology.answer.auto import CORRECTION_STEPS
+from topology.answer.load_model import LoadModel
+from topology.answer.spending import WHOLE
+from topology.config import Topology
+from topology.detector.cursor import Counts
+from topology.detector.mend import work_of
+from topology.flow.replay import Replay
+
+MS = 1_000_000
+START = 1_700_000_000_000 * MS
+TOPOLOGY = """\
+streams:
+  default:
+    reorder: {max_wait: 400ms}
+    clock: {unsynced: trust}
+    merge: {max_wait: 300ms, idle_after: 2s, newcomers: 1s}
+correct_for: 2s
+queries:
+"""
+ASKED = (
+    "answer: early",
+    "answer: speculate",
+    "answer: speculate, speculate: {share: 1%, withdrawn: 5%}",
+    "answer: auto",
+    "answer: auto, speculate: {withdrawn: 10%}",
+)
+
+
+def third(state: int, event: Any) -> tuple[int, list[dict[str, Any]]]:
+    count = state + 1
+    return count, ([{"n": count, "by": event.source}] if count % 3 == 0 else [])
+
+
+def event(source: str, seq: int, ts_ns: int, lag_ms: int, key: str) -> RawEvent:
+    arrival_ns = ts_ns + lag_ms * MS
+    return RawEvent(source=source, seq=seq, ts_ns=ts_ns, arrival_ns=arrival_ns, payload={"k": key})
+
+
+class Log(NamedTuple):
+    """Three sources, some of what they say late, and silences of all of them."""
+
+    length: int
+    longest_ms: int
+    late: float
+    most_late_ms: int
+    key: Callable[[Random, int], str]
+
+    def recorded(self, dice: Random) -> list[RawEvent]:
+        sent = []
+        now_ms = 0
+        for seq in range(self.length):
+            now_ms += dice.choice((5, 20, 20, 90, 400, self.longest_ms))
+            for source in range(3):
+                is_late = dice.random() < self.late
+                lag_ms = dice.randrange(self.most_late_ms if is_late else 5)
+                ts_ns = START + (now_ms + dice.randrange(20)) * MS
+                sent.append(event(f"s{source}", seq, ts_ns, lag_ms, self.key(dice, seq)))
+        return sorted(sent, key=lambda each: each.arrival_ns or 0)
+
+
+def one_of_two(dice: Random, _: int) -> str:
+    return dice.choice("xy")
+
+
+def one_of_many(dice: Random, seq: int) -> str:
+    return ascii_lowercase[(seq // 4 + dice.randrange(3)) % 26]
+
+
+FEW_KEYS = Log(60, 2_500, 0.1, 600, one_of_two)
+MANY_KEYS = Log(80, 1_500, 0.2, 250, one_of_many)
+"""They come and go."""
+
+
+def ran(
+    topology: Topology,
+    dice: Random,
+    log: Log = FEW_KEYS,
+    *,
+    cuts: float = 0.0,
+    restarts: float = 0.0,
+    step_ns: int | None = None,
+) -> list[Any]:
+    """What is told. `cuts`, `restarts`: how often the time before an event is cut, the run begun
+    again from what it saved; `step_ns`: what an item is said to cost."""
+    contents: list[Any] = list(Reader(topology).contents(log.recorded(dice)))
+    run = begun(topology, step_ns)
+    found: list[Any] = []
+    for before, content in zip([contents[0], *contents], contents, strict=False):
+        rest_ns = content.at_ns - before.at_ns
+        if rest_ns and dice.random() < cuts:  # time goes on only when an instant is whole
+            found += run.on_time(before.at_ns + dice.randrange(rest_ns)).results
+        if content is not before and dice.random() < restarts:
+            saved = run.saved()
+            assert saved is not None
+            run = begun(topology, step_ns)
+            run.restore(saved)
+        step = run.on_inputs([content])
+        found += step.results if step is not None else ()
+    last = run.on_end()
+    assert last is not None
+    return [*found, *last.results]
+
+
+def begun(topology: Topology, step_ns: int | None) -> Replay:
+    run = Replay(topology)
+    if step_ns is not None:
+        for each in run._stage.reading_ahead():
+            each.items_cost(step_ns, 100_000)
+    return run
+
+
+def said(seed: int, *, cut: bool) -> list[Any]:
+    dice = Random(seed)
+    asked = dice.sample(ASKED, 3)
+    queries = [f"  q{n}: {{detector: third, key: payload.k, {how}}}" for n, how in enumerate(asked)]
+    topology = parse("\n".join([TOPOLOGY, *queries, ""]), detectors={"third": Detector(third, 0)})
+    return ran(topology, dice, cuts=0.3 if cut else 0.0, restarts=0.09 if cut else 0.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds_of_today(12))
+def test_cuts_and_restarts_change_nothing(seed: int) -> None:
+    assert said(seed, cut=True) == said(seed, cut=False)
+
+
+def count(state: int, event: Any) -> tuple[int, Any]:
+    return state + 1, ({"n": state + 1} if event.source == "s0" else None)
+
+
+def one_more(state: int, event: Any, told: Any) -> Any:
+    if event.source == "s0":
+        return None
+    return state + 1, None, [each.with_values({"n": each.values["n"] + 1}) for each in told]
+
+
+def grow(state: dict[int, str], event: Any) -> tuple[dict[int, str], Any]:
+    state = {**state, event.seq % 20: "x" * 300 + str(len(state))}
+    return state, ({"n": len(state)} if event.seq % 3 == 0 else None)
+
+
+def told(seed: int, *, restarts: bool) -> list[Any]:
+    """A chain over a detector that takes late events in, and one of large states, where an item is
+    said to be dear, again after each restart."""
+    dice = Random(seed)
+    a, b, c = (dice.choice(ASKED) for _ in range(3))
+    queries = [
+        f"  q0: {{detector: count, key: payload.k, {a}}}",
+        f"  q1: {{detector: third, reads: [q0, default], {b}}}",
+        f"  q2: {{detector: grow, {c}}}",
+    ]
+    detectors = {
+        "count": Detector(count, 0, correct=one_more),
+        "third": Detector(third, 0),
+        "grow": Detector(grow, {}),
+    }
+    topology = parse("\n".join([TOPOLOGY, *queries, ""]), detectors=detectors)
+    step_ns = dice.choice((400_000, 2_000_000, 6_000_000))
+
+    return ran(topology, dice, restarts=0.1 if restarts else 0.0, step_ns=step_ns)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", seeds_of_today(12))
+def test_so_restarts_do_where_checkpoints_are_few(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topology.detector.unit.MAX_KEPT", 400)
+    assert told(seed, restarts=True) == told(seed, restarts=False)
+
+
+def told_by_key(seed: int, *, restarts: bool) -> list[Any]:
+    """Two detectors of large states, of which some are thinned out before others have come."""
+    dice = Random(seed)
+    a, b = (dice.choice(ASKED[1:]) for _ in range(2))
+    queries = [
+        f"  q1: {{detector: third, key: payload.k, {a}}}",
+        f"  q2: {{detector: grow, key: payload.k, {b}}}",
+    ]
+    detectors = {"third": Detector(third, 0), "grow": Detector(grow, {})}
+    topology = parse("\n".join([TOPOLOGY, *queries, ""]), detectors=detectors)
+    step_ns = dice.choice((400_000, 2_000_000, 6_000_000, 15_000_000))
+    return ran(topology, dice, MANY_KEYS, restarts=0.15 if restarts else 0.0, step_ns=step_ns)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [*seeds_of_today(2), 72, 134, 146, 152, 162, 185])
+def test_so_they_do_of_each_key(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last six differed where a key whose entries all had checkpoints was read again with
+    fewer."""
+    monkeypatch.setattr("topology.detector.unit.MAX_KEPT", 400)
+    assert told_by_key(seed, restarts=True) == told_by_key(seed, restarts=False)
+
+
+def test_in_time_alone_nothing_is_weighed() -> None:
+    load = LoadModel(WHOLE, 0, None, rests=False)
+    work = work_of(Counts())
+    for second in range(1, 4):
+        load.settle(second * 1_000 * MS, work, 0, 0)
+    assert not load.has_weighed
+    for second in range(4, 6):
+        load.note_event(second, second)
+        load.settle(second * 1_000 * MS, work, 0, 0)
+    assert load.has_weighed
+
+
+def test_a_correction_counts_alike_for_the_mean_and_for_two_seconds() -> None:
+    counts = Counts()
+    counts.replayed, counts.corrected = 3, 10
+    assert work_of(counts)[1] == 3 + 10 * CORRECTION_STEPS

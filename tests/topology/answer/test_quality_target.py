@@ -1,0 +1,56 @@
+"""Examples: into which pieces time is cut where windows have no ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from topology.answer.quality import Quality
+from topology.answer.quality_target import QualityTarget, piece_ns
+from topology.model.event import Event
+
+MS = 1_000_000
+S = 1_000 * MS
+
+
+@pytest.mark.parametrize(
+    ("max_wait_ns", "reach_ns", "expected_ns"),
+    [
+        (2 * S, 0, 125 * MS),
+        (2 * S, 32 * S, 125 * MS),
+        (2 * S, 64 * S, 250 * MS),
+        (2 * S, 300 * S, 500 * MS),  # a quarter of max_wait
+        (0, 300 * S, 1),
+    ],
+)
+def test_a_piece(max_wait_ns: int, reach_ns: int, expected_ns: int) -> None:
+    assert piece_ns(max_wait_ns, reach_ns) == expected_ns
+
+
+def test_what_waits_for_minutes_is_looked_at_seldom() -> None:
+    """An event a minute and a half, each of which may matter for five minutes: for an hour."""
+    target = QualityTarget(Quality(accuracy_ppm=990_000, max_wait_ns=2 * S), reach_ns=300 * S)
+    looks = 0
+    for number in range(40):
+        at_ns = number * 90 * S
+        while target.due_ns() < at_ns:
+            target.settle(target.due_ns(), 0)
+            looks += 1
+        target.hear(Event("s", f"m{number % 3}", 0, number, at_ns, at_ns))
+        target.settle(at_ns, 0)
+    assert looks <= 1.2 * 40 * 90 * 2, "twice a second"
+
+
+def test_a_state_of_other_pieces_is_not_gone_on_from() -> None:
+    """As after a change of `max_wait`: windows are counted by their length, so the number of the
+    next one would be another instant. Only what it has closed counts."""
+
+    def target(max_wait_ns: int) -> QualityTarget:
+        quality = Quality(accuracy_ppm=990_000, max_wait_ns=max_wait_ns)
+        return QualityTarget(quality, reach_ns=300 * S)
+
+    before, after = target(2 * S), target(4 * S)
+    before.hear(Event("s", "m", 0, 0, 1_700_000_000 * S, 1_700_000_000 * S))
+    before.settle(1_700_000_100 * S, 1_700_000_090 * S)
+    after.restore(before.snapshot())
+    assert after.closed_ns == before.closed_ns > 0
+    assert not after.is_like(before)

@@ -1,0 +1,270 @@
+"""Examples: what is left of two seconds, and how far is read by it. Laws: what is read again keeps
+to it through heaps of late events and a load step, and a restart changes nothing."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from inorder.engine import Detector, RawEvent, Reader, parse
+from topology.answer.budget import Budget
+from topology.answer.spending import FULL_PPM, HEAPS, WHOLE, WINDOW_NS, Load, Processor, Spending
+from topology.flow.replay import Replay
+from topology.model.operator import NEVER
+
+MS = 1_000_000
+SECOND = 1_000 * MS
+SPAN = 100 * MS
+SPANS = WINDOW_NS // SPAN
+STEP_NS = 4 * MS
+TOPOLOGY = """\
+streams:
+  default:
+    reorder: {max_wait: 1s, late: pass}
+    clock: {unsynced: trust}
+    merge: {max_wait: 900ms, idle_after: 10s, newcomers: 500ms}
+correct_for: 5s
+queries:
+  after: {detector: after, answer: speculate}
+  also: {detector: after, answer: speculate}
+"""
+ONE = TOPOLOGY[: TOPOLOGY.index("  also")]
+
+
+def _full(granted_ppm: int, first_ppm: int, others_ppm: int = 0) -> Spending:
+    spending = Spending(granted_ppm, SPAN)
+    for _ in range(30):
+        spending.end(SPAN, first_ppm * SPAN // WHOLE, others_ppm)
+    return spending
+
+
+def test_before_anything_is_known_nothing_is_read_beyond_w() -> None:
+    assert Spending(500_000, SPAN).reach_ns == 0
+
+
+def test_what_is_left_is_what_is_granted_of_two_seconds() -> None:
+    spending = _full(granted_ppm=100_000, first_ppm=400_000)
+    assert spending.left_ns == 200 * MS
+    assert spending.reach_ns == 500 * MS // HEAPS
+    spending.spend(50 * MS)
+    assert spending.left_ns == 150 * MS
+    spending.spend(150 * MS)
+    assert spending.reach_ns == 0, "amid the span"
+
+
+def test_what_is_spent_is_there_again_two_seconds_later() -> None:
+    spending = _full(100_000, 400_000)
+    spending.spend(300 * MS)
+    left = []
+    for _ in range(SPANS + 1):
+        spending.end(SPAN, 40 * MS, 0)
+        left.append(spending.left_ns // MS)
+    assert left == [-100] * (SPANS - 1) + [200, 200]
+
+
+def test_what_was_saved_before_a_load_is_not_there_under_it() -> None:
+    spending = _full(500_000, 300_000)
+    assert spending.left_ns == 1_000 * MS
+    spending.end(SPAN, 30 * MS, 600_000)
+    assert spending.left_ns < 0
+    assert spending.reach_ns == 0
+
+
+def test_a_long_silence_saves_no_more_than_two_seconds() -> None:
+    spending = _full(100_000, 400_000)
+    spending.end(60_000 * MS, 0, 0)
+    assert spending.left_ns == 200 * MS
+    assert spending.reach_ns == 500 * MS // HEAPS, "what comes then may be as dear as before"
+    spending.end(SPAN, 1 * MS, 0)
+    assert spending.reach_ns == 200 * MS * WHOLE // (HEAPS * 10_000), "and it was not"
+
+
+def test_silences_one_behind_the_other_save_little_more() -> None:
+    """An instant between two says little of what comes."""
+    spending = _full(100_000, 400_000)
+    for most_ms in (500, 1_000, 2_000, 4_000):
+        spending.end(5_000 * MS, 1 * MS, 0)
+        assert spending.reach_ns <= most_ms * MS // HEAPS
+
+
+def test_spans_in_which_only_others_were_heard_save_nothing() -> None:
+    spending = _full(100_000, 400_000)
+    for _ in range(2 * SPANS):
+        spending.end(SPAN, 0, 0)
+        assert spending.reach_ns <= 500 * MS // HEAPS
+    spending.end(SPAN, 1 * MS, 0)
+    assert spending.reach_ns > 500 * MS, "it is cheap now"
+
+
+def test_where_nothing_was_ever_read_nothing_is_dear() -> None:
+    assert _full(100_000, 0).reach_ns == NEVER
+
+
+def test_those_that_share_a_processor_have_one_purse() -> None:
+    one, other = _full(500_000, 300_000), _full(500_000, 300_000)
+    assert one.left_ns == 1_000 * MS
+    processor = Processor([one, other])
+    processor.reckon()
+    assert one.left_ns == other.left_ns == (FULL_PPM - 600_000) * 2_000
+    one.spend(100 * MS)
+    assert other.left_ns == 400 * MS
+    assert other.reach_ns == 400 * MS * WHOLE // (HEAPS * 600_000)
+
+
+def test_a_wait_is_as_long_as_what_is_left_asks_for() -> None:
+    budget = Budget(100_000)
+    for _ in range(40):
+        budget.weigh(Load(40 * MS, 0, SPAN), 900 * MS, 100, 0)
+    assert budget.wait_ns(100 * MS) == 0
+    assert budget.wait_ns(900 * MS) == 900 * MS - budget.spending.reach_ns
+    budget.spending.spend(10 * MS)
+    assert budget.wait_ns(900 * MS) == 900 * MS - 475 * MS // HEAPS
+
+
+def test_what_is_kept_comes_back() -> None:
+    spending, other = _full(100_000, 400_000), Spending(100_000, SPAN)
+    spending.spend(70 * MS)
+    other.restore(spending.snapshot())
+    for each in (spending, other):
+        each.end(SPAN, 10 * MS, 200_000)
+        each.spend(3 * MS)
+    assert (other.snapshot(), other.reach_ns) == (spending.snapshot(), spending.reach_ns)
+    spending.end(5_000 * MS, 0, 0)
+    other.restore(spending.snapshot())
+    assert other.reach_ns == spending.reach_ns < NEVER, "behind a silence, too"
+
+
+def test_what_it_takes_and_would_like_comes_back() -> None:
+    """`governor` shares by these."""
+    budget, other = Budget(100_000), Budget(100_000)
+    for _ in range(40):
+        budget.note_late(50 * MS)
+        budget.weigh(Load(40 * MS, 0, SPAN), 900 * MS, 100, 0)
+    other.restore(budget.snapshot())
+    assert budget.first_ppm == 400_000
+    assert budget.wanted_ppm > 0
+    assert (other.first_ppm, other.wanted_ppm) == (budget.first_ppm, budget.wanted_ppm)
+    assert other.room_ppm == budget.room_ppm
+
+
+# -- heaps of late events --------------------------------------------------------------------------
+
+
+def _after(state: int, event: Any) -> tuple[int, Any]:
+    """No state is as before once an event has come between."""
+    state = (31 * state + event.seq) % 1_000_003
+    return state, {"state": state} if not state % 8 else None
+
+
+def _stream(seed: int, seconds: int) -> list[RawEvent]:
+    """Three sources; one is silent for 700 ms of every 5 s, and all that it has said then comes at
+    once; each is late now and then."""
+    dice = Random(seed)
+    sent = []
+    for source in range(3):
+        last_ns = 0
+        for seq in range(seconds * 40):
+            ts_ns = (seq * 25 + dice.randrange(25)) * MS
+            lag_ms = dice.random() ** 2 * 300 if dice.random() < 0.03 else 0
+            last_ns = max(last_ns, ts_ns + int((5 + lag_ms) * MS))
+            if source == 2 and last_ns % (5_000 * MS) < 700 * MS:
+                last_ns += 700 * MS - last_ns % (5_000 * MS)
+            sent.append(RawEvent(source=f"s{source}", seq=seq, ts_ns=ts_ns, arrival_ns=last_ns))
+    return sorted(sent, key=lambda each: each.arrival_ns or 0)
+
+
+def _run(
+    text: str, others: Any, *, seed: int = 1, seconds: int = 30, restarts: float = 0.0
+) -> tuple[list[tuple[int, int, int]], list[Any]]:
+    """What others took, span by span, what was read for the first time, and again, in ns; and all
+    that was told."""
+    topology = parse(text, detectors={"after": Detector(_after, 1)})
+    run, dice = Replay(topology), Random(1)
+    step_ns = STEP_NS // text.count("detector:")
+    spans: list[tuple[int, int, int]] = []
+    read = Read()
+    found: list[Any] = []
+    span = 0
+    for content in Reader(topology).contents(_stream(seed, seconds)):
+        now_ns = content.at_ns  # type: ignore[union-attr]
+        if now_ns // SPAN > span:
+            others_ppm = others(span * SPAN / SECOND)
+            first, again = read.since(run)
+            spans.append((others_ppm * SPAN // WHOLE, first * step_ns, again * step_ns))
+            span = now_ns // SPAN
+            _price(run, step_ns, others(span * SPAN / SECOND))
+        if dice.random() < restarts:
+            saved = run.saved()
+            assert saved is not None
+            run = Replay(topology)
+            run.restore(saved)
+            _price(run, step_ns, others(span * SPAN / SECOND))
+        step = run.on_inputs([content])
+        found += step.results if step is not None else ()
+    return spans, [(each.id, each.op, each.revision, each.at_ns) for each in found]
+
+
+def _price(run: Replay, step_ns: int, others_ppm: int) -> None:
+    (ahead,) = run._stage.reading_ahead()
+    ahead.items_cost(step_ns, others_ppm)
+
+
+class Read:
+    """Items read, for the first time and again."""
+
+    def __init__(self) -> None:
+        self._seen = (0, 0)
+
+    def since(self, run: Replay) -> tuple[int, int]:
+        """Since it was last asked."""
+        queries = run._stage.explain()["streams"]["default"]["detector"].values()
+        now = sum(each["first"] for each in queries), sum(each["replayed"] for each in queries)
+        first, again = now[0] - self._seen[0], now[1] - self._seen[1]
+        self._seen = now
+        return first, again
+
+
+def _beyond(spans: list[tuple[int, int, int]], but: int = 0) -> list[float]:
+    """What was read again in each two seconds beyond what all else had left of them, as a part of
+    them. The first two seconds, in which nothing is known, and the last are left out, and those
+    that were open `but` then."""
+    beyond = []
+    for at in range(SPANS, len(spans) - SPANS):
+        if not at < but < at + SPANS:
+            others, first, again = map(sum, zip(*spans[at : at + SPANS], strict=True))
+            free_ns = max(FULL_PPM * WINDOW_NS // WHOLE - others - first, 0)
+            beyond.append(max((again - free_ns) / WINDOW_NS, 0.0))
+    return beyond
+
+
+def _steady(_: float) -> int:
+    return 100_000
+
+
+def _step(second: float) -> int:
+    return 300_000 if 10 <= second < 20 else 50_000
+
+
+@pytest.mark.parametrize("text", [ONE, TOPOLOGY], ids=["one query", "two queries"])
+def test_heaps_of_late_events_keep_to_what_is_free_of_two_seconds(text: str) -> None:
+    assert max(_beyond(_run(text, _steady)[0])) < 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [ONE, TOPOLOGY], ids=["one query", "two queries"])
+def test_so_they_do_under_a_load_that_comes(text: str) -> None:
+    """From when it comes, for what was spent before is spent."""
+    beyond = [each for seed in range(1, 5) for each in _under_a_step(text, seed)]
+    assert max(beyond) < 0.12, "where the mean alone is kept to, it is more"
+
+
+def _under_a_step(text: str, seed: int) -> list[float]:
+    return _beyond(_run(text, _step, seed=seed)[0], but=10 * SPANS // 2)
+
+
+@pytest.mark.parametrize("text", [ONE, TOPOLOGY], ids=["one query", "two queries"])
+def test_a_restart_changes_nothing_of_what_is_told_and_when(text: str) -> None:
+    found = _run(text, _step, seconds=14)[1]
+    assert _run(text, _step, seconds=14, restarts=0.05)[1] == found

@@ -1,0 +1,124 @@
+"""The sections `experimental`: examples of what is made, and of what is refused."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from topology.config import Topology, TopologyError, parse
+from topology.config.experimental import QualityMethod
+from topology.flow.build import quality_of
+from topology.flow.registry import chain_of
+from topology.model.operator import Operator
+from topology.published.clock import RoundTripClock
+from topology.published.merge import PacedMerge
+from topology.published.mp_k_slack import MPKSlack
+from topology.published.reorder import PacedReorder
+from topology.published.waits import QUALITY
+from topology.reorder.by_time import ReorderByTime
+from topology.waiting.fixed import KSlack
+from topology.waiting.risk import RiskSlack
+
+QUERY = "streams: {a: {}}\nqueries: {q: {window: tumbling 1s, aggregate: {n: count()}"
+
+
+def stream(sections: str) -> Topology:
+    return parse(f"streams: {{a: {{{sections}}}}}")
+
+
+def operators(topology: Topology) -> list[Operator]:
+    chain = chain_of(topology, "a", ["reorder", "merge"])
+    return [node.operator for node in chain.nodes]
+
+
+@pytest.mark.parametrize("method", ["thesis", "rfc"])
+def test_the_methods_take_the_place_of_ours(method: str) -> None:
+    sections = f"experimental: {{reorder: {method}, clock: thesis, merge: thesis}}"
+    made = [type(each) for each in operators(stream(sections))]
+    assert made == [PacedReorder, RoundTripClock, PacedMerge]
+
+
+def test_mp_k_slack_orders_by_time() -> None:
+    (reorder, *_) = operators(stream("reorder: {rule: time}, experimental: {reorder: mp}"))
+    assert isinstance(reorder, ReorderByTime)
+    assert type(reorder._policy()) is MPKSlack
+
+
+def test_every_method_of_a_query_has_a_strategy() -> None:
+    assert set(QUALITY) == set(get_args(QualityMethod))
+    for method in QUALITY:
+        text = f"{QUERY}, quality: {{accuracy: 90%}}, experimental: {{quality: {method}}}}}}}"
+        topology = parse(text)
+        made = quality_of(topology.queries["q"], [*topology.streams.values()])
+        assert made is not None
+        assert made.strategy == method
+        assert type(made.policy(1_000)) not in (KSlack, RiskSlack)
+
+
+REFUSED = [
+    ("reorder: {rule: thesis}", "reorder.rule", "write experimental: {reorder: thesis} beside"),
+    ("reorder: {rule: rfc}", "reorder.rule", "write experimental: {reorder: rfc} beside"),
+    (
+        "reorder: {rule: time, strategy: mp}",
+        "reorder.strategy",
+        "write experimental: {reorder: mp} beside `reorder`",
+    ),
+    (
+        "reorder: {estimator_clock: event}",
+        "reorder.estimator_clock",
+        "under streams.a.experimental",
+    ),
+    (
+        "clock: {model: thesis}",
+        "clock.model",
+        "or write experimental: {clock: thesis}",
+    ),
+    ("merge: {wait: thesis}", "merge.wait", "write experimental: {merge: thesis} beside `merge`"),
+    ("experimental: {reorder: mp}", "experimental.reorder", "write reorder: {rule: time}"),
+    (
+        "reorder: {rule: time}, experimental: {reorder: rfc}",
+        "experimental.reorder",
+        "leave one of the two out",
+    ),
+    (
+        "reorder: {rule: time, accuracy: 99%}, experimental: {reorder: mp}",
+        "reorder.accuracy",
+        "means nothing beside `mp`; leave it out",
+    ),
+    ("experimental: {estimator_clock: event}", "experimental.estimator_clock", "leave it out"),
+    ("experimental: {merge: theses}", "experimental.merge", "did you mean `thesis`?"),
+]
+
+
+@pytest.mark.parametrize(("sections", "path", "words"), REFUSED, ids=[each[0] for each in REFUSED])
+def test_refused_in_a_stream(sections: str, path: str, words: str) -> None:
+    with pytest.raises(TopologyError) as told:
+        stream(sections)
+    (problem,) = told.value.problems
+    assert problem.path == f"streams.a.{path}"
+    assert words in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("keys", "path", "words"),
+    [
+        ("quality: {strategy: aq}", "quality.strategy", "write experimental: {quality: aq} beside"),
+        ("experimental: {quality: aq}", "experimental.quality", "write quality: {accuracy: 99%}"),
+        (
+            "quality: {strategy: fixed, wait: 1s}, experimental: {quality: aq}",
+            "experimental.quality",
+            "leave one of the two out",
+        ),
+    ],
+)
+def test_refused_in_a_query(keys: str, path: str, words: str) -> None:
+    with pytest.raises(TopologyError) as told:
+        parse(f"{QUERY}, {keys}}}}}")
+    (problem,) = told.value.problems
+    assert problem.path == f"queries.q.{path}"
+    assert words in str(problem)
+
+
+def test_the_wait_of_merge_may_be_named() -> None:
+    assert stream("merge: {wait: delay}") == stream("merge: {}")

@@ -1,0 +1,108 @@
+"""What a chain of detectors says of events in order: level by level, each over all that the one
+below has told. Slow, and plain to see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from topology.detector.detector import Found, behaviour_of
+from topology.detector.item import Seen
+
+
+@dataclass(frozen=True)
+class Level:
+    """`key`: a name in the payload. `reads`: queries; `stream`: the events, too."""
+
+    query: str
+    detector: Any
+    key: str | None
+    reads: tuple[str, ...] = ()
+    stream: bool = True
+    level: int = 1
+
+
+class Item(NamedTuple):
+    """At one instant, events come by their sources, then results by level, query, and the item at
+    which each was told."""
+
+    time_ns: int
+    order: tuple[Any, ...]
+    seen: Seen
+
+
+Emitted = dict[tuple[str, Any], dict[str, Any]]
+"""What stands of each query: by key and id, or by where it was told."""
+
+
+def chain_truth(
+    levels: Sequence[Level],
+    events: Iterable[Seen],
+    others: Mapping[str, Sequence[Item]] | None = None,
+) -> dict[str, Emitted]:
+    """`others`: what stands of windows and patterns, by query."""
+    items = [Item(each.time_ns, (0, each.source, each.epoch, each.seq), each) for each in events]
+    last_ns = max(each.time_ns for each in items)
+    for found in (others or {}).values():
+        last_ns = max([last_ns, *(each.time_ns for each in found)])
+    told_by: dict[str, list[Item]] = {name: [*found] for name, found in (others or {}).items()}
+    standing: dict[str, Emitted] = {}
+    for level in levels:
+        read = [*items] if level.stream else []
+        for name in level.reads:
+            read += told_by[name]
+        logs: dict[Any, list[Item]] = {}
+        for item in sorted(read, key=lambda each: (each.time_ns, each.order)):
+            key = "" if level.key is None else item.seen.payload.get(level.key)
+            if key is not None:
+                logs.setdefault(key, []).append(item)
+        told_by[level.query] = []
+        standing[level.query] = {}
+        for key, log in logs.items():
+            _one(level, key, log, last_ns, told_by[level.query], standing[level.query])
+    return standing
+
+
+def _one(
+    level: Level, key: Any, log: list[Item], last_ns: int, emissions: list[Item], stands: Emitted
+) -> None:
+    rules = behaviour_of(level.detector)
+    state = rules.initial()
+    passed_ns = -(1 << 80)
+
+    def tell(said: Any, time_ns: int, cause: tuple[Any, ...], stamp_ns: int) -> None:
+        many = [said] if isinstance(said, Found | Mapping) else list(said or ())
+        for number, each in enumerate(many):
+            found = each if isinstance(each, Found) else Found(each)
+            start_ns = time_ns if found.start_ns is None else found.start_ns
+            payload = {"start_ns": start_ns, "end_ns": time_ns}
+            if level.key is not None:
+                payload["key"] = key
+            seen = Seen(level.query, stamp_ns, payload | dict(found.values), level.query)
+            order = (1, level.level, level.query, cause, str(key), number)
+            emissions.append(Item(stamp_ns, order, seen))
+            known = (key, time_ns, cause, number) if found.id is None else (key, found.id)
+            stands[level.query, known] = dict(found.values)
+
+    def fire(before_ns: int) -> None:
+        nonlocal state, passed_ns
+        while (due_ns := rules.deadline(state)) is not None:
+            due_ns = max(due_ns, passed_ns)
+            if due_ns >= before_ns:
+                return
+            state, said = rules.tick(state, due_ns)
+            passed_ns = due_ns + 1
+            tell(said, due_ns, (1,), due_ns)
+
+    for item in log:
+        fire(item.time_ns)
+        passed_ns = item.time_ns
+        state, said = rules.step(state, item.seen)
+        tell(said, item.time_ns, (0, item.order), item.time_ns)
+    fire(last_ns)
+    if (due_ns := rules.deadline(state)) is not None:
+        due_ns = max(due_ns, passed_ns)
+        state, said = rules.tick(state, due_ns)
+        tell(said, due_ns, (1,), last_ns)
+    tell(rules.end(state), passed_ns, (2,), last_ns)

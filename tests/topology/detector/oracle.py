@@ -1,0 +1,193 @@
+"""What a detector says of events in order: sort, read, fire timers between. Slow, and plain to see.
+
+Detectors for the laws, too: each of another kind, all with few states, so that replays converge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from topology.detector.detector import Behaviour, Detector, Found, behaviour_of
+from topology.detector.item import Seen
+
+Emitted = dict[tuple[Any, ...], dict[str, Any]]
+"""What stands, by key and id, or by key, item and place where there is none."""
+
+ENDED = 1 << 70
+
+
+def truth(
+    detector: Any, events: Mapping[str, Iterable[Seen]], until_ns: int, *, ended: bool = False
+) -> Emitted:
+    """What events up to that instant tell, and timers before it; `ended`: that is all."""
+    told: Emitted = {}
+    for key, seen in events.items():
+        _one(key, behaviour_of(detector), list(seen), until_ns, ended, told)
+    return told
+
+
+def _one(
+    key: str, rules: Behaviour, events: list[Seen], until_ns: int, ended: bool, told: Emitted
+) -> None:
+    state = rules.initial()
+    passed_ns = -(1 << 80)
+
+    def tell(said: Any, cause: Any) -> None:
+        many = [said] if isinstance(said, Found | Mapping) else list(said or ())
+        for place, each in enumerate(many):
+            found = each if isinstance(each, Found) else Found(each)
+            known = (key, *cause, place) if found.id is None else (key, found.id)
+            told[known] = dict(found.values)
+
+    def fire(before_ns: int) -> None:
+        nonlocal state, passed_ns
+        while (due_ns := rules.deadline(state)) is not None:
+            due_ns = max(due_ns, passed_ns)
+            if due_ns >= before_ns:
+                return
+            state, said = rules.tick(state, due_ns)
+            passed_ns = due_ns + 1
+            tell(said, (due_ns, 1, "", 0))
+
+    for each in sorted(events, key=lambda event: event.key):
+        if each.time_ns > until_ns:
+            break
+        fire(each.time_ns)
+        passed_ns = each.time_ns
+        state, said = rules.step(state, each)
+        tell(said, (each.time_ns, 0, each.source, each.seq))
+    fire(until_ns)
+    if ended and (due_ns := rules.deadline(state)) is not None:
+        due_ns = max(due_ns, passed_ns)
+        state, said = rules.tick(state, due_ns)
+        tell(said, (due_ns, 1, "", 0))
+    if ended:
+        tell(rules.end(state), (ENDED, 1, "", 0))
+
+
+# -- detectors -------------------------------------------------------------------------------------
+
+
+def _mod(state: int, event: Seen) -> tuple[int, Any]:
+    state = (state + event.payload) % 3
+    return state, {"sum": state} if state == 0 else None
+
+
+def _follows(state: tuple[int, ...], event: Seen) -> tuple[tuple[int, ...], Any]:
+    """An A, then a C within 8, and no B between."""
+    if event.type == "A":
+        return (event.time_ns,), None
+    if event.type == "B":
+        return (), None
+    if state and event.time_ns - state[0] <= 8:
+        return (), Found({"after": event.time_ns - state[0]}, start_ns=state[0])
+    return state, None
+
+
+def _pairs(state: tuple[Seen, ...], event: Seen) -> tuple[tuple[Seen, ...], Any]:
+    """The event before, of the same type."""
+    last = next((each for each in state if each.type == event.type), None)
+    others = tuple(each for each in state if each.type != event.type)
+    if last is None or last.payload >= event.payload:
+        return (*others, event), None
+    events = {"last": last, "this": event}
+    return (*others, event), Found({"by": event.payload - last.payload}, events=events)
+
+
+def _burst(state: Any, event: Seen) -> tuple[Any, Any]:
+    count, _ = state or (0, 0)
+    return (count + 1, event.time_ns), None
+
+
+def _quiet(state: Any, time_ns: int) -> tuple[Any, Any]:
+    return None, {"count": state[0], "at": time_ns}
+
+
+def _largest(state: int, event: Seen) -> tuple[int, Any]:
+    if event.payload <= state:
+        return state, None
+    top = event.payload
+    return top, [Found({"largest": top}, id="top", last=top == 5), {"was": state}]
+
+
+def _beat(state: tuple[int, int], event: Seen) -> tuple[tuple[int, int], Any]:
+    """A timer each 5, at most three after an event."""
+    return (event.time_ns + 5, 3), None
+
+
+def _beaten(state: tuple[int, int], time_ns: int) -> tuple[tuple[int, int], Any]:
+    return (time_ns + 5, state[1] - 1), Found({"left": state[1]}, id=state[1])
+
+
+class Counter:
+    """Changes itself."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, int] = {}
+        self.due: list[int] = []
+
+    def on_event(self, event: Seen) -> Any:
+        self.seen[event.type] = (self.seen.get(event.type, 0) + 1) % 2
+        if event.type == "B":
+            self.due.append(event.time_ns + 4)
+        if event.type == "C":
+            yield {"seen": dict(self.seen)}
+
+    def deadline(self) -> int | None:
+        return self.due[0] if self.due else None
+
+    def on_time(self, time_ns: int) -> Any:
+        self.due.pop(0)
+        if self.seen.get("A"):
+            yield {"odd": time_ns}
+
+    def on_end(self) -> Any:
+        return {"left": len(self.due)}
+
+
+@dataclass
+class Track:
+    n: int = 0
+
+
+class Last:
+    """Slots, and events in them."""
+
+    __slots__ = ("events", "told")
+
+    def __init__(self) -> None:
+        self.events: dict[str, Seen] = {}
+        self.told = 0
+
+    def on_event(self, event: Seen) -> Any:
+        last = self.events.get(event.source)
+        self.events[event.source] = event
+        if last is not None and last.type == event.type:
+            self.told = (self.told + 1) % 2
+            yield {"since": last.time_ns, "told": self.told}
+
+
+class Tracks:
+    classes = (Track,)
+
+    def __init__(self) -> None:
+        self.tracks = [Track(), Track()]
+
+    def on_event(self, event: Seen) -> Any:
+        track = self.tracks[event.payload % 2]
+        track.n = (track.n + 1) % 3
+        return {"n": [each.n for each in self.tracks]} if track.n == 0 else None
+
+
+DETECTORS: dict[str, Any] = {
+    "mod": Detector(_mod, 0),
+    "follows": Detector(_follows, ()),
+    "pairs": Detector(_pairs, ()),
+    "burst": Detector(_burst, None, lambda state: state and state[1] + 6, _quiet),
+    "largest": Detector(_largest, 0, end=lambda state: {"end": state}),
+    "beat": Detector(_beat, (0, 0), lambda state: state[0] if state[1] > 0 else None, _beaten),
+    "counter": Counter,
+    "last": Last,
+    "tracks": Tracks,
+}

@@ -1,0 +1,49 @@
+"""Law: detectors ahead of the merge say the same after a restart where a late copy of an event
+waits in their merge beside the event itself, in order; also where events are given other offsets
+before it, as a worker that begins behind a history gives them."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from tests.kit.events import copies, copy_of
+from tests.kit.outputs import Outputs
+from tests.kit.runs import held_after_restart, through_changelog
+from tests.laws.cases_detector import operator_of
+from tests.seeds import seeds_of_today
+from tests.topology.merge.test_one_instant import with_copies
+from topology.model.event import Event
+
+
+def said(events: list[Event], *, restarts: bool, moved: int = 0) -> Outputs:
+    operator = operator_of("final", is_ahead=True)
+    told = Outputs()
+    for event in copies(events):
+        told.add(operator.on_batch([event], event.at_ns))
+        if restarts:
+            held = held_after_restart(operator, events, 1)
+            for each in (*operator.held(), *held):
+                each.offset -= moved
+            state = through_changelog(operator.snapshot())
+            operator = operator_of("final", is_ahead=True)
+            operator.restore(state, [copy_of(each) for each in held])
+            assert through_changelog(operator.snapshot()) == state
+            for each in operator.held():
+                each.offset += moved
+    told.add(operator.on_end(events[-1].at_ns))
+    return told
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(8))
+def test_a_late_copy_is_not_taken_for_the_event_in_order(seed: int) -> None:
+    events = with_copies(Random(seed))
+    for event in events:
+        event.value = {"key": "ab"[event.seq % 2], "v": event.seq}
+    steady = said(events, restarts=False)
+    assert steady.results
+    for moved in (0, 1_000_000):
+        hurt = said(events, restarts=True, moved=moved)
+        assert hurt.released == steady.released
+        assert [repr(each) for each in hurt.results] == [repr(each) for each in steady.results]

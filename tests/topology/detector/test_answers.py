@@ -1,0 +1,180 @@
+"""Laws: whatever a query answers, the same stands after the last correction; and what is told early
+is told earlier. Whole topologies, over seeded streams whose sources lag, stall, and lose events."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from inorder.engine import Detector, Found, RawEvent, Seen, parse, replay
+from tests.topology.detector.oracle import Counter
+
+MS = 1_000_000
+START = 1_700_000_000_000 * MS
+
+TOPOLOGY = """\
+streams:
+  default:
+    reorder: {{max_wait: 50ms, late: {late}}}
+    clock: {{unsynced: trust}}
+    merge: {{max_wait: 150ms, idle_after: 1s, newcomers: {newcomers}}}
+correct_for: 2s
+queries:
+  pairs: {{detector: pairs, key: payload.k, answer: {answer}}}
+  odd: {{detector: odd, answer: {answer}}}
+  window: {{window: tumbling 100ms, key: payload.k, aggregate: {{n: count()}}, answer: {other}}}
+  session: {{window: session 30ms, aggregate: {{n: sum(payload.v)}}, answer: {other}}}
+  match: {{pattern: "PATTERN SEQ(A a, !B b, C c) WITHIN 40 ms", answer: {other}}}
+  rows: {{join: interval 10ms, sides: {{a: {{type: A}}, b: {{type: B}}}}, outer: left,
+          answer: {other}}}
+"""
+
+
+def text_of(answer: str, more: str = "", **settings: str) -> str:
+    """With detectors that answer so; the others do, if they can, or `early`."""
+    other = answer if answer == "final" else "early"
+    return TOPOLOGY.format(answer=answer + more, other=other + more, **settings)
+
+
+def _pairs(state: tuple[Seen, ...], event: Seen) -> Any:
+    """An A and a C of one key, and no B between."""
+    if event.type == "C" and state:
+        found = Found(
+            {"v": state[0].payload["v"]}, start_ns=state[0].time_ns, events={"a": state[0]}
+        )
+        return (), found
+    return ((event,) if event.type == "A" else () if event.type == "B" else state), None
+
+
+class Odd(Counter):
+    def on_event(self, event: Seen) -> Any:
+        yield from super().on_event(event)
+
+
+DETECTORS = {"pairs": Detector(_pairs, (), classes=(Seen,)), "odd": Odd}
+
+
+def events(seed: int, size: int = 120) -> list[RawEvent]:
+    dice = Random(seed)
+    sent: list[tuple[int, RawEvent]] = []
+    for source in range(3):
+        ts_ns = START
+        for seq in range(size):
+            ts_ns += dice.randrange(1, 20) * MS
+            stalls = 120 if source == 2 and seq % 40 < 10 else 0
+            delay = dice.choice((1, 2, 5, dice.randrange(40), stalls)) * MS
+            if dice.random() < 0.02:
+                delay += 400 * MS
+            event = RawEvent(
+                source=f"s{source}",
+                seq=seq,
+                ts_ns=ts_ns,
+                arrival_ns=ts_ns + delay,
+                type=dice.choice("ABC"),
+                payload={"k": dice.randrange(3), "v": seq},
+            )
+            if dice.random() > 0.02:
+                sent.append((ts_ns + delay, event))
+    return [event for _, event in sorted(sent, key=lambda each: each[0])]
+
+
+def results_of(seed: int, answer: str, **settings: str) -> list[Any]:
+    wanted = {"late": "pass", "newcomers": "0s", **settings}
+    return results(text_of(answer, **wanted), events(seed))
+
+
+def results(text: str, sent: list[RawEvent]) -> list[Any]:
+    topology = parse(text, detectors=DETECTORS)
+    return [each for each in replay(topology, sent) if hasattr(each, "op")]
+
+
+def standing(records: list[Any]) -> dict[str, Any]:
+    stands: dict[str, Any] = {}
+    for each in records:
+        if each.op == "retract":
+            stands.pop(each.id, None)
+        else:
+            rest = getattr(each, "events", None), each.values, each.start_ns, each.end_ns
+            stands[each.id] = (each.query, rest)
+    return stands
+
+
+def waited(records: list[Any], *but: str) -> bool:
+    """All are final, but for what the end of the input let be emitted, and those queries."""
+    last_ns = max(each.at_ns for each in records)
+    opened = [each for each in records if not each.final and each.query not in but]
+    return all(each.at_ns == last_ns for each in opened)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("late", ["pass", "side"])
+@pytest.mark.parametrize("newcomers", ["0s", "2s"])
+def test_all_answers_stand_alike(late: str, newcomers: str) -> None:
+    for seed in range(2):
+        runs = {
+            answer: results_of(seed, answer, late=late, newcomers=newcomers)
+            for answer in ("final", "early", "speculate", "auto")
+        }
+        stands = {answer: standing(records) for answer, records in runs.items()}
+        assert len(stands["final"]) > 100
+        for answer in ("early", "speculate", "auto"):
+            assert stands[answer] == stands["final"], (seed, answer)
+        assert waited(runs["final"], "odd")
+        ops = {each.op for each in runs["final"]}
+        assert ops == {"emit"}, "what is final is told once"
+        assert "retract" in {each.op for each in runs["speculate"]}
+
+
+def test_how_sure_is_that_of_the_telling_and_with_finals_that_of_final() -> None:
+    """Windows and sessions say `uncertain` until nothing can come any more."""
+    sent = events(0, 70)
+
+    def sure(answer: str, finals: str = "") -> dict[str, tuple[str, bool]]:
+        text = text_of(answer, finals, late="pass", newcomers="200ms")
+        said: dict[str, tuple[str, bool]] = {}
+        for each in results(text, sent):
+            said[each.id] = (each.confidence, each.final)
+            if each.op == "retract":
+                del said[each.id]
+        return said
+
+    final, early = sure("final"), sure("early")
+    differ = [id_ for id_ in final if early[id_][0] != final[id_][0]]
+    assert {(final[id_][0], *early[id_]) for id_ in differ} == {("confirmed", "uncertain", False)}
+    sure_of = {id_: said for id_, (said, _) in final.items()}
+    last = sure("early", ", finals: true")
+    assert {id_: said for id_, (said, _) in last.items()} == sure_of
+
+
+def test_what_runs_ahead_is_told_earlier() -> None:
+    sent = events(1, 500)
+    text = TOPOLOGY.partition("  odd:")[0]
+
+    def first_ns(answer: str) -> dict[str, int]:
+        first: dict[str, int] = {}
+        for each in results(
+            text.format(answer=answer, other="early", late="pass", newcomers="0s"), sent
+        ):
+            first.setdefault(each.id, each.at_ns - each.end_ns)
+        return first
+
+    final, early, ahead = (first_ns(answer) for answer in ("final", "early", "speculate"))
+    both = final.keys() & early.keys() & ahead.keys()
+
+    def mean(first: dict[str, int]) -> float:
+        return sum(first[id_] for id_ in both) / len(both)
+
+    assert mean(ahead) < 0.7 * mean(early) <= 0.7 * mean(final)
+
+
+def test_it_does_not_matter_how_much_is_granted() -> None:
+    text = text_of("speculate", late="pass", newcomers="0s")
+    stands = []
+    for share in ("0.01%", "100%"):
+        granted = text.replace(
+            "answer: speculate}", f"answer: speculate, speculate: {{share: {share}}}}}"
+        )
+        stands.append(standing(results(granted, events(2))))
+    assert stands[0] == stands[1]

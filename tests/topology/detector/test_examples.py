@@ -1,0 +1,99 @@
+"""Examples: the three detectors of the docs, as a user would test them."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from agents.user_functions import bring
+from inorder.engine import RawEvent, replay
+from inorder.testing import check_detector, check_laws
+
+FILE = Path("docs/examples/detectors.py")
+DETECTORS = bring(FILE).detectors
+MS = 1_000_000
+START = 1_700_000_000_000 * MS
+TOPOLOGY = """\
+streams: {{default: {{clock: {{unsynced: trust}}, merge: {{max_wait: 1s, newcomers: 0s}}}}}}
+queries: {{q: {{detector: {name}, answer: {answer}{key}}}}}
+"""
+
+
+def _events(payload: Any, size: int = 60, every_ms: int = 500) -> list[RawEvent]:
+    return [
+        RawEvent(source="s", seq=seq, ts_ns=START + seq * every_ms * MS, payload=payload(seq))
+        for seq in range(size)
+    ]
+
+
+def _speeds(seq: int) -> dict[str, Any]:
+    return {"machine": "press", "speed": 0.0 if 10 <= seq % 30 < 20 else 5.0}
+
+
+def _positions(seq: int) -> dict[str, Any]:
+    noise = Random(seq).gauss(0, 0.3)
+    return {"x": 2.0 * seq * 0.5 + noise + (50.0 if seq == 40 else 0.0)}
+
+
+def _points(seq: int) -> dict[str, Any]:
+    return {"name": "abcdef"[Random(seq).randrange(6)], "points": 1 + seq % 5}
+
+
+STREAMS = {"stop": _speeds, "stray": _positions, "top_three": _points}
+
+
+def results_of(name: str, answer: str = "final") -> list[Any]:
+    text = TOPOLOGY.format(name=name, answer=answer, key="")
+    from inorder.engine import parse
+
+    topology = parse(text, detectors=DETECTORS)
+    return [each for each in replay(topology, _events(STREAMS[name])) if hasattr(each, "op")]
+
+
+def test_a_stop_is_told_after_three_seconds_and_again_when_it_is_over() -> None:
+    values = [(each.op, each.values["stopped_s"]) for each in results_of("stop")]
+    assert values == [("emit", None), ("update", 5.0)] * 2
+
+
+def test_a_stray_measurement_is_told_and_not_believed() -> None:
+    (found,) = results_of("stray")
+    assert found.end_ns == START + 40 * 500 * MS
+    assert abs(found.values["expected"] - 40.0) < 1.0
+
+
+def test_the_top_three_is_told_when_it_changes() -> None:
+    tops = [[name for name, _ in each.values["top"]] for each in results_of("top_three")]
+    points: dict[str, int] = {}
+    expected: list[list[str]] = []
+    for seq in range(60):
+        payload = _points(seq)
+        points[payload["name"]] = points.get(payload["name"], 0) + payload["points"]
+        top = sorted(points, key=lambda each: (-points[each], each))[:3]
+        if top != (expected[-1] if expected else []):
+            expected.append(top)
+    assert tops == expected
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_they_are_sound(name: str) -> None:
+    report = check_detector(DETECTORS[name], _events(STREAMS[name]))
+    assert report.state_bytes < 500
+    text = TOPOLOGY.format(name=name, answer="speculate", key="")
+    laws = check_laws(
+        text, _events(STREAMS[name]), max_delay_ns=900 * MS, orders=3, detectors=DETECTORS
+    )
+    assert laws.compared == 3
+
+
+def test_each_is_thirty_lines_or_less() -> None:
+    """From one heading to the next."""
+    lines = FILE.read_text().splitlines()
+    begun = [at for at, line in enumerate(lines) if line.startswith("# -- ")]
+    ends = [*begun[1:], next(at for at, line in enumerate(lines) if line.startswith("detectors"))]
+    for begin, end in zip(begun, ends, strict=True):
+        assert sum(bool(line.strip()) for line in lines[begin + 1 : end]) <= 30
+    ast.parse(FILE.read_text())

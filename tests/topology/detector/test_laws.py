@@ -1,0 +1,88 @@
+"""Laws: whatever is read ahead, and however often it goes back, what stands is what an in-order run
+tells. The oracle is `oracle.truth`; each law names the one it is in the module of the unit."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.seeds import seeds_of_today
+from tests.topology.detector.oracle import DETECTORS
+from tests.topology.detector.worlds import (
+    World,
+    everything,
+    nothing_early,
+    run,
+    some,
+    world,
+)
+from topology.model.result import EMIT, UPDATE
+
+SEEDS = seeds_of_today(20)
+LONG = 3_000
+"""Worlds for each detector, of six runs each."""
+NAMES = list(DETECTORS)
+
+
+def _laws(name: str, of: World) -> None:
+    detector = DETECTORS[name]
+    first = run(detector, of)
+    assert run(detector, of, restarts=0.3).emitted == first.emitted, "a restart changes nothing"
+    late, whole = run(detector, of, nothing_early), run(detector, of, everything)
+    assert first.standing == late.standing == whole.standing, "however far is read ahead"
+    assert first.late == late.late == whole.late
+    told = [run(detector, of, goal, finals=True).finals for goal in (nothing_early, some)]
+    assert told[0] == told[1], "what is final is the same"
+    _plain_buffering(name, late)
+
+
+def _plain_buffering(name: str, found: object) -> None:
+    records = [record for call in found.records for record in call]  # type: ignore[attr-defined]
+    assert all(record.op in (EMIT, UPDATE) for record in records)
+    assert all(record.final or not record.output.last for record in records)
+    counts = found.counts  # type: ignore[attr-defined]
+    assert counts.restores == counts.replayed == counts.comparisons == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_stands_is_what_an_in_order_run_tells(name: str) -> None:
+    for seed in SEEDS:
+        _laws(name, world(seed))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_stands_is_what_an_in_order_run_tells_long(name: str) -> None:
+    for seed in range(10**6, 10**6 + LONG):
+        _laws(name, world(seed))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("spacing", [1, 3, 1_000])
+def test_checkpoints_and_the_end_of_a_replay_change_nothing(name: str, spacing: int) -> None:
+    detector = DETECTORS[name]
+    for seed in seeds_of_today(8):
+        of = world(seed)
+        plain = run(detector, of, everything, converges=False).emitted
+        assert run(detector, of, everything, spacing=spacing).emitted == plain
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_key_is_as_if_it_were_alone(name: str) -> None:
+    detector = DETECTORS[name]
+    for seed in seeds_of_today(8):
+        of = world(seed)
+        both = [each for call in run(detector, of, everything).emitted for each in call]
+        for key in "ab":
+            alone = run(detector, of, everything, keys=key).emitted
+            assert [each for call in alone for each in call] == [
+                each for each in both if each[3] == key
+            ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_replays_do_converge(name: str) -> None:
+    """Else the laws would not have met that end."""
+    counts = [run(DETECTORS[name], world(seed), everything).counts for seed in range(40)]
+    assert sum(each.replayed for each in counts) > 0
+    assert sum(each.converged for each in counts) > 0

@@ -1,0 +1,281 @@
+"""Laws of chains: what stands at last is what the levels say, run one after the other over the
+events in order, whatever each answers, however early, and in whatever order all arrived."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from inorder.engine import Detector, Found, RawEvent, Seen, parse, replay
+from inorder.records import LateRecord
+from tests.kit.runs import through_changelog
+from tests.topology.detector.chain_oracle import Item, Level, chain_truth
+from tests.topology.detector.test_answers import MS, events, standing, waited
+from topology.config.stages import operators
+from topology.flow.stage import Stage
+from topology.model.event import Event, twin
+
+ANSWERS = ("final", "early", "speculate", "auto")
+
+STREAM = """\
+streams:
+  default:
+    reorder: {max_wait: 50ms, late: pass}
+    clock: {unsynced: trust}
+    merge: {max_wait: 150ms, idle_after: 1s, newcomers: 0s}
+correct_for: 2s
+"""
+
+
+def _hit(state: tuple[int, ...], event: Seen) -> Any:
+    """An A and a C of one key, and no B between."""
+    if event.type == "A":
+        return (event.time_ns,), None
+    if event.type == "C" and state:
+        return (), Found({"after": event.time_ns - state[0]}, start_ns=state[0])
+    return (state if event.type == "C" else ()), None
+
+
+def _pause(state: int | None, event: Seen) -> Any:
+    return event.time_ns, None
+
+
+def _paused(state: int | None, time_ns: int) -> Any:
+    return None, {"since": state}
+
+
+def _pass(state: tuple[Any, ...], event: Seen) -> Any:
+    """Two hits of different keys, and no pause of any between; which was how long ago."""
+    if event.type == "pause":
+        return (), None
+    found = None
+    if state and state[0] != event.payload["key"]:
+        values = {"from": state[0], "to": event.payload["key"], "after": event.time_ns - state[1]}
+        found = Found(values, start_ns=state[1])
+    return (event.payload["key"], event.time_ns), found
+
+
+def _most(state: tuple[tuple[Any, int], ...], event: Seen) -> Any:
+    """Who was passed to most; told again, changed, each time that is somebody else."""
+    counts = Counter(dict(state))
+    before = counts.most_common(1)
+    counts[event.payload["to"]] += 1
+    now = min(counts.items(), key=lambda each: (-each[1], each[0]))
+    after = tuple(sorted(counts.items()))
+    if before and before[0][0] == now[0]:
+        return after, None
+    return after, [Found({"most": now[0], "of": now[1]}, id="most"), {"was": len(state)}]
+
+
+class Tally:
+    """Everything of a chain, and of the stream, in the order in which it comes."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.due: int | None = None
+
+    def on_event(self, event: Seen) -> Any:
+        self.seen = [*self.seen, event.type][-4:]
+        self.due = event.time_ns + 30 * MS
+        if event.type in ("most", "pass"):
+            yield {"seen": list(self.seen)}
+
+    def deadline(self) -> int | None:
+        return self.due
+
+    def on_time(self, time_ns: int) -> Any:
+        self.due = None
+        yield {"last": self.seen[-1], "then": time_ns}
+
+    def on_end(self) -> Any:
+        return {"end": len(self.seen)}
+
+
+HIT = Detector(_hit, ())
+PAUSE = Detector(_pause, None, lambda since: since and since + 45 * MS, _paused)
+PASS = Detector(_pass, ())
+MOST = Detector(_most, ())
+OWN = {"hit": HIT, "pause": PAUSE, "pass": PASS, "most": MOST, "tally": Tally}
+
+QUERIES = """\
+queries:
+  tally: {{detector: tally, answer: {4}, reads: [default, pass, most, hit]}}
+  hit: {{detector: hit, key: payload.k, answer: {0}}}
+  most: {{detector: most, answer: {3}, reads: [pass]}}
+  pause: {{detector: pause, key: payload.k, answer: {1}}}
+  pass: {{detector: pass, answer: {2}, reads: [hit, pause]}}
+"""
+LEVELS = [
+    Level("hit", HIT, "k"),
+    Level("pause", PAUSE, "k"),
+    Level("pass", PASS, None, ("hit", "pause"), stream=False, level=2),
+    Level("most", MOST, None, ("pass",), stream=False, level=3),
+    Level("tally", Tally, None, ("pass", "most", "hit"), level=4),
+]
+
+
+def seen_of(sent: Sequence[RawEvent]) -> list[Seen]:
+    once = {(each.source, each.seq): each for each in sent}
+    return [
+        Seen(each.type, each.ts_ns or 0, each.payload, source, 0, seq or 0)
+        for (source, seq), each in once.items()
+    ]
+
+
+def results_of(
+    text: str, sent: Sequence[RawEvent], own: Mapping[str, Any]
+) -> tuple[list[Any], list[RawEvent]]:
+    """The results, and what was accepted: what REORDER takes for older than a source's beginning
+    is late for all."""
+    said: list[Any] = list(replay(parse(text, detectors=own), sent))
+    late = {(each.source, each.seq) for each in said if isinstance(each, LateRecord)}
+    accepted = [each for each in sent if (each.source, each.seq) not in late]
+    return [each for each in said if hasattr(each, "op")], accepted
+
+
+def values_of(records: Sequence[Any]) -> dict[str, list[str]]:
+    """What stands of each query."""
+    stands: dict[str, list[str]] = {}
+    for query, (_, values, _, _) in standing(list(records)).values():
+        stands.setdefault(query, []).append(repr(values))
+    return {query: sorted(each) for query, each in stands.items()}
+
+
+def expected_of(truth: dict[str, Any]) -> dict[str, list[str]]:
+    return {query: sorted(map(repr, each.values())) for query, each in truth.items() if each}
+
+
+def law(seed: int, answers: Sequence[str]) -> list[Any]:
+    sent = events(seed, 60)
+    records, accepted = results_of(STREAM + QUERIES.format(*answers), sent, OWN)
+    found, expected = values_of(records), expected_of(chain_truth(LEVELS, seen_of(accepted)))
+    assert found.keys() == expected.keys()
+    for query, values in expected.items():
+        assert found[query] == values, (seed, answers, query)
+    return records
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_a_chain_stands_as_its_levels_run_one_after_the_other(answer: str) -> None:
+    ops: Counter[tuple[str, str]] = Counter()
+    for seed in range(4):
+        records = law(seed, [answer] * 5)
+        ops.update((each.query, each.op) for each in records)
+        assert waited(records, "most") or answer != "final"
+    assert all(ops[query, "emit"] > 3 for query in ("hit", "pause", "pass", "most", "tally"))
+    if answer == "final":
+        again = {query for query, op in ops if op != "emit"}
+        assert again <= {"most"}, "what is final is told once, but under an id, told again"
+    else:
+        assert ops["hit", "retract"]
+        assert ops["tally", "retract"]
+
+
+def test_each_level_may_answer_in_its_own_way() -> None:
+    for seed in range(4):
+        law(seed, [ANSWERS[(seed * 3 + at * at) % 4] for at in range(5)])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_800)
+def test_a_chain_stands_as_its_levels_run_one_after_the_other_long() -> None:
+    for seed in range(10**6, 10**6 + 1_000):
+        law(seed, [ANSWERS[(seed * 3 + at * at * seed) % 4] for at in range(5)])
+
+
+def item_of(query: str, each: Any) -> Item:
+    """A window or a match that stands."""
+    payload: dict[str, Any] = {"start_ns": each.start_ns, "end_ns": each.end_ns}
+    if each.key is not None:
+        payload["key"] = each.key
+    seen = Seen(query, each.end_ns, payload | each.values, query)
+    return Item(each.end_ns, (1, 0, query, each.id), seen)
+
+
+def _spread(state: int | None, event: Seen) -> Any:
+    """How much more than in the window before."""
+    n = event.payload["n"]
+    return n, None if state is None else {"more": n - state, "key": event.payload.get("key")}
+
+
+def _near(state: tuple[int, ...], event: Seen) -> Any:
+    """Matches close together."""
+    if state and event.payload["end_ns"] - state[-1] < 40 * MS:
+        return (), {"two": [*state, event.payload["end_ns"]]}
+    return (event.payload["end_ns"],), None
+
+
+SPREAD, NEAR = Detector(_spread, None), Detector(_near, ())
+BESIDE = """\
+queries:
+  ends: {{detector: near, reads: [calm], answer: {answer}}}
+  calm: {{pattern: "PATTERN SEQ(A a, !B b, C c) WITHIN 60 ms RETURN a.v AS v INTO Calm"}}
+  gone: {{pattern: "PATTERN SEQ(A a, !C c) WITHIN 50 ms"}}
+  away: {{detector: near, reads: [gone, calm], answer: {answer}}}
+  count: {{window: tumbling 100ms, key: payload.k, aggregate: {{n: count()}}, into: Count}}
+  spread: {{detector: spread, key: payload.key, reads: count, answer: {answer}}}
+"""
+BESIDE_LEVELS = [
+    Level("ends", NEAR, None, ("calm",), stream=False),
+    Level("away", NEAR, None, ("gone", "calm"), stream=False),
+    Level("spread", SPREAD, "key", ("count",), stream=False),
+]
+
+
+@pytest.mark.parametrize("answer", ["final", "early"])
+def test_windows_and_matches_are_read_alike(answer: str) -> None:
+    for seed in range(4):
+        sent = events(seed, 80)
+        own = {"near": NEAR, "spread": SPREAD}
+        records, accepted = results_of(STREAM + BESIDE.format(answer=answer), sent, own)
+        stands: dict[str, Any] = {}
+        for each in records:
+            stands[each.id] = each
+        others: dict[str, list[Item]] = {"calm": [], "gone": [], "count": []}
+        for each in stands.values():
+            if each.op != "retract" and each.query in others:
+                others[each.query].append(item_of(each.query, each))
+        expected = expected_of(chain_truth(BESIDE_LEVELS, seen_of(accepted), others))
+        found = values_of(records)
+        for query, values in expected.items():
+            assert found[query] == values, (seed, query)
+        assert expected.keys() == {"ends", "away", "spread"}
+        ops = Counter((each.query, each.op) for each in records)
+        if answer == "final":
+            assert not any(ops[query, "retract"] for query in expected)
+        else:
+            assert ops["spread", "update"] + ops["spread", "retract"]
+
+
+def _stage_run(seed: int, restarts: float) -> list[Any]:
+    """All operators in one stage, restored from what it says of itself now and then."""
+    own = {"near": NEAR, "spread": SPREAD}
+    topology = parse(STREAM + BESIDE.format(answer="early"), detectors=own)
+    dice = Random(seed)
+    stage = Stage(topology, operators())
+    found: list[Any] = []
+    sent = sorted(events(seed, 80), key=lambda each: each.arrival_ns or 0)
+    for number, each in enumerate(sent):
+        value, at_ns = json.dumps(each.payload).encode(), each.arrival_ns or 0
+        place = (each.source, 0, each.seq or 0, each.ts_ns or 0, at_ns, number)
+        event = Event("default", *place, None, value, each.type)
+        found += stage.on_batch([event], at_ns).results
+        if dice.random() < restarts:
+            kept = {id(event): event for event in stage.held()}.values()
+            held = [twin(event) for event in sorted(kept, key=lambda event: event.offset)]
+            state = through_changelog(stage.snapshot())
+            stage = Stage(topology, operators())
+            stage.restore(state, held)
+    found += stage.on_end(found[-1].at_ns + 10**9).results
+    said = [(r.at_ns, r.query, r.id, r.revision, r.op, r.final, repr(r.values)) for r in found]
+    return sorted(said)
+
+
+def test_a_restart_in_an_instant_in_which_something_was_found_changes_nothing() -> None:
+    for seed in range(4):
+        assert _stage_run(seed, 0.2) == _stage_run(seed, 0.0), seed

@@ -1,0 +1,166 @@
+"""Law 10: a late event taken in by a detector's own `correct` gives what a replay gives; and one
+that does not is found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from inorder.testing import BadDetector, check_detector
+from tests.topology.detector.worlds import everything, run, some, world
+from topology.detector.detector import Detector, Emitted, Found, behaviour_of
+from topology.detector.item import LogEntry, Seen, before, behind
+from topology.detector.unit import Unit
+
+SEEDS = 150
+
+
+def _sum(state: int, event: Seen) -> tuple[int, Any]:
+    """Where a C comes, what has come in all."""
+    state += event.payload
+    return state, {"sum": state} if event.type == "C" else None
+
+
+def _add(state: int, event: Seen, told: list[Emitted]) -> Any:
+    """A late C would tell what had come before it, which is not known."""
+    if event.type == "C":
+        return None
+    now = [each.with_values({"sum": each.values["sum"] + event.payload}) for each in told]
+    return state + event.payload, None, now
+
+
+State = tuple[tuple[int, str], ...]
+
+
+def _pairs(state: State, event: Seen) -> tuple[State, Any]:
+    """Each C with each A before it, two for one C at most; none that a B of its instant spoils."""
+    found = [{"a": a_ns} for a_ns, _ in state[-2:]] if event.type == "C" else []
+    if event.type == "A":
+        state = (*state, (event.time_ns, event.source))
+    if event.type == "B":
+        state = tuple(each for each in state if each[0] != event.time_ns)
+    return state, found
+
+
+def _pair(state: State, event: Seen, told: list[Emitted]) -> Any:
+    """A late B takes away what it spoils, alone at its C; the rest is read again."""
+    if event.type != "B" or any(each.time_ns == event.time_ns for each in told):
+        return None
+    left: State = tuple(each for each in state if each[0] != event.time_ns)
+    if len(left) < len(state):
+        return None
+    return state, (), told
+
+
+def _odd(state: int, event: Seen) -> tuple[int, Any]:
+    """A count, told at each B whether it is odd; and under an id, again and again."""
+    state += 1
+    if event.type == "B":
+        return state, [Found({"odd": state % 2}, id=event.payload)]
+    return state, None
+
+
+def _even(state: int, event: Seen, told: list[Emitted]) -> Any:
+    if event.type == "B":
+        return None
+    return state + 1, None, [each.with_values({"odd": 1 - each.values["odd"]}) for each in told]
+
+
+def _last_b(state: tuple[int, ...], event: Seen) -> tuple[tuple[int, ...], Any]:
+    """The times of all B, told at each C, and taken away where there is none."""
+    if event.type == "B":
+        return (*state, event.time_ns), None
+    return state, {"clean": True} if event.type == "C" and not state else None
+
+
+def _b(state: tuple[int, ...], event: Seen, told: list[Emitted]) -> Any:
+    if event.type == "A":
+        return state, None, told
+    if event.type == "C":
+        return None
+    return tuple(sorted((*state, event.time_ns))), None, [None] * len(told)
+
+
+CORRECTING = {
+    "sum": Detector(_sum, 0, correct=_add),
+    "pairs": Detector(_pairs, (), correct=_pair),
+    "odd": Detector(_odd, 0, correct=_even),
+    "last b": Detector(_last_b, (), correct=_b),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CORRECTING)
+def test_a_correction_gives_what_a_replay_gives(name: str) -> None:
+    detector = CORRECTING[name]
+    corrected = 0
+    for seed in range(SEEDS):
+        of = world(seed, corrects=seed % 2 == 0)
+        for goal in (everything, some):
+            mended = run(detector, of, goal)
+            assert mended.emitted == run(replace(detector, correct=None), of, goal).emitted, seed
+            corrected += mended.counts.corrected
+            assert not mended.counts.unlike, mended.counts.why
+        assert run(detector, of, restarts=0.3).emitted == run(detector, of).emitted
+    assert corrected >= (20 if name in ("sum", "last b") else 1)
+
+
+def test_it_saves_steps() -> None:
+    def steps(detector: Detector) -> int:
+        return sum(run(detector, world(seed), everything).counts.replayed for seed in range(SEEDS))
+
+    detector = CORRECTING["sum"]
+    assert steps(detector) < steps(replace(detector, correct=None))
+
+
+def _late(detector: Detector, seq: int) -> Unit:
+    """Twenty in order, and then one before all of them."""
+    unit = Unit(behaviour_of(detector), b"")
+    for number in range(20):
+        unit.put("", LogEntry(Seen("C", 100 + number, 1, "s", 0, number + 1)))
+    unit.advance(behind(200), before(0))
+    unit.put("", LogEntry(Seen("A", 50, 7, "s", 0, seq)))
+    unit.advance(behind(200), before(0))
+    return unit
+
+
+def test_one_that_differs_is_found_where_it_is_looked_at() -> None:
+    wrong = Detector(_sum, 0, correct=lambda state, event, told: (state + 1, None, told))
+    assert _late(wrong, 7).counts.unlike == 0
+    found = _late(wrong, 64).counts
+    assert (found.unlike, found.corrected) == (1, 1)
+    assert "`correct` gives another thing" in found.why
+    assert _late(CORRECTING["sum"], 64).counts.unlike == 0
+
+
+def test_one_that_raises_or_says_nonsense_is_read_again() -> None:
+    for correct in (
+        lambda state, event, told: 1 // 0,
+        lambda state, event, told: (state, None, told[1:]),
+        lambda state, event, told: state,
+        lambda state, event, told: (state, 3, told),
+    ):
+        counts = _late(Detector(_sum, 0, correct=correct), 7).counts
+        assert (counts.corrected, counts.replayed) == (0, 20)
+
+
+def test_the_test_kit_finds_one_that_differs() -> None:
+    from inorder.engine import RawEvent
+
+    events = [
+        RawEvent(source="s", seq=n, ts_ns=10**9 + n, type="ABC"[n % 3], payload=n)
+        for n in range(40)
+    ]
+    check_detector(CORRECTING["sum"], events)
+    wrong = Detector(_sum, 0, correct=lambda state, event, told: (state + 1, None, told))
+    with pytest.raises(BadDetector, match="correct"):
+        check_detector(wrong, events)
+
+
+def test_one_with_timers_is_refused() -> None:
+    with pytest.raises(TypeError, match="it has timers"):
+        behaviour_of(
+            Detector(_sum, 0, lambda s: None, lambda s, t: (s, None), correct=lambda s, e, t: None)
+        )

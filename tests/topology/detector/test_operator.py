@@ -1,0 +1,139 @@
+"""Examples: what a detector's results say, what is counted, and what is refused when it is read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.user_functions import bring
+from inorder.engine import Detector, Found, Seen, TopologyError, parse
+from inorder.testing import TopologyDriver
+from topology.model.user_functions import BadFunctions
+
+MS = 1_000_000
+STREAM = "streams: {default: {clock: {unsynced: trust}, merge: {newcomers: 0s}}}\n"
+
+
+def _large(state: int, event: Seen) -> Any:
+    found = Found({"v": event.payload["v"]}, start_ns=event.time_ns - 5, events={"it": event})
+    return state + 1, found if event.payload["v"] > 10 else None
+
+
+def driver(query: str, more: str = "", **detectors: Any) -> TopologyDriver:
+    own = {"large": Detector(_large, 0, types=["A"]), **detectors}
+    text = f"{STREAM}{more}queries:\n  q: {{{query}}}\n"
+    return TopologyDriver(text, detectors=own, raise_failures=False)
+
+
+def send(to: TopologyDriver, seq: int, value: Any, source: str = "s", type_: str = "A") -> None:
+    line = {"source": source, "seq": seq, "ts": to.now_ns, "type": type_, "payload": value}
+    to.advance(MS)
+    to.send(line)
+
+
+def test_a_result_says_where_it_comes_from() -> None:
+    run = driver("detector: large, key: payload.k")
+    send(run, 0, {"k": "left", "v": 11})
+    send(run, 1, {"k": "left", "v": 1})
+    run.end()
+    found: Any
+    (found,) = [each for each in run.read() if hasattr(each, "op")]
+    assert (type(found).__name__, found.query) == ("MatchRecord", "q")
+    assert (found.op, found.revision, found.confidence) == ("emit", 0, "confirmed")
+    assert (found.values, found.key) == ({"v": 11}, "left")
+    assert found.end_ns - found.start_ns == 5
+    assert [(each.alias, each.source, each.seq) for each in found.events] == [("it", "s", 0)]
+
+
+def test_what_it_does_not_look_at_is_left_and_what_has_no_key_counted() -> None:
+    run = driver("detector: large, key: payload.k")
+    send(run, 0, {"k": 1, "v": 12}, type_="B")
+    send(run, 1, {"v": 12})
+    send(run, 2, {"k": [1], "v": 12})
+    run.end()
+    assert not [each for each in run.read() if hasattr(each, "op")]
+    assert run.balance().holds
+
+
+def test_a_failure_is_noted_by_the_test_kit() -> None:
+    run = driver("detector: large")
+    send(run, 1, {"w": 1})
+    run.end()
+    assert any("large.step" in str(failure) for failure in run.failures)
+
+
+@pytest.mark.parametrize(
+    ("query", "wrong"),
+    [
+        ("detector: larg", "there is no detector `larg`"),
+        ("detector: large, aggregate: {n: count()}", "belongs to a window, not to a detector"),
+        ("detector: large, quality: {}", "means nothing to a detector"),
+        ("detector: large, speculate: {share: 50%}", "means nothing to `answer: early`"),
+        ("detector: large, answer: sooner", "is not known here"),
+        ("detector: large, answer: speculate, speculate: {share: 0%}", "share"),
+        ("detector: large, max_windows: 3", "belongs to a window, not to a detector"),
+        ("window: count 3, aggregate: {n: count()}, max_keys: 3", "belongs to a detector"),
+    ],
+)
+def test_a_bad_query_is_refused_with_what_to_write(query: str, wrong: str) -> None:
+    with pytest.raises(TopologyError) as refused:
+        driver(query)
+    assert wrong in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("stages", "wrong"),
+    [
+        ("[reorder, merge, pattern+detector]", "keeps events for patterns and for detectors"),
+        ("[reorder, merge+detector]", "reads sequenced events, and `merge+detector` does not"),
+        ("[reorder+merge, detector]", "reorder+merge writes no sequenced topic"),
+    ],
+)
+def test_a_stage_that_cannot_be_is_refused(stages: str, wrong: str) -> None:
+    answer = "early" if "pattern" in stages else "speculate"
+    more = f"stages: {stages}\n"
+    query = (
+        f'detector: large, answer: {answer}}}\n  p: {{pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"'
+    )
+    with pytest.raises(TopologyError) as refused:
+        driver(query, more)
+    assert wrong in str(refused.value)
+
+
+def test_what_runs_ahead_is_a_stage_that_reads_before_the_merge() -> None:
+    own = {"large": Detector(_large, 0)}
+    ahead = parse(f"{STREAM}queries: {{q: {{detector: large, answer: speculate}}}}", detectors=own)
+    assert [stage.name for stage in ahead.stages][-1] == "detector"
+    assert (ahead.fused, ahead.reads_of("detector")) == (False, "sequenced")
+    behind = parse(f"{STREAM}queries: {{q: {{detector: large}}}}", detectors=own)
+    assert behind.reads_of("detector") == "ordered"
+
+
+def test_a_file_of_detectors_is_loaded_and_a_bad_one_named(tmp_path: Path) -> None:
+    good = tmp_path / "good.py"
+    good.write_text(
+        "from inorder.engine import Detector\n"
+        "class Tops:\n    def on_event(self, event): ...\n"
+        "detectors = {'large': Detector(lambda s, e: (s, None), 0), 'tops': Tops}\n"
+    )
+    assert set(bring(good).detectors) == {"large", "tops"}
+    bad = tmp_path / "bad.py"
+    bad.write_text("detectors = {'large': 3}\n")
+    with pytest.raises(BadFunctions, match="the detector 'large': it is neither"):
+        bring(bad)
+
+
+def test_what_stands_ahead_is_explained() -> None:
+    run = driver("detector: large, answer: speculate")
+    for seq in range(5):
+        send(run, seq, {"v": 20})
+    run.advance(MS)
+    node = run._run._stage.chains["default"].operator("detector")
+    explained = json.loads(json.dumps(node.explain()))["q"]
+    assert explained["answer"] == "speculate"
+    assert explained["emitted"] == 5
+    assert explained["ahead_of_merge_ns"] >= 0
+    assert "cost" in explained["reads_up_to"]

@@ -1,0 +1,443 @@
+"""Examples and laws: values are told apart, copied, and written down."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import Enum, Flag, IntEnum, StrEnum
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import pytest
+
+from topology.detector.item import Seen
+from topology.detector.values import (
+    BLOCK,
+    GLANCE,
+    ODD,
+    NotAValue,
+    classes_in,
+    copied,
+    glance,
+    packed,
+    same,
+    size_of,
+    unpacked,
+)
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+@dataclass(frozen=True)
+class Point:
+    x: float
+    y: tuple[int, ...] = ()
+
+
+class Pairs(Pair):
+    """One that may have attributes besides, and has none."""
+
+
+class Row(tuple[int, ...]):
+    """As long as it likes."""
+
+    __slots__ = ()
+
+
+class Table(dict[str, int]): ...
+
+
+class Many(list[int]): ...
+
+
+class Whole(int): ...
+
+
+class Mode(Enum):
+    IDLE = 1
+    BUSY = 2
+
+
+class Level(IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Word(StrEnum):
+    ON = "on"
+
+
+class Mark(Flag):
+    RED = 1
+    BLUE = 2
+
+
+class Plain:
+    def __init__(self) -> None:
+        self.seen: dict[Any, Any] = {"n": [1, 2]}
+
+
+def _plain() -> Plain:
+    return Plain()
+
+
+class Slotted:
+    __slots__ = ("__own", "left", "x")
+
+    def __init__(self, x: Any) -> None:
+        self.x, self.__own = x, [x]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.x!r})"
+
+
+class Below(Slotted):
+    """Slots of its own and of the one above, and other attributes besides."""
+
+    __slots__ = ("__dict__", "y")
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.y, self.z = 2, [3]
+
+
+VALUES: list[Any] = [
+    None,
+    True,
+    1,
+    1.0,
+    0.0,
+    -0.0,
+    2**80,
+    "text",
+    b"bytes",
+    (1, 2),
+    [1, 2],
+    {1: "a", "b": 2.5},
+    {"b": 2.5, 1: "a"},
+    {1, 2},
+    frozenset({1, 2}),
+    {1.0, 2},
+    float("inf"),
+    Pair(1, [2]),
+    Point(1.5, (1,)),
+    ((), [], {}),
+    Slotted(1),
+    Slotted(1.0),
+    Below(),
+    Seen("A", 1, {"n": [1.5, None]}, "s", 2, 3, 4, unsure=True),
+    Seen("A", 1, {"n": [1.5, None]}, "s", 2, 3, 4),
+    Seen("A", 2**80, None),
+    {(1,)},
+    {(True,)},
+    {0.0},
+    {-0.0},
+    {1},
+    {True},
+    frozenset({(1, "a"), (2.0, None)}),
+    Pairs(1, 2),
+    Pairs([1], {}),
+    Mode.IDLE,
+    Mode.BUSY,
+    Level.LOW,
+    Word.ON,
+    Mark.RED,
+    Mark.RED | Mark.BLUE,
+    {Mode.IDLE: [Level.HIGH]},
+    frozenset({Mode.IDLE, Mode.BUSY}),
+]
+KNOWN: dict[str, type] = {
+    each.__name__: each
+    for each in (Pair, Pairs, Point, Plain, Slotted, Below, Mode, Level, Word, Mark)
+}
+
+
+def _numbers() -> Iterator[int]:
+    yield 1
+
+
+def _pairs_with_more() -> Pairs:
+    pairs = Pairs(1, 2)
+    pairs.more = 3  # type: ignore[attr-defined]
+    return pairs
+
+
+NO_VALUES: list[Any] = [
+    Counter(a=1),
+    OrderedDict(a=1),
+    defaultdict(int, a=1),
+    deque([1]),
+    Table(a=1),
+    Many([1]),
+    Row((1, 2)),
+    Whole(3),
+    Decimal(1),
+    datetime(2020, 1, 1, tzinfo=UTC),
+    timedelta(seconds=1),
+    ValueError("x"),
+    range(3),
+    bytearray(b"x"),
+    _numbers(),
+    _numbers,
+    dict,
+    object(),
+    _pairs_with_more(),
+]
+
+
+def _named(value: Any) -> str:
+    """The same in each process: sets are spelled in the order of their members' names."""
+    if isinstance(value, set | frozenset):
+        return f"{type(value).__name__}-{'-'.join(sorted(map(repr, value)))}"
+    return repr(value)
+
+
+@pytest.mark.parametrize("value", NO_VALUES, ids=lambda value: type(value).__name__)
+def test_what_has_a_content_besides_its_attributes_is_no_value(value: Any) -> None:
+    """Also where its class is known; and it is equal to itself alone."""
+    kind = type(value)
+    for state in (value, [value], {"a": (value,)}, Pair(1, value)):
+        with pytest.raises(NotAValue, match=f"holds a {kind.__name__}, whose content is not"):
+            copied(state)
+        with pytest.raises(NotAValue, match=f"holds a {kind.__name__}, whose content is not"):
+            packed(state, KNOWN | {kind.__name__: kind})
+        assert size_of(state, 100) >= 1
+    assert same([value], [value])
+
+
+@pytest.mark.parametrize("kind", [Counter, OrderedDict, Table])
+def test_dicts_of_a_class_are_never_the_same(kind: Any) -> None:
+    assert not same(kind(a=1), kind(a=2))
+    assert not same(kind(a=1), kind(a=1))
+
+
+def test_a_fraction_is_its_slots() -> None:
+    known = KNOWN | {"Fraction": Fraction}
+    third = Fraction(1, 3)
+    assert unpacked(packed(third, known), known) == third
+    assert same(copied(third), third)
+    assert not same(Fraction(2, 3), third)
+
+
+@pytest.mark.parametrize("member", [Mode.BUSY, Level.LOW, Word.ON, Mark.RED, Mark.RED | Mark.BLUE])
+def test_a_member_of_an_enum_stays_itself(member: Any) -> None:
+    assert copied(member) is member
+    assert unpacked(packed(member, KNOWN), KNOWN) is member
+    assert classes_in({"m": [member]}) == {type(member).__name__: type(member)}
+    assert size_of([member], 100) == 2
+    with pytest.raises(NotAValue, match="see `classes`"):
+        packed(member, {})
+
+
+def test_a_member_that_is_no_more_cannot_be_read_back() -> None:
+    class Other(Enum):
+        IDLE = 1
+
+    assert unpacked(packed(Mode.IDLE, KNOWN), {"Mode": Other}) is Other.IDLE
+    with pytest.raises(KeyError):
+        unpacked(packed(Mode.BUSY, KNOWN), {"Mode": Other})
+
+
+def test_attributes_that_are_no_fields_are_kept() -> None:
+    @dataclass
+    class Grown:
+        n: int
+
+    grown, known = Grown(1), {"Grown": Grown}
+    grown.more = [2]  # type: ignore[attr-defined]
+    for other in (copied(grown), unpacked(packed(grown, known), known)):
+        assert vars(other) == {"n": 1, "more": [2]}
+        assert same(other, grown)
+    assert not same(Grown(1), grown)
+    del grown.n
+    assert vars(unpacked(packed(grown, known), known)) == {"more": [2]}
+
+
+def test_what_a_set_or_a_dict_holds_is_copied_too() -> None:
+    one = Slotted([1])
+    for holder in ({one}, {one: 1}, frozenset({(one,)})):
+        assert one not in copied(holder)
+    assert not same({one}, {Slotted([1])})
+
+
+def test_what_holds_itself_is_neither_copied_nor_compared_without_end() -> None:
+    one: list[Any] = [1]
+    one.append(one)
+    other: list[Any] = [1]
+    other.append(other)
+    with pytest.raises(NotAValue, match="deeper"):
+        copied(one)
+    assert not same(one, other)
+    rows, also = Slotted(1), Slotted(1)
+    rows.x, also.x = {"a": (rows,)}, {"a": (also,)}
+    assert not same(rows, also)
+
+
+def test_a_payload_is_compared_deeper_than_a_state_goes() -> None:
+    def deep(bottom: int) -> Any:
+        value: Any = bottom
+        for _ in range(300):
+            value = {"a": value}
+        return value
+
+    assert same(deep(1), deep(1))
+    assert not same(deep(1), deep(2))
+
+
+def test_a_set_whose_members_cannot_be_compared() -> None:
+    class Odd:
+        def __init__(self) -> None:
+            self.n = 1
+
+        def __hash__(self) -> int:
+            return 1
+
+        def __eq__(self, other: object) -> bool:
+            raise ValueError
+
+    assert not same({Odd()}, {Odd()})
+
+
+@pytest.mark.parametrize("value", VALUES, ids=_named)
+def test_what_is_written_down_comes_back(value: Any) -> None:
+    back = unpacked(packed(value, KNOWN), KNOWN)
+    assert same(back, value)
+    assert same(copied(value), value)
+    assert [same(value, other) for other in VALUES].count(True) == 1
+
+
+def test_objects_are_values_by_their_attributes() -> None:
+    one, other = _plain(), _plain()
+    assert same(one, other)
+    copy = copied(one)
+    copy.seen["n"].append(3)
+    assert one.seen == {"n": [1, 2]}
+    assert not same(one, copy)
+    assert same(unpacked(packed(copy, KNOWN), KNOWN), copy)
+
+
+def test_an_event_comes_back_whole() -> None:
+    seen = Seen("A", 1, {"n": [1, 2]}, "s", 2, 3, 4, unsure=True)
+    back = unpacked(packed({"last": (seen, seen)}, {}), {})["last"][1]
+    assert repr(back) == repr(seen)
+    assert back.key == seen.key
+    assert (back.payload, back.error_ns, back.unsure) == (seen.payload, 4, True)
+    assert size_of(seen, 100) == 1 + 5
+
+
+def test_what_is_no_value_is_named() -> None:
+    with pytest.raises(NotAValue, match="holds a function"):
+        packed([lambda: 1], {})
+    with pytest.raises(NotAValue, match="holds a Point"):
+        packed({"p": Point(1.0)}, {})
+    loop: list[Any] = []
+    loop.append(loop)
+    with pytest.raises(NotAValue, match="holds a range, whose content is not in its attributes"):
+        packed([range(3)], {"range": range})
+    with pytest.raises(NotAValue, match="deeper"):
+        packed(loop, {})
+    assert not same(lambda: 1, lambda: 1)
+
+
+def test_nan_is_equal_to_itself_alone() -> None:
+    nan = float("nan")
+    assert same((nan,), (nan,))
+    assert not same(nan, float("nan"))
+
+
+def test_a_size_is_counted_no_further_than_asked() -> None:
+    assert size_of({"a": [1, (2, 3)]}, 100) == 7
+    assert size_of(list(range(1_000)), 50) >= 51
+
+
+def test_classes_are_found() -> None:
+    assert classes_in([Pair(Point(1.0), 2)]) == {"Pair": Pair, "Point": Point}
+
+
+def test_a_glance_is_never_wrong_and_misses_nothing_small() -> None:
+    odd = [deque([1]), Counter(a=1), print, Decimal(1), lambda: 1]
+    for value in odd:
+        for shape in (value, (1, value), {"a": [value]}, {1: (2, [3, {4: value}])}):
+            assert glance(shape, {}) == ODD
+            with pytest.raises(NotAValue):
+                packed(shape, {})
+    for fine in (1, "a", (), (1, 2.0), {"a": [None, {1, 2}]}, [[]], *[(1, (2, (3,)))]):
+        assert glance(fine, {}) == 0
+        packed(fine, {})
+    assert glance([*range(GLANCE), print], {}) == 0, "beyond it"
+    assert glance((range, *range(GLANCE - 1)), {}) == ODD
+
+
+class Node:
+    __slots__ = ("key", "left", "right")
+
+    def __init__(self, key: int, left: Any = None, right: Any = None) -> None:
+        self.key, self.left, self.right = key, left, right
+
+
+def _tree(first: int, last: int) -> Any:
+    if first >= last:
+        return None
+    middle = (first + last) // 2
+    return Node(middle, _tree(first, middle), _tree(middle + 1, last))
+
+
+def test_a_glance_at_objects_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a ring, and of a tree after as many parts as of groups."""
+    ring = Node(0)
+    ring.left = ring.right = ring
+    loop: list[Any] = [1]
+    loop.append({"again": loop})
+    for odd in (ring, (1, [ring]), Node(1, 2, ring), loop):
+        assert glance(odd, {"Node": Node}) == ODD
+        with pytest.raises(NotAValue, match="holds itself"):
+            packed(odd, {"Node": Node})
+    twice = Node(1, [[2]])
+    assert glance([twice, twice, (twice, twice)], {"Node": Node}) == 0
+    tree = _tree(0, 1_000)
+    key, visits = Node.__dict__["key"], 0
+
+    def counted(node: Node) -> int:
+        nonlocal visits
+        visits += 1
+        number: int = key.__get__(node)
+        return number
+
+    monkeypatch.setattr(Node, "key", property(counted))
+    assert glance(tree, {"Node": Node}) == 0
+    assert 1 < visits <= GLANCE + 1
+
+
+def test_the_classes_of_a_ring_are_found() -> None:
+    pair: list[Any] = [Point(1.0)]
+    pair += [pair, pair]
+    assert classes_in(pair) == {"Point": Point}
+
+
+@pytest.mark.parametrize(
+    "long",
+    ["x" * 6_400, "\xe9" * 3_200, b"x" * 6_400, 1 << 8 * 6_400],
+    ids=["ascii", "text", "bytes", "int"],
+)
+def test_what_is_long_is_as_large_as_it_is(long: Any) -> None:
+    assert size_of(long, 10_000) == 1 + 6_400 // BLOCK
+    assert size_of([long, {"a": long}], 10_000) == 4 + 2 * (1 + 6_400 // BLOCK) - 1
+    assert 50 <= glance(long, {}) <= 100
+    assert glance([long, {"a": long}], {}) == 2 * glance(long, {})
+    assert [glance(short, {}) for short in ("x" * 63, b"x" * 63, 1 << 500)] == [0, 0, 0]
+
+
+def test_half_a_pair_of_surrogates_is_no_value() -> None:
+    for odd in ("a\ud800", ("a", "\udfff"), {"\ud800": 1}, [[1], "\ud800"]):
+        assert glance(odd, {}) == ODD
+        with pytest.raises(NotAValue, match="surrogates"):
+            packed(odd, {})
+    whole = ("\U0001f600", "\xe9")
+    assert glance(whole, {}) == 0
+    assert unpacked(packed(whole, {}), {}) == whole

@@ -1,0 +1,174 @@
+"""Examples: what the end of an input alone decides is uncertain and not final; all else is as sure
+as it was, and values are what they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from inorder.engine import RawEvent, Reader, parse, records_of, replay
+from inorder.records import JoinRecord, MatchRecord, WindowRecord
+from spark_analytics.backfill.state import GroupState, packed, unpacked
+from topology.flow.replay import Replay
+from topology.model.outcome import Step
+
+S = 1_000_000_000
+STREAM = "streams: {default: {clock: {unsynced: trust}, merge: {idle_after: 10s, newcomers: 0s}}}\n"
+QUERIES = """\
+queries:
+  silent: {pattern: "PATTERN SEQ(H h, !H) WHERE [machine] WITHIN 5 s"}
+  told: {pattern: "PATTERN SEQ(H h, !H) WHERE [machine] WITHIN 5 s EMIT EAGER", finals: true}
+  spans: {window: tumbling 5s, aggregate: {n: count()}, finals: true}
+  sessions: {window: session 3s, key: payload.machine, aggregate: {n: count()}, finals: true}
+  fives: {window: count 5, aggregate: {n: count()}, finals: true}
+  alone:
+    join: interval 0s to 5s
+    sides: {one: {type: H}, other: {type: X}}
+    key: payload.machine
+    outer: left
+    finals: true
+"""
+
+Said = tuple[int, bool, str]
+"""Where it begins, whether it is final, and how sure it is."""
+
+
+def lives(machine: str, until: int) -> list[RawEvent]:
+    """A heartbeat each second."""
+    return [
+        RawEvent(
+            source=machine,
+            seq=seq,
+            ts_ns=seq * S,
+            arrival_ns=seq * S + 1,
+            type="H",
+            payload={"machine": machine},
+        )
+        for seq in range(until)
+    ]
+
+
+def inputs() -> list[RawEvent]:
+    """One machine lives to the end, one fell silent twelve seconds before, and says goodbye."""
+    dead = lives("dead", 9)
+    bye = RawEvent(source="dead", seq=9, ts_ns=9 * S, arrival_ns=9 * S, kind="bye")
+    return sorted([*lives("well", 21), *dead, bye], key=lambda each: each.arrival_ns or 0)
+
+
+def standing(of: type[Any], query: str) -> list[Said]:
+    """What stands at last, in the order of its beginning."""
+    return said(replay(STREAM + QUERIES, inputs()), of, query)
+
+
+def said(records: Iterable[Any], of: type[Any], query: str) -> list[Said]:
+    last = {}
+    for record in records:
+        if isinstance(record, of) and record.query == query:
+            last[record.id] = record
+    stands = [each for each in last.values() if each.op != "retract"]
+    return sorted((each.start_ns // S, each.final, each.confidence) for each in stands)
+
+
+@pytest.mark.parametrize("query", ["silent", "told"])
+def test_a_machine_is_not_silent_since_the_file_has_ended(query: str) -> None:
+    """The one that was silent while others spoke is."""
+    assert standing(MatchRecord, query) == [(8, True, "confirmed"), (20, False, "uncertain")]
+
+
+@pytest.mark.parametrize("more", ["finals: true", "answer: final"])
+def test_a_match_whose_events_are_all_there_is_as_sure_as_it_was(more: str) -> None:
+    """Only whether it is final the end alone would say."""
+    pair = f'pair: {{pattern: "PATTERN SEQ(H a, H b) WHERE [machine] WITHIN 5 s", {more}}}'
+    found = said(replay(f"{STREAM}queries: {{{pair}}}\n", inputs()), MatchRecord, "pair")
+    assert {confidence for _, _, confidence in found} == {"confirmed"}
+    assert [at for at, final, _ in found if not final] == [19]
+
+
+def test_a_window_that_nothing_has_passed_is_neither_final_nor_sure() -> None:
+    assert standing(WindowRecord, "spans") == [
+        *((start, True, "confirmed") for start in (0, 5, 10, 15)),
+        (20, False, "uncertain"),
+    ]
+
+
+def test_nor_is_a_session_that_may_go_on() -> None:
+    found = standing(WindowRecord, "sessions")
+    assert sorted(found) == [(0, False, "uncertain"), (0, True, "confirmed")]
+
+
+def test_a_count_that_is_full_is_as_sure_as_ever() -> None:
+    assert {each[1:] for each in standing(WindowRecord, "fives")} == {(True, "confirmed")}
+
+
+def test_nor_is_a_row_whose_partner_may_have_come() -> None:
+    found = standing(JoinRecord, "alone")
+    assert found == [
+        *((at, True, "confirmed") for at in sorted([*range(9), *range(15)])),
+        *((at, False, "uncertain") for at in range(15, 21)),
+    ]
+
+
+@pytest.mark.parametrize("query", ["silent", "spans", "alone"])
+@pytest.mark.parametrize("answer", ["answer: final", "finals: true"])
+def test_what_waits_to_be_final_appears_at_the_end_all_the_same(query: str, answer: str) -> None:
+    of = {"silent": MatchRecord, "spans": WindowRecord, "alone": JoinRecord}[query]
+    finals = ", finals: true" if query == "spans" else "\n    finals: true"
+    text = (STREAM + QUERIES).replace(finals, "")
+    if query == "alone":
+        text += f"    {answer}\n"
+    else:
+        text = text.replace(f"{query}: {{", f"{query}: {{{answer}, ")
+    assert said(replay(text, inputs()), of, query) == standing(of, query)
+
+
+class Silence:
+    """Says so when nothing came for five seconds, and once more at the end."""
+
+    def __init__(self) -> None:
+        self.last_ns = 0
+
+    def on_event(self, event: Any) -> Any:
+        self.last_ns = event.time_ns
+        return ()
+
+    def deadline(self) -> int | None:
+        return self.last_ns + 5 * S if self.last_ns else None
+
+    def on_time(self, now_ns: int) -> Any:
+        self.last_ns = 0
+        return [{"silent": True}]
+
+
+@pytest.mark.parametrize("answer", ["final", "early", "auto"])
+def test_a_detectors_timer_that_only_the_end_lets_fire_is_neither_final_nor_sure(
+    answer: str,
+) -> None:
+    query = f"detector: silence, key: payload.machine, finals: true, answer: {answer}"
+    text = f"{STREAM}queries: {{silent: {{{query}}}}}\n"
+    topology = parse(text, detectors={"silence": Silence})
+    found = said(replay(topology, inputs()), MatchRecord, "silent")
+    assert [each[1:] for each in found] == [(True, "confirmed"), (False, "uncertain")]
+
+
+def test_a_history_that_goes_on_invents_no_silence() -> None:
+    """What a backfill saves is left open, so whoever begins behind it finds what one replay of all
+    does: the machine that was alive when history ended lives on."""
+    topology = parse(STREAM + QUERIES)
+    sent = sorted([*inputs(), *lives("well", 40)[21:]], key=lambda each: each.arrival_ns or 0)
+    contents = list(Reader(topology).contents(sent))
+    history, live = Replay(topology), Replay(topology)
+    found: list[Step | None] = [history.on_inputs(contents[:31], sent[31].arrival_ns)]
+    saved = history.saved()
+    left = unpacked(packed(GroupState(saved, (), {}))).saved
+    assert left is not None
+    live.restore(left)
+    found += [live.on_inputs(contents[31:]), live.on_end()]
+    whole = [record for step in found if step is not None for record in records_of(step)]
+    for query in ("silent", "told"):
+        assert said(whole, MatchRecord, query) == said(replay(topology, sent), MatchRecord, query)
+        assert said(whole, MatchRecord, query) == [
+            (8, True, "confirmed"),
+            (39, False, "uncertain"),
+        ]

@@ -1,0 +1,129 @@
+"""Examples: what is said of queries that ask for what no event has."""
+
+from __future__ import annotations
+
+import pytest
+
+from topology.config import parse
+from topology.flow.unmet import MANY, NAME_CHARS, SHOWN, unmet_by
+from topology.model.event import HEARTBEAT, Event
+
+
+def event(kind: str, payload: object, stream: str = "default") -> Event:
+    return Event(stream, "s", 0, 0, 0, 0, value=payload, type=kind)
+
+
+EVENTS = [
+    event("Door", {"machine": "m1", "open": 1}),
+    event("Reading", b'{"machine": "m1", "v": 3, "pos": {"x": 1}}'),
+    event("Reading", None),
+]
+
+
+def words(query: str, events: list[Event] = EVENTS, each_batch: int | None = None) -> list[str]:
+    topology = parse(f"streams: {{default: {{}}}}\nqueries:\n  q: {query}\n")
+    unmet = unmet_by(topology, each_batch=each_batch)
+    unmet.look(events)
+    return unmet.words("q")
+
+
+TYPES = "types seen: Door, Reading"
+FIELDS = "fields seen: machine, open, pos, v"
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (
+            '{pattern: "PATTERN SEQ(Dor d, Reading r) WITHIN 5 s"}',
+            [f"no event of type `Dor`; {TYPES}"],
+        ),
+        (
+            '{pattern: "PATTERN SEQ(Door d, Reading r) WHERE r.vv > 3 WITHIN 5 s"}',
+            [f"no event of type Reading has the field `vv`; {FIELDS}"],
+        ),
+        (
+            '{pattern: "PATTERN SEQ(Door d, Reading r) WHERE d.v > 3 AND r.ts > 1 WITHIN 5 s"}',
+            [f"no event of type Door has the field `v`; {FIELDS}"],
+        ),
+        (
+            '{pattern: "PATTERN SEQ(Door d, Reading r) WHERE [machin] WITHIN 5 s"}',
+            [
+                f"no event of type Door has the field `machin`; {FIELDS}",
+                f"no event of type Reading has the field `machin`; {FIELDS}",
+            ],
+        ),
+        (
+            '{pattern: "PATTERN SEQ(A|Door d, !No, Reading r) WHERE r.pos.x > 0 WITHIN 5 s"}',
+            [],
+        ),
+        ('{pattern: "PATTERN SEQ(_ d, Reading? r) WITHIN 5 s"}', []),
+        (
+            "{window: tumbling 10s, key: payload.machine, aggregate: {m: avg(payload.vv)}}",
+            [f"no event has the field `vv`; {FIELDS}"],
+        ),
+        ("{window: tumbling 10s, aggregate: {n: count(), x: avg(payload.pos.x)}}", []),
+        (
+            "{join: interval 2s, sides: {a: {type: Door}, b: {type: R}}, values: {o: a.payload.o}}",
+            [
+                f"no event of type `R`; {TYPES}",
+                "no event of type Door has the field `o`; " + FIELDS,
+            ],
+        ),
+    ],
+)
+def test_what_no_event_has(query: str, said: list[str]) -> None:
+    assert words(query) == said
+
+
+PATTERN = '{pattern: "PATTERN SEQ(Dor d, Reading r) WHERE r.vv > 1 WITHIN 5 s"}'
+
+
+def test_that_nothing_came() -> None:
+    nothing = ["no event in stream `default`"]
+    assert words(PATTERN, []) == nothing
+    beat = Event("default", "s", 0, 0, 0, 0, kind=HEARTBEAT)
+    assert words(PATTERN, [beat, event("x", {}, "strange")]) == nothing
+
+
+def test_who_looks_at_some_says_of_how_many() -> None:
+    said = words(PATTERN, [EVENTS[1]] * 9, each_batch=4)
+    assert said[1] == ("none of 4 of type Reading has the field `vv`; fields seen: machine, pos, v")
+
+
+def test_who_has_looked_at_many_looks_at_one_of_each_batch() -> None:
+    """A field that nobody sends is not looked for at a price for ever; one that comes is met."""
+    topology = parse(f"streams: {{default: {{}}}}\nqueries:\n  q: {PATTERN}\n")
+    unmet = unmet_by(topology, each_batch=50)
+    for _ in range(MANY // 50 + 3):
+        unmet.look([EVENTS[1]] * 60)
+    assert f"none of {MANY + 3:,} of type Reading" in unmet.words("q")[1]
+    unmet.look([event("Reading", {"vv": 2}), *[EVENTS[1]] * 60])
+    assert unmet.words("q") == [f"no event of type `Dor`; {TYPES.replace('Door, ', '')}"]
+
+
+def test_what_is_seen_is_bounded() -> None:
+    many = [event(f"T{number}", {f"f{number}": 1}) for number in range(1_000)]
+    (said,) = words('{pattern: "PATTERN SEQ(Dor d, _ r) WITHIN 5 s"}', many)
+    assert said.count(",") == SHOWN - 1
+
+
+def test_a_name_is_cut_and_of_a_payload_few_are_kept() -> None:
+    """Whoever sends events chooses the names; what is kept and shown of them has a bound."""
+    hostile = [event("T" * 100_000, dict.fromkeys(["f" * 100_000, *map(str, range(5_000))], 1))]
+    typed, *rest = words('{pattern: "PATTERN SEQ(Dor d, _ r) WHERE r.vv > 1 WITHIN 5 s"}', hostile)
+    (fielded,) = rest
+    assert f"types seen: {'T' * NAME_CHARS}…" in typed
+    assert fielded.count(",") == SHOWN - 1
+    assert len(typed) + len(fielded) < 1_000
+
+
+def test_the_stream_is_named_where_there_are_several() -> None:
+    topology = parse(
+        "streams: {a: {}, b: {}}\n"
+        'queries: {q: {stream: a, pattern: "PATTERN SEQ(Door d, Door e) WITHIN 5 s"}}\n'
+    )
+    unmet = unmet_by(topology)
+    unmet.look([event("Door", {}, "b"), event("Dor", {}, "a")])
+    assert unmet.words("q") == ["no event of type `Door` in stream a; types seen: Dor"]
+    assert unmet.words("strange") == []

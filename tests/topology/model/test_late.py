@@ -1,0 +1,46 @@
+"""Examples: each cause of being late has a function that decides, a reason and a remedy, and the
+page about MERGE has the same sentences."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from pkgutil import resolve_name
+
+import pytest
+
+from topology.model.late import AT_MERGE, BELOW_FRONTIER, CAUSES, MAY_BE_COPY, PASSED_ON
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("word", CAUSES)
+def test_a_cause_is_a_short_word_whose_decision_has_a_place(word: str) -> None:
+    assert word.replace("_", "").isalpha()
+    assert word.islower()
+    cause = CAUSES[word]
+    assert resolve_name(cause.decided_in)
+    assert cause.because
+    assert cause.remedy
+
+
+def test_every_cause_is_passed_on_or_kept_apart() -> None:
+    assert PASSED_ON | MAY_BE_COPY | {BELOW_FRONTIER} == CAUSES.keys()
+    assert not PASSED_ON & MAY_BE_COPY
+    assert AT_MERGE < PASSED_ON
+
+
+def test_the_page_shows_the_table() -> None:
+    page = (ROOT / "docs/operators/merge.md").read_text()
+    rows = dict(re.findall(r"^\| `([a-z_]+)` \| (.*) \|$", page, flags=re.MULTILINE))
+    for word, cause in CAUSES.items():
+        assert rows[word].startswith(f"{cause.because} | {cause.remedy}")
+
+
+def test_no_other_module_spells_a_cause_of_merge() -> None:
+    """A word of the table is written once; everybody else imports its name."""
+    for room in ("topology", "agents", "codec", "inorder", "sinks", "spark_analytics", "cli"):
+        for path in sorted((ROOT / room).rglob("*.py")):
+            if path != ROOT / "topology/model/late.py":
+                text = path.read_text()
+                assert not [word for word in AT_MERGE if f'"{word}"' in text], path

@@ -1,0 +1,273 @@
+"""Laws: walks that are followed find what is found without them, word for word, row for row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.kit.runs import cut
+from tests.seeds import seeds_of_today
+from tests.topology.pattern.following import anew, taken
+from tests.topology.pattern.generate import (
+    TYPES,
+    Conditions,
+    Draft,
+    lateness_ns,
+    of_text,
+    random_payload,
+    random_query,
+    random_stream,
+    shuffled,
+)
+from topology.model.event import DATA, WATERMARK, Event, twin
+from topology.model.ramp import ramp
+from topology.pattern.language.parse import parse_query
+from topology.pattern.language.unparse import unparse
+from topology.pattern.match.tactics import followed
+from topology.pattern.operator import Pattern
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import Engine
+from topology.pattern.run.run import Run
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.syntax import And, Edge, Expr, Item, Matches, Query, Same, Seq, Strategy
+
+SEEDS = seeds_of_today(120)
+PARTS = 2
+
+MODES: tuple[tuple[Strategy, Matches], ...] = (
+    ("next", "one"),
+    ("next", "one"),
+    ("next", "all"),
+    ("strict", "one"),
+    ("partition", "one"),
+    ("strict", "all"),
+)
+
+
+def random_line(rng: Random) -> Query:
+    strategy, matches = rng.choice(MODES)
+    edges: tuple[Edge | None, ...] = (None,) if rng.random() < 0.7 else (None, "strict", "next")
+    draft = Draft(rng, edges, groups=False)
+    items = []
+    for _ in range(rng.choice((2, 2, 3, 3, 4))):
+        types = tuple(rng.sample(TYPES, rng.choice((1, 1, 2, 3))))
+        node = draft.counted(1, 1, () if rng.random() < 0.04 else types, until=0)
+        items.append(Item(node, rng.choice(edges)))
+    where: list[Expr] = []
+    if strategy == "partition" or rng.random() < 0.3:
+        where.append(Same((("id",),)))
+    maker = Conditions(rng, draft.nodes, ())
+    where += [maker.plain() for _ in range(rng.choice((0, 0, 0, 1, 1)))]
+    return Query(
+        node=Seq(tuple(items)),
+        within_ns=rng.choice((5, 10, 20, 40)),
+        name="q",
+        where=And(tuple(where)) if len(where) > 1 else where[0] if where else None,
+        strategy=strategy,
+        matches=matches,
+        ties=rng.choice(("strict", "key")),
+    )
+
+
+def lines(part: int) -> Iterator[tuple[Random, Compiled]]:
+    for seed in SEEDS[part::PARTS]:
+        rng = Random(seed)
+        query = Compiled(random_line(rng))
+        if query.steps is not None:
+            yield rng, query
+
+
+class Pair:
+    """One engine that takes the plain way where it is open, and one that never does."""
+
+    def __init__(self, queries: list[Compiled]) -> None:
+        self.queries = queries
+        self.plain, self.general = Engine(queries), Engine(queries, is_plain=False)
+
+    def accept(self, entry: Entry, at_ns: int) -> None:
+        words = [engine.accept(anew(entry), at_ns) for engine in (self.plain, self.general)]
+        assert words[0] == words[1]
+
+    def advance(self, frontier_ns: int, at_ns: int) -> None:
+        self.plain.advance(frontier_ns, at_ns)
+        self.general.advance(frontier_ns, at_ns)
+
+    def compare(self, *, state: bool) -> int:
+        """How much was told."""
+        gone = [[entry.key for entry in engine.freed] for engine in (self.plain, self.general)]
+        assert gone[0] == gone[1]
+        told = taken(self.plain)
+        assert told == taken(self.general)
+        assert self.plain.counts == self.general.counts
+        assert self.plain.retained == self.general.retained
+        assert self.plain.next_deadline_ns() == self.general.next_deadline_ns()
+        if state:
+            assert self.plain.snapshot() == self.general.snapshot()
+            assert self.plain.changes() == self.general.changes()
+        return len(told)
+
+    def restart(self) -> None:
+        entries = [anew(entry) for entry in self.plain.entries()]
+        state = self.plain.snapshot()
+        self.plain, self.general = Engine(self.queries), Engine(self.queries, is_plain=False)
+        self.plain.restore(state, entries)
+        self.general.restore(state, map(anew, entries))
+
+    def runs(self) -> list[Run]:
+        return list(self.plain.store.runs())
+
+
+@pytest.mark.parametrize("errors", [(0,), (0,) * 20 + (1, 2)], ids=["sure", "unsure"])
+@pytest.mark.parametrize("part", range(PARTS))
+def test_both_ways_say_the_same(part: int, errors: tuple[int, ...]) -> None:
+    told = followed_runs = 0
+    for rng, query in lines(part):
+        stream = random_stream(rng, largest=rng.choice((12, 40, 40)), errors=errors)
+        disorder = rng.choice((0.0, 0.12, 0.7))
+        arrivals = shuffled(rng, stream, disorder, copies=rng.choice((0.0, 0.2)))
+        behind_ns = int(lateness_ns(arrivals) * rng.choice((1.0, 1.0, 0.5)))
+        pair, at_ns = Pair([query]), 0
+        try:
+            for entry in arrivals:
+                at_ns += rng.choice((0, 1, 3))
+                pair.accept(entry, at_ns)
+                told += pair.compare(state=rng.random() < 0.3)
+                pair.advance(entry.time_ns - behind_ns, at_ns)
+                told += pair.compare(state=rng.random() < 0.1)
+                if rng.random() < 0.05:
+                    pair.restart()
+            followed_runs += sum(run.plain is not None for run in pair.runs())
+            pair.advance(1 << 65, at_ns)
+            pair.compare(state=True)
+        except AssertionError as error:
+            raise AssertionError(f"{unparse(query.query)}\n{stream}\n{arrivals}") from error
+    assert told > len(SEEDS) // PARTS, "too little is found for a law"
+    assert followed_runs > len(SEEDS) // PARTS // 4, "too little is followed for a law"
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_beside_other_queries_too(part: int) -> None:
+    """An event concerns walks that are followed, and units that are not."""
+    for rng, query in lines(part):
+        others = [Compiled(replace(random_query(rng), name=f"q{n}"))
+                  for n in range(rng.randint(1, 2))]  # fmt: skip
+        queries = [query, *others]
+        rng.shuffle(queries)
+        arrivals = shuffled(rng, random_stream(rng, largest=30), 0.3, copies=0.1)
+        behind_ns, pair = lateness_ns(arrivals), Pair(queries)
+        for at_ns, entry in enumerate(arrivals):
+            pair.accept(entry, at_ns)
+            pair.advance(entry.time_ns - behind_ns, at_ns)
+            pair.compare(state=rng.random() < 0.2)
+        pair.advance(1 << 65, len(arrivals))
+        pair.compare(state=True)
+
+
+def operator_of(queries: list[Compiled], *, is_plain: bool, is_raw: bool) -> Pattern:
+    engine = Engine(queries, is_plain=is_plain, max_partitions=2, max_retained=15)
+    return Pattern(engine, 8, newcomers_ns=2, max_ahead_ns=6 if is_raw else None)
+
+
+def input_of(rng: Random, *, is_raw: bool) -> list[Event]:
+    """Data of types that are asked for and others, of sure times for the most part, late and not;
+    watermarks, and ramps of them."""
+    found: list[Event] = []
+    at_ns = watermark_ns = 0
+    for seq in range(80):
+        at_ns += rng.choice((0, 1, 1, 2))
+        time_ns = at_ns + rng.choice((0, 0, 0, 0, -1, -3, -9, 3, 9))
+        event = Event("default", rng.choice("st"), -1 if is_raw else 0, seq, time_ns, at_ns, seq,
+                      value=random_payload(rng), type=rng.choice("ABCDXYZ"))  # fmt: skip
+        event.late = "" if is_raw or time_ns >= watermark_ns else "merge"
+        event.error_ns = int(rng.random() < 0.005)
+        found.append(event)
+        if rng.random() < 0.1:
+            again = twin(rng.choice([one for one in found if one.kind == DATA]))
+            again.at_ns = again.arrival_ns = at_ns
+            found.append(again)
+        elif rng.random() < 0.1 and not is_raw:
+            beats = rng.choice((1, 1, 4))
+            at_ns += beats
+            watermark_ns = max(watermark_ns, at_ns - 3)
+            watermark = Event("default", "", 0, 0, watermark_ns, at_ns, kind=WATERMARK)
+            watermark.complete_ns = watermark_ns - rng.choice((0, 4))
+            if beats > 1:
+                ramp(watermark, at_ns - beats + 1, 1, watermark.complete_ns - beats + 1)
+            found.append(watermark)
+    return found
+
+
+@pytest.mark.parametrize("is_raw", [True, False], ids=["raw", "ordered"])
+def test_the_operator_says_the_same_however_its_input_is_cut(is_raw: bool) -> None:
+    told = 0
+    for rng, query in lines(0):
+        queries = [query]
+        if rng.random() < 0.2:
+            queries.append(Compiled(replace(random_query(rng), name="r")))
+        events = input_of(rng, is_raw=is_raw)
+        pair = [operator_of(queries, is_plain=p, is_raw=is_raw) for p in (True, False)]
+        results: list[list[Any]] = []
+        rests = []
+        for operator in pair:
+            copies, said = [twin(event) for event in events], []
+            for batch in cut(copies, rng, (1, 2, 7, 30)):
+                step = operator.on_batch(batch, batch[-1].at_ns)
+                assert step.released == batch
+                said += step.results
+            said += operator.on_time(events[-1].at_ns + 3).results
+            results.append(said)
+            held = [(event.source, event.seq, event.held_by) for event in copies]
+            rests.append((operator.snapshot(), operator.changes(), operator.figures(), held,
+                          operator.next_deadline_ns()))  # fmt: skip
+        assert results[0] == results[1], (unparse(query.query), events)
+        assert rests[0] == rests[1], (unparse(query.query), events)
+        told += len(results[0])
+    assert told > len(SEEDS) // PARTS, "too little is found for a law"
+
+
+def test_only_what_can_be_followed_is() -> None:
+    followed = ("SEQ(A a, B b)", "SEQ(A a, B b) WHERE a.x < b.x", "SEQ(A a, B b, B c) WHERE [k]")
+    for text in followed:
+        for using in ("", "USING skip_till_next MATCHES ALL", "USING strict", "TIES BY KEY"):
+            where, _, condition = text.partition(" WHERE ")
+            parts = [f"PATTERN {where}", f"WHERE {condition}" if condition else "", "WITHIN 5 ns"]
+            assert Compiled(parse_query(" ".join([*parts, using]))).steps is not None, (text, using)
+    others = (
+        "SEQ(A a, B+ b, C c) WITHIN 5 ns",
+        "SEQ(A a, !B b, C c) WITHIN 5 ns",
+        "SEQ(A a, B? b, C c) WITHIN 5 ns",
+        "AND(A a, B b) WITHIN 5 ns",
+        "SEQ(A a, B b) WITHIN 5 ns USING skip_till_any",
+        "SEQ(A a, B b) WITHIN 5 ns EMIT FINAL",
+        "SEQ(A a, B b) WITHIN 5 ns EMIT SLACK",
+        "SEQ(A a, B b) WITHIN 5 ns SKIP PAST LAST",
+        "SEQ(A a, B b) WITHIN 5 ns UNCERTAIN POSSIBLE",
+    )
+    for text in others:
+        assert Compiled(parse_query(f"PATTERN {text}")).steps is None, text
+
+
+def test_a_run_is_followed_until_a_time_is_unsure() -> None:
+    pair = Pair([Compiled(parse_query("QUERY q PATTERN SEQ(A a, B b) WITHIN 9 ns"))])
+    stream = of_text("a1 b2 a3 b4 a5 b6")
+    stream[3].event.error_ns = 1
+    for at, entry in enumerate(stream):
+        pair.accept(anew(entry), at)
+        assert [run.plain is not None for run in pair.runs()] == [at < 3]
+        pair.compare(state=True)
+
+
+def test_no_walk_looks_through_more_than_a_unit_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not followed.__file__.endswith(".py"):
+        pytest.skip("compiled: the bound is bound early")
+    monkeypatch.setattr(followed, "LOOKED_THROUGH", 5)
+    query = "QUERY q PATTERN SEQ(A a, B b) WHERE a.x < b.x WITHIN 90 ns"
+    pair = Pair([Compiled(parse_query(query))])
+    for at, entry in enumerate(of_text(" ".join(f"a{n} b{n + 1}" for n in range(1, 21, 2)))):
+        pair.accept(anew(entry), at)
+        assert [run.plain is not None for run in pair.runs()] == [at < 5]
+        pair.compare(state=True)

@@ -1,0 +1,70 @@
+"""Examples for the thesis's clock model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.topology.clock.rounds import AT, MS, S, burst, golden, numbers, round_at
+from topology.clock.cell import SYNCED, UNSYNCED
+from topology.clock.sample import Sample
+from topology.config.stream import ClockConfig
+from topology.published.clock import ThesisClock
+
+
+def thesis(**settings: Any) -> ThesisClock:
+    return ThesisClock(ClockConfig(**settings))
+
+
+def test_golden() -> None:
+    """Spec 2.1."""
+    clock = thesis()
+    clock.add(golden())
+    cell = clock.cell(0)
+    assert (cell.offset_ns, cell.error_ns, cell.state) == (-1_001 * MS, 6 * MS, SYNCED)
+
+
+def test_the_least_round_trip_counts_and_the_bound_stays() -> None:
+    clock = thesis()
+    for there, back in ((3, 3), (1, 2), (9, 9)):
+        clock.add(round_at(AT, 0, there * MS, back * MS))
+    now, later = clock.cell(AT), clock.cell(AT + 3_600 * S)
+    assert (now.offset_ns, now.error_ns) == (-MS // 2, 3 * MS // 2)
+    assert numbers(later)[1:] == numbers(now)[1:]
+
+
+def test_a_new_burst_begins_anew_and_old_rounds_are_late() -> None:
+    clock = thesis()
+    old = burst(AT, 0)
+    for sample in [*old, round_at(AT + 60 * S, S, 2 * MS, 2 * MS), *old]:
+        clock.add(sample)
+    assert (clock.cell(AT).offset_ns, clock.cell(AT).error_ns) == (S, 2 * MS)
+    assert clock.late == len(old)
+    assert (clock.segment, clock.jumps, clock.falsetickers) == (0, 0, 0)
+
+
+def test_unsynced() -> None:
+    clock = thesis()
+    assert clock.cell(AT).state == UNSYNCED
+    clock.add(round_at(AT, 0, 30 * MS, 30 * MS))
+    assert clock.cell(AT).state == UNSYNCED  # 30 ms is more than max_error
+    clock.add(round_at(AT, 0, MS, MS))
+    assert clock.cell(AT).state == SYNCED
+    clock.begin_segment()
+    assert clock.cell(AT).state == UNSYNCED
+    assert clock.skew_ppb() is None
+
+
+def test_absurd_rounds_are_rejected() -> None:
+    clock = thesis()
+    clock.add(Sample("s", 0, 10 * MS, 10 * MS, 5 * S, 0))
+    clock.add(Sample("s", 0, 10, 9, 30, 0))
+    assert (clock.rejected, clock.cell(0).state) == (2, UNSYNCED)
+
+
+def test_restored() -> None:
+    clock = thesis()
+    for sample in burst(AT, 5 * MS):
+        clock.add(sample)
+    other = thesis()
+    other.restore(clock.snapshot())
+    assert numbers(other.cell(AT)) == numbers(clock.cell(AT))

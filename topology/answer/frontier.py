@@ -1,0 +1,212 @@
+"""Up to where the stream has come, as a query hears it.
+
+`goal_ns`: what ends at or before it may be emitted, by the query's rule (`rules`). With
+`answer: early` W has passed its end, and by so much that clock errors leave nothing to come (W - E;
+E comes with each watermark, and is at least the error of what came since). Every event in order
+raises W too, so that a window does not wait for the next announcement.
+
+`sure_ns`: W - E has passed what ends at or before it; nothing is to come, which is more than that
+it were improbable.
+
+`final_ns`: what ends at or before it is final: the complete frontier C has passed it, and W has by
+`newcomers`; or W has by `correct_for`. C speaks for the sources that are known: one that is heard
+for the first time may bring events from before it, and for these there is room. The errors that
+count here are those of all sources, of idle ones too, for these may come back. Where no watermarks
+come, the quality target has passed it by `correct_for`. None goes back, and final_ns <= goal_ns.
+
+`proven_ns`: how far what came has shown it, before the input was over (`seal`).
+
+Whether a window is confirmed does not wait for newcomers: what is known says nothing against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from topology.answer.rules import Rule, WhenFinal, WhenPassed
+from topology.model.event import Event
+from topology.model.saved import Saved
+
+NOT_YET: Final = -(1 << 66)
+FOR_EVER: Final = 1 << 66
+EARLY_RULE: Final = WhenPassed()
+
+
+class Frontier(Saved):
+    """Moved by `hear` and `announce`, made to count by `settle` when the instant is over.
+    `watermark_ns` is W and `error_ns` E, as they were heard last."""
+
+    __slots__ = (
+        "_announced_ns",
+        "_complete_ns",
+        "_correct_for_ns",
+        "_error_all_ns",
+        "_heeds_errors",
+        "_newcomers_ns",
+        "_rule",
+        "error_ns",
+        "final_ns",
+        "goal_ns",
+        "proven_ns",
+        "sure_ns",
+        "waits_for_final",
+        "watermark_ns",
+    )
+    FIELDS = (
+        "watermark_ns",
+        "_announced_ns",
+        "_complete_ns",
+        "error_ns",
+        "_error_all_ns",
+        "goal_ns",
+        "sure_ns",
+        "final_ns",
+    )
+
+    def __init__(
+        self,
+        correct_for_ns: int,
+        newcomers_ns: int,
+        *,
+        heeds_errors: bool,
+        rule: Rule = EARLY_RULE,
+    ) -> None:
+        self._correct_for_ns = correct_for_ns
+        self._newcomers_ns = newcomers_ns
+        self._heeds_errors = heeds_errors
+        self._rule = rule
+        self.waits_for_final = isinstance(rule, WhenFinal)
+        self.watermark_ns = NOT_YET
+        self._announced_ns = NOT_YET
+        self._complete_ns = NOT_YET
+        self.error_ns = 0
+        self._error_all_ns = 0
+        self.goal_ns = NOT_YET
+        self.sure_ns = NOT_YET
+        self.final_ns = NOT_YET
+        self.proven_ns = FOR_EVER
+
+    @property
+    def passed_ns(self) -> int:
+        """Nothing that possibly lies before it comes any more, by the watermarks."""
+        return self.watermark_ns - self.error_ns
+
+    def hear(self, event: Event) -> None:
+        """An event in order."""
+        if event.ref_time_ns > self.watermark_ns:
+            self.watermark_ns = event.ref_time_ns
+        if event.error_ns > self.error_ns and self._heeds_errors:
+            self.error_ns = event.error_ns
+            self._error_all_ns = max(self._error_all_ns, event.error_ns)
+
+    def announce(self, event: Event) -> None:
+        """A watermark record."""
+        self.watermark_ns = max(self.watermark_ns, event.ref_time_ns)
+        self._announced_ns = self.watermark_ns
+        self._complete_ns = max(self._complete_ns, event.complete_ns)
+        if self._heeds_errors:
+            self.error_ns = event.error_ns
+            self._error_all_ns = max(event.error_ns, event.error_all_ns)
+
+    def rise(self, ref_time_ns: int) -> None:
+        """As `hear`, of an event that is no less sure than what was heard."""
+        if ref_time_ns > self.watermark_ns:
+            self.watermark_ns = ref_time_ns
+
+    def room_ns(self, closing_ns: int, final_ns: int) -> int:
+        """As long as W is below, `settle` closes nothing that ends at `closing_ns` or later, and
+        makes nothing final that ends at `final_ns` or later."""
+        if self.waits_for_final:
+            closing_ns = final_ns = min(closing_ns, final_ns)
+        until_ns = final_ns + self._error_all_ns
+        room_ns = min(closing_ns + self.error_ns, until_ns + self._correct_for_ns)
+        if self._complete_ns >= until_ns:
+            room_ns = min(room_ns, until_ns + self._newcomers_ns)
+        return room_ns
+
+    def settle(self) -> None:
+        watermark_ns = self.watermark_ns
+        passed_ns = watermark_ns - self.error_ns
+        if passed_ns > self.sure_ns:
+            self.sure_ns = passed_ns
+        # As `decided_ns`, without the calls: it runs at each instant.
+        decided_ns = watermark_ns - self._newcomers_ns
+        if decided_ns > self._complete_ns:
+            decided_ns = self._complete_ns
+        if decided_ns < watermark_ns - self._correct_for_ns:
+            decided_ns = watermark_ns - self._correct_for_ns
+        final_ns = decided_ns - self._error_all_ns
+        if final_ns > self.final_ns:
+            self.final_ns = min(final_ns, self.closed_ns)
+        goal_ns = self._rule.goal_ns(watermark_ns, self.sure_ns, self.final_ns)
+        if goal_ns > self.goal_ns:
+            self.goal_ns = goal_ns
+
+    @property
+    def closed_ns(self) -> int:
+        """No event before it is waited for; no further may anything be made final."""
+        return max(self.goal_ns, self.sure_ns)
+
+    @property
+    def decided_ns(self) -> int:
+        """No event with a smaller reference time is to come that counts, by the watermarks."""
+        return self._decided_ns(self._newcomers_ns)
+
+    @property
+    def heard_ns(self) -> int:
+        """The same, were no source to come that has not been heard."""
+        return self._decided_ns(0)
+
+    def _decided_ns(self, newcomers_ns: int) -> int:
+        watermark_ns = self.watermark_ns
+        heard_ns = min(self._complete_ns, watermark_ns - newcomers_ns)
+        return max(heard_ns, watermark_ns - self._correct_for_ns)
+
+    def take_word(self, closed_ns: int, sure_ns: int) -> None:
+        """Where no watermarks come, a quality target says how far the events have come. Elsewhere
+        MERGE alone knows what is sure: events may wait there yet."""
+        self.sure_ns = max(self.sure_ns, sure_ns)
+        self._make_final(closed_ns - self._correct_for_ns)
+
+    def after(self, watermarks: Sequence[Event]) -> Frontier:
+        """As it would stand if these were announced."""
+        other = Frontier(
+            self._correct_for_ns,
+            self._newcomers_ns,
+            heeds_errors=self._heeds_errors,
+            rule=self._rule,
+        )
+        other.restore(self.snapshot())
+        for event in watermarks:
+            other.announce(event)
+        other.settle()
+        return other
+
+    def give_up(self, until_ns: int) -> None:
+        """What ends until there is final, as there is no room to keep it."""
+        self._make_final(min(until_ns, self.closed_ns))
+
+    def _make_final(self, until_ns: int) -> None:
+        self.final_ns = max(self.final_ns, until_ns)
+        self.goal_ns = max(self.goal_ns, self.final_ns)
+
+    def crowd(self) -> None:
+        """There is no more room for newcomers."""
+        self.give_up(self.heard_ns - self._error_all_ns)
+
+    def seal(self) -> None:
+        """The input is over; the instant is, too. What ends later only its end decides."""
+        self.proven_ns = self.sure_ns
+
+    def end(self) -> None:
+        """Nothing comes any more; what is missing stays so."""
+        self.watermark_ns = self.goal_ns = self.sure_ns = self.final_ns = FOR_EVER
+
+    def is_incomplete(self, end_ns: int) -> bool:
+        """By the last announcement something is missing that may lie before there: a lost number,
+        or a source that is not waited for; or it was not waited for certainty."""
+        if self.sure_ns < self.goal_ns and self.sure_ns < end_ns:
+            return True
+        complete_ns = self._complete_ns - self.error_ns
+        return self._complete_ns < self._announced_ns and complete_ns < end_ns

@@ -1,0 +1,56 @@
+"""What a query asks of its waiting (`quality:`), and the strategy that gives it.
+
+| `strategy` | a window is emitted                                    | its parameter      |
+|------------|--------------------------------------------------------|--------------------|
+| `risk`     | as soon as the promised accuracy allows it (default)   | `guard: hard, soft`|
+| `fixed`    | when the clock of the events is `wait` beyond its end  | `wait`             |
+
+Only `risk` keeps the promised accuracy at every moment. All report what they achieve; `max_wait`
+bounds all. `fixed` goes by one clock for all sources. The methods of papers are in
+`topology.published`; docs/waiting.md compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from topology.waiting.budget import PPM, AccuracyBudget
+from topology.waiting.fixed import KSlack
+from topology.waiting.policy import SlackPolicy
+from topology.waiting.risk import RiskSlack
+
+Strategy = Literal["risk", "fixed"]
+Guard = Literal["hard", "soft"]
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """`accuracy_ppm` of the windows are right when first emitted, at the latest `max_wait_ns` after
+    their end. A source silent for `idle_ns` is not waited for; None: every source is. `published`
+    makes the strategy of that name, where it is none of ours."""
+
+    accuracy_ppm: int
+    max_wait_ns: int
+    strategy: str = "risk"
+    guard: Guard = "hard"
+    wait_ns: int = 0
+    idle_ns: int | None = None
+    max_sources: int = 10_000
+    published: Callable[[Quality, int], SlackPolicy] | None = field(default=None, repr=False)
+
+    def fault(self) -> str:
+        """What cannot work; nothing if all can."""
+        if 0 < self.accuracy_ppm < PPM and self.max_wait_ns > 0 and self.wait_ns >= 0:
+            return ""
+        return "quality needs an accuracy below 100% and a max_wait above 0"
+
+    def policy(self, window_ns: int) -> SlackPolicy:
+        """A fresh one; `window_ns` is how long the windows are."""
+        if self.published is not None:
+            return self.published(self, window_ns)
+        if self.strategy == "fixed":
+            return KSlack(self.wait_ns, idle_ns=self.idle_ns)
+        budget = AccuracyBudget((PPM - self.accuracy_ppm) / PPM, guard=self.guard)
+        return RiskSlack(budget, idle_ns=self.idle_ns, max_sources=self.max_sources)

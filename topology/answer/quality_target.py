@@ -1,0 +1,220 @@
+"""`quality: {accuracy, max_wait}`: a window is emitted as soon as the target allows it.
+
+`accuracy` of the windows that hold an event are right when they are first emitted: none of the
+events that belong to them, or possibly do, comes later. How long that takes is what the waiting
+strategy decides (`topology.answer.quality`), from what it has seen of each source; `max_wait` after
+the end of a window it is emitted whatever is missing. What comes later corrects it, as always.
+
+* A window is closed when the policy lets it pass, at the latest at its end and `max_wait`, by
+  the arrival clock, and never before its end by that clock. Behind MERGE also when W has
+  passed it: what the merge waits for is never waited for again.
+* Counted are windows in time, whatever the number of keys: one event that is missing makes the
+  window wrong. Sessions, count windows, joins and patterns have no ends that are known
+  beforehand; for these time is cut into pieces, and a piece counts as a window: of a sixteenth of
+  `max_wait`, or, where an event matters for much longer, of a 256th of that, up to a quarter of
+  `max_wait`. So what waits for minutes is not looked at many times a second. An event makes all
+  pieces count that it may matter to: up to the gap of a session.
+* An event of error e is taken for one that comes e before its time: so early it may matter.
+* It is sure (`sure_ns`), where all sources have been heard beyond the end; what is emitted
+  before is `uncertain`.
+
+Windows closed by `max_wait`, or without a source that is silent for `idle_ns`, are outside the
+promise (topology.waiting.budget), so that an outage makes nobody else wait, and yet part of
+`achieved_ppm`, which is all windows; `missed_apart` are the wrong ones among them. Where `idle_ns`
+is not above `max_wait` a source that is silent is waited for until `max_wait` all the same: so
+windows have all that comes within it.
+
+Cost: about 5 us an event, and O(sources) a piece that counts; O(sources) in the instants after a
+window's end until it is emitted.
+Memory and state: two tables a source, about 1 kB, written with each checkpoint.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+from topology.answer.quality import Quality
+from topology.answer.rules import Rule, WhenFinal, WhenPassed
+from topology.model.event import BYE, Event
+from topology.model.operator import NEVER, Figures, Plain
+from topology.model.saved import Saved, load
+from topology.waiting.budget import PPM
+from topology.waiting.driver import Closing, Decision, WindowDriver
+from topology.waiting.policy import CONFIRMED
+
+PIECES: Final = 16
+FEWEST_PIECES: Final = 4
+"""In `max_wait`, however far events reach."""
+
+PIECES_OF_REACH: Final = 256
+MAX_PENDING: Final = 10_000
+"""Windows emitted on probability whose fate is not known yet; the oldest counts as missed."""
+
+
+CLOSED: Final = ("closed_ns", "sure_ns")
+
+
+class QualityTarget(Saved):
+    """For windows of `size_ns` every `every_ns`; else for pieces, of which an event concerns all
+    up to `reach_ns` after it. `zone_ns`: the least error to reckon with. `closed_ns`: what ends at
+    or before it may be emitted."""
+
+    FIELDS: ClassVar[tuple[str, ...]] = (*CLOSED, "_heard_events", "_late_events", "_driver")
+
+    def __init__(
+        self,
+        quality: Quality,
+        *,
+        size_ns: int = 0,
+        every_ns: int = 0,
+        reach_ns: int = 0,
+        heeds_errors: bool = True,
+        zone_ns: int = 0,
+    ) -> None:
+        self._quality = quality
+        self._heeds_errors = heeds_errors
+        self._zone_ns = zone_ns
+        self._reach_ns = reach_ns
+        cap_ns = quality.max_wait_ns + 1
+        if not every_ns:
+            every_ns = size_ns = piece_ns(quality.max_wait_ns, reach_ns)
+            cap_ns = max(1, cap_ns - every_ns)
+        self._kind = [repr(quality), size_ns, every_ns, reach_ns]
+        """With the pieces: a state counts windows by their length."""
+        self._policy = quality.policy(size_ns)
+        self._driver = WindowDriver(
+            self._policy,
+            every_ns,
+            size_ns,
+            closed="left",
+            offset_ns=size_ns % every_ns,
+            cap_ns=cap_ns,
+            only_filled=True,
+            max_pending=MAX_PENDING,
+            patient=quality.idle_ns is not None and quality.idle_ns <= quality.max_wait_ns,
+        )
+        self._heard = Event("", "", 0, 0, 0, 0)
+        """What the policy looks at. One is enough, for none is kept."""
+        self._ignored: list[Decision] = []
+        self._heard_events = 0
+        self._late_events = 0
+        self.closed_ns = -NEVER
+        self.sure_ns = -NEVER
+
+    def is_like(self, other: QualityTarget) -> bool:
+        """It waits in the same way for the same."""
+        return self._kind == other._kind
+
+    def go_on_from(self, other: QualityTarget) -> None:
+        """What that one closed is closed."""
+        self.closed_ns, self.sure_ns = other.closed_ns, other.sure_ns
+
+    def hear(self, event: Event, *, speaks: bool = True, margin_ns: int = 0) -> None:
+        """An event of the query, in the order of arrival. One that has gone around others of its
+        source does not speak of how far that is. It may matter `margin_ns` longer than others."""
+        self._look_at(event)
+        self._heard_events += 1
+        latest_ns = 2 * event.ref_time_ns - self._heard.ref_time_ns
+        reach_ns = self._reach_ns + margin_ns
+        self._driver.take(self._heard, latest_ns, self._ignored, reach_ns, speaks=speaks)
+        if self._ignored:
+            self._late_events += 1
+            self._ignored.clear()
+
+    def hear_of(self, other: Event) -> None:
+        """How far the source is: a heartbeat, a bye, or an event that the query leaves out."""
+        self._look_at(other)
+        self._policy.observe(self._heard, other.at_ns)
+        if other.kind == BYE:
+            self._policy.leave(self._heard.source, other.at_ns)
+        self._driver.heed(other.at_ns)
+
+    def _look_at(self, event: Event) -> None:
+        error_ns = max(event.error_ns, self._zone_ns) if self._heeds_errors else 0
+        heard = self._heard
+        heard.source, heard.type, heard.at_ns = event.source, event.type, event.at_ns
+        heard.ref_time_ns = event.ref_time_ns - error_ns
+
+    def settle(self, now_ns: int, passed_ns: int) -> None:
+        """The instant is over; MERGE has announced that all before `passed_ns` is there."""
+        self._driver.announce(min(NEVER, passed_ns - 1), now_ns)
+        for decision in self._driver.on_time(now_ns):
+            if isinstance(decision, Closing):
+                self.closed_ns = decision.bound_ns + 1
+                if decision.by == CONFIRMED:
+                    self.sure_ns = self.closed_ns
+
+    @property
+    def is_waiting(self) -> bool:
+        """Windows with events are not closed yet."""
+        return self._driver.is_waiting
+
+    def due_ns(self) -> int:
+        """When to settle though nothing arrives."""
+        due_ns = self._driver.next_deadline_ns()
+        return NEVER if due_ns is None else due_ns
+
+    def end(self, now_ns: int) -> None:
+        self._driver.on_end(now_ns)
+
+    # -- for people --------------------------------------------------------------------------------
+
+    def figures(self) -> Figures:
+        """Figures of windows with events. Shares in ppm, of windows but `late_ppm`, of events."""
+        filled = self._driver.filled
+        assert filled is not None
+        windows = sum(filled.closed.values())
+        missed = self._driver.missed
+        right_ppm = PPM - missed * PPM // max(1, windows, missed)
+        return {
+            "promised_ppm": self._quality.accuracy_ppm,
+            "achieved_ppm": right_ppm,
+            "wait_mean_ns": max(0, filled.waited_ns) // max(1, windows),
+            "wait_max_ns": filled.longest_ns,
+            "late_ppm": self._late_events * PPM // max(1, self._heard_events),
+            "missed": missed,
+            "missed_apart": self._driver.missed_apart,
+        }
+
+    def explain(self) -> dict[str, Any]:
+        filled = self._driver.filled
+        assert filled is not None
+        return {"closed_by": dict(filled.closed), "policy": self._policy.figures()}
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Plain:
+        return [self._kind, super().snapshot()]
+
+    def restore(self, state: Plain) -> None:
+        """What waited in another way leaves only what it has closed."""
+        kind, own = state
+        if kind == self._kind:
+            super().restore(own)
+        else:
+            load(self, CLOSED, own[: len(CLOSED)])
+
+
+def piece_ns(max_wait_ns: int, reach_ns: int) -> int:
+    """How long the pieces are into which time is cut where windows have no ends."""
+    longest_ns = max_wait_ns // FEWEST_PIECES
+    return max(1, min(longest_ns, max(max_wait_ns // PIECES, reach_ns // PIECES_OF_REACH)))
+
+
+class WhenLikely(Rule):
+    """With a target, and behind MERGE at the latest when W has passed."""
+
+    why = "what the quality target takes for complete"
+
+    def __init__(self, target: QualityTarget) -> None:
+        self._target = target
+
+    def goal_ns(self, watermark_ns: int, passed_ns: int, final_ns: int) -> int:
+        return max(passed_ns, self._target.closed_ns)
+
+
+def rule_of(target: QualityTarget | None, *, only_final: bool) -> Rule:
+    """That of a window or a join."""
+    if only_final:
+        return WhenFinal()
+    return WhenPassed() if target is None else WhenLikely(target)

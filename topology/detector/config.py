@@ -1,0 +1,48 @@
+"""What a query with a detector says, checked (`topology.config.QueryConfig`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from topology.answer.rules import EARLY, Answer
+from topology.detector.result_event import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class DetectorConfig:
+    """`key`: a path into the payload; None: all events are of one key. `granted_ppm`: what
+    reading ahead may take of a processor. `withdrawn_ppm`: of early results, at most
+    (`topology.answer.stability`). `max_ahead_ns`: the clock of the stream is never further beyond
+    that of arrival.
+    `is_ahead`: events come as they are accepted, with what the merge lets go beside (`ahead`).
+    `reads`: queries whose results are events for it, and `reads_stream`: so are those of the
+    stream. `lag_ns`: results of these may come so far behind what is final. `below`: what the
+    results of these depend on. `max_events`: held until they are final; at the bound what was
+    read is made final, `max_keys`: keys with a state; what comes for one more is left out. Both
+    are counted."""
+
+    query: str
+    detector: str
+    answer: Answer = EARLY
+    key: tuple[str, ...] | None = None
+    finals: bool = False
+    granted_ppm: int = 500_000
+    withdrawn_ppm: int | None = None
+    correct_for_ns: int = 600 * 10**9
+    newcomers_ns: int = 600 * 10**9
+    max_ahead_ns: int = 3_600 * 10**9
+    max_events: int = 1_000_000
+    max_keys: int = 1_000_000
+    is_ahead: bool = False
+    reads: tuple[Reading, ...] = ()
+    reads_stream: bool = True
+    lag_ns: int = 0
+    below: tuple[bytes, ...] = ()
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Equal for queries whose results are the same: however they answer."""
+        own: tuple[object, ...] = (self.query, self.detector, self.key)
+        if self.reads:
+            own = (*own, self.reads, self.reads_stream, self.below)
+        return repr(own).encode()

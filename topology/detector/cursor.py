@@ -1,0 +1,473 @@
+"""A detector as it reads the items of one key, from a state on.
+
+`run` is this and nothing else: what it gives depends on the state, `high_ns`, `last` and `ticks` it
+began with, and on the items. So going back is beginning again from what was kept.
+
+`high_ns`: up to where the true time of an item before may lie. An event that may truly lie before
+that has an uncertain place in the order, and its results are `unsure`.
+
+A deadline that lies before the last item is due at once: at its instant, behind its events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from topology.detector.detector import (
+    MAX_RESULTS,
+    MAX_RESULTS_BYTES,
+    MAX_SIZE,
+    MAX_TICKS,
+    Behaviour,
+    Found,
+    Stopped,
+    results_of,
+)
+from topology.detector.item import FIRST, LAST, TIMER, Key, LogEntry, Seen, timer_at
+from topology.detector.values import NotAValue, glance, is_text, same, size_of
+from topology.model.operator import NEVER
+from topology.model.result import Member, ResultIds, framed
+from topology.query.numbers import text_of
+
+LOOK_EVERY: Final = 64
+"""Events whose number is a multiple of it are tried twice before, and the state is looked at after
+them; and after the first item of each key, and where a `glance` shows that it is no value, or too
+large. So a key stops at the same item whether it is read ahead or not, but for what lies beyond the
+glance: that is seen where the state is copied, or at the next such event."""
+
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+_MAX_DEPTH: Final = 32
+MAX_INT_BITS: Final = 8_192
+"""An integer in a result has no more; Python writes none of more than 4,300 digits."""
+_FRAME_BYTES: Final = 3
+_NUMBER_BYTES: Final = 8
+
+
+class DetectorOutput:
+    """A result of an item, under an id. `last`: the detector does not change it any more; `is_own`:
+    the id is the item's, so no other item emits it; `error_ns`: of the time of the item."""
+
+    __slots__ = (
+        "cause",
+        "end_ns",
+        "error_ns",
+        "id",
+        "is_own",
+        "last",
+        "members",
+        "number",
+        "start_ns",
+        "unsure",
+        "values",
+    )
+
+    def __init__(
+        self,
+        id_: str,
+        cause: Key,
+        number: int,
+        values: dict[str, Any],
+        start_ns: int,
+        end_ns: int,
+        members: list[Member],
+        *,
+        last: bool,
+        unsure: bool,
+        is_own: bool = False,
+        error_ns: int = 0,
+    ) -> None:
+        self.error_ns = error_ns
+        self.id = id_
+        self.cause = cause
+        self.number = number
+        self.values = values
+        self.start_ns = start_ns
+        self.end_ns = end_ns
+        self.members = members
+        self.last = last
+        self.unsure = unsure
+        self.is_own = is_own
+
+    def changed(self, values: dict[str, Any], *, unsure: bool) -> DetectorOutput:
+        """The same with other values."""
+        return DetectorOutput(
+            self.id,
+            self.cause,
+            self.number,
+            values,
+            self.start_ns,
+            self.end_ns,
+            self.members,
+            last=self.last,
+            unsure=unsure,
+            is_own=self.is_own,
+            error_ns=self.error_ns,
+        )
+
+    def reads_as(self, other: DetectorOutput) -> bool:
+        """The same as the other, to who reads it."""
+        return (
+            self.start_ns == other.start_ns
+            and self.end_ns == other.end_ns
+            and self.unsure == other.unsure
+            and self.last == other.last
+            and self.members == other.members
+            and same(self.values, other.values)
+        )
+
+
+class Counts:
+    """Work, by kind; and what bad detectors did. All only grow. `why`: the last of these."""
+
+    __slots__ = (
+        "blocks",
+        "comparisons",
+        "converged",
+        "corrected",
+        "failed",
+        "first",
+        "replayed",
+        "restores",
+        "size",
+        "snapshots",
+        "stopped",
+        "uncorrected",
+        "unlike",
+        "untold",
+        "why",
+    )
+
+    def __init__(self) -> None:
+        self.first = 0
+        self.replayed = 0
+        self.restores = 0
+        self.snapshots = 0
+        self.comparisons = 0
+        self.converged = 0
+        self.corrected = 0
+        self.uncorrected = 0
+        """Late events that a `correct` was asked to take, and did not."""
+        self.failed = 0
+        self.untold = 0
+        self.stopped = 0
+        self.unlike = 0
+        self.size = 1
+        """Values of the largest state that was looked at."""
+        self.blocks = 0
+        """Texts, bytes and integers of one state at a glance, in 64 bytes, at most."""
+        self.why = ""
+
+    def figures(self) -> dict[str, int]:
+        """As people read them (`figures`)."""
+        return {
+            "first": self.first,
+            "replayed": self.replayed,
+            "rollbacks": self.restores,
+            "converged": self.converged,
+            "corrected": self.corrected,
+            "checkpoints": self.snapshots,
+            "failed": self.failed,
+            "untold": self.untold,
+            "stopped": self.stopped,
+            "unlike": self.unlike,
+        }
+
+
+class Cursor:
+    """`last`: the item read last; `ticks`: timers since the last event. `due_ns`: when the state
+    wants to be called; NEVER if not. `steps`: items read."""
+
+    __slots__ = (
+        "_behaviour",
+        "_counts",
+        "_ids",
+        "_is_first",
+        "due_ns",
+        "high_ns",
+        "last",
+        "state",
+        "steps",
+        "ticks",
+    )
+
+    def __init__(
+        self,
+        behaviour: Behaviour,
+        ids: ResultIds,
+        counts: Counts,
+        state: Any,
+        high_ns: int = -NEVER,
+        last: Key = FIRST,
+        ticks: int = 0,
+        *,
+        is_first: bool = True,
+    ) -> None:
+        """`is_first`: not a replay, so that what goes wrong is counted."""
+        self._behaviour = behaviour
+        self._ids = ids
+        self._counts = counts
+        self._is_first = is_first
+        self.state = state
+        self.high_ns = high_ns
+        self.last = last
+        self.ticks = ticks
+        self.steps = 0
+        self.due_ns: int = NEVER
+        self._ask_deadline()
+
+    def become_first(self) -> None:
+        """What it reads from now on is read for the first time."""
+        self._is_first = True
+
+    def mend(self, state: Any, high_ns: int) -> None:
+        """It has read a late event besides, and comes to this; it has no timers."""
+        self.state = state
+        self.high_ns = max(self.high_ns, high_ns)
+
+    def take(self, entry: LogEntry, outs: list[DetectorOutput]) -> None:
+        """Read an event; timers before it have fired."""
+        seen = entry.seen
+        unsure = seen.error_ns > 0 and seen.time_ns - seen.error_ns < self.high_ns
+        unsure = unsure or seen.unsure or seen.time_ns < self.high_ns
+        if seen.time_ns + seen.error_ns > self.high_ns:
+            self.high_ns = seen.time_ns + seen.error_ns
+        is_begun = self.last != FIRST
+        self.last = entry.key
+        self.ticks = 0
+        self.steps += 1
+        if isinstance(self.state, Stopped):
+            return
+        is_looked_at = not seen.seq % LOOK_EVERY
+        if is_looked_at and self._is_first:
+            self._try_twice(seen)
+        try:
+            state, said = self._behaviour.step(self.state, seen)
+            self._emit(said, seen, self.last, outs, unsure=unsure)
+            self.state = state
+        except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
+            self._fail(wrong, repr(seen))
+        if self._looks_odd() or is_looked_at or not is_begun:
+            self._look()
+        self._ask_deadline()
+
+    def fire(self, until: Key, outs: list[DetectorOutput]) -> None:
+        """The timers before there."""
+        while self.due_ns < NEVER and (key := timer_at(self.due_ns)) < until:
+            self._tick(key, outs)
+
+    def fire_once(self, outs: list[DetectorOutput]) -> None:
+        """The timer that is armed, whenever it is due."""
+        if self.due_ns < NEVER:
+            self._tick(timer_at(self.due_ns), outs)
+
+    def finish(self, outs: list[DetectorOutput]) -> None:
+        """Nothing comes any more."""
+        ended_ns, self.last = self.last[0], LAST
+        self.due_ns = NEVER
+        if isinstance(self.state, Stopped):
+            return
+        at_end: list[DetectorOutput] = []
+        try:
+            self._emit(self._behaviour.end(self.state), None, LAST, at_end, unsure=False)
+        except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
+            self._fail(wrong, "the end")
+        for output in at_end:
+            output.end_ns = ended_ns
+            output.start_ns = min(output.start_ns, ended_ns)
+        outs += at_end
+
+    def _tick(self, key: Key, outs: list[DetectorOutput]) -> None:
+        due_ns = self.due_ns
+        is_begun = self.last != FIRST
+        self.last = key
+        self.steps += 1
+        self.ticks += 1
+        try:
+            state, said = self._behaviour.tick(self.state, due_ns)
+            self._emit(said, None, key, outs, unsure=False)
+            self.state = state
+        except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
+            self._fail(wrong, f"its timer at {due_ns}")
+            self.stop("its timer raises")
+            return
+        if self._looks_odd() or not is_begun:
+            self._look()
+        if self.ticks >= MAX_TICKS:
+            self.stop(f"more than {MAX_TICKS:,} timers between two events; does it move on?")
+        else:
+            self._ask_deadline()
+
+    def _ask_deadline(self) -> None:
+        self.due_ns = NEVER
+        if isinstance(self.state, Stopped):
+            return
+        try:
+            asked_ns = self._behaviour.deadline(self.state)
+            if asked_ns is None:
+                return
+            if type(asked_ns) is not int:
+                raise TypeError(f"deadline() gives a {type(asked_ns).__name__}; give ns, or None")
+        except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
+            self._fail(wrong, "its deadline")
+            self.stop("its deadline raises")
+            return
+        passed_ns, kind = self.last[0], self.last[1]
+        self.due_ns = min(max(asked_ns, passed_ns + 1 if kind == TIMER else passed_ns), NEVER)
+
+    def emit(self, said: Any, seen: Seen, cause: Key, *, unsure: bool) -> list[DetectorOutput]:
+        """The results at an event; raises as a detector's step would."""
+        outs: list[DetectorOutput] = []
+        self._emit(said, seen, cause, outs, unsure=unsure)
+        return outs
+
+    def _emit(
+        self, said: Any, seen: Seen | None, cause: Key, outs: list[DetectorOutput], *, unsure: bool
+    ) -> None:
+        """Adds all results of an item, or none if one is invalid."""
+        if said is None or (type(said) is tuple and not said):
+            return
+        results = results_of(said)
+        if len(results) > MAX_RESULTS:
+            del results[MAX_RESULTS:]
+            self._note_left_out()
+        found = [
+            self._output(each if isinstance(each, Found) else Found(each), cause, at, seen, unsure)
+            for at, each in enumerate(results)
+        ]
+        left = MAX_RESULTS_BYTES
+        for at, output in enumerate(found):
+            left -= size_of_output(output.values)
+            if left < 0:
+                del found[at:]
+                self._note_left_out()
+                break
+        outs += found
+
+    def _note_left_out(self) -> None:
+        if self._is_first:
+            self._counts.untold += 1
+            self._counts.why = f"it gives more than {MAX_RESULTS:,} results, or 1 MiB, of one item"
+
+    def _output(
+        self, found: Found, cause: Key, at: int, seen: Seen | None, unsure: bool
+    ) -> DetectorOutput:
+        values = plain(found.values)
+        if not isinstance(values, dict):
+            raise TypeError(f"it gives a {type(found.values).__name__}; give a mapping")
+        if found.id is None:
+            text = f"{cause[0]}/{cause[1]}/{cause[3]}/{cause[4]}/{at}"
+            id_ = self._ids.of(framed(b"") + framed(cause[2].encode()) + framed(text.encode()))
+        elif isinstance(found.id, str | int):
+            id_ = self._ids.of(framed(text_of(found.id).encode()))
+        else:
+            raise TypeError(f"the id {found.id!r} is neither a text nor a number")
+        for alias in found.events:
+            if type(alias) is not str or not is_text(alias):
+                raise TypeError(f"it names an event {alias!r}; give a text that UTF-8 has")
+        members = [
+            Member(alias, each.source, each.epoch, each.seq, each.time_ns)
+            for alias, each in found.events.items()
+        ]
+        if not members and seen is not None:
+            members = [Member("event", seen.source, seen.epoch, seen.seq, seen.time_ns)]
+        return DetectorOutput(
+            id_,
+            cause,
+            at,
+            values,
+            cause[0] if found.start_ns is None else int(found.start_ns),
+            cause[0],
+            members,
+            last=found.id is None if found.last is None else bool(found.last),
+            unsure=unsure,
+            is_own=found.id is None,
+            error_ns=0 if seen is None else seen.error_ns,
+        )
+
+    def _try_twice(self, seen: Seen) -> None:
+        """The same of the same, and nothing changed that was given: else nobody may go back."""
+        rules = self._behaviour
+        try:
+            frozen = rules.freeze(self.state)
+            before, payload = rules.pack(self.state), repr(seen.payload)
+            one, said = rules.step(rules.thaw(frozen), seen)
+            given = [repr(each) for each in results_of(said)]
+            other, said = rules.step(rules.thaw(frozen), seen)
+            if not same(one, other) or given != [repr(each) for each in results_of(said)]:
+                self._distrust(f"it gives one thing and then another for {seen!r}")
+            elif rules.pack(self.state) != before or repr(seen.payload) != payload:
+                self._distrust(f"it changes what it was given, at {seen!r}")
+        except Exception:  # noqa: BLE001 - what is wrong with it shows when it is read
+            return
+
+    def distrust(self, why: str) -> None:
+        """It is no function of what it is given."""
+        self._distrust(why)
+
+    def _distrust(self, why: str) -> None:
+        self._counts.unlike += 1
+        self._counts.why = why
+
+    def _looks_odd(self) -> bool:
+        blocks = glance(self.state, self._behaviour.classes)
+        if blocks > self._counts.blocks:
+            self._counts.blocks = blocks
+        return blocks < 0 or blocks > MAX_SIZE
+
+    def _look(self) -> None:
+        if isinstance(self.state, Stopped):
+            return
+        size = size_of(self.state, MAX_SIZE)
+        if size > MAX_SIZE:
+            self.stop(f"its state is of more than {MAX_SIZE:,} values, or holds itself")
+            return
+        self._counts.size = max(self._counts.size, size)
+        try:
+            self._behaviour.pack(self.state)
+        except NotAValue as wrong:
+            self.stop(f"its state cannot be kept: {wrong}")
+
+    def _fail(self, wrong: Exception, where: str) -> None:
+        if self._is_first:
+            self._counts.failed += 1
+            self._counts.why = f"{type(wrong).__name__}: {wrong}, at {where}"[:500]
+
+    def stop(self, why: str) -> None:
+        """Its key keeps no state and emits nothing any more."""
+        self.state = Stopped(why)
+        self.due_ns = NEVER
+        if self._is_first:
+            self._counts.stopped += 1
+            self._counts.why = why
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """A copy as JSON has it. TypeError for what it has not."""
+    if type(value) in _PLAIN:
+        if type(value) is str and not is_text(value):
+            raise TypeError("it gives a text with half a pair of surrogates, which UTF-8 has not")
+        if type(value) is int and value.bit_length() > MAX_INT_BITS:
+            raise TypeError(f"it gives an integer of more than {MAX_INT_BITS:,} bits")
+        return value
+    if depth < _MAX_DEPTH:
+        if isinstance(value, Mapping):
+            return {plain(str(name), depth): plain(each, depth + 1) for name, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [plain(each, depth + 1) for each in value]
+    raise TypeError(f"it gives a {type(value).__name__}, which JSON does not have")
+
+
+def size_of_output(value: Any) -> int:
+    """The rough size of what `plain` gave, in bytes of its text."""
+    if type(value) is str:
+        return _FRAME_BYTES + (len(value) if value.isascii() else len(value.encode()))
+    if type(value) is dict:
+        return sum(size_of_output(name) + size_of_output(each) for name, each in value.items())
+    if type(value) is list:
+        return sum(map(size_of_output, value)) + _FRAME_BYTES
+    return value.bit_length() // 3 + 1 if type(value) is int else _NUMBER_BYTES
+
+
+def by_cause(output: DetectorOutput) -> tuple[Key, int]:
+    return (output.cause, output.number)

@@ -1,0 +1,124 @@
+"""What a detector reads, one after the other: events, and timers between them.
+
+Items have a total order, their *key*: `(time_ns, kind, source, epoch, seq)`. A timer comes after
+all events of its own instant. The order of arrival has no part in it, so no answer depends on it.
+
+A *position* is a key between items: `before(t)` lies before all items of the instant t,
+`behind(t)` behind its events and before its timer.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from topology.model.event import Event
+from topology.model.operator import NEVER
+
+Key = tuple[int, int, str, int, int]
+
+EVENT: Final = 0
+TIMER: Final = 1
+
+FIRST: Final[Key] = (-NEVER, EVENT, "", -1, -1)
+"""Before everything."""
+LAST: Final[Key] = (NEVER, TIMER, "", 0, 0)
+"""The end."""
+BEHIND_ALL: Final[Key] = (NEVER + 1, TIMER, "", 0, 0)
+
+
+def key_of(event: Event) -> Key:
+    return (event.ref_time_ns, EVENT, event.source, event.epoch, event.seq)
+
+
+def timer_at(time_ns: int) -> Key:
+    return (time_ns, TIMER, "", 0, 0)
+
+
+def before(time_ns: int) -> Key:
+    return (time_ns, EVENT, "", -1, -1)
+
+
+def behind(time_ns: int) -> Key:
+    return (time_ns, TIMER, "", -1, -1)
+
+
+UNREAD: Final = -2 * NEVER
+"""Earlier than any time."""
+
+
+class Seen:
+    """An event as a detector sees it: it does not contain when it arrived. The payload is shared
+    with whoever reads it next, so nobody may change it. `unsure`: it is a result that is."""
+
+    __slots__ = ("epoch", "error_ns", "payload", "seq", "source", "time_ns", "type", "unsure")
+
+    def __init__(
+        self,
+        type: str,
+        time_ns: int,
+        payload: Any,
+        source: str = "",
+        epoch: int = 0,
+        seq: int = 0,
+        error_ns: int = 0,
+        *,
+        unsure: bool = False,
+    ) -> None:
+        self.unsure = unsure
+        self.type = type
+        self.time_ns = time_ns
+        self.payload = payload
+        self.source = source
+        self.epoch = epoch
+        self.seq = seq
+        self.error_ns = error_ns
+
+    @property
+    def key(self) -> Key:
+        return (self.time_ns, EVENT, self.source, self.epoch, self.seq)
+
+    def __repr__(self) -> str:
+        return f"<Seen {self.type} {self.source}/{self.epoch}/{self.seq} at {self.time_ns}>"
+
+
+def seen_of(event: Event, payload: Any) -> Seen:
+    return Seen(
+        event.type,
+        event.ref_time_ns,
+        payload,
+        event.source,
+        event.epoch,
+        event.seq,
+        event.error_ns,
+    )
+
+
+class LogEntry:
+    """An event of the log. `after`: the state behind it, frozen, if there is a checkpoint, and
+    then `high_ns` belongs to it (`cursor`). `name`: of a result that is an event (`result_event`),
+    whose key is its own. `high_ns` is UNREAD before it is read."""
+
+    __slots__ = ("after", "event", "high_ns", "key", "name", "seen")
+
+    def __init__(
+        self, seen: Seen, event: Event | None = None, key: Key | None = None, name: str = ""
+    ) -> None:
+        self.key: Key = seen.key if key is None else key
+        self.name = name
+        self.seen = seen
+        self.event = event
+        self.after: Any = ABSENT
+        self.high_ns: int = UNREAD
+
+
+class NoState:
+    """Where there is no state."""
+
+    __slots__ = ()
+
+
+ABSENT: Final = NoState()
+
+
+def entry_key(entry: LogEntry) -> Key:
+    return entry.key

@@ -1,0 +1,143 @@
+"""MEND: a late event taken into what has been read, without reading it again.
+
+A detector may say how (`Detector.correct`): given the state behind all that was read, the late
+event, and the results behind it, it gives the state as if the event had come in its place, the
+results at the event, and those behind it now. A sum adds; a set of all pairs adds those of the
+event. Where it gives None, all is read again.
+
+The law: the results are the same as by a replay (law 10 of the source). One late event in
+64 is taken in both ways, and a detector that differs is no longer read ahead of what is final.
+
+It is done where it is cheaper: where more is to be read again than `CORRECTION_STEPS` for each late
+event. What was kept behind the event to go back to is let go, as it does not hold the event; so a
+replay that follows begins further back. Events that were replaced, or taken back, are always read
+again.
+
+Cost: a call for each late event, and a look at each entry behind it and each emission.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Any
+
+from topology.answer.auto import CORRECTION_STEPS
+from topology.answer.load_model import Work
+from topology.detector.cursor import LOOK_EVERY, Counts, DetectorOutput, by_cause, plain
+from topology.detector.detector import Behaviour, Emitted, Stopped
+from topology.detector.item import ABSENT, Key, entry_key
+from topology.detector.key_log import KeyLog
+from topology.detector.values import same
+from topology.model.operator import NEVER
+
+
+def work_of(counts: Counts) -> Work:
+    """What the load model asks for."""
+    replayed = counts.replayed + CORRECTION_STEPS * counts.corrected
+    return [counts.first, replayed, counts.snapshots, counts.corrected, counts.uncorrected]
+
+
+def mend(log: KeyLog, behaviour: Behaviour, counts: Counts) -> dict[str, None]:
+    """Take in what is dirty, if that can be done; ids of which something may have changed. What
+    stays dirty is to be read again."""
+    touched: dict[str, None] = {}
+    dirty = sorted(log.dirty)
+    first = bisect_left(log.entries, dirty[0], key=entry_key)
+    if log.is_changed or log.read - first <= CORRECTION_STEPS * len(dirty):
+        return touched
+    looked_at = False
+    for key in dirty:
+        at = bisect_left(log.entries, key, key=entry_key)
+        looked_at = looked_at or not log.entries[at].seen.seq % LOOK_EVERY
+        if not _take_in(log, at, behaviour, touched):
+            counts.uncorrected += 1
+            return touched
+        counts.corrected += 1
+    if looked_at:
+        _compare(log, dirty[0], counts, touched)
+    else:
+        log.dirty.clear()
+    return touched
+
+
+def _compare(log: KeyLog, key: Key, counts: Counts, touched: dict[str, None]) -> None:
+    """With a replay, which is right."""
+    state = log.live.state
+    emitted = log.outs[bisect_left(log.outs, (key, -1), key=by_cause) :]
+    log.replay(touched)
+    again = log.outs[bisect_left(log.outs, (key, -1), key=by_cause) :]
+    if not same(state, log.live.state) or not _are_same(emitted, again):
+        counts.unlike += 1
+        counts.why = f"its `correct` gives another thing than a replay, at {key}"
+
+
+def _are_same(ones: list[DetectorOutput], others: list[DetectorOutput]) -> bool:
+    return len(ones) == len(others) and all(
+        one.id == other.id and one.cause == other.cause and one.reads_as(other)
+        for one, other in zip(ones, others, strict=True)
+    )
+
+
+def _take_in(log: KeyLog, at: int, behaviour: Behaviour, touched: dict[str, None]) -> bool:
+    """The entry there, which has not been read."""
+    entry, live = log.entries[at], log.live
+    if at + 1 >= log.read or log.base.state is ABSENT or isinstance(live.state, Stopped):
+        return False
+    seen = entry.seen
+    begun = bisect_left(log.outs, (entry.key, -1), key=by_cause)
+    behind = log.outs[begun:]
+    given = [Emitted(each.end_ns, each.values, place) for place, each in enumerate(behind)]
+    before_ns = log.entries[at - 1].high_ns if at else log.base.high_ns
+    unsure = seen.unsure or seen.time_ns < before_ns
+    unsure = unsure or (seen.error_ns > 0 and seen.time_ns - seen.error_ns < before_ns)
+    high_ns = max(before_ns, seen.time_ns + seen.error_ns)
+    try:
+        said = behaviour.correct(live.state, seen, given)
+        if said is None:
+            return False
+        state, found, kept = said
+        emitted_now = live.emit(found, seen, entry.key, unsure=unsure)
+        left = _left(behind, given, list(kept), high_ns)
+    except Exception:  # noqa: BLE001 - a user's code may raise anything; a replay decides
+        return False
+    if left is None:
+        return False
+    log.replace(entry.key, None, emitted_now + left, touched)
+    log.is_thin = True
+    entry.after = ABSENT
+    entry.high_ns = high_ns
+    for other in log.entries[at + 1 : log.read]:
+        other.after = ABSENT
+        other.high_ns = max(other.high_ns, high_ns)
+    live.mend(state, high_ns)
+    return True
+
+
+def _left(
+    behind: list[DetectorOutput], given: list[Emitted], kept: list[Any], high_ns: int
+) -> list[DetectorOutput] | None:
+    """The results behind the event. None where one of several of an item is absent: the others
+    would have other ids."""
+    if len(kept) != len(given):
+        return None
+    causes = [each.cause for each in behind]
+    left: list[DetectorOutput] = []
+    for output, was, now in zip(behind, given, kept, strict=True):
+        if now is None:
+            if causes.count(output.cause) > 1:
+                return None
+            continue
+        unsure = output.unsure or _is_unsure(output, high_ns)
+        if now is was and unsure == output.unsure:
+            left.append(output)
+        else:
+            values: dict[str, Any] = plain(now.values)
+            left.append(output.changed(values, unsure=unsure))
+    return left
+
+
+def _is_unsure(output: DetectorOutput, high_ns: int) -> bool:
+    time_ns = output.cause[0]
+    if time_ns >= NEVER:
+        return False
+    return time_ns < high_ns or (output.error_ns > 0 and time_ns - output.error_ns < high_ns)

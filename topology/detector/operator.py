@@ -1,0 +1,506 @@
+"""DETECTOR: a detector of a user's own (`detector`) over the events of one stream.
+
+Events and control events pass unchanged; what is found goes beside them as `DetectorResult`s. How
+far events are read, and so results emitted, is the query's `answer`:
+
+* `final`: up to where nothing can change any more (the final frontier, topology.answer.frontier).
+* `early`: up to the watermark W, as MERGE lets events go. What comes late corrects.
+* `speculate`: events are taken as they are accepted, before MERGE lets them go, and read up to the
+  newest of them less a wait. `budget` sets the wait by what going back costs, so that this takes no
+  more of a processor than the query grants. What still waits in MERGE is what is gained.
+* `auto`: the one of these that emits soonest within its cost (`auto`, `choice`).
+
+After the last correction all stand alike, and as an in-order run would have it (`unit`), but for
+the confidence, which is that of the last emission: W, what is late and what is final are MERGE's.
+
+A query may read the results of others instead of the stream's events, or besides
+(`result_event`). Then it reads no further than they have (`limit`), and is no more final (`hold`):
+the wait of a chain is that of its slowest member, not the sum. What changed below changes its
+events, and what was read of these is read again; what comes out alike goes no further (`levels`).
+
+All is decided when its instant is over. What the work costs is counted, not measured (`load`);
+it decides only how early results are emitted. A detector that does not give the same of the same
+(`cursor`) reads no further ahead than `final`.
+
+Bounds: `config`. At `max_events` the room for newcomers is given up first, then what was read is
+made final (`given_up`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from topology.answer.frontier import NOT_YET, Frontier
+from topology.answer.load_model import LoadModel, WhenAffordable
+from topology.answer.rules import AHEAD, AUTO, EARLY, FINAL, SPECULATE, Rule, WhenFinal, WhenPassed
+from topology.detector.config import DetectorConfig
+from topology.detector.detector import Behaviour
+from topology.detector.item import (
+    BEHIND_ALL,
+    FIRST,
+    Key,
+    LogEntry,
+    before,
+    behind,
+    key_of,
+    seen_of,
+)
+from topology.detector.key_log import COPY, STORED
+from topology.detector.mend import work_of
+from topology.detector.result_event import Emission, ResultEvent, dump, load, of_result
+from topology.detector.result_log import ResultLog
+from topology.detector.results import DetectorEmitter
+from topology.detector.unit import LATE, REFUSED, Unit
+from topology.model.event import DATA, WATERMARK, Event
+from topology.model.operator import Changes, Figures, Plain, State
+from topology.model.outcome import Step
+from topology.model.payload import UNREADABLE, read_payload
+from topology.model.result import framed
+from topology.query.fields import NO_KEY, Decode, at
+from topology.query.keys import KeyTexts
+from topology.query.numbers import packed, unpacked
+from topology.query.queries import QueryOperator
+
+PASSED: Final = "passed"
+"""Beside the accepted events: MERGE has let this one go, in order."""
+REJECTED: Final = "rejected"
+"""MERGE does not let it pass."""
+FOUND: Final = "found"
+"""A result of an operator before it in the chain, in `value`."""
+
+OWN: Final = "unit"
+LOG: Final = "log/"
+RESULT: Final = "result/"
+RECEIVED: Final = "heard"
+CHECKPOINTS: Final = "checkpoints"
+UNGOVERNED: Final = 11
+"""Parts of its own state, where it reads ahead alone."""
+
+
+class Detecting(QueryOperator):
+    """One query. `kept` and `released`: events that it lately began to hold, and ceased to."""
+
+    def __init__(
+        self,
+        stream: str,
+        config: DetectorConfig,
+        behaviour: Behaviour,
+        decode: Decode = read_payload,
+    ) -> None:
+        super().__init__(config.query, config.fingerprint)
+        self.config = config
+        self._behaviour = behaviour
+        self._types = behaviour.types
+        self._decode = decode
+        self._keys = KeyTexts()
+        self._frontier = Frontier(config.correct_for_ns, config.newcomers_ns, heeds_errors=True)
+        begun = framed(config.fingerprint)
+        self._unit = Unit(behaviour, begun, finals=config.finals, max_keys=config.max_keys)
+        self.load = LoadModel(
+            config.granted_ppm,
+            config.max_ahead_ns,
+            config.withdrawn_ppm,
+            rests=bool(config.reads),
+            is_auto=config.answer == AUTO,
+            corrects=behaviour.corrects,
+        )
+        self._auto = self.load.auto
+        self._rules: dict[str, Rule] = {
+            FINAL: WhenFinal(),
+            EARLY: WhenPassed(),
+            SPECULATE: WhenAffordable(self.load),
+        }
+        is_keyed = config.key is not None
+        self._emitter = DetectorEmitter(
+            stream, config.query, is_keyed=is_keyed, stability=self.load.stability
+        )
+        self.kept: list[Event] = []
+        self.released: list[Event] = []
+        self._expired = self._refused = self._unkeyed = self._unreadable = 0
+        self._copies = self._conflicts = self._given_up = self._revised = 0
+        self._limit: Key = BEHIND_ALL
+        self._hold: Key = BEHIND_ALL
+        self._readings = {each.query: each for each in config.reads}
+        self._results = ResultLog()
+        self._overhears = any(not each.level for each in config.reads)
+        self._received: list[ResultEvent] = []
+        """Found by windows and patterns in the instant that is open."""
+
+    def items_cost(self, step_ns: int, others_ppm: int = 0) -> None:
+        """See `LoadModel`."""
+        self.load.items_cost(step_ns, others_ppm)
+
+    @property
+    def items(self) -> int:
+        """Read, for the first time and again."""
+        counts = self._unit.counts
+        return counts.first + counts.replayed
+
+    # -- the contract ------------------------------------------------------------------------------
+
+    def is_due(self, watermarks: Sequence[Event]) -> bool:
+        after = self._frontier.after(watermarks)
+        unit = self._unit
+        return unit.unread_ns <= self._goal(after)[0] or unit.open_ns <= after.final_ns
+
+    def seal(self) -> None:
+        self._emitter.proven_ns = self._frontier.watermark_ns
+
+    def on_end(self, now_ns: int) -> Step:
+        step = self.on_time(now_ns)
+        self.end_at(self.last_ns, step)
+        return step
+
+    @property
+    def last_ns(self) -> int:
+        """The newest of all that came; takes as long as there are results among its events."""
+        return max(self.load.newest_ns, self._frontier.watermark_ns, self._results.newest_ns)
+
+    def end_at(self, last_ns: int, step: Step) -> None:
+        """Nothing comes any more."""
+        self._emitter.now_ns = self._now_ns
+        self._frontier.end()
+        if last_ns > NOT_YET:
+            self._emitter.emit(self._unit.end(last_ns))
+        self._finish(step)
+
+    def _take(self, event: Event, step: Step) -> None:
+        if event.kind == DATA:
+            if not (self.config.is_ahead or event.late):
+                self._frontier.hear(event)
+            self._accept(event)
+        elif event.kind == WATERMARK:
+            self._frontier.announce(event)
+        elif event.kind == PASSED:
+            self._frontier.hear(event)
+        elif event.kind == REJECTED:
+            self._reject(event)
+        elif event.kind == FOUND:
+            reading = self._readings.get(event.value.query)
+            if reading is None:
+                return
+            self._received.append(of_result(event.value, reading))
+        else:
+            return
+        self._instant_open = True
+
+    def _accept(self, event: Event) -> None:
+        self.load.note_event(event.ref_time_ns, event.at_ns)
+        if self._auto is not None and event.ref_time_ns < self._frontier.watermark_ns:
+            self._auto.note_late(self._frontier.watermark_ns - event.ref_time_ns)
+        if not self.config.reads_stream or (self._types and event.type not in self._types):
+            return
+        payload = self._decode(event.value)
+        if payload is UNREADABLE:
+            self._unreadable += 1
+            payload = None
+        key = self._key_of(payload)
+        if key is None:
+            self._unkeyed += 1
+            return
+        word = self._unit.put(key, LogEntry(seen_of(event, payload), event))
+        if word == STORED:
+            self.kept.append(event)
+        else:
+            self._count(word)
+
+    def _count(self, word: str) -> None:
+        """Why an event is not taken."""
+        if word == LATE:
+            self._expired += 1
+        elif word == REFUSED:
+            self._refused += 1
+        elif word == COPY:
+            self._copies += 1
+        else:
+            self._conflicts += 1
+
+    def _key_of(self, payload: Any) -> str | None:
+        path = self.config.key
+        return NO_KEY if path is None else self._keys.text(at(payload, path))
+
+    def _reject(self, event: Event) -> None:
+        key = self._key_of(self._decode(event.value))
+        if key is not None:
+            self._unit.remove(key, key_of(event))
+
+    # -- events that are results -------------------------------------------------------------------
+
+    def hear(self, event: Event, now_ns: int, step: Step) -> bool:
+        """As an event of a batch, where others decide when the instant is over. Does it open it?"""
+        self._now_ns = now_ns
+        self._instant_open = False
+        self._take(event, step)
+        return self._instant_open
+
+    def decide(self, now_ns: int, limit: Key, hold: Key, step: Step) -> None:
+        """The instant is over, and what it reads has come so far."""
+        self._now_ns, self._limit, self._hold = now_ns, limit, hold
+        self._decide(step)
+
+    def stand_at(self, now_ns: int, *, is_open: bool) -> None:
+        self._now_ns, self._instant_open = now_ns, is_open
+
+    @property
+    def stood_at(self) -> tuple[int, bool]:
+        return self._now_ns, self._instant_open
+
+    @property
+    def reached(self) -> Key:
+        return self._unit.reached
+
+    @property
+    def holds(self) -> Key:
+        """No emission is to change before."""
+        confirmed = self._unit.confirmed
+        return confirmed if confirmed == BEHIND_ALL else before(confirmed[0])
+
+    def watch(self) -> None:
+        """Others read its results."""
+        self._unit.watch()
+
+    def take_emissions(self) -> list[Emission]:
+        return self._unit.take_emissions()
+
+    def read_result(self, said: ResultEvent) -> None:
+        """Takes a result that is current, or no longer is, in the instant that is open."""
+        self._instant_open = True
+        seen = said.seen
+        if self._types and seen.type not in self._types:
+            return
+        key = self._key_of(seen.payload) if said.is_current else None
+        if said.is_current and key is None:
+            self._unkeyed += 1
+        if said.key < self._unit.reached:
+            self._revised += 1
+            self.load.note_result(said.key[0])
+        known = self._results.get(said.name)
+        if known is not None and (known.key_text != key or known.entry.key != said.key):
+            self._results.forget(said.name)
+            if not self._unit.remove(known.key_text, known.entry.key):
+                self._expired += 1
+        if key is None:
+            return
+        entry = LogEntry(seen, None, said.key, said.name)
+        word = self._unit.put(key, entry, replaces=True)
+        if word == STORED:
+            self._results.keep(said.name, key, entry)
+        else:
+            self._count(word)
+
+    # -- reading on --------------------------------------------------------------------------------
+
+    def _decide(self, step: Step) -> None:
+        self._emitter.now_ns = self._now_ns
+        frontier, counts = self._frontier, self._unit.counts
+        frontier.settle()
+        self.load.settle(self._now_ns, work_of(counts), frontier.watermark_ns, frontier.final_ns)
+        self._emitter.newest_ns = self.load.newest_ns
+        self._emitter.watermark_ns = frontier.watermark_ns
+        received, self._received = self._received, []
+        for said in received:
+            self.read_result(said)
+        self._instant_open = False
+        self._read()
+
+    def _read(self) -> None:
+        unit, frontier = self._unit, self._frontier
+        if unit.held >= self.config.max_events:
+            frontier.crowd()
+        final = self._final(frontier)
+        self._emitter.emit(unit.advance(self._goal(frontier), final))
+        if unit.held >= self.config.max_events:
+            self._given_up += 1
+            all_read = behind(max(self.load.newest_ns, frontier.watermark_ns))
+            self._emitter.emit(unit.advance(all_read, all_read))
+        if unit.released:
+            self.released += [entry.event for entry in unit.released if entry.event is not None]
+            if self.config.reads:
+                self._results.let_go(unit.released)
+            unit.released.clear()
+
+    def _final(self, frontier: Frontier) -> Key:
+        return min(before(frontier.final_ns - self.config.lag_ns), self._hold)
+
+    @property
+    def _answer(self) -> str:
+        """The way that holds now."""
+        return self.config.answer if self._auto is None else self._auto.answer
+
+    def _goal(self, frontier: Frontier) -> Key:
+        return min(self._own_goal(frontier), self._limit)
+
+    def _own_goal(self, frontier: Frontier) -> Key:
+        """By the query's rule; clock errors, which put off what is final, do not count in W."""
+        rule = self._rule
+        if rule is self._rules[FINAL]:
+            return self._final(frontier)
+        watermark_ns = frontier.watermark_ns
+        return behind(rule.goal_ns(watermark_ns, watermark_ns, frontier.final_ns))
+
+    @property
+    def _rule(self) -> Rule:
+        """The one that holds now. What no function gives is not read ahead of what is final."""
+        return self._rules[FINAL if self._unit.counts.unlike else self._answer]
+
+    def _finish(self, step: Step) -> None:
+        self._emitter.finish(step)
+
+    def finish(self, step: Step) -> None:
+        """The answer is complete."""
+        self._finish(step)
+
+    # -- for people --------------------------------------------------------------------------------
+
+    def figures(self) -> Figures:
+        unit = self._unit
+        return {
+            "held": unit.held,
+            "keys": len(unit.logs),
+            **unit.counts.figures(),
+            "expired": self._expired,
+            "refused": self._refused,
+            "given_up": self._given_up,
+            "copies": self._copies,
+            "conflicts": self._conflicts,
+            "unkeyed": self._unkeyed,
+            "unreadable": self._unreadable,
+            "revised": self._revised,
+            "forgotten": unit.forgotten,
+            **self.load.figures(self._frontier.watermark_ns, is_ahead=self._is_ahead),
+            **self._emitter.figures(),
+        }
+
+    @property
+    def _is_ahead(self) -> bool:
+        return self._answer in AHEAD and not self._unit.counts.unlike
+
+    @property
+    def _waits_ns(self) -> int:
+        """How far behind the newest event is read; 0 where nothing is ahead of W."""
+        watermark_ns = self._frontier.watermark_ns
+        if self._answer not in AHEAD or watermark_ns == NOT_YET:
+            return 0
+        return self.load.wait_ns(watermark_ns)
+
+    def explain(self) -> dict[str, Any]:
+        """What is speculative now, and why so far is read."""
+        load, reached = self.load, self._unit.reached
+        why = self._rule.why
+        if self._unit.counts.unlike:
+            why += f", as the detector is no function: {self._unit.counts.why}"
+        elif self._is_ahead and load.is_spent(self._frontier.watermark_ns):
+            why = "as far beyond the watermark as what is left for going back would pay for"
+        reads = [each.query for each in self.config.reads]
+        if reads and self._limit < self._own_goal(self._frontier):
+            why = f"what it reads, {' and '.join(reads)}, has read no further"
+        return {
+            "answer": self.config.answer,
+            "reads": [*(["the stream"] if self.config.reads_stream else []), *reads],
+            "reads_up_to": why,
+            "read": None if reached == FIRST else reached[0],
+            "final": None if self._frontier.final_ns <= NOT_YET else self._frontier.final_ns,
+            "newest": None if load.newest_ns == NOT_YET else load.newest_ns,
+            "ahead_of_merge_ns": load.ahead_ns(self._frontier.watermark_ns),
+            "late_events": self._way(),
+            "checkpoint_every": self._unit.spacing,
+            **load.explain(self._waits_ns, self._frontier.watermark_ns),
+            "trouble": self._unit.counts.why,
+            **self.figures(),
+        }
+
+    def _way(self) -> str:
+        """What is done about events that come where has been read."""
+        again = "their key is read again from where they belong"
+        if self._behaviour.corrects:
+            return f"its `correct` takes them in, where that is cheaper; else {again}"
+        return again
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> State:
+        state: State = {LOG + key: value for key, value in self._unit.snapshot().items()}
+        state |= {RESULT + name: value for name, value in self._results.snapshot().items()}
+        state |= self._received_state()
+        return state | {OWN: self._own_state()}
+
+    def changes(self) -> Changes:
+        changes: Changes = {LOG + key: value for key, value in self._unit.changes().items()}
+        changes |= {RESULT + name: value for name, value in self._results.changes().items()}
+        changes |= self._received_state()
+        return changes | {OWN: self._own_state()}
+
+    def _received_state(self) -> State:
+        received = [
+            [dump(each.name, each.key, each.seen), each.is_current] for each in self._received
+        ]
+        return {RECEIVED: received} if self._overhears else {}
+
+    def _own_state(self) -> Plain:
+        return [
+            self._now_ns,
+            self._instant_open,
+            *self.load.place(),
+            self._frontier.snapshot(),
+            [packed(part) for part in self._unit.reached],
+            [packed(part) for part in self._unit.confirmed],
+            {**self.load.known(work_of(self._unit.counts)), CHECKPOINTS: self._unit.known()},
+            self._unit.counts.unlike,
+            [[packed(part) for part in key] for key in self._unit.fresh],
+            *([self.load.budget.allowed_ppm] if self.load.is_governed else []),
+        ]
+
+    def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
+        if OWN not in state:
+            return
+        own = state[OWN]
+        self._now_ns, self._instant_open = own[0], own[1]
+        self.load.restore(own[2:5], own[8])
+        self._frontier.restore(own[5])
+        self._unit.reached = _key(own[6])
+        self._unit.confirmed = _key(own[7])
+        if isinstance(own[8], dict) and CHECKPOINTS in own[8]:
+            self._unit.know(own[8][CHECKPOINTS])
+        for name, value in state.items():
+            if name.startswith(LOG):
+                self._unit.load(name[len(LOG) :], value)
+        for name, value in state.items():
+            if name.startswith(RESULT):
+                key_text, entry = self._results.load(name[len(RESULT) :], value)
+                self._unit.put(key_text, entry)
+        for plain, is_current in state.get(RECEIVED, ()):
+            known_by, key, seen = load(plain)
+            self._received.append(ResultEvent(known_by, is_current, key, seen))
+        fresh = {_key(key) for key in own[10]}
+        came = []
+        for event in held:
+            if fresh and key_of(event) in fresh:
+                came.append(event)
+            else:
+                self._put_again(event)
+        self._unit.resume()
+        self.load.resume(work_of(self._unit.counts))
+        for event in came:
+            self._put_again(event)
+        self._unit.counts.unlike = own[9]
+        if self.load.is_governed and len(own) > UNGOVERNED:
+            self.load.budget.allow(own[UNGOVERNED])
+
+    def _put_again(self, event: Event) -> None:
+        if event.kind != DATA or (self._types and event.type not in self._types):
+            return
+        if not self.config.reads_stream:
+            return
+        payload = self._decode(event.value)
+        if payload is UNREADABLE:
+            payload = None
+        key = self._key_of(payload)
+        entry = LogEntry(seen_of(event, payload), event)
+        if key is not None and self._unit.put(key, entry) == STORED:
+            self.kept.append(event)
+
+
+def _key(plain: Plain) -> Key:
+    time_ns, kind, source, epoch, seq = (unpacked(part) for part in plain)
+    return (time_ns, kind, source, epoch, seq)

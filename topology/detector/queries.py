@@ -1,0 +1,140 @@
+"""All detectors of a stream as one operator. An event is held, beyond letting it pass, as long as
+one of them may go back behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from topology.answer.choice import Chosen
+from topology.answer.frontier import NOT_YET
+from topology.detector.levels import Levels, levels_of
+from topology.detector.operator import FOUND, Detecting
+from topology.model.event import Event
+from topology.model.outcome import Step
+from topology.model.ramp import climb, side_by_side
+from topology.model.result import Finding, Result
+from topology.query.queries import KeepingQueries, instant_of
+
+
+class Holding:
+    """Who holds what: events by how many hold them. `position` is the operator's place."""
+
+    def __init__(self, position: int) -> None:
+        self._position = position
+        self._times: dict[int, int] = {}
+        self._events: dict[int, Event] = {}
+        self._freed: list[Event] = []
+
+    def hold(self, event: Event) -> None:
+        number = id(event)
+        self._times[number] = self._times.get(number, 0) + 1
+        self._events[number] = event
+        event.held_by = self._position
+
+    def mark(self, event: Event) -> None:
+        """It is held, whatever its record says."""
+        event.held_by = self._position
+
+    def drop(self, event: Event) -> None:
+        number = id(event)
+        times = self._times.pop(number)
+        if times > 1:
+            self._times[number] = times - 1
+            return
+        del self._events[number]
+        event.held_by = 0
+        self._freed.append(event)
+
+    def events(self) -> Iterable[Event]:
+        return self._events.values()
+
+    def freed(self) -> list[Event]:
+        """What nobody holds any more, since this was last called."""
+        freed, self._freed = self._freed, []
+        return freed
+
+
+class DetectorQueries(KeepingQueries[Detecting]):
+    def __init__(self, detecting: Sequence[Detecting], holding: Holding) -> None:
+        super().__init__(detecting)
+        self._detecting = list(detecting)
+        self._runners = levels_of(detecting)
+        self._holding = holding
+        self._listens = {each.query for query in detecting for each in query.config.reads}
+        self._read_events: list[Event] = []
+
+    def overhear(self, found: Sequence[Finding]) -> None:
+        """Windows and matches that a detector reads; each is an event of the instant in which it
+        was found."""
+        for each in found:
+            if each.query in self._listens and isinstance(each, Result):
+                event = Event(each.stream, "", 0, 0, 0, each.at_ns, value=each, kind=FOUND)
+                self._read_events.append(event)
+
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+        """No ramp goes beyond the instant of a result that a detector reads."""
+        if not self._read_events:
+            return super().on_batch(events, now_ns)
+        step = Step(now_ns, list(events))
+        both = sorted([*events, *self._read_events], key=_at_ns)
+        self._read_events = []
+        for ramps, between in side_by_side(both):
+            for watermarks in climb(ramps, self.is_due) if ramps else ():
+                step.results += self._found(watermarks, watermarks[0].at_ns)
+            if between:
+                step.results += self._found(between, between[-1].at_ns)
+        step.results += self._found((), now_ns)
+        step.results.sort(key=instant_of)
+        step.freed = self._freed()
+        return step
+
+    def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
+        found = super()._found(events, now_ns)
+        self._settle()
+        return found
+
+    def items_cost(self, step_ns: int, others_ppm: int = 0) -> None:
+        """See `Detecting`."""
+        for each in self._detecting:
+            each.items_cost(step_ns, others_ppm)
+
+    @property
+    def items(self) -> int:
+        return sum(each.items for each in self._detecting)
+
+    def chosen(self) -> list[Chosen]:
+        """The answers of those that choose it, and have received an event."""
+        return [
+            Chosen(each.config.query, auto.answer, auto.choice.changes)
+            for each in self._detecting
+            if (auto := each.load.auto) is not None and each.load.newest_ns > NOT_YET
+        ]
+
+    def _settle(self) -> None:
+        holding = self._holding
+        for each in self._detecting:
+            for event in each.kept:
+                holding.hold(event)
+            each.kept.clear()
+        for each in self._detecting:
+            for event in each.released:
+                holding.drop(event)
+            each.released.clear()
+
+    def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
+        yield from super().restoring(state, held)
+        for each in self._runners:
+            if isinstance(each, Levels):
+                each.restored()
+
+    def held(self) -> Iterable[Event]:
+        return list(self._holding.events())
+
+    def _freed(self) -> list[Event]:
+        return self._holding.freed()
+
+
+def _at_ns(event: Event) -> int:
+    return event.at_ns

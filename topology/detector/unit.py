@@ -1,0 +1,396 @@
+"""SPECULATE: a detector reads ahead of what is certain; what was wrong is taken back.
+
+Two positions in the order of items (`item`) say all:
+
+* R: events are read up to here, and what was found is emitted.
+* C <= R: nothing comes before it any more, so results from there are never changed.
+
+The caller says how far each may go; neither goes back. Results between them may be emitted too
+early: an event that comes there takes its place, its key's detector goes back to a checkpoint
+before it and reads on from there (`key_log`), and only the difference is emitted.
+
+After each `advance` the results emitted, with all corrections, are what the detector would have
+emitted for the events received so far, in order, up to R. So how far R is ahead changes early
+results, and never the last ones (laws in tests/topology/detector/test_laws.py). At R = C this is
+plain buffering: no checkpoint is kept, and no result is retracted.
+
+Each key has a log, a state and timers of its own, so a late event has its own key read again,
+alone.
+
+A result is known by an id that depends on its item, or that the detector gave it, never on how
+often anything was read. At most one record of an id comes of one `advance`: retracts first, then
+in the order of their items. Revisions count from 0 without a hole, until an id is forgotten: when
+what it said is final, or, of ids that a detector keeps open, when there are more than `MAX_IDS` of
+its key.
+
+The source is Speculative Event Processing (docs/operators/detector.md says what is different).
+
+Bounds: `max_keys`; `max_kept`; how many events are held is the caller's to look at (`held`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from topology.detector import key_log_state
+from topology.detector.cursor import Counts, DetectorOutput
+from topology.detector.detector import Behaviour
+from topology.detector.item import BEHIND_ALL, FIRST, Key, LogEntry, behind
+from topology.detector.key_log import MAX_SPACING, STORED, KeyLog
+from topology.detector.mend import mend
+from topology.detector.result_event import Edit, Emission, net
+from topology.detector.values import same
+from topology.model.operator import Changes, Plain, State
+from topology.model.result import RETRACT, ResultIds, framed
+from topology.model.timers import Timers
+from topology.query.results import NO_NEWS, CurrentResult
+
+LATE: Final = "late"
+REFUSED: Final = "refused"
+
+MAX_KEPT: Final = 1_000_000
+"""Values, of all states together that are kept for going back by copying, and 64 bytes each of long
+texts in all that are kept; beyond, fewer are kept, and what comes late is read again from further
+back."""
+KEEPS_MORE: Final = 8
+"""As many times below it, more are kept again."""
+
+MAX_IDS: Final = 10_000
+"""Ids of a key that may still be emitted again, and whose revisions are known."""
+
+
+class Record(NamedTuple):
+    """One change of a result. A retract carries the result that it takes back."""
+
+    op: str
+    revision: int
+    final: bool
+    key: str
+    output: DetectorOutput
+
+
+class Unit:
+    """`begun`: what results' ids begin with, framed. `finals`: a result emitted before it was final
+    is emitted again when it is. `spacing`: of checkpoints, in events; `converges`: a replay ends
+    where the state is as before; `mends`: late events are taken in by the detector's `correct`,
+    if it has one. None of these changes the results."""
+
+    def __init__(
+        self,
+        behaviour: Behaviour,
+        begun: bytes,
+        *,
+        finals: bool = False,
+        max_keys: int = 1_000_000,
+        spacing: int = 1,
+        converges: bool = True,
+        mends: bool = True,
+    ) -> None:
+        self._behaviour = behaviour
+        self._begun = begun
+        self._finals = finals
+        self._max_keys = max_keys
+        self.spacing = spacing
+        self.max_kept = MAX_KEPT
+        self.mends = mends
+        self._converges = converges
+        self.logs: dict[str, KeyLog] = {}
+        self.confirmed: Key = FIRST
+        self.reached: Key = FIRST
+        self.counts = Counts()
+        self.held = 0
+        self.forgotten = 0
+        self.fresh: list[Key] = []
+        """Events that were put since the last `advance`, where it had read already."""
+        self.released: list[LogEntry] = []
+        """Events that are held no longer; who asks, empties it."""
+        self._stirred: dict[str, KeyLog] = {}
+        self._unread: Timers[str] = Timers()
+        self._open: Timers[str] = Timers()
+        self._changed: dict[str, None] = {}
+        self._is_asked = False
+        self._edits: list[Edit] | None = None
+        self._ending: list[Edit] = []
+        self._ended_ns: int = 0
+
+    def watch(self) -> None:
+        """From now on `take_emissions` returns its results, for others to read; before the first
+        event."""
+        self._edits = []
+
+    def take_emissions(self) -> list[Emission]:
+        """What has changed since the last call. Results emitted at the end are of the last instant
+        of all."""
+        if not self._edits and not self._ending:
+            return []
+        assert self._edits is not None
+        emissions = net(self._edits, None)
+        emissions += net(self._ending, self._ended_ns)
+        self._edits.clear()
+        self._ending = []
+        return emissions
+
+    # -- events ------------------------------------------------------------------------------------
+
+    def put(self, key: str, entry: LogEntry, *, replaces: bool = False) -> str:
+        """STORED, COPY or CONFLICT (`key_log`), LATE: its place is final, REFUSED: no more keys."""
+        if entry.key < self.confirmed:
+            return LATE
+        log = self.logs.get(key)
+        if log is None:
+            if len(self.logs) >= self._max_keys:
+                return REFUSED
+            log = self._new_log(key)
+        held = len(log.entries)
+        word = log.insert(entry, replaces=replaces)
+        if word == STORED:
+            self.held += len(log.entries) - held
+            if entry.key < self.reached:
+                self.fresh.append(entry.key)
+            self._stir(key, log)
+        return word
+
+    def remove(self, key: str, of: Key) -> bool:
+        """Take an event back that came from below. False if it is unknown, or final."""
+        log = self.logs.get(key)
+        entry = None if of < self.confirmed or log is None else log.remove(of)
+        if entry is None or log is None:
+            return False
+        self.held -= 1
+        self.released.append(entry)
+        self._stir(key, log)
+        return True
+
+    def _stir(self, key: str, log: KeyLog) -> None:
+        self._stirred[key] = log
+        if self._is_asked:
+            self._changed[key] = None
+
+    def _new_log(self, key: str) -> KeyLog:
+        log = KeyLog(key, self._behaviour, self._ids_of(key), self.counts)
+        log.spacing, log.converges = self.spacing, self._converges
+        log.edits = self._edits
+        self.logs[key] = log
+        return log
+
+    def _ids_of(self, key: str) -> ResultIds:
+        return ResultIds(self._begun + framed(key.encode()))
+
+    @property
+    def unread_ns(self) -> int:
+        """There is nothing to read before."""
+        return self._unread.next_ns
+
+    @property
+    def open_ns(self) -> int:
+        """There is nothing to confirm before."""
+        return self._open.next_ns
+
+    # -- reading on --------------------------------------------------------------------------------
+
+    def advance(self, goal: Key, final: Key) -> list[Record]:
+        """Read up to there, and let what is before `final` stand."""
+        goal = max(goal, self.reached)
+        final = min(max(final, self.confirmed), goal)
+        visited = self._stirred
+        self._stirred = {}
+        self.fresh.clear()
+        for key in self._unread.due(goal[0] + 1):
+            visited.setdefault(key, self.logs[key])
+        for log in visited.values():
+            if log.dirty and self._behaviour.corrects and self.mends:
+                log.pending |= mend(log, self._behaviour, self.counts)
+            log.pending |= log.advance(goal, final)
+        self.reached, self.confirmed = goal, final
+        if self.counts.blocks or not self._behaviour.is_cheap:
+            self._keep_fewer_or_more()
+        for key in self._open.due(final[0] + 1):
+            visited.setdefault(key, self.logs[key])
+        return self._settle(visited)
+
+    def end(self, last_ns: int) -> list[Record]:
+        """Nothing comes any more; the newest of all was at `last_ns`."""
+        goal = max(behind(last_ns), self.reached)
+        for log in self.logs.values():
+            if log.dirty or log.next_ns <= goal[0]:
+                log.pending |= log.advance(goal, goal)
+        begun = len(self._edits or ())
+        for log in self.logs.values():
+            log.pending |= log.end()
+        if self._edits is not None:
+            self._ending, self._ended_ns = self._edits[begun:], last_ns
+            del self._edits[begun:]
+        self.reached = self.confirmed = BEHIND_ALL
+        return self._settle(dict(self.logs))
+
+    def _settle(self, visited: dict[str, KeyLog]) -> list[Record]:
+        """Confirm, emit the difference, and arm for what comes next."""
+        records: list[Record] = []
+        for key, log in visited.items():
+            is_confirmed = log.open_ns <= self.confirmed[0]
+            if is_confirmed:
+                self._confirm(log)
+            if log.pending:
+                pending, log.pending = log.pending, {}
+                for id_ in pending:
+                    self._emit(log, id_, records)
+                if len(log.shown) + len(log.floor) > 2 * MAX_IDS:
+                    self._forget_some(log)
+            if is_confirmed and log.shown:
+                self._bury(log)
+            self._arm(key, log)
+        if len(records) > 1:
+            records.sort(key=_order)
+        return records
+
+    def _confirm(self, log: KeyLog) -> None:
+        passed = log.confirm(self.confirmed)
+        if log.let_go:
+            self.released += log.let_go
+            self.held -= len(log.let_go)
+            log.let_go = []
+        for id_ in passed:
+            log.pending[id_] = None
+
+    def _bury(self, log: KeyLog) -> None:
+        """What was retracted and cannot come again."""
+        removed = [
+            id_
+            for id_, shown in log.shown.items()
+            if not shown.live
+            and shown.content is not None
+            and shown.content.is_own
+            and shown.content.cause < self.confirmed
+        ]
+        for id_ in removed:
+            del log.shown[id_]
+
+    def _emit(self, log: KeyLog, id_: str, records: list[Record]) -> None:
+        output = log.current(id_)
+        shown = log.shown.get(id_)
+        if output is None:
+            if shown is not None and shown.live:
+                before = shown.content
+                assert before is not None
+                op = shown.retract(is_final=False)
+                records.append(Record(op, shown.revision, False, log.text, before))  # noqa: FBT003
+            return
+        is_final = output.last and not log.is_open(id_)
+        if shown is None:
+            shown = log.shown[id_] = CurrentResult[DetectorOutput | None](None)
+        before = shown.content
+        is_news = before is None or not output.reads_as(before)
+        is_news = is_news or (self._finals and is_final and not shown.final)
+        op = shown.show(output, is_news=is_news, is_final=is_final)
+        if op != NO_NEWS:
+            records.append(Record(op, shown.revision, is_final, log.text, output))
+        if is_final:
+            log.forget(id_)
+
+    def _forget_some(self, log: KeyLog) -> None:
+        for id_ in list(log.shown):
+            if len(log.shown) <= MAX_IDS:
+                break
+            if not log.is_open(id_):
+                log.forget(id_)
+                self.forgotten += 1
+
+    def _arm(self, key: str, log: KeyLog) -> None:
+        if self._is_asked:
+            self._changed[key] = None
+        self._unread.disarm(key)
+        self._unread.arm(key, log.next_ns)
+        self._open.disarm(key)
+        self._open.arm(key, log.open_ns)
+        if log.is_idle and self._is_blank(log):
+            self._unread.disarm(key)
+            self._open.disarm(key)
+            del self.logs[key]
+
+    def _is_blank(self, log: KeyLog) -> bool:
+        """As if nothing had come."""
+        rules = self._behaviour
+        return not rules.has_end and same(log.live.state, rules.initial())
+
+    def _keep_fewer_or_more(self) -> None:
+        """By how much the copies come to, were each held event followed by one of the largest. What
+        is kept without copying shares its parts; but a long text that grows is another each time.
+        """
+        counts = self.counts
+        size = counts.blocks if self._behaviour.is_cheap else max(counts.size, counts.blocks)
+        kept = self.held * size // self.spacing
+        if kept > self.max_kept and self.spacing < MAX_SPACING:
+            self.thin_out()
+        elif self.spacing > 1 and kept * KEEPS_MORE < self.max_kept:
+            self.spacing //= 2
+            self._space_out()
+
+    def thin_out(self) -> None:
+        """Drops every second checkpoint; the results stay the same."""
+        self.spacing = min(2 * self.spacing, MAX_SPACING)
+        for log in self.logs.values():
+            log.thin_out()
+        self._space_out()
+
+    def _space_out(self) -> None:
+        for key, log in self.logs.items():
+            log.spacing = self.spacing
+            if self._is_asked:
+                self._changed[key] = None
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def entries(self) -> Iterator[LogEntry]:
+        for log in self.logs.values():
+            yield from log.entries
+
+    def snapshot(self) -> State:
+        """By key of log; the positions are the caller's to keep."""
+        return {key: self._dump(log) for key, log in self.logs.items()}
+
+    def changes(self) -> Changes:
+        if not self._is_asked:
+            self._is_asked = True
+            return {**self.snapshot()}
+        changes: Changes = {}
+        for key in self._changed:
+            log = self.logs.get(key)
+            changes[key] = None if log is None else self._dump(log)
+        self._changed = {}
+        return changes
+
+    def _dump(self, log: KeyLog) -> Plain:
+        return key_log_state.dump(log, self._behaviour)
+
+    def known(self) -> Plain:
+        """By what it is decided how many checkpoints are kept."""
+        return [self.spacing, self.counts.size, self.counts.blocks]
+
+    def know(self, known: Plain) -> None:
+        """Before `load`."""
+        self.spacing, self.counts.size, self.counts.blocks = known
+
+    def load(self, key: str, plain: Plain) -> None:
+        """Before the events are put."""
+        key_log_state.load(self._new_log(key), plain, self._behaviour)
+
+    def resume(self) -> None:
+        """All is loaded and put but what was `fresh`, which is put after this: read what had been
+        read, and say nothing."""
+        self._is_asked = True
+        self._stirred = {}
+        self.fresh.clear()
+        for key, log in list(self.logs.items()):
+            log.resume(self.reached, self.confirmed)
+            for id_, shown in log.shown.items():
+                if shown.live:
+                    shown.content = log.current(id_)
+            self._arm(key, log)
+        self._changed = {}
+        if self._edits is not None:
+            self._edits.clear()
+
+
+def _order(record: Record) -> tuple[bool, Key, str]:
+    return (record.op != RETRACT, record.output.cause, record.output.id)

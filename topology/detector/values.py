@@ -1,0 +1,452 @@
+"""States and outputs as values: compared, copied, written down and read back.
+
+A value is None, a truth value, an integer, a float, a text, bytes; a tuple, list, dict, set or
+frozenset of values; an event (`Seen`), which nobody changes; or, of a class that is known
+(`Classes`), a member of an Enum, a NamedTuple, a dataclass, or another object whose attributes,
+slots included, are values (`shapes`). Nothing else can be trusted to come back as it was: a
+Counter, a deque, a datetime, a subclass of int are refused (`NotAValue`).
+
+`same` never says that two values are equal where a program could distinguish them: 1, 1.0 and True
+are three values, so are 0.0 and -0.0, also in a set, and dicts whose keys are in another order.
+What is no value is equal to itself alone. That it may miss some that are equal (NaN, what is deeper
+than `MAX_COMPARED`) costs speed alone.
+
+Cost: all of them, the size of the value; `same` of one and the same object, nothing; `glance`, a
+tenth of a microsecond for a number and a third for a few, and some tens of microseconds at most,
+for objects with slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import copysign
+from typing import Any, Final
+
+from topology.detector.item import Seen
+from topology.detector.shapes import made, named, shape_of
+from topology.model.operator import Plain
+
+Classes = Mapping[str, type]
+"""By name."""
+
+MAX_DEPTH: Final = 64
+"""Levels of a state."""
+MAX_COMPARED: Final = 400
+"""Levels to which `same` looks; a payload may have more than a state."""
+GLANCE: Final = 64
+"""Parts of a state that are looked at after each item."""
+ODD: Final = -1
+BLOCK: Final = 64
+"""Bytes of a text (as UTF-8), of bytes or of an integer that count as one value more."""
+_BLOCK_BITS: Final = 8 * BLOCK
+_MOST_BYTES: Final = 4
+"""A character, as UTF-8."""
+_FITS: Final = 1 << 63
+_SCALARS: Final = frozenset({int, str, bool, bytes, type(None)})
+_FIXED: Final = frozenset({int, str, bool, bytes, float, type(None)})
+
+
+class NotAValue(Exception):
+    """The message says what it holds that is none."""
+
+
+def same(one: Any, other: Any, depth: int = 0) -> bool:
+    if one is other:
+        return True
+    kind = type(one)
+    if kind is not type(other):
+        return False
+    if kind in _SCALARS:
+        return bool(one == other)
+    if kind is float:
+        return bool(one == other) and copysign(1.0, one) == copysign(1.0, other)
+    if depth >= MAX_COMPARED:
+        return False
+    if kind is dict:
+        return _are_same_dicts(one, other, depth + 1)
+    if kind is tuple or kind is list:
+        return _are_same_rows(one, other, depth + 1)
+    return _are_same_others(kind, one, other, depth + 2)
+
+
+def _are_same_others(kind: type, one: Any, other: Any, depth: int) -> bool:
+    """A level of these counts for two, as Python's stack has bounds too."""
+    if kind is set or kind is frozenset:
+        return _are_same_sets(one, other, depth)
+    if kind is Seen:
+        return _are_same_dicts(_of_event(one), _of_event(other), depth)
+    shape = shape_of(kind)
+    if shape.is_named(one) and shape.is_named(other):
+        return _are_same_rows(one, other, depth)
+    return shape.is_object and _are_same_dicts(shape.inside(one), shape.inside(other), depth)
+
+
+def _are_same_rows(one: Any, other: Any, depth: int) -> bool:
+    if len(one) != len(other):
+        return False
+    for each, also in zip(one, other, strict=True):  # noqa: SIM110 - a generator would cost more
+        if not same(each, also, depth):
+            return False
+    return True
+
+
+def _are_same_dicts(one: Any, other: Any, depth: int) -> bool:
+    if len(one) != len(other):
+        return False
+    for (name, value), (also, others) in zip(one.items(), other.items(), strict=True):
+        if not (same(name, also, depth) and same(value, others, depth)):
+            return False
+    return True
+
+
+def _are_same_sets(one: Any, other: Any, depth: int) -> bool:
+    """Those that are the same are equal, so each has at most one that may be."""
+    try:
+        if one != other:
+            return False
+        kinds = set(map(type, one))
+        if len(kinds) == 1 and kinds <= _SCALARS and kinds == set(map(type, other)):
+            return True
+        others = {each: each for each in other}
+        return all(same(each, others[each], depth) for each in one)
+    except Exception:  # noqa: BLE001 - a user's __eq__ or __hash__ may raise anything
+        return False
+
+
+def copied(value: Any, depth: int = 0) -> Any:
+    """Another one that shares nothing with it that can change; itself, where it cannot. Raises
+    NotAValue."""
+    kind = type(value)
+    if kind in _FIXED or kind is Seen:
+        return value
+    below = depth + 1
+    if below > MAX_DEPTH:
+        raise _too_deep()
+    if kind is dict:
+        return {
+            (name if type(name) in _FIXED else copied(name, below)): (
+                each if type(each) in _FIXED else copied(each, below)
+            )
+            for name, each in value.items()
+        }
+    if kind is list:
+        return [each if type(each) in _FIXED else copied(each, below) for each in value]
+    if kind is set or kind is frozenset:
+        is_flat = _FIXED.issuperset(map(type, value))
+        return kind(value if is_flat else [copied(each, below) for each in value])
+    return _copied_object(kind, value, below)
+
+
+def _copied_object(kind: type, value: Any, below: int) -> Any:
+    shape = shape_of(kind)
+    if kind is tuple or shape.is_named(value):
+        is_flat = _FIXED.issuperset(map(type, value))
+        return value if is_flat else named(kind, [copied(each, below) for each in value])
+    if shape.is_member:
+        return value
+    if not shape.is_object:
+        raise _no_value(kind)
+    inside = shape.inside(value)
+    return made(kind, {name: copied(each, below) for name, each in inside.items()})
+
+
+def _too_deep() -> NotAValue:
+    return NotAValue(f"it goes deeper than {MAX_DEPTH} levels, or holds itself")
+
+
+def _no_value(kind: type) -> NotAValue:
+    return NotAValue(
+        f"it holds a {kind.__name__}, whose content is not in its attributes; hold a dict, a list, "
+        "a tuple or a number instead"
+    )
+
+
+def packed(value: Any, classes: Classes, depth: int = 0) -> Plain:
+    """As any codec can carry it. Raises NotAValue."""
+    kind = type(value)
+    if kind in _FIXED:
+        return _packed_scalar(value)
+    if depth == MAX_DEPTH:
+        raise _too_deep()
+    below = depth + 1
+    if kind is tuple or kind is list:
+        return ["t" if kind is tuple else "l", *[packed(each, classes, below) for each in value]]
+    if kind is dict:
+        pairs = [packed(part, classes, below) for pair in value.items() for part in pair]
+        return ["d", *pairs]
+    if kind is set or kind is frozenset:
+        parts = [packed(each, classes, below) for each in value]
+        return ["s" if kind is set else "z", *sorted(parts, key=repr)]
+    if kind is Seen:
+        return ["e", *[packed(each, classes, below) for each in _of_event(value).values()]]
+    return _packed_object(value, classes, below)
+
+
+def _packed_object(value: Any, classes: Classes, below: int) -> Plain:
+    kind = type(value)
+    name = kind.__name__
+    shape = shape_of(kind)
+    is_named = shape.is_named(value)
+    if not (shape.is_member or is_named or shape.is_object):
+        raise _no_value(kind)
+    if classes.get(name) is not kind:
+        raise NotAValue(f"it holds a {name}, which is no value (see `classes` of a Detector)")
+    if shape.is_member:
+        return ["n", name, _packed_member(value)]
+    if is_named:
+        return ["o", name, *[packed(each, classes, below) for each in value]]
+    inside = shape.inside(value)
+    if shape.fields is not None and list(inside) == shape.fields:
+        return ["o", name, *[packed(each, classes, below) for each in inside.values()]]
+    return ["v", name, packed(inside, classes, below)]
+
+
+def _packed_member(member: Any) -> Plain:
+    """By its name; several flags at once, which have none of their own, by their bits."""
+    kind = type(member)
+    if kind.__members__.get(member.name) is member:
+        return member.name
+    if type(member.value) is int and kind(member.value) is member:
+        return _packed_scalar(member.value)
+    raise NotAValue(f"it holds a {kind.__name__} that has no name")
+
+
+def _packed_scalar(value: Any) -> Plain:
+    kind = type(value)
+    if kind is float:
+        return ["f", float(value).hex()]
+    if kind is bytes:
+        return ["b", bytes(value).hex()]
+    if kind is str and not is_text(value):
+        raise NotAValue("it holds a text with half a pair of surrogates, which UTF-8 has not")
+    if kind is int and not -_FITS <= value < _FITS:
+        return ["i", hex(value)]
+    return value
+
+
+_SCALAR_OF: Final[Mapping[str, Callable[[str], Any]]] = {
+    "i": lambda text: int(text, 16),
+    "f": float.fromhex,
+    "b": bytes.fromhex,
+}
+_GROUP_OF: Final[Mapping[str, Callable[[list[Any]], Any]]] = {
+    "t": tuple,
+    "l": list,
+    "s": set,
+    "z": frozenset,
+    "d": lambda parts: dict(zip(parts[::2], parts[1::2], strict=True)),
+}
+
+
+def unpacked(plain: Plain, classes: Classes) -> Any:
+    """What `packed` was given. KeyError for a class, or a member of an Enum, that is no more."""
+    if not isinstance(plain, list | tuple):
+        return plain
+    tag = plain[0]
+    if tag in _SCALAR_OF:
+        return _SCALAR_OF[tag](plain[1])
+    if tag == "e":
+        parts = [unpacked(each, classes) for each in plain[1:]]
+        type_, time_ns, payload, source, epoch, seq, error_ns, unsure = parts
+        return Seen(type_, time_ns, payload, source, epoch, seq, error_ns, unsure=unsure)
+    if tag == "n":
+        members: Any = classes[plain[1]]
+        return members[plain[2]] if isinstance(plain[2], str) else members(plain[2])
+    if tag == "v":
+        return made(classes[plain[1]], unpacked(plain[2], classes))
+    if tag == "o":
+        kind = classes[plain[1]]
+        parts = [unpacked(each, classes) for each in plain[2:]]
+        if issubclass(kind, tuple):
+            return kind(*parts)
+        return made(kind, dict(zip(shape_of(kind).fields or (), parts, strict=True)))
+    return _GROUP_OF[tag]([unpacked(each, classes) for each in plain[1:]])
+
+
+def size_of(value: Any, at_most: int) -> int:
+    """How many values it consists of, itself included; a text, bytes or an integer counts one more
+    for each `BLOCK`. Counting ends where there are more than `at_most`. What is no value counts as
+    one."""
+    count = 0
+    left = [value]
+    while left and count <= at_most:
+        each = left.pop()
+        count += 1
+        kind = type(each)
+        if kind in _FIXED:
+            count += _blocks_of(each)
+            continue
+        if kind is dict:
+            left += each.keys()
+            left += each.values()
+        elif kind is tuple or kind is list or kind is set or kind is frozenset:
+            left += each
+        elif kind is Seen:
+            left.append(each.payload)
+        else:
+            shape = shape_of(kind)
+            if shape.is_named(each):
+                left += each
+            elif shape.is_object:
+                left += shape.inside(each).values()
+    return count
+
+
+def _blocks_of(value: Any) -> int:
+    kind = type(value)
+    if kind is str:
+        if len(value) * _MOST_BYTES < BLOCK:
+            return 0
+        return (len(value) if value.isascii() else len(value.encode(errors="replace"))) // BLOCK
+    if kind is int:
+        return int(value.bit_length()) // _BLOCK_BITS
+    return len(value) // BLOCK if kind is bytes else 0
+
+
+def is_text(value: str) -> bool:
+    """UTF-8 can carry it: it has no half of a pair of surrogates."""
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def glance(value: Any, classes: Classes) -> int:
+    """`ODD` where a look at as many as `GLANCE` parts shows that `packed` refuses it, else the
+    blocks of the long texts, bytes and integers among them (`BLOCK`). Groups and objects are looked
+    into while there is room for their parts; those that hold numbers and texts alone take none.
+    What goes beyond is left out."""
+    if type(value) in _FIXED:
+        return _glance_at_scalar(value)
+    blocks, room = 0, GLANCE
+    left = [value]
+    known: set[int] = set()
+    while left:
+        each = left.pop()
+        parts = [each] if type(each) in _FIXED else _parts_of(each, classes, room)
+        if parts is None:
+            return ODD
+        if not _FIXED.issuperset(map(type, parts)):
+            room -= len(parts)
+            left += parts
+            if id(each) in known and _holds_itself(each, classes):
+                return ODD
+            known.add(id(each))
+            continue
+        more = _glance_at_scalars(parts)
+        if more < 0:
+            return ODD
+        blocks += more
+    return blocks
+
+
+def _parts_of(value: Any, classes: Classes, room: int) -> list[Any] | None:
+    """None of them where there is no room for all; None at all for what is no value."""
+    kind = type(value)
+    if kind is dict:
+        return [*value.keys(), *value.values()] if 2 * len(value) <= room else []
+    if kind is tuple or kind is list or kind is set or kind is frozenset:
+        return [*value] if len(value) <= room else []
+    if kind is Seen:
+        return []
+    shape = shape_of(kind)
+    is_named = shape.is_named(value)
+    if not (shape.is_member or shape.is_object or is_named):
+        return None
+    if classes.get(kind.__name__) is not kind:
+        return None
+    if shape.is_member:
+        return []
+    inside: Any = value if is_named else shape.inside(value).values()
+    return [*inside] if len(inside) <= room else []
+
+
+def _holds_itself(value: Any, classes: Classes) -> bool:
+    """As far as a glance goes."""
+    room = GLANCE
+    left = [value]
+    while left:
+        parts = _parts_of(left.pop(), classes, room) or []
+        room -= len(parts)
+        for part in parts:
+            if part is value:
+                return True
+            if type(part) not in _FIXED:
+                left.append(part)
+    return False
+
+
+def _glance_at_scalars(values: list[Any]) -> int:
+    blocks = 0
+    for each in values:
+        kind = type(each)
+        if kind is str:
+            if len(each) < BLOCK and each.isascii():
+                continue
+        elif kind is int:
+            if -_FITS <= each < _FITS:
+                continue
+        elif kind is not bytes:
+            continue
+        more = _glance_at_scalar(each)
+        if more < 0:
+            return ODD
+        blocks += more
+    return blocks
+
+
+def _glance_at_scalar(value: Any) -> int:
+    kind = type(value)
+    if kind is str:
+        size = len(value)
+        if size <= GLANCE * BLOCK and not is_text(value):
+            return ODD
+        return size // BLOCK
+    if kind is int:
+        return int(value.bit_length()) // _BLOCK_BITS
+    return len(value) // BLOCK if kind is bytes else 0
+
+
+def classes_in(value: Any) -> dict[str, type]:
+    """Those of the NamedTuples, dataclasses and members of an Enum that it holds."""
+    found: dict[str, type] = {}
+    known: set[int] = set()
+    left = [(value, 0)]
+    while left:
+        each, depth = left.pop()
+        kind = type(each)
+        if kind in _FIXED or depth > MAX_DEPTH or id(each) in known:
+            continue
+        known.add(id(each))
+        if kind is dict:
+            left += [(part, depth + 1) for pair in each.items() for part in pair]
+            continue
+        if kind is tuple or kind is list or kind is set or kind is frozenset:
+            left += [(part, depth + 1) for part in each]
+            continue
+        shape = shape_of(kind)
+        if shape.is_member:
+            found[kind.__name__] = kind
+        elif shape.is_named(each):
+            found[kind.__name__] = kind
+            left += [(part, depth + 1) for part in each]
+        elif shape.is_object and shape.fields is not None:
+            found[kind.__name__] = kind
+            left += [(part, depth + 1) for part in shape.inside(each).values()]
+    return found
+
+
+def _of_event(seen: Seen) -> dict[str, Any]:
+    return {
+        "type": seen.type,
+        "time_ns": seen.time_ns,
+        "payload": seen.payload,
+        "source": seen.source,
+        "epoch": seen.epoch,
+        "seq": seen.seq,
+        "error_ns": seen.error_ns,
+        "unsure": seen.unsure,
+    }

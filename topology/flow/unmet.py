@@ -1,0 +1,261 @@
+"""What queries ask for and no event has had: a type, a field. So a slip of the pen is seen.
+
+A pattern that waits for a type that nobody sends, or compares a field that nobody has, is a sound
+query without results. `look` is shown the events of the streams, `words` says of a query what of
+it was never met, and what was there instead:
+
+    no event of type `Dor`; types seen: Door, Reading
+
+| kind     | types                                | fields                                        |
+|----------|--------------------------------------|-----------------------------------------------|
+| window   |                                      | of `key` and `aggregate`                      |
+| join     | of its sides                         | of `key` and `values`, on the side's events   |
+| pattern  | of what is to happen                 | of WHERE, UNTIL, RETURN, on events of a type  |
+| detector | what it asks for nobody knows                                                        |
+
+Memory: what the queries name, and `SHOWN` types and fields of each stream, cut at `NAME_CHARS`.
+Cost: of the types, a set of each batch; of fields, until each has been met, the payloads of the
+first `each_batch` events of a batch (None: of all), and, after `MANY`, of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+from topology.config import QueryConfig, Topology
+from topology.model.event import DATA, Event
+from topology.model.payload import read_payload
+from topology.pattern.tree.syntax import RESERVED, Aggregate, EventNode, Query, Ref, Same
+from topology.pattern.tree.walk import components, expressions, walk
+from topology.query.fields import at, path_of
+
+SHOWN: Final = 20
+MANY: Final = 5_000
+"""Payloads of a stream; of later batches one is looked at."""
+
+NAME_CHARS: Final = 80
+"""So much of a type or a field is kept; who sends events chooses them."""
+
+KINDS: Final = ("window", "join", "pattern")
+PAYLOAD: Final = "payload"
+
+
+class RequiredField(NamedTuple):
+    """What an event of one of these types (none named: of any) in the stream is to have."""
+
+    stream: str
+    types: tuple[str, ...]
+    path: tuple[str, ...]
+
+
+class Asked(NamedTuple):
+    """`types`: of each stream, alternatives; `fields` without the leading `payload`."""
+
+    streams: frozenset[str]
+    types: frozenset[tuple[str, tuple[str, ...]]]
+    fields: frozenset[RequiredField]
+    is_lasting: bool = True
+
+
+class _Stream:
+    """`more`: types or fields beyond SHOWN were there."""
+
+    def __init__(self) -> None:
+        self.events = 0
+        self.looked_at = 0
+        self.types: dict[str, None] = {}
+        self.fields: dict[str, None] = {}
+        self.open: list[RequiredField] = []
+
+
+class Unmet:
+    """`asked`: by query. `streams`: those whose events it may be shown."""
+
+    def __init__(
+        self,
+        asked: Mapping[str, Asked],
+        streams: Iterable[str],
+        *,
+        each_batch: int | None = None,
+    ) -> None:
+        self._each_batch = each_batch
+        self._asked = asked
+        self._streams = {name: _Stream() for name in streams}
+        self._wanted_types = {
+            (stream, each)
+            for asked in self._asked.values()
+            for stream, types in asked.types
+            for each in types
+        }
+        self._met_types: set[tuple[str, str]] = set()
+        for field in frozenset().union(*(asked.fields for asked in self._asked.values())):
+            if field.stream in self._streams:
+                self._streams[field.stream].open.append(field)
+
+    def look(self, events: Sequence[Event]) -> None:
+        """Events of streams and kinds of all sorts, in any order."""
+        by_stream: dict[str, list[Event]] = {}
+        for event in events:
+            if event.kind == DATA:
+                by_stream.setdefault(event.stream, []).append(event)
+        for name, taken in by_stream.items():
+            if name in self._streams:
+                self.look_in(name, taken)
+
+    def look_in(self, name: str, events: Sequence[Event]) -> None:
+        """None of them a control event; they count as of that stream."""
+        stream = self._streams[name]
+        stream.events += len(events)
+        for each in sorted({event.type for event in events}):
+            self._met_types.update({(name, each)} & self._wanted_types)
+            if len(stream.types) < SHOWN:
+                stream.types[_cut(each)] = None
+        if not stream.open:
+            return
+        each_batch = self._each_batch
+        if each_batch is not None and stream.looked_at >= MANY:
+            each_batch = 1
+        for event in events[:each_batch]:
+            payload = read_payload(event.value)
+            stream.looked_at += 1
+            if isinstance(payload, dict) and len(stream.fields) < SHOWN:
+                stream.fields.update((_cut(str(name)), None) for name in islice(payload, SHOWN))
+            stream.open = [field for field in stream.open if not has(field, event.type, payload)]
+
+    @property
+    def queries(self) -> Iterable[str]:
+        return self._asked
+
+    def is_lasting(self, query: str) -> bool:
+        """What the query lacks spoils its results too: a window's value is null, a join's field."""
+        return query in self._asked and self._asked[query].is_lasting
+
+    def words(self, query: str) -> list[str]:
+        """What the query asks for and nobody had; nothing where all was met, or nothing came."""
+        asked = self._asked.get(query)
+        if asked is None:
+            return []
+        found = [
+            f"no event in stream `{name}`"
+            for name in sorted(asked.streams)
+            if self._each_batch is None and name in self._streams and not self._streams[name].events
+        ]
+        for name, types in sorted(asked.types):
+            stream = self._streams.get(name)
+            if stream is None or not stream.events:
+                continue
+            if not any((name, each) in self._met_types for each in types):
+                wanted = " or ".join(f"`{each}`" for each in types)
+                seen = ", ".join(each or "(none)" for each in sorted(stream.types)[:SHOWN])
+                found.append(f"no event of type {wanted}{self._of(name)}; types seen: {seen}")
+        for field in sorted(asked.fields):
+            stream = self._streams.get(field.stream)
+            if stream is None or not stream.looked_at or field not in stream.open:
+                continue
+            if field.types and not any((field.stream, t) in self._met_types for t in field.types):
+                continue  # it was said of the type already
+            of = f" of type {' or '.join(field.types)}" if field.types else ""
+            seen = ", ".join(sorted(stream.fields)[:SHOWN]) or "none"
+            none = "no event" if self._each_batch is None else f"none of {stream.looked_at:,}"
+            where = f"{none}{of}{self._of(field.stream)}"
+            found.append(f"{where} has the field `{'.'.join(field.path)}`; fields seen: {seen}")
+        return found
+
+    def _of(self, stream: str) -> str:
+        return f" in stream {stream}" if len(self._streams) > 1 else ""
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= NAME_CHARS else f"{name[:NAME_CHARS]}…"
+
+
+def has(field: RequiredField, kind: str, payload: object) -> bool:
+    return (not field.types or kind in field.types) and at(payload, field.path) is not None
+
+
+def unmet_by(
+    topology: Topology, kinds: Collection[str] = KINDS, *, each_batch: int | None = None
+) -> Unmet:
+    """For the queries of these kinds. What a detector looks for nobody knows."""
+    asked = {
+        name: asked_by(query, topology)
+        for name, query in topology.queries.items()
+        if query.kind in kinds and query.detector is None
+    }
+    return Unmet(asked, topology.streams, each_batch=each_batch)
+
+
+def streams_of(query: QueryConfig, topology: Topology) -> frozenset[str]:
+    """Those that the query reads."""
+    only = query.stream or topology.unnamed_stream
+    sides = (query.sides or {}).values()
+    return frozenset(side.stream or only for side in sides) or frozenset({only})
+
+
+def asked_by(query: QueryConfig, topology: Topology) -> Asked:
+    streams = streams_of(query, topology)
+    only = query.stream or topology.unnamed_stream
+    if query.pattern is not None:
+        return asked_by_pattern(query.pattern, only)
+    if query.sides is not None:
+        return _of_join(query, only, streams)
+    paths = [] if query.key is None else [tuple(query.key.split("."))]
+    paths += [each.path for each in (query.aggregate or {}).values() if each.path]
+    return Asked(streams, frozenset(), frozenset(_fields(only, (), paths)))
+
+
+def _of_join(query: QueryConfig, only: str, streams: frozenset[str]) -> Asked:
+    types: list[tuple[str, tuple[str, ...]]] = []
+    fields: list[RequiredField] = []
+    for name, side in (query.sides or {}).items():
+        stream = side.stream or only
+        kinds = () if side.type is None else (side.type,)
+        types += [(stream, kinds)] if kinds else []
+        key = side.key or query.key
+        paths = [] if key is None else [tuple(key.split("."))]
+        paths += [each.path for each in (query.values or {}).values() if each.side == name]
+        fields += _fields(stream, kinds, paths)
+    return Asked(streams, frozenset(types), frozenset(fields))
+
+
+def _fields(
+    stream: str, types: tuple[str, ...], paths: Iterable[tuple[str, ...]]
+) -> Iterator[RequiredField]:
+    for path in paths:
+        if path_of(path):
+            yield RequiredField(stream, types, path_of(path))
+
+
+def asked_by_pattern(query: Query, stream: str) -> Asked:
+    happens = {
+        each.alias: each.types for each in components(query.node) if isinstance(each, EventNode)
+    }
+    must = [
+        each.types
+        for each in components(query.node)
+        if isinstance(each, EventNode) and each.minimum and each.types
+    ]
+    fields: list[RequiredField] = []
+    for part in (each for expr in expressions(query) for each in walk(expr)):
+        if isinstance(part, Ref | Aggregate) and part.alias in happens:
+            fields += _pattern_field(stream, happens[part.alias], part.path)
+        elif isinstance(part, Same):
+            for path in part.paths:
+                for types in must:
+                    fields += _pattern_field(stream, types, path)
+    wanted = frozenset((stream, types) for types in must)
+    return Asked(frozenset({stream}), wanted, frozenset(fields), is_lasting=False)
+
+
+def _pattern_field(
+    stream: str, types: tuple[str, ...], path: tuple[str, ...]
+) -> Iterator[RequiredField]:
+    """The path of a pattern names a payload's field at once, unless it is the event's own."""
+    if path and path[0] == PAYLOAD:
+        path = path[1:]
+    elif path and path[0] in RESERVED:
+        return
+    if path:
+        yield RequiredField(stream, types, path)

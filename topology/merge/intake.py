@@ -1,0 +1,144 @@
+"""INTAKE: what MERGE learns from an event about its source, and whether the event is in time.
+
+An event in sequence says how far its source is, how late it comes and that nothing of it waits
+behind a hole; `blocked` and `unblocked` are REORDER's word on that; a heartbeat and a bye speak of
+time alone; a dead letter only fills its number. What is in time waits in the queue of its source;
+what is late (topology.merge.passage) waits beside the queues until the instant is over. Cost: O(1),
+and what a queue costs.
+"""
+
+from __future__ import annotations
+
+from topology.merge.bounds import SourceBounds
+from topology.merge.passage import Passage
+from topology.merge.pause import Pause
+from topology.merge.queues import Queues
+from topology.merge.source import AWAITED, BEHIND, OUT, SourceProgress
+from topology.merge.watermark import Watermark
+from topology.model.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
+from topology.model.histogram import Histogram
+from topology.model.operator import NEVER
+from topology.model.outcome import Duplicate, Step
+
+
+class Intake:
+    """Over the parts of a `Merge`."""
+
+    __slots__ = ("_bounds", "_passage", "_pause", "_pool", "_queues", "_watermark")
+
+    def __init__(
+        self,
+        bounds: SourceBounds,
+        queues: Queues,
+        passage: Passage,
+        pause: Pause,
+        watermark: Watermark,
+        pool: Histogram,
+    ) -> None:
+        self._bounds = bounds
+        self._queues = queues
+        self._passage = passage
+        self._pause = pause
+        self._watermark = watermark
+        self._pool = pool
+
+    def take(
+        self, progress: SourceProgress, event: Event, is_next: bool, now_ns: int, step: Step
+    ) -> bool:
+        """Whether it may change what leaves at this instant. `is_next`: it is plain
+        (topology.merge.plain), so no gap is to be judged."""
+        # In one piece because it runs for every event that is not the plain next one.
+        if event.kind != DATA:
+            self._take_word(progress, event)
+            return True
+        progress.wandered = progress.wandered or progress.input_partition not in (-1, event.lane)
+        progress.input_partition = event.lane
+        if event.late:
+            self._take_late(progress, event, now_ns)
+            return True
+        if progress.is_copy(event):
+            progress.duplicate += 1
+            step.reports.append(Duplicate(now_ns, event))
+            return False
+        if not is_next and (self._pause.since_ns != NEVER or progress.state == AWAITED):
+            self._pause.receive(progress, event)
+        self._receive(progress, event)
+        ref_ns = event.ref_time_ns
+        if progress.state != AWAITED:  # a delay through a pause is no sample of other times
+            progress.sample(event.arrival_ns - ref_ns, self._pool)
+        self._follow(progress, event, ref_ns)
+        cause = self._passage.judge(progress, event)
+        if cause:
+            progress.newest_ns = max(progress.newest_ns, ref_ns)
+            if progress.state != AWAITED:
+                self._bounds.fall_behind(progress, event.arrival_ns - ref_ns)
+            self.turn_away(progress, event, cause, now_ns)
+            return True
+        self._queues.add(progress, event)
+        self._bounds.enter(progress, ref_ns)
+        return True
+
+    def turn_away(self, progress: SourceProgress, event: Event, cause: str, now_ns: int) -> None:
+        """It is late."""
+        self._passage.count(progress, cause)
+        self._queues.hold_late(progress, event, cause, now_ns)
+
+    def _take_word(self, progress: SourceProgress, event: Event) -> None:
+        """Something that is no event."""
+        kind = event.kind
+        if kind == BLOCKED:
+            self._bounds.block(progress)
+        elif kind == UNBLOCKED:
+            self._bounds.unblock(progress)
+        elif progress.is_copy(event):
+            return
+        elif kind == DEAD:
+            self._bounds.unblock(progress)
+            self._follow(progress, event, progress.newest_ns)
+        elif kind == HEARTBEAT:
+            self._pause.receive(progress, event)
+            self._receive(progress, event)
+            self._follow(progress, event, event.ref_time_ns)
+            if progress.state != BEHIND or event.ref_time_ns >= self._passage.floor_ns:
+                self._bounds.speak(progress, max(progress.newest_ns, event.ref_time_ns))
+        elif kind == BYE:
+            self._receive(progress, event)
+            self._follow(progress, event, event.ref_time_ns)
+            progress.newest_ns = max(progress.newest_ns, event.ref_time_ns)
+            if progress.state != BEHIND:
+                self._bounds.leave(progress, OUT)
+            self._bounds.say_bye(progress)
+
+    def _take_late(self, progress: SourceProgress, event: Event, now_ns: int) -> None:
+        """Late in REORDER: its number had been declared missing. Where its place in both orders is
+        still open nothing is late, and it leaves there."""
+        fits = progress.fill(event)
+        self._watermark.note(progress)
+        idle_ns = progress.last_arrival_ns + self._bounds.idle_after_ns
+        if progress.state < OUT or (progress.state == BEHIND and event.at_ns <= idle_ns):
+            progress.last_arrival_ns = max(progress.last_arrival_ns, event.arrival_ns)
+        cause = self._passage.judge_filled(event, fits)
+        if cause:
+            progress.late += 1
+            self._queues.hold_late(progress, event, cause, now_ns)
+            return
+        event.late = ""
+        progress.error_ns = (
+            max(progress.error_ns, event.error_ns) if progress.queue else event.error_ns
+        )
+        self._queues.insert(progress, event)
+
+    def _follow(self, progress: SourceProgress, event: Event, ref_time_ns: int) -> None:
+        progress.follow(event, ref_time_ns)
+        if progress.lacks_numbers:
+            self._watermark.lacking.add(progress.source)
+
+    def _receive(self, progress: SourceProgress, event: Event) -> None:
+        silent_ns = event.arrival_ns - progress.last_arrival_ns
+        if silent_ns > self._bounds.idle_after_ns and progress.state != AWAITED:
+            progress.wake(silent_ns)
+        if silent_ns > 0:
+            progress.last_arrival_ns = event.arrival_ns
+        if not progress.queue or event.error_ns > progress.error_ns:
+            progress.error_ns = event.error_ns
+        self._bounds.receive(progress, event.at_ns)

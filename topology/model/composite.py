@@ -1,0 +1,139 @@
+"""COMPOSITE: an operator made of others, its parts.
+
+What is asked of it is asked of each part: deadlines are the earliest, held events those of all, and
+the keys of the state begin with the prefix of their part. An heir says how batches and time go
+through its parts, and which part takes a held event back. Keys of a part that is no more go with
+the next changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from topology.model.event import Event
+from topology.model.native import mypyc_attr
+from topology.model.operator import (
+    TURN,
+    Changes,
+    Figures,
+    Operator,
+    Plain,
+    State,
+    StepByStep,
+    restoring,
+)
+
+SEPARATOR: Final = "\n"
+"""Ends a prefix, unless the composite has another rule (`prefix_of`)."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class CompositePart:
+    """An operator, its name for people, and the prefix of its keys."""
+
+    def __init__(self, name: str, operator: Operator, prefix: str) -> None:
+        self.name = name
+        self.operator = operator
+        self.prefix = prefix
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Composite(StepByStep):
+    """`parts` in the order in which they are asked."""
+
+    def __init__(self, parts: Sequence[CompositePart]) -> None:
+        assert len({part.prefix for part in parts}) == len(parts), "keys of one part"
+        self._parts: list[CompositePart] = list(parts)
+        self._stale: Changes = {}
+
+    def prefix_of(self, key: str) -> str:
+        return key[: key.find(SEPARATOR, 1) + 1]
+
+    def takers(self, event: Event) -> Sequence[CompositePart]:
+        """Which parts take a held event back: all, unless the composite knows better."""
+        return self._parts
+
+    # -- to run and save ---------------------------------------------------------------------------
+
+    def next_deadline_ns(self) -> int | None:
+        due = [part.operator.next_deadline_ns() for part in self._parts]
+        return min((ns for ns in due if ns is not None), default=None)
+
+    def seal(self) -> None:
+        for part in self._parts:
+            part.operator.seal()
+
+    def close(self) -> None:
+        for part in self._parts:
+            part.operator.close()
+
+    def snapshot(self) -> State:
+        state: State = {}
+        for part in self._parts:
+            for key, value in part.operator.snapshot().items():
+                state[part.prefix + key] = value
+        return state
+
+    def changes(self) -> Changes:
+        changes, self._stale = self._stale, {}
+        for part in self._parts:
+            for key, value in part.operator.changes().items():
+                changes[part.prefix + key] = value
+        return changes
+
+    def held(self) -> Iterable[Event]:
+        for part in self._parts:
+            yield from part.operator.held()
+
+    def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
+        states: dict[str, State] = {part.prefix: {} for part in self._parts}
+        for key, value in state.items():
+            prefix = self.prefix_of(key)
+            if prefix in states:
+                states[prefix][key[len(prefix) :]] = value
+            else:
+                self._stale[key] = None
+        events: dict[str, list[Event]] = {part.prefix: [] for part in self._parts}
+        for number, event in enumerate(held):
+            for part in self.takers(event):
+                events[part.prefix].append(event)
+            if not number % TURN:
+                yield 0
+        for part in self._parts:
+            yield from restoring(part.operator, states[part.prefix], events[part.prefix])
+
+    # -- for people --------------------------------------------------------------------------------
+
+    def figures(self) -> Figures:
+        """As `<part>_<figure>`."""
+        return {
+            f"{part.name}_{figure}": value
+            for part in self._parts
+            for figure, value in part.operator.figures().items()
+        }
+
+    def explain(self) -> dict[str, Any]:
+        """By part, of those that have something to explain."""
+        return {
+            part.name: explained
+            for part in self._parts
+            if (explained := part.operator.explain()) is not None
+        }
+
+    def locate(self, source: str, epoch: int, seq: int) -> dict[str, Any] | None:
+        """By part, of those that know; None: the source is unknown to all."""
+        found = {}
+        for part in self._parts:
+            answer = part.operator.locate(source, epoch, seq)
+            if answer is not None:
+                found[part.name] = answer
+        return found or None
+
+    def counts_of(self, source: str) -> Figures:
+        """Those of the first part that counts by source."""
+        for part in self._parts:
+            counts = part.operator.counts_of(source)
+            if counts:
+                return counts
+        return {}

@@ -1,0 +1,124 @@
+"""Why an event is late: the one table of causes.
+
+An event is late when the order has passed its place before it came. In each operator one function
+decides that (`decided_in`) and names the *cause*, one word. MERGE has two more places: it clears
+or keeps the cause of a number that REORDER had given up (`Passage.judge_filled`), and events that
+the bound pushes out are late by `merge_full` (`Merge._overflow`). Everybody who shows a cause
+reads this table: the header `late` and `reason` of a record on `events.late`, the label `reason`
+of `inorder_records_late_total`, `late_by_cause` of a replay's summary and of `explain`, the page,
+and docs/operators/merge.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+GAP = "gap"
+OVERTAKEN = "overtaken"
+BEYOND_MEMORY = "beyond_memory"
+BEFORE_START = "before_start"
+OLD_EPOCH = "old_epoch"
+MERGE_WAIT = "merge_wait"
+MERGE_IDLE = "merge_idle"
+MERGE_NEW = "merge_new"
+MERGE_BEHIND = "merge_behind"
+MERGE_PAUSE = "merge_pause"
+MERGE_CLOCK = "merge_clock"
+MERGE_FULL = "merge_full"
+BELOW_FRONTIER = "below_frontier"
+
+
+class Cause(NamedTuple):
+    """One row of the table.
+
+    `decided_in`: the function that decides, from the project's root. `because` ends the sentence
+    "the event is late because ..."; `remedy` says which setting helps, or what else does.
+    """
+
+    decided_in: str
+    because: str
+    remedy: str
+
+
+_BY_NUMBER: Final = "topology.reorder.source.NumberedBuffer._past"
+_AT_MERGE: Final = "topology.merge.passage.Passage.judge"
+
+CAUSES: Final[Mapping[str, Cause]] = {
+    GAP: Cause(
+        _BY_NUMBER,
+        "reorder had declared its number missing, and its place was passed when it came",
+        "a larger `reorder.max_wait`, a smaller `reorder.miss_target`",
+    ),
+    OVERTAKEN: Cause(
+        "topology.reorder.time_buffer.TimeBuffer._hold",
+        "a later one of its source had left when it came (`rule: time`)",
+        "a larger `reorder.max_wait`",
+    ),
+    MERGE_WAIT: Cause(
+        _AT_MERGE,
+        "merge waited for its source as long as its delays call for, and that was too short",
+        "a larger `merge.max_wait`, a smaller `merge.miss_target`",
+    ),
+    MERGE_IDLE: Cause(
+        _AT_MERGE,
+        "its source had been silent for `idle_after`, longer than it usually is, or said bye",
+        "a longer `idle_after`, or heartbeats",
+    ),
+    MERGE_NEW: Cause(
+        _AT_MERGE,
+        "its source was new or had been forgotten, and others were further on",
+        "`expected_sources`, and a `merge.max_wait` as long as its first event may take;"
+        " a larger `reorder.max_sources`",
+    ),
+    MERGE_BEHIND: Cause(
+        _AT_MERGE,
+        "its source is catching up: the event before it was late too",
+        "see the cause of the first",
+    ),
+    MERGE_PAUSE: Cause(
+        _AT_MERGE,
+        "the whole log had paused, and others were back first or the pause was above `quiet_after`",
+        "a `quiet_after` above the longest outage",
+    ),
+    MERGE_CLOCK: Cause(
+        _AT_MERGE,
+        "its time is below that of the event before it of its source, whose clock was forgotten",
+        "a larger `reorder.max_sources`",
+    ),
+    MERGE_FULL: Cause(
+        _AT_MERGE,
+        "`max_queued` or `max_queued_bytes` was reached, and events had to leave",
+        "a larger `merge.max_queued` or `merge.max_queued_bytes`",
+    ),
+    BEYOND_MEMORY: Cause(
+        _BY_NUMBER,
+        "its number is older than the numbers that reorder remembers as lost; it may be a copy",
+        "a larger `reorder.gap_memory` or `reorder.gap_ranges`",
+    ),
+    BEFORE_START: Cause(
+        _BY_NUMBER,
+        "its number is below the one with which its source was taken to start; it may be a copy",
+        "`reorder.start: zero` where sources count from 0, or a larger `reorder.max_wait`",
+    ),
+    OLD_EPOCH: Cause(
+        _BY_NUMBER,
+        "a higher epoch of its source had begun; it may be a copy",
+        "one producer per source; a new epoch only after a restart",
+    ),
+    BELOW_FRONTIER: Cause(
+        "topology.pattern.run",
+        "a later event had come before it, and `inorder match` does not correct",
+        "`inorder match --correct`, or `inorder replay`, which puts events in order",
+    ),
+}
+"""The causes by their words. Where several hold, the function that decides takes the first."""
+
+AT_MERGE = frozenset(word for word, cause in CAUSES.items() if cause.decided_in == _AT_MERGE)
+
+MAY_BE_COPY = frozenset({BEYOND_MEMORY, BEFORE_START, OLD_EPOCH})
+"""Late events that no operator remembers: each may be a copy of one already emitted, so no policy
+passes them on."""
+
+PASSED_ON = (AT_MERGE | {GAP, OVERTAKEN}) - MAY_BE_COPY
+"""What the header `late` of an ordered event can say."""

@@ -1,0 +1,97 @@
+"""SAVED: a class names its fields that are state once, and they are saved and taken back by name.
+
+    class Allowance(Saved):
+        FIELDS = ("events", "late", "beyond")
+
+A field is a part that is `Saved` itself, or a value: a number, a text, a truth value, None, or a
+list, deque, tuple, set or dict of such, or of tuples of such. An integer of any size is carried,
+unless a container holds it. A field that may be None holds no part and no container.
+What is derived from the fields an heir makes anew in its `restore`.
+
+Cost: a look-up by name for each field, so 0.2 us where a line of Python for it takes 0.05. That is
+nothing for what a stream has once. What each of ten thousand sources has is written by hand:
+REORDER's and MERGE's state of a source, CLOCK's stamp, a window's cells.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
+
+from topology.model.native import mypyc_attr
+
+_FITS: Final = 1 << 63
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Saved:
+    __slots__ = ()
+
+    FIELDS: ClassVar[tuple[str, ...]] = ()
+
+    def snapshot(self) -> Any:
+        return dump(self, self.FIELDS)
+
+    def restore(self, state: Any) -> None:
+        """For one that is fresh."""
+        load(self, self.FIELDS, state)
+
+
+def dump(one: Any, fields: Sequence[str]) -> list[Any]:
+    """These fields of any object, as `Saved` has them."""
+    return [_plain(getattr(one, name)) for name in fields]
+
+
+def load(one: Any, fields: Sequence[str], state: Any) -> None:
+    for name, value in zip(fields, state, strict=True):
+        fresh: Any = getattr(one, name)
+        if isinstance(fresh, Saved):
+            fresh.restore(value)
+        else:
+            setattr(one, name, _like(fresh, value))
+
+
+def _plain(value: Any) -> Any:
+    """As codecs carry it. What a container holds is not looked at."""
+    if type(value) is int:
+        return value if -_FITS <= value < _FITS else [hex(value)]
+    if isinstance(value, Saved):
+        return value.snapshot()
+    if isinstance(value, dict):
+        return list(value.items())
+    if isinstance(value, set):
+        return sorted(value)
+    if isinstance(value, list | tuple | deque):
+        return list(value)
+    return value
+
+
+def _like(fresh: Any, value: Any) -> Any:
+    """The value as the field had it, which now has a fresh one."""
+    if isinstance(fresh, dict):
+        return {key: _held(each) for key, each in value}
+    if isinstance(fresh, set):
+        return set(value)
+    if isinstance(fresh, list):
+        return [_held(each) for each in value]
+    if isinstance(fresh, deque):
+        return deque(map(_held, value))
+    if isinstance(fresh, tuple):
+        return tuple(value)
+    return unpacked(value)
+
+
+def _held(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def packed(value: Any) -> Any:
+    """A scalar as a plain value: codecs do not carry integers of any size."""
+    if type(value) is int and not -_FITS <= value < _FITS:
+        return [hex(value)]
+    return value
+
+
+def unpacked(value: Any) -> Any:
+    return int(value[0], 16) if isinstance(value, list | tuple) else value

@@ -1,0 +1,88 @@
+"""The attributes of an event, by their paths in a query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isnan
+from typing import Any, Final
+
+from topology.pattern.compile.values import known
+from topology.pattern.store.entry import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class AbsentEvent:
+    ts_ns: None = None
+    error_ns: None = None
+    source: None = None
+    seq: None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AbsentEntry:
+    """In place of an entry that is not there: all its attributes are NULL."""
+
+    type: None = None
+    time_ns: None = None
+    payload: None = None
+    event: AbsentEvent = AbsentEvent()
+
+
+ABSENT: Final = AbsentEntry()
+
+Get = Callable[[Entry | AbsentEntry], Any]
+"""An attribute, NULL where there is none."""
+
+ATTRIBUTES: Final[dict[str, Get]] = {
+    "time": lambda entry: entry.time_ns,
+    "ts": lambda entry: entry.event.ts_ns,
+    "error": lambda entry: entry.event.error_ns,
+    "source": lambda entry: entry.event.source,
+    "seq": lambda entry: entry.event.seq,
+    "type": lambda entry: entry.type,
+}
+"""The reserved ones, which have no parts. `payload` is one too, and has."""
+
+
+def attribute(path: tuple[str, ...]) -> Get:
+    """The value of `.path`: `.payload.name` is always the payload's."""
+    first, rest = path[0], path[1:]
+    if first == "payload":
+        return _inside(rest)
+    if first not in ATTRIBUTES:
+        return _inside(path)
+    return ATTRIBUTES[first] if not rest else _nothing
+
+
+def field_of(path: tuple[str, ...]) -> str:
+    """The field of the payload that the path means; empty if it is none of the first level."""
+    if path[0] == "payload":
+        return path[1] if len(path) == 2 else ""
+    return path[0] if len(path) == 1 and path[0] not in ATTRIBUTES else ""
+
+
+def _nothing(_: Entry | AbsentEntry) -> None:
+    return None
+
+
+def _inside(path: tuple[str, ...]) -> Get:
+    if len(path) == 1:
+        name = path[0]
+
+        def field(entry: Entry | AbsentEntry) -> Any:
+            payload = entry.payload
+            if type(payload) is not dict:
+                return None
+            found = payload.get(name)
+            return None if type(found) is float and isnan(found) else found
+
+        return field
+
+    def nested(entry: Entry | AbsentEntry) -> Any:
+        found = entry.payload
+        for name in path:
+            found = found.get(name) if type(found) is dict else None
+        return known(found)
+
+    return nested

@@ -1,0 +1,128 @@
+"""All matches of an end event as one (AS SETS): their ranges, and how many they are.
+
+Source: patterns.md 3.3. In a plain sequence under skip-till-any, of singles and of free groups, the
+`ranges` of an end event say what its matches are. The set is a `Match` whose `bound` holds them.
+
+Matches are counted without being made. What is chosen is singles, and borders between adjacent
+groups. Going from the first component to the last, it is known of each choice how many ways there
+are to it: those of all choices of the place before that are early enough, which are a prefix of
+them, so their sum is one look into the sums so far.
+
+Cost: a set is found by two bisects and a copy of references for each component, whatever the
+number of its matches; counting takes a bisect, O(log n), for each entry of the ranges.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import accumulate, repeat
+from typing import Any
+
+from topology.pattern.match.evaluation import Evaluation, Place
+from topology.pattern.match.layout import Layout
+from topology.pattern.match.match import Match
+from topology.pattern.match.ranges import RangeParts, Ranges
+from topology.pattern.store.entry import Entry
+
+Instants = list[Any]
+"""What decides the order of entries, ascending: their times, or under TIES BY KEY their keys."""
+
+
+class Sets:
+    """The sets of one query (`tree.factorable`)."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, layout: Layout) -> None:
+        self._parts = RangeParts(layout, range(layout.count))
+
+    def evaluate(self, place: Place, anchor: Entry, since_ns: int) -> Evaluation:
+        """The set of the matches that end in the anchor and begin at `since_ns` or later, if there
+        is any."""
+        evaluation = Evaluation(hi_ns=anchor.time_ns)
+        ranges = Ranges(self._parts, place.components[0], anchor, since_ns)
+        if ranges.is_possible:
+            cuts = zip(ranges.views, ranges.lows, ranges.highs, strict=True)
+            bound = tuple([tuple(view.entries[low:high]) for view, low, high in cuts])
+            evaluation.matches.append(Match(0, bound, bound[0][0], anchor))
+        return evaluation
+
+    def count(self, bound: Sequence[Sequence[Entry]]) -> int:
+        """How many matches there are in a set."""
+        parts, last = self._parts, self._parts.count - 1
+        instants = [self._instants(entries) for entries in bound]
+        ways = Ways()
+        for p in range(last + 1):
+            minimum = parts.minimum[p]
+            if not parts.is_group[p]:
+                ways.choose(instants[p], instants[p])
+            elif p == last or not parts.is_group[p + 1]:
+                ways.fill(instants[p], minimum)
+            else:
+                borders = _borders(instants[p], instants[p + 1], minimum)
+                enough = [instants[p][at - minimum + 1] for at in borders]
+                ways.choose([instants[p][at] for at in borders], enough)
+        return ways.in_all()
+
+    def _instants(self, entries: Sequence[Entry]) -> Instants:
+        if self._parts.by_key:
+            return [entry.key for entry in entries]
+        return [entry.time_ns for entry in entries]
+
+
+class Ways:
+    """How many ways there are to get so far. `chosen`: what may be chosen at the place before, and
+    `sums[i]` the ways to the first i of it; None before the first place. A group whose neighbour is
+    a single, or the end, is no choice: it waits as `filling`, of at least `minimum`."""
+
+    __slots__ = ("_chosen", "_filling", "_minimum", "_sums")
+
+    def __init__(self) -> None:
+        self._chosen: Instants | None = None
+        self._sums: Sequence[int] = (0, 1)
+        self._filling: Instants = []
+        self._minimum = 0
+
+    def fill(self, group: Instants, minimum: int) -> None:
+        self._filling = group
+        self._minimum = minimum
+
+    def choose(self, choices: Instants, enough: Instants) -> None:
+        """One of these; what was chosen before it lies before `enough` at the same position."""
+        filling, least = self._filling, self._minimum
+        if filling:
+            ends = list(map(bisect_left, repeat(filling), choices))
+            choices = [y for y, end in zip(choices, ends, strict=True) if end >= least]
+            enough = [filling[end - least] for end in ends if end >= least]
+            self._filling = []
+        if self._chosen is None:
+            ways: Sequence[int] = [1] * len(choices)
+        else:
+            sums = self._sums
+            ways = [sums[at] for at in map(bisect_left, repeat(self._chosen), enough)]
+        self._chosen = choices
+        self._sums = list(accumulate(ways, initial=0))
+
+    def in_all(self) -> int:
+        """Now that the last place is behind."""
+        filling = self._filling
+        if not filling:
+            return self._sums[-1]
+        if len(filling) < self._minimum:
+            return 0
+        if self._chosen is None:
+            return 1
+        return self._sums[bisect_left(self._chosen, filling[len(filling) - self._minimum])]
+
+
+def _borders(group: Instants, following: Instants, minimum: int) -> list[int]:
+    """Positions of what may be the last of a group that another follows: nothing of the group lies
+    between it and the first that follows it."""
+    firsts = list(map(bisect_right, repeat(following), group))
+    last = len(group) - 1
+    return [
+        at
+        for at in range(minimum - 1, last + 1)
+        if firsts[at] < len(following) and (at == last or firsts[at] < firsts[at + 1])
+    ]

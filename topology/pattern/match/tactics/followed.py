@@ -1,0 +1,217 @@
+"""Walks of a plain sequence that are remembered, and moved on by each event.
+
+Each start has a walk, which holds what it has `taken`; walks that wait are kept by the component
+they wait for. What a walk takes is said by its `steps`, nothing here is a rule:
+
+* an event in order (the newest of its partition) moves each walk that waits for it by one step;
+* a late one is put right in the walks that pass over its place: it is taken where it comes before
+  what was taken, and the walk goes on from there through the indexes. Without conditions over
+  several events later starts never take earlier events, so that these walks lie side by side
+  and are found from the newest backwards. A strict step breaks where anything comes between: all
+  starts of the window are walked anew.
+
+Nothing of it is state: what waits follows from the indexes (`walk`), so a restart builds it again.
+
+Cost: an event in order, O(walks moved); a late one O(log n) for each walk that it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from topology.pattern.match.evaluation import MAX_STEPS, Place
+from topology.pattern.match.tactics.steps import Steps
+from topology.pattern.store.entry import Entry, Key
+from topology.pattern.store.index import BEFORE_ALL_NS
+
+LOOKED_THROUGH: Final = MAX_STEPS // 2
+"""So many entries may be in the indexes of a sequence where conditions separate them: no walk
+then takes the steps of which a unit overflows."""
+
+Taken = list[Entry]
+"""What a walk has taken: its start, and the entries that followed."""
+
+
+class FollowedWalks:
+    """Those of one query in one partition. `filters[j]` is the number of component j's filter.
+    Starts before `since_ns` are not the query's. `over_ns`: the walks of all starts a window before
+    it are forgotten."""
+
+    __slots__ = (
+        "_backwards",
+        "_components",
+        "_filters",
+        "_place",
+        "_since_ns",
+        "_starts",
+        "_waiting",
+        "over_ns",
+        "steps",
+        "walks",
+    )
+
+    def __init__(self, steps: Steps, filters: Sequence[int], since_ns: int, place: Place) -> None:
+        self.steps = steps
+        self._filters = filters
+        self._backwards = range(steps.count - 1, 0, -1)  # no walk takes an entry twice
+        self._components = [
+            [j for j in self._backwards if number == filters[j]]
+            for number in range(max(filters) + 1)
+        ]  # by filter, but for the first one
+        self._since_ns = since_ns
+        self._place = place
+        self._starts = place.components[0][0]
+        self.over_ns = BEFORE_ALL_NS
+        self.walks: dict[Key, Taken] = {}
+        self._waiting: list[dict[Key, Taken]] = [{} for _ in range(steps.count)]
+
+    @property
+    def is_beyond(self) -> bool:
+        """More entries than an evaluation may look through; then units may overflow."""
+        if not self.steps.is_tested:
+            return False
+        return sum(map(len, self._place.components[0])) > LOOKED_THROUGH
+
+    def follow(self, entry: Entry, filters: Sequence[int]) -> list[Taken]:
+        """Move on by an entry of these filters, newer than all others; the walks it completes."""
+        complete: list[Taken] = []
+        numbers, waiting = self._filters, self._waiting
+        if len(filters) == 1 and not self.steps.is_strict:  # as mostly
+            number = filters[0]
+            if number < len(self._components):
+                for j in self._components[number]:
+                    if waiting[j]:
+                        self._step(j, entry, complete)
+        else:
+            for j in self._backwards:
+                if numbers[j] in filters:
+                    if waiting[j]:
+                        self._step(j, entry, complete)
+                elif self.steps.strict[j]:
+                    waiting[j].clear()
+        if numbers[0] in filters and self._begins(entry):
+            self.walks[entry.key] = waiting[1][entry.key] = [entry]
+        return complete
+
+    def _step(self, j: int, entry: Entry, complete: list[Taken]) -> None:
+        """The walks that wait for component j take the entry, where it fits. Those whose window is
+        over wait no longer, nor do those that a STRICT step breaks."""
+        steps, waiting = self.steps, self._waiting
+        walks, waiting[j] = waiting[j], {}
+        is_last = j + 1 == steps.count
+        since_ns = entry.time_ns - steps.within_ns
+        is_strict, before = steps.strict[j], self._one_before() if steps.strict[j] else None
+        for key, taken in walks.items():
+            if taken[0].time_ns < since_ns or (is_strict and taken[-1] is not before):
+                continue
+            if steps.takes(taken, entry):
+                taken.append(entry)
+                if is_last:
+                    complete.append(taken)
+                else:
+                    waiting[j + 1][key] = taken
+            elif not is_strict:
+                waiting[j][key] = taken
+
+    def _one_before(self) -> Entry | None:
+        """The newest entry but one of all that a STRICT step looks at."""
+        everything = self._place.everything
+        if everything is None or len(everything) < 2:
+            return None
+        return everything.entries[-2]
+
+    def put_right(self, entry: Entry, filters: Sequence[int]) -> list[Taken]:
+        """Take in an entry that comes late; the walks that are other than they were. `filters` are
+        empty where it lies in another partition."""
+        numbers = self._filters
+        changed: dict[Key, Taken] = {}
+        if self.steps.is_strict:
+            self._walk_window(entry, changed)
+        else:
+            for j in range(1, self.steps.count):
+                if numbers[j] in filters:
+                    self._take_late(entry, j, changed)
+            if numbers[0] in filters:
+                taken = self.walk(entry)
+                if taken is not None:
+                    changed[entry.key] = taken
+        return list(changed.values())
+
+    def walk(self, anchor: Entry) -> Taken | None:
+        """Walk from this start anew; None if no walk begins here."""
+        if not self._begins(anchor):
+            return None
+        taken = self.walks.get(anchor.key)
+        if taken is None:
+            taken = self.walks[anchor.key] = [anchor]
+        self._go_on(taken, 1)
+        return taken
+
+    def over(self, floor_ns: int) -> list[Entry]:
+        """Forget the walks that nothing can change any more, now that all before `floor_ns` is
+        decided; the starts of those."""
+        starts, within_ns = self._starts, self.steps.within_ns
+        low = starts.before_time(self.over_ns - within_ns)
+        high = starts.before_time(floor_ns - within_ns)
+        self.over_ns = floor_ns
+        found = []
+        for anchor in starts.entries[low:high]:
+            taken = self.walks.pop(anchor.key, None)
+            if taken is not None:
+                self._wait_no_more(taken)
+                found.append(anchor)
+        return found
+
+    def waits(self, taken: Taken) -> bool:
+        at = len(taken)
+        return at < self.steps.count and taken[0].key in self._waiting[at]
+
+    def evaluated(self, taken: Taken) -> tuple[int, frozenset[tuple[int, int]]]:
+        """`hi_ns` and `waits` of an evaluation that finds the walk as it is."""
+        at, until_ns = len(taken), taken[0].time_ns + self.steps.within_ns
+        if at == self.steps.count:
+            return taken[-1].time_ns, frozenset()
+        if self.steps.strict[at] and not self.waits(taken):
+            return until_ns, frozenset()
+        return until_ns, frozenset(((0, at),))
+
+    def _begins(self, entry: Entry) -> bool:
+        return entry.time_ns >= self._since_ns and self.steps.begins(entry)
+
+    def _go_on(self, taken: Taken, kept: int) -> None:
+        """Walk on behind the first entries of what was taken."""
+        self._wait_no_more(taken)
+        del taken[kept:]
+        if self.steps.resume(taken, self._place):
+            self._waiting[len(taken)][taken[0].key] = taken
+
+    def _wait_no_more(self, taken: Taken) -> None:
+        if len(taken) < self.steps.count:
+            self._waiting[len(taken)].pop(taken[0].key, None)
+
+    def _walk_window(self, entry: Entry, changed: dict[Key, Taken]) -> None:
+        starts = self._starts
+        low = starts.before_time(entry.time_ns - self.steps.within_ns)
+        for anchor in starts.entries[low : starts.up_to_time(entry.time_ns)]:
+            before = self.walks.get(anchor.key, [])[:]
+            taken = self.walk(anchor)
+            if taken is not None and taken != before:
+                changed[anchor.key] = taken
+
+    def _take_late(self, entry: Entry, j: int, changed: dict[Key, Taken]) -> None:
+        """In the walks that have what comes before component j before the entry, and j itself
+        behind it, or not yet."""
+        steps, starts = self.steps, self._starts
+        low = starts.before_time(entry.time_ns - steps.within_ns)
+        for at in range(starts.up_to_time(entry.time_ns) - 1, low - 1, -1):
+            taken = self.walks.get(starts.entries[at].key)
+            if taken is None or len(taken) < j:
+                continue
+            if len(taken) > j and taken[j].key < entry.key:
+                if steps.is_tested:
+                    continue
+                break  # so have all starts before this one
+            if steps.takes(taken[:j], entry):
+                self._go_on(taken, j)
+                changed[taken[0].key] = taken

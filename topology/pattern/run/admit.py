@@ -1,0 +1,420 @@
+"""Which events are taken, and where their entries are kept (patterns.md 3.1, 3.4).
+
+In = stored + irrelevant + late + duplicate + conflict + unsure + refused + far; `counts` has them.
+
+Queries that partition alike form a *partition group*; each key of it has a *partition index*: one
+index for each filter that any of the queries asks for. Entries themselves exist once.
+
+An entry stays in a partition index while `reach` of any query of the group goes back to it, and a
+partition index while it has entries. Purging is by partition index, when its oldest entry has
+outlived the reach by an eighth, so its cost is amortised over many entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from topology.model.event import Event
+from topology.model.operator import NEVER
+from topology.model.timers import Timers
+from topology.pattern.compile import expression
+from topology.pattern.match.evaluation import Place
+from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
+from topology.pattern.run.compiled import EVERYTHING, Compiled, EntryFilter, entry_test
+from topology.pattern.run.ledger import BEFORE_ALL_TIME
+from topology.pattern.run.queries import RunContext, Wiring
+from topology.pattern.run.run import Run
+from topology.pattern.store.entry import Entry, Identity, Key
+from topology.pattern.store.index import EntryIndex
+
+Partition = tuple[Any, ...]
+
+STORED: Final = "stored"
+IRRELEVANT: Final = "irrelevant"
+LATE: Final = "late"
+DUPLICATE: Final = "duplicate"
+CONFLICT: Final = "conflict"
+UNSURE: Final = "unsure"
+"""Its error is larger than `max_error_ns`."""
+
+REFUSED: Final = "refused"
+"""As many entries as may be are retained."""
+
+FAR: Final = "far"
+"""Its time is beyond `FARTHEST_NS`."""
+
+WORDS: Final = (STORED, IRRELEVANT, LATE, DUPLICATE, CONFLICT, UNSURE, REFUSED, FAR)
+
+FARTHEST_NS: Final = 1 << 62
+
+PURGE_SHARE: Final = 8
+"""A partition index is purged when its oldest entry is this part of the reach beyond it."""
+
+MAX_TYPES: Final = 10_000
+"""Event types whose filters are remembered; those beyond are looked up each time."""
+
+
+class Admission:
+    """Decides which events are taken. `retained`: entries that some index holds, by identity, at
+    most `max_retained` of them. `freed`: those that nothing holds any more; whoever drives the
+    engine empties it."""
+
+    __slots__ = ("_doubt", "counts", "freed", "max_retained", "retained")
+
+    def __init__(self, max_retained: int, doubt: Doubt) -> None:
+        self.max_retained = max_retained
+        self._doubt = doubt
+        self.counts = dict.fromkeys(WORDS, 0)
+        self.retained: dict[Identity, Entry] = {}
+        self.freed: list[Entry] = []
+
+    @property
+    def is_crowded(self) -> bool:
+        """At most an eighth of the room for entries is left."""
+        return 8 * len(self.retained) > 7 * self.max_retained
+
+    def is_plain(self, entry: Entry, frontier_ns: int) -> bool:
+        """It is of a sure time and neither late nor known, and there is room."""
+        retained = self.retained
+        return (
+            not entry.event.error_ns
+            and entry.time_ns >= frontier_ns
+            and -FARTHEST_NS <= entry.time_ns <= FARTHEST_NS
+            and entry.identity not in retained
+            and len(retained) < self.max_retained
+        )
+
+    def refusal(self, event: Event, identity: Identity, frontier_ns: int) -> str:
+        """Why it is not taken; empty if it is. What is earlier than `frontier_ns` is late.
+        CONFLICT says no more than that one of its identity is retained (`of_known`)."""
+        if identity in self.retained:
+            return CONFLICT
+        time_ns = event.ref_time_ns
+        if time_ns < frontier_ns:
+            return LATE
+        if not -FARTHEST_NS <= time_ns <= FARTHEST_NS:
+            return FAR
+        if self._doubt is not NO_DOUBT and not self._doubt.admits(event.error_ns):
+            return UNSURE
+        return REFUSED if len(self.retained) >= self.max_retained else ""
+
+    def of_known(self, entry: Entry) -> str:
+        """DUPLICATE or CONFLICT: an entry of which one of its identity is retained."""
+        is_copy = self.retained[entry.identity].is_copy_of(entry)
+        return DUPLICATE if is_copy else CONFLICT
+
+    def keep(self, entry: Entry) -> bool:
+        """Whether any index holds it."""
+        if entry.places:
+            self.retained[entry.identity] = entry
+        return entry.places > 0
+
+    def let_go(self, entries: Iterable[Entry]) -> None:
+        """Each has left one index."""
+        for entry in entries:
+            entry.places -= 1
+            if not entry.places:
+                del self.retained[entry.identity]
+                self.freed.append(entry)
+
+
+class FiltersOfType:
+    """The filters that an event of a type may pass, by number. `is_tested`: some also ask what else
+    it says."""
+
+    __slots__ = ("is_tested", "numbers")
+
+    def __init__(self, numbers: list[int], is_tested: bool) -> None:
+        self.numbers = numbers
+        self.is_tested = is_tested
+
+
+class PartitionIndex:
+    """The entries of one partition. `newest` is the largest key that was ever put into it, None as
+    long as there was none: one without entries is let go of. `in_order`: the last one had it."""
+
+    __slots__ = ("in_order", "indexes", "key", "newest", "runs")
+
+    def __init__(self, key: Partition, group: PartitionGroup) -> None:
+        self.key = key
+        self.indexes = [EntryIndex() for _ in group.filters]
+        self.newest: Key | None = None
+        self.in_order = True
+        self.runs = [
+            Run(wiring, self._place(wiring, group), self.indexes, key, group.context)
+            for wiring in group.wirings
+        ]
+
+    def take(self, entry: Entry, filters: Sequence[int]) -> bool:
+        """Into the indexes of these filters; whether it is newer than all others."""
+        indexes, newest = self.indexes, self.newest
+        in_order = newest is None or entry.key > newest
+        if in_order:
+            self.newest = entry.key
+            for number in filters:
+                indexes[number].append(entry)
+        else:
+            for number in filters:
+                indexes[number].add(entry)
+        entry.places += len(filters)
+        self.in_order = in_order
+        return in_order
+
+    def _place(self, wiring: Wiring, group: PartitionGroup) -> Place:
+        query = wiring.query
+        components, blockers, enders = [], [], []
+        for a in query.form.alternatives:
+            slots = range(len(a.components) + len(a.blockers))
+            found = [self._index(query.filters[a.number, slot], group) for slot in slots]
+            components.append(found[: len(a.components)])
+            blockers.append(found[len(a.components) :])
+            untils = [query.untils.get((a.number, c.index)) for c in a.components]
+            enders.append([None if each is None else self._index(each, group) for each in untils])
+        everything = None
+        if query.shape.everywhere:
+            everything = group.context.everything
+        elif query.shape.strict:
+            everything = self._index(EVERYTHING, group)
+        return Place(components, blockers, everything, enders)
+
+    def _index(self, chosen: EntryFilter, group: PartitionGroup) -> EntryIndex:
+        return self.indexes[group.filters.index(chosen)]
+
+
+class PartitionGroup:
+    """Queries with the same partition key. `unpartitioned`: entries that lack a value of the key;
+    `refused`: those of keys beyond `max_partitions`."""
+
+    def __init__(
+        self, queries: Sequence[tuple[int, Compiled]], context: RunContext, max_partitions: int
+    ) -> None:
+        first = queries[0][1]
+        self.context = context
+        self._max_partitions = max_partitions
+        self.strict_everywhere = any(query.shape.everywhere for _, query in queries)
+        self.skips = any(query.shape.skips for _, query in queries)
+        graded = any(query.grading is not None for _, query in queries)
+        self.doubt = context.doubt if graded else NO_DOUBT
+        self._reach_ns = max(query.reach_ns for _, query in queries)
+        self.partitions: dict[Partition, PartitionIndex] = {}
+        self.unpartitioned = 0
+        self.refused = 0
+        self._closed: dict[str, None] = {}  # state keys of units that are no more
+        self._partition = expression.partition(first.form.same) if first.form.same else None
+        asked: dict[EntryFilter, Compiled] = {}
+        for _, query in queries:
+            wanted = [*query.filters.values(), *query.untils.values()]
+            if query.shape.strict and not query.shape.everywhere:
+                wanted.append(EVERYTHING)
+            for each in wanted:
+                asked.setdefault(each, query)
+        self.filters = list(asked)
+        self.wirings = [Wiring(number, query, self.filters) for number, query in queries]
+        self._tests = [entry_test(each, query.environment) for each, query in asked.items()]
+        self._by_type: dict[str, FiltersOfType] = {}
+        self._timers: Timers[PartitionIndex] = Timers()
+
+    @property
+    def reach_ns(self) -> int:
+        """One margin until a match is decided; its events may lie another further apart than the
+        window, and what puts it in doubt another before these."""
+        return self._reach_ns + 3 * self.doubt.margin_ns
+
+    def filters_of(self, entry: Entry) -> list[int]:
+        """The filters the entry passes, by number."""
+        known = self._by_type.get(entry.type)
+        if known is None:
+            known = self._remember(entry.type)
+        if not known.is_tested:
+            return known.numbers
+        tests = self._tests
+        return [n for n in known.numbers if (test := tests[n]) is None or test(entry)]
+
+    def asks_for(self, type_: str) -> bool:
+        """Whether any filter may take an event of this type."""
+        known = self._by_type.get(type_)
+        if known is None:
+            known = self._remember(type_)
+        return self.strict_everywhere or bool(known.numbers)
+
+    def _remember(self, type_: str) -> FiltersOfType:
+        numbers = [
+            n for n, each in enumerate(self.filters) if not each.types or type_ in each.types
+        ]
+        known = FiltersOfType(numbers, any(self._tests[n] is not None for n in numbers))
+        if len(self._by_type) < MAX_TYPES:
+            self._by_type[type_] = known
+        return known
+
+    def put(self, entry: Entry, filters: Sequence[int]) -> PartitionIndex | None:
+        """Put it where it belongs; the partition index in which it is."""
+        if self.strict_everywhere:
+            self._put_everywhere(entry)
+        if not filters:
+            return None
+        partition = self._partition_of(entry)
+        if partition is None:
+            return None
+        if partition.newest is None:
+            self._schedule(partition, entry.time_ns)
+        partition.take(entry, filters)
+        if entry.event.error_ns:
+            for number in filters:
+                partition.indexes[number].note_error(entry)
+        return partition
+
+    def known_partition_of(self, entry: Entry) -> PartitionIndex | None:
+        """None if it has none, or would be the first there."""
+        if self._partition is None:
+            return self.partitions.get(())
+        key = self._partition(entry)
+        return None if key is None else self.partitions.get(key)
+
+    def _put_everywhere(self, entry: Entry) -> None:
+        everything = self.context.everything
+        if everything is not None and not entry.everywhere:
+            everything.add(entry)
+            if entry.event.error_ns:
+                everything.note_error(entry)
+            entry.everywhere = True
+            entry.places += 1
+
+    def _partition_of(self, entry: Entry) -> PartitionIndex | None:
+        """None if it has no value for the key, or there is room for no other key."""
+        key = () if self._partition is None else self._partition(entry)
+        if key is None:
+            self.unpartitioned += 1
+            return None
+        found = self.partitions.get(key)
+        if found is None:
+            if len(self.partitions) >= self._max_partitions:
+                self.refused += 1
+                return None
+            found = self.partitions[key] = PartitionIndex(key, self)
+        return found
+
+    def runs(self) -> list[Run]:
+        return [run for partition in self.partitions.values() for run in partition.runs]
+
+    def _schedule(self, partition: PartitionIndex, oldest_ns: int) -> None:
+        self._timers.arm(partition, oldest_ns + self.reach_ns + self.reach_ns // PURGE_SHARE)
+
+    @property
+    def purge_ns(self) -> int:
+        """When all before it is decided a partition index has enough to let go of."""
+        return self._timers.next_ns
+
+    def purge(self, frontier_ns: int) -> list[Entry]:
+        """Let go of what is beyond all reach, now that all before `frontier_ns` is decided: the
+        entries, each once for every index that it left."""
+        left: list[Entry] = []
+        reach_ns = self.reach_ns
+        since_ns = frontier_ns - reach_ns
+        for partition in self._timers.due(frontier_ns):
+            for run in partition.runs:
+                closed = run.forget()
+                if closed:
+                    self._closed.update(closed)
+            oldest_ns: int | None = None
+            for index in partition.indexes:
+                times = index.times
+                if times and times[0] < since_ns and index.has_enough(since_ns):
+                    left += index.purge(since_ns)
+                if times and (oldest_ns is None or times[0] < oldest_ns):
+                    oldest_ns = times[0]
+            if oldest_ns is not None:
+                due_ns = max(oldest_ns, since_ns) + reach_ns + reach_ns // PURGE_SHARE
+                self._timers.arm(partition, due_ns)
+            else:
+                del self.partitions[partition.key]
+                for run in partition.runs:
+                    self._closed.update(run.close())
+        return left
+
+    def take_closed(self) -> dict[str, None]:
+        """The keys in the state of what was forgotten since it was asked last."""
+        closed, self._closed = self._closed, {}
+        return closed
+
+
+def alike(queries: Sequence[Compiled]) -> list[list[tuple[int, Compiled]]]:
+    """The queries that partition alike, with their places among all."""
+    groups: dict[Any, list[tuple[int, Compiled]]] = {}
+    for number, query in enumerate(queries):
+        groups.setdefault(query.form.same, []).append((number, query))
+    return list(groups.values())
+
+
+class EntryStore:
+    """All that is retained for the queries of an engine, by partition group. `everything`: all
+    entries, where a STRICT step looks at those of every partition."""
+
+    __slots__ = ("_admission", "everything", "groups", "wirings")
+
+    def __init__(
+        self,
+        queries: Sequence[Compiled],
+        context: RunContext,
+        admission: Admission,
+        max_partitions: int,
+    ) -> None:
+        self._admission = admission
+        self.everything = context.everything
+        self.groups = [PartitionGroup(each, context, max_partitions) for each in alike(queries)]
+        self.wirings = [wiring for group in self.groups for wiring in group.wirings]
+
+    def asks_for(self, type_: str) -> bool:
+        """Whether any query does, of events of this type."""
+        return any(group.asks_for(type_) for group in self.groups)
+
+    def runs(self) -> list[Run]:
+        return [run for group in self.groups for run in group.runs()]
+
+    @property
+    def unpartitioned(self) -> int:
+        """How often an entry had no value for the key of a query, which so ignores it."""
+        return sum(group.unpartitioned for group in self.groups)
+
+    @property
+    def refused(self) -> int:
+        """How often an entry was left out for want of room for its partition."""
+        return sum(group.refused for group in self.groups)
+
+    def restore(self, entries: Iterable[Entry]) -> Key | None:
+        """Put back what was retained, in the order of keys; the largest key."""
+        newest: Key | None = None
+        for entry in entries:
+            for group in self.groups:
+                group.put(entry, group.filters_of(entry))
+            if self._admission.keep(entry):
+                newest = entry.key
+            else:
+                self._admission.freed.append(entry)
+        return newest
+
+    @property
+    def purge_ns(self) -> int:
+        """When all before it is decided there is enough to let go of; the earliest instant there
+        is where each purge has to look."""
+        if self.everything is not None:
+            return BEFORE_ALL_TIME
+        return min([group.purge_ns for group in self.groups], default=NEVER)
+
+    def purge(self, frontier_ns: int) -> None:
+        """Let go of what is beyond all reach, now that all before `frontier_ns` is decided."""
+        for group in self.groups:
+            if not group.strict_everywhere and group.purge_ns >= frontier_ns:
+                continue
+            left = group.purge(frontier_ns)
+            if group.strict_everywhere and self.everything is not None:
+                reach_ns = max(each.reach_ns for each in self.groups if each.strict_everywhere)
+                left += self.everything.purge(frontier_ns - reach_ns)
+            self._admission.let_go(left)
+
+    def take_closed(self) -> dict[str, None]:
+        """The keys in the state of what was forgotten since it was asked last."""
+        closed: dict[str, None] = {}
+        for group in self.groups:
+            closed.update(group.take_closed())
+        return closed

@@ -1,0 +1,335 @@
+"""What a unit comes to: evaluated anew from the indexes, or, in the plain case, by a walk followed.
+
+Both ways find the same, byte for byte. The plain one (`match.tactics.followed`) is open where the
+query is a plain sequence, results are emitted when found and not once more when final, no target is
+waited for, and no time is unsure. When the first unsure one comes, or an index grows beyond what
+one evaluation may look through, a run goes the general way from then on (`Run.give_up`).
+
+Where events have errors, each match is graded: CONFIRMED or UNCERTAIN. Mostly an event puts sure
+matches in doubt by itself (`Affected.doubts_apart`). It does so only where its true time and a
+member's may be no more than a window apart, so `SureUnits` keeps the units with a sure match by
+when its members may have happened, in lists by the length of that stretch: one match of an event
+whose clock was a second off must not have every event look at a second of them.
+
+Cost of `SureUnits`: a unit O(log n), and a move of references; a question two bisects for each
+length, by powers of two, and at most twice the units that it finds of one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Container, Sequence
+from typing import Any
+
+from topology.model.result import CONFIRMED, UNCERTAIN, digest_of, framed
+from topology.pattern.match.anchors import spelled_key
+from topology.pattern.match.evaluation import Evaluation, Place
+from topology.pattern.match.match import Match, same_content
+from topology.pattern.match.tactics.followed import FollowedWalks, Taken
+from topology.pattern.match.tactics.steps import Steps
+from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
+from topology.pattern.match.uncertain.grade import Grading
+from topology.pattern.run.affected import Affected
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.ledger import FoundMatch, MatchUnit, Now, UnitOwner
+from topology.pattern.run.queries import RunContext, Wiring
+from topology.pattern.store.entry import Entry, Key
+
+
+def doubt_of(query: Compiled, context: RunContext) -> Doubt:
+    """The errors that the query heeds."""
+    return NO_DOUBT if query.grading is None else context.doubt
+
+
+class MatchIds:
+    """The ids of a query's matches in one partition."""
+
+    __slots__ = ("_ids", "_prefix")
+
+    def __init__(self, query: Compiled, partition: Sequence[Any]) -> None:
+        key = spelled_key(partition)
+        self._ids = query.ids
+        self._prefix = framed(b"%d:" % len(key) + key + query.form.fingerprint.encode())
+
+    def of(self, match: Match) -> str:
+        return digest_of(self._prefix + framed(self._ids.of(match)))
+
+
+class Evaluator:
+    """The general way of one run: `units` are the run's, by the key of their anchor."""
+
+    __slots__ = (
+        "_affected",
+        "_doubt",
+        "_emitter",
+        "_ids",
+        "_now",
+        "_owner",
+        "_place",
+        "_query",
+        "_sure",
+        "_units",
+        "_wiring",
+        "starts_wait",
+    )
+
+    def __init__(
+        self,
+        owner: UnitOwner,
+        wiring: Wiring,
+        place: Place,
+        ids: MatchIds,
+        units: dict[Key, MatchUnit],
+        affected: Affected,
+        context: RunContext,
+    ) -> None:
+        self._owner = owner
+        self._wiring = wiring
+        self._query = wiring.query
+        self._place = place
+        self._ids = ids
+        self._units = units
+        self._affected = affected
+        self._doubt = doubt_of(wiring.query, context)
+        self._now = context.now
+        self._emitter = context.emitter
+        self._sure = SureUnits()
+        self.starts_wait = wiring.query.query.matches == "one" and not wiring.query.shape.by_end
+
+    def evaluate(self, anchor: Entry, newcomer: Entry | None = None) -> MatchUnit:
+        """The unit of this anchor, evaluated anew. `newcomer`: the entry that changes it, in the
+        indexes already, where it alone may put others in doubt."""
+        evaluation = self._matches_of(anchor)
+        unit = self._units.get(anchor.key)
+        if unit is None:
+            unit = MatchUnit(anchor, self._owner)
+        unit.hi_ns = evaluation.hi_ns
+        if self.starts_wait:
+            self._affected.wait(unit, evaluation.waits)
+        if evaluation.overflow and not unit.overflowed:
+            unit.overflowed = True
+            self._emitter.note_overflow(self._query, unit)
+        found = {}
+        for match in evaluation.matches:
+            if match.first.time_ns < self._wiring.since_ns:
+                continue
+            id_ = self._ids.of(match)
+            found[id_] = self._found(match, unit.found.get(id_), newcomer)
+        unit.replace(found, self._now.frontier_ns)
+        if unit.found or unit.emitted or unit.overflowed or unit.waits != frozenset():
+            self._units[anchor.key] = unit
+            if self._affected.doubts_apart:
+                self._sure.note(unit)
+        return unit
+
+    def _matches_of(self, anchor: Entry) -> Evaluation:
+        query = self._query
+        if query.sets is not None:
+            return query.sets.evaluate(self._place, anchor, self._wiring.since_ns)
+        if query.possible is not None and self._doubt.error_ns:
+            return query.possible.evaluate(self._place, anchor, self._doubt.error_ns)
+        return query.tactic.evaluate(self._place, anchor)
+
+    # -- how sure it is -----------------------------------------------------------------------
+
+    def _found(self, match: Match, known: FoundMatch | None, newcomer: Entry | None) -> FoundMatch:
+        """With how sure it is; of what is decided nobody will ask. `known`: what was found by the
+        same id, before the newcomer."""
+        error_ns, grading = self._doubt.error_ns, self._query.grading
+        decided_ns = self._query.decided_ns(match)
+        if not error_ns or grading is None:
+            return FoundMatch(match, decided_ns)
+        decided_ns = self._doubt.decided_ns(decided_ns)
+        if decided_ns < self._now.frontier_ns:
+            return FoundMatch(match, decided_ns)
+        if known is not None and newcomer is not None and same_content(known.match, match):
+            confidence = self._confidence_of(grading, known, newcomer)
+        else:
+            confidence = grading.confidence(self._place, match)
+        return FoundMatch(match, decided_ns, confidence, error_ns)
+
+    def _confidence_of(self, grading: Grading, found: FoundMatch, newcomer: Entry) -> str:
+        """How sure a match is that was there before the newcomer. A doubt stays; a sure one is
+        asked about the newcomer, and about all where errors have grown since it was asked."""
+        if found.confidence == UNCERTAIN:
+            return UNCERTAIN
+        if found.graded_ns != self._doubt.error_ns:
+            return grading.confidence(self._place, found.match)
+        return CONFIRMED if grading.still_holds(self._place, found.match, newcomer) else UNCERTAIN
+
+    def put_in_doubt(self, newcomer: Entry, evaluated: Container[Key]) -> list[MatchUnit]:
+        """The units, but for those evaluated, of which something is sure no more."""
+        grading, doubted = self._query.grading, []
+        if grading is None:
+            return []
+        for unit in self._sure.around(newcomer, self._query.within_ns):
+            if unit.anchor.key in evaluated or not unit.is_undecided(newcomer.time_ns):
+                continue
+            if self._is_put_in_doubt(grading, unit, newcomer):
+                self._sure.note(unit)
+                doubted.append(unit)
+        return doubted
+
+    def _is_put_in_doubt(self, grading: Grading, unit: MatchUnit, newcomer: Entry) -> bool:
+        error_ns, changed = self._doubt.error_ns, False
+        for id_, found in list(unit.found.items()):
+            if found.confidence == UNCERTAIN or found.decided_ns < self._now.frontier_ns:
+                continue
+            if self._confidence_of(grading, found, newcomer) == UNCERTAIN:
+                changed = True
+                unit.found[id_] = FoundMatch(found.match, found.decided_ns, UNCERTAIN, error_ns)
+            else:
+                found.graded_ns = error_ns
+        return changed
+
+    def put_off(self, by_ns: int) -> None:
+        """Errors are larger than it seemed."""
+        for unit in self._units.values():
+            unit.put_off(by_ns, self._now.frontier_ns)
+            if self._affected.doubts_apart:
+                self._sure.note(unit)
+
+    def forget(self, anchor: Entry) -> None:
+        """The unit of this anchor is no more."""
+        self._sure.drop(anchor.key)
+
+
+class PlainWay:
+    """The plain way of one run: its walks are followed, and its units are those of walks that were
+    complete at some time."""
+
+    __slots__ = ("_ids", "_now", "_owner", "_query", "_units", "walks")
+
+    def __init__(
+        self,
+        owner: UnitOwner,
+        steps: Steps,
+        wiring: Wiring,
+        place: Place,
+        ids: MatchIds,
+        units: dict[Key, MatchUnit],
+        now: Now,
+    ) -> None:
+        self._owner = owner
+        self._query = wiring.query
+        self._ids = ids
+        self._units = units
+        self._now = now
+        self.walks = FollowedWalks(steps, wiring.components, wiring.since_ns, place)
+
+    def found(self, taken: Taken) -> tuple[str, FoundMatch]:
+        """The match of a complete walk, with its id."""
+        match = self.walks.steps.match(taken)
+        return self._ids.of(match), FoundMatch(match, self._query.decided_ns(match))
+
+    def unit_of(self, anchor: Entry) -> MatchUnit:
+        """The unit of this start, without what was decided when the run last forgot: each purge
+        would cost the most if it looked at all units."""
+        unit = self._units.get(anchor.key)
+        if unit is None:
+            unit = self._units[anchor.key] = MatchUnit(anchor, self._owner)
+        elif unit.emitted or unit.found:
+            unit.forget(self.walks.over_ns)
+        return unit
+
+    def settled(self, taken: Taken) -> MatchUnit:
+        """The unit of a walk, which has what the walk comes to."""
+        unit, found = self.unit_of(taken[0]), {}
+        if len(taken) == self.walks.steps.count:
+            id_, match = self.found(taken)
+            found[id_] = match
+        unit.replace(found, self._now.frontier_ns)
+        return unit
+
+    def walked(self, anchor: Entry, *, starts_wait: bool) -> MatchUnit:
+        """The unit of this start, walked from its beginning; it is not kept if it is over."""
+        taken = self.walks.walk(anchor)
+        if taken is None:
+            return MatchUnit(anchor, self._owner)
+        unit = self.settled(taken)
+        if starts_wait and not unit.found and not self.walks.waits(taken):
+            self._units.pop(anchor.key, None)
+        return unit
+
+    def hand_over(self, affected: Affected, *, starts_wait: bool) -> None:
+        """To the general way: from now on units wait for what their walks waited for."""
+        for taken in self.walks.walks.values():
+            unit = self.unit_of(taken[0])
+            unit.hi_ns, waits = self.walks.evaluated(taken)
+            if starts_wait:
+                affected.wait(unit, waits)
+
+
+Stretch = tuple[int, int, Key]
+"""From, until, and whose: the key of a unit's anchor."""
+
+
+class SureUnits:
+    """The units of one run with a match that is sure, by when its members may have happened."""
+
+    __slots__ = ("_by_length", "_stretches", "_units")
+
+    def __init__(self) -> None:
+        self._units: dict[Key, MatchUnit] = {}
+        self._stretches: dict[Key, Stretch] = {}
+        self._by_length: dict[int, list[Stretch]] = {}
+
+    def __len__(self) -> int:
+        return len(self._units)
+
+    def note(self, unit: MatchUnit) -> None:
+        """What is found of it may be something else than it was, or as sure no more."""
+        key = unit.anchor.key
+        known, stretch = self._stretches.get(key), _stretch_of(unit)
+        if stretch == known:
+            return
+        if known is not None:
+            self.drop(key)
+        if stretch is not None:
+            self._units[key] = unit
+            self._stretches[key] = stretch
+            insort(self._by_length.setdefault(_bits(stretch), []), stretch)
+
+    def drop(self, key: Key) -> None:
+        """The unit of this anchor is no more."""
+        stretch = self._stretches.pop(key, None)
+        if stretch is None:
+            return
+        del self._units[key]
+        bits = _bits(stretch)
+        alike = self._by_length[bits]
+        del alike[bisect_left(alike, stretch)]
+        if not alike:
+            del self._by_length[bits]
+
+    def around(self, entry: Entry, within_ns: int) -> list[MatchUnit]:
+        """Those with a member that may have happened at most so long before or after it."""
+        low_ns, high_ns = entry.low_ns - within_ns, entry.high_ns + within_ns
+        found: list[MatchUnit] = []
+        for bits, alike in self._by_length.items():
+            at = bisect_left(alike, (low_ns - (1 << bits), low_ns, ()))
+            end = bisect_left(alike, (high_ns + 1, high_ns, ()), at)
+            found += [self._units[key] for _, until_ns, key in alike[at:end] if until_ns >= low_ns]
+        return found
+
+
+def _stretch_of(unit: MatchUnit) -> Stretch | None:
+    """None if nothing of it is sure."""
+    low_ns, high_ns, is_any = 0, 0, False
+    for found in unit.found.values():
+        if found.confidence != CONFIRMED:
+            continue
+        for entries in found.match.bound:
+            for entry in entries:
+                if not is_any:
+                    low_ns, high_ns, is_any = entry.low_ns, entry.high_ns, True
+                if entry.low_ns < low_ns:
+                    low_ns = entry.low_ns
+                if entry.high_ns > high_ns:
+                    high_ns = entry.high_ns
+    return (low_ns, high_ns, unit.anchor.key) if is_any else None
+
+
+def _bits(stretch: Stretch) -> int:
+    low_ns, high_ns, _ = stretch
+    return (high_ns - low_ns).bit_length()

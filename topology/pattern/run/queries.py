@@ -1,0 +1,127 @@
+"""The queries of an engine: what each looks at, how far it is, and what all their runs share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from topology.model.operator import NEVER
+from topology.model.timers import Timers
+from topology.pattern.match.uncertain.doubt import Doubt
+from topology.pattern.run.compiled import Compiled, EntryFilter, Slot, end_slots
+from topology.pattern.run.emit import MatchEmitter
+from topology.pattern.run.late import Lateness
+from topology.pattern.run.ledger import MatchUnit, Now, UnitOwner
+from topology.pattern.run.timers import Waits
+from topology.pattern.store.index import EntryIndex
+
+
+class Wiring:
+    """A query, wired to the indexes that it shares with others. `filters` are numbers in the
+    partition group. `number`: the query's place among all. `blockers`: filters of what may forbid a
+    match, negations and greedy groups at its end. Matches that start before `since_ns` are not the
+    query's: it was added after.
+
+    `components`: of a plain sequence (`match.tactics.steps`), the filter of each component.
+
+    `target_ns`: the query emits only what is decided before that instant (`quality`), and
+    `at_target` are the timers of what waits for it; None: it does not wait."""
+
+    __slots__ = (
+        "anchors",
+        "at_target",
+        "blockers",
+        "components",
+        "enders",
+        "filters",
+        "lateness",
+        "number",
+        "query",
+        "since_ns",
+        "slots_of",
+        "target_ns",
+    )
+
+    def __init__(self, number: int, query: Compiled, filters: Sequence[EntryFilter]) -> None:
+        self.number = number
+        self.query = query
+        self.since_ns = -NEVER
+        self.target_ns: int | None = None
+        self.at_target: Timers[MatchUnit] = Timers()
+        self.lateness = Lateness()
+        count = 0 if query.steps is None else query.steps.count
+        self.components = [filters.index(query.filters[0, j]) for j in range(count)]
+        self.slots_of: dict[int, list[Slot]] = {}
+        for slot, each in query.filters.items():
+            self.slots_of.setdefault(filters.index(each), []).append(slot)
+        untils = {filters.index(each) for each in query.untils.values()}
+        self.filters = frozenset(self.slots_of.keys() | untils)
+        self.anchors = frozenset(filters.index(query.filters[slot]) for slot in query.anchors)
+        ends = end_slots(query.form)
+        self.enders = frozenset(filters.index(query.filters[slot]) for slot in ends)
+        forbidding = [
+            (a.number, len(a.components) + k)
+            for a in query.form.alternatives
+            for k in range(len(a.blockers))
+        ]
+        forbidding += [(a, j) for a, j in ends if query.form.alternatives[a].components[j].greedy]
+        self.blockers = frozenset(filters.index(query.filters[slot]) for slot in forbidding)
+
+    def raise_target(self, until_ns: int) -> int:
+        """The target never falls; what it is now."""
+        self.target_ns = until_ns if self.target_ns is None else max(until_ns, self.target_ns)
+        return self.target_ns
+
+
+def wiring_rows(wirings: Iterable[Wiring]) -> dict[str, Any]:
+    """The state of queries, by their names. A query is known again by its fingerprint."""
+    return {
+        wiring.query.name: [
+            wiring.query.form.fingerprint,
+            wiring.since_ns,
+            wiring.lateness.snapshot(),
+            wiring.target_ns,
+        ]
+        for wiring in wirings
+    }
+
+
+def restore_wirings(
+    wirings: Iterable[Wiring], rows: Mapping[str, Any], from_now_on: Callable[[Compiled], int]
+) -> set[str]:
+    """The queries that waited and wait no more: what they have not emitted they do at the next
+    event. `from_now_on`: from when on a query counts that the state does not know, or that has
+    changed since."""
+    released = set()
+    for wiring in wirings:
+        fingerprint, since_ns, lateness, target_ns = rows.get(
+            wiring.query.name, ("", 0, None, None)
+        )
+        known = fingerprint == wiring.query.form.fingerprint
+        wiring.since_ns = since_ns if known else from_now_on(wiring.query)
+        if target_ns is not None and wiring.target_ns is not None:
+            wiring.target_ns = target_ns
+        elif target_ns is not None and known:
+            released.add(wiring.query.name)
+        if known:
+            wiring.lateness.restore(lateness)
+    return released
+
+
+@dataclass(slots=True)
+class RunContext:
+    """What all runs of an engine share. `everything`: all entries, where a STRICT step looks at
+    those of every partition. `emits_final`: names of queries that emit once more what has become
+    final. `is_plain`: runs take the plain way where they can. `is_alone`: there is one query only.
+    `changed`: the runs with something to be written."""
+
+    now: Now
+    emitter: MatchEmitter
+    waits: Waits
+    doubt: Doubt
+    everything: EntryIndex | None
+    emits_final: Collection[str]
+    is_plain: bool
+    is_alone: bool
+    changed: dict[UnitOwner, None] = field(default_factory=dict)

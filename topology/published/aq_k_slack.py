@@ -1,0 +1,145 @@
+"""AQ-K-Slack: K scaled by a feedback loop to a wanted coverage (slack.md 4.3).
+
+Frontier = clock - ceil(alpha K), K the largest delay seen as in MP-K-Slack, alpha in
+[0, 1] from 1. *Coverage* of a window of `window_ns` (right end closed) is the share of
+its events that were in its result. It is measured when the result is L old, L the
+0.95-quantile of the last 2 000 latenesses: too early overestimates it. Each measured
+window moves alpha by a PD step towards `coverage`:
+
+    err = coverage - measured;   alpha += kp err + kd (err - err before), clamped to [0, 1]
+
+Gains 0.5 and 0.8 are those the public extension ships; the papers print none. Bounds:
+`MAX_OPEN` windows that wait to be measured (the oldest go unmeasured), `LATENESSES`.
+Cost O(log LATENESSES) an event. Not Siddhi's `akslack`, which scales only the growth of K.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import deque
+from heapq import heapify, heappop, heappush
+from math import ceil
+from typing import Final
+
+from topology.model.operator import Figures, Plain
+from topology.published.mp_k_slack import Measure, MPKSlack
+from topology.waiting.policy import BEFORE_ALL
+
+LATENESSES: Final = 2_000
+PATIENCE: Final = 0.95
+MAX_OPEN: Final = 100_000
+
+
+class AQKSlack(MPKSlack):
+    __slots__ = (
+        "_before",
+        "_coverage",
+        "_kd",
+        "_kp",
+        "_latenesses",
+        "_measured_to",
+        "_open",
+        "_sorted",
+        "_window_ns",
+        "_windows",
+        "alpha",
+    )
+    FIELDS = (*MPKSlack.FIELDS, "alpha", "_before", "_measured_to", "_latenesses")
+
+    def __init__(
+        self,
+        window_ns: int,
+        coverage: float,
+        *,
+        kp: float = 0.5,
+        kd: float = 0.8,
+        measure: Measure = "next_tick",
+        idle_ns: int | None = None,
+    ) -> None:
+        super().__init__(measure=measure, idle_ns=idle_ns)
+        if window_ns <= 0 or not 0 <= coverage <= 1:
+            raise ValueError(
+                f"window_ns is {window_ns} and coverage {coverage};"
+                " a window is longer than 0 and a share between 0 and 1"
+            )
+        self._window_ns = window_ns
+        self._coverage = coverage
+        self._kp = kp
+        self._kd = kd
+        self.alpha = 1.0
+        self._before: float | None = None
+        self._windows: dict[int, list[int]] = {}  # number: [events, late ones]
+        self._open: list[int] = []  # their numbers, as a heap
+        self._measured_to = BEFORE_ALL  # windows up to this one have been measured
+        self._latenesses: deque[int] = deque()
+        self._sorted: list[int] = []
+
+    def slack_ns(self) -> int:
+        return ceil(self.alpha * self.k_ns)
+
+    def _window_of(self, ts_ns: int) -> int:
+        return -(-ts_ns // self._window_ns)
+
+    def _arrived(self, ts_ns: int, now_ns: int, moves: bool) -> None:
+        super()._arrived(ts_ns, now_ns, moves)
+        if ts_ns < self._clock_ns:
+            self._note_lateness(self._clock_ns - ts_ns)
+        window = self._window_of(ts_ns)
+        if window > self._measured_to:
+            self._count(window)
+        if moves:
+            self._measure(ts_ns - self.slack_ns() - self._patience_ns())
+
+    def _count(self, window: int) -> None:
+        counts = self._windows.get(window)
+        if counts is not None:
+            counts[0] += 1
+            return
+        self._windows[window] = [1, 0]
+        heappush(self._open, window)
+        if len(self._open) > MAX_OPEN:
+            self._measured_to = heappop(self._open)
+            del self._windows[self._measured_to]
+
+    def late(self, ts_ns: int, lateness_ns: int) -> None:
+        window = self._windows.get(self._window_of(ts_ns))
+        if window is not None:
+            window[1] += 1
+
+    def _note_lateness(self, lateness_ns: int) -> None:
+        self._latenesses.append(lateness_ns)
+        insort(self._sorted, lateness_ns)
+        if len(self._latenesses) > LATENESSES:
+            oldest = self._latenesses.popleft()
+            del self._sorted[bisect_left(self._sorted, oldest)]
+
+    def _patience_ns(self) -> int:
+        known = self._sorted
+        return known[min(len(known) - 1, int(PATIENCE * len(known)))] if known else 0
+
+    def _measure(self, until_ns: int) -> None:
+        """All windows that end at or before `until_ns`, in order."""
+        while self._open and self._open[0] * self._window_ns <= until_ns:
+            self._measured_to = heappop(self._open)
+            events, late = self._windows.pop(self._measured_to)
+            self._step(self._coverage - (events - late) / events)
+
+    def _step(self, err: float) -> None:
+        before = err if self._before is None else self._before
+        self._before = err
+        step = self._kp * err + self._kd * (err - before)
+        self.alpha = min(1.0, max(0.0, self.alpha + step))
+
+    def figures(self) -> Figures:
+        return {**super().figures(), "alpha_ppm": int(self.alpha * 1e6)}
+
+    def snapshot(self) -> Plain:
+        return [super().snapshot(), [[number, *counts] for number, counts in self._windows.items()]]
+
+    def restore(self, state: Plain) -> None:
+        own, windows = state
+        super().restore(own)
+        self._windows = {number: [events, late] for number, events, late in windows}
+        self._open = list(self._windows)
+        heapify(self._open)
+        self._sorted = sorted(self._latenesses)

@@ -1,0 +1,112 @@
+"""CLOCK as published: the least round trip, and a bound that does not grow.
+
+The round of a burst with the least round trip T counts (minimum filter):
+the offset is d = ((t2 - t1) + (t3 - t4)) / 2, the error T / 2 (3.12-3.14), until the next
+burst. No rate, no growth, no segments, one server: what a clock does between two bursts
+is not in the model, so the bound holds at the burst alone. It is here to be compared
+with; same interface as `topology.clock.measured`.
+
+A burst ends when no round has come for `BURST_GAP_NS` of the server's time; the thesis
+gives no figure. A round of an earlier burst is late. Absurd rounds are rejected as there.
+`unsynced` before the first round, and if T / 2 exceeds `max_error`.
+
+reorder_drift_merge.md 2.1; S. Rajendran, thesis, 3.2.2. Cost: O(1), six numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from topology.clock.cell import SYNCED, UNSYNCED, ClockCell, cell_start
+from topology.clock.measured import MAX_TURNAROUND_NS
+from topology.clock.models import Rounds
+from topology.clock.operator import Clock
+from topology.clock.sample import Sample
+from topology.clock.settings import MAX_RTT_NS, ClockSettings
+from topology.model.saved import Saved
+
+BURST_GAP_NS: Final = 5_000_000_000
+
+
+class ThesisClock(Saved):
+    """`segment`, `jumps` and `falsetickers` stay 0."""
+
+    __slots__ = (
+        "_begun_ns",
+        "_granularity_ns",
+        "_max_error_ns",
+        "_newest_ns",
+        "_offset_ns",
+        "_round_trip_ns",
+        "falsetickers",
+        "jumps",
+        "late",
+        "rejected",
+        "segment",
+    )
+    FIELDS = ("_round_trip_ns", "_offset_ns", "_begun_ns", "_newest_ns", "rejected", "late")
+
+    def __init__(self, config: ClockSettings) -> None:
+        self._granularity_ns = config.granularity_ns
+        self._max_error_ns = config.max_error_ns
+        self._forget()
+        self.segment = 0
+        self.rejected = 0
+        self.late = 0
+        self.falsetickers = 0
+        self.jumps = 0
+
+    def _forget(self) -> None:
+        self._round_trip_ns: int | None = None
+        self._offset_ns = 0
+        self._begun_ns = 0
+        self._newest_ns = 0
+
+    def add(self, sample: Sample) -> None:
+        """In arrival order."""
+        granularity_ns = self._granularity_ns
+        round_trip_ns = sample.round_trip_ns
+        turnaround_ns = sample.t3_ns - sample.t2_ns
+        if (
+            not sample.is_sane
+            or not -2 * granularity_ns <= round_trip_ns <= MAX_RTT_NS
+            or not 0 <= turnaround_ns <= MAX_TURNAROUND_NS
+            or sample.t4_ns < sample.t1_ns
+        ):
+            self.rejected += 1
+            return
+        least_ns = self._round_trip_ns
+        if least_ns is None or sample.t3_ns > self._newest_ns + BURST_GAP_NS:
+            self._begun_ns = self._newest_ns = sample.t3_ns
+            least_ns = None
+        elif sample.t3_ns < self._begun_ns - BURST_GAP_NS:
+            self.late += 1
+            return
+        self._begun_ns = min(self._begun_ns, sample.t3_ns)
+        self._newest_ns = max(self._newest_ns, sample.t3_ns)
+        if least_ns is None or round_trip_ns < least_ns:
+            self._round_trip_ns = round_trip_ns
+            self._offset_ns = ((sample.t2_ns - sample.t1_ns) + (sample.t3_ns - sample.t4_ns)) // 2
+
+    def begin_segment(self) -> None:
+        """The events say that the clock has jumped: the next round counts alone."""
+        self._forget()
+
+    def cell(self, ts_ns: int) -> ClockCell:
+        """The same offset and error everywhere."""
+        start_ns = cell_start(ts_ns)
+        if self._round_trip_ns is None:
+            return ClockCell(start_ns, UNSYNCED)
+        error_ns = max(0, -(-self._round_trip_ns // 2)) + self._granularity_ns
+        state = SYNCED if error_ns <= self._max_error_ns else UNSYNCED
+        return ClockCell(start_ns, state, self._offset_ns, error_ns)
+
+    def skew_ppb(self) -> int | None:
+        return None
+
+
+class RoundTripClock(Clock):
+    """CLOCK with that model."""
+
+    def _rounds_of(self, config: ClockSettings) -> Rounds:
+        return Rounds(config, "thesis", ThesisClock)

@@ -1,0 +1,46 @@
+"""Waiting for certainty: BL-ED of ProbSlack's paper (slack.md 5.8).
+
+Frontier: every live source has sent up to there. Nothing is missed if each source keeps
+order, and all of them are known.
+"""
+
+from __future__ import annotations
+
+from topology.model.event import Event
+from topology.waiting.policy import BEFORE_ALL, FlooredSlack
+from topology.waiting.sources import MAX_SOURCES, Source, Sources
+
+
+class EventDriven(FlooredSlack):
+    """Cost O(1) an event, O(sources) when the last of them moves."""
+
+    __slots__ = ("_sources",)
+    FIELDS = (*FlooredSlack.FIELDS, "_sources")
+
+    certain = True
+
+    def __init__(self, *, idle_ns: int | None = None, max_sources: int = MAX_SOURCES) -> None:
+        super().__init__()
+        self._sources = Sources(Source, idle_ns, max_sources)
+
+    def _observe(self, event: Event, now_ns: int) -> None:
+        source = self._sources.hear(event.source, now_ns)
+        if event.ref_time_ns > source.last_ns:
+            self._sources.advance(source, event.ref_time_ns)
+
+    def _raw_ns(self, now_ns: int) -> int:
+        if not self._sources.known:
+            return BEFORE_ALL
+        return self._sources.least_ns(now_ns) - 1
+
+    def deadline_ns(self, bound_ns: int, now_ns: int) -> int | None:
+        return self._sources.next_idle_ns(now_ns) if bound_ns < self._sources.newest_ns else None
+
+    def waives(self, bound_ns: int, now_ns: int) -> bool:
+        return self._sources.idle_is_behind(bound_ns, now_ns)
+
+    def newest_ns(self) -> int:
+        return self._sources.newest_ns
+
+    def leave(self, source: str, now_ns: int) -> None:
+        self._sources.leave(source)

@@ -1,0 +1,48 @@
+"""LDOP: wait for a multiple of the mean delay of what came out of order (slack.md 4.4).
+
+Frontier = clock - `factor` * LD, LD the mean of (arrival - time) over the events that
+arrived out of order within the last `window_ns` of arrival, 0 if there were none. The
+published factor is drawn at random from a slack range; here it is a number. A mean says
+nothing of tails: what is later than factor * LD stays late however the tail looks.
+
+Cost O(1) amortised; memory: the out-of-order arrivals of a window, at most `MAX_KEPT`
+(the oldest go first).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from topology.waiting.fixed import ClockedSlack
+from topology.waiting.policy import refuse_below
+
+MAX_KEPT: Final = 100_000
+PPM: Final = 1_000_000
+
+
+class LDOP(ClockedSlack):
+    __slots__ = ("_delays", "_factor_ppm", "_sum_ns", "_window_ns")
+    FIELDS = (*ClockedSlack.FIELDS, "_delays", "_sum_ns")
+
+    def __init__(self, window_ns: int, factor_ppm: int, *, idle_ns: int | None = None) -> None:
+        super().__init__(idle_ns=idle_ns)
+        refuse_below("window_ns", window_ns, 1)
+        refuse_below("factor_ppm", factor_ppm, 0)
+        self._window_ns = window_ns
+        self._factor_ppm = factor_ppm
+        self._delays: deque[tuple[int, int]] = deque()  # (arrival, delay)
+        self._sum_ns = 0
+
+    def slack_ns(self) -> int:
+        if not self._delays:
+            return 0
+        return max(0, self._factor_ppm * self._sum_ns // (PPM * len(self._delays)))
+
+    def _arrived(self, ts_ns: int, now_ns: int, moves: bool) -> None:
+        delays = self._delays
+        while delays and (delays[0][0] <= now_ns - self._window_ns or len(delays) > MAX_KEPT):
+            self._sum_ns -= delays.popleft()[1]
+        if ts_ns < self._clock_ns:
+            delays.append((now_ns, now_ns - ts_ns))
+            self._sum_ns += now_ns - ts_ns

@@ -1,0 +1,43 @@
+"""Waiting for the mean delay seen: BL-AD of ProbSlack's paper (slack.md 5.8).
+
+Frontier: the arrival clock less the mean delay (rounded up to the ns), in continuous time. On
+clocks of whole ms it closes up to 1 ms earlier than one that looks at whole ms only, which matters
+much, for then half of the delays are ties.
+"""
+
+from __future__ import annotations
+
+from topology.model.event import Event
+from topology.model.native import mypyc_attr
+from topology.waiting.policy import BEFORE_ALL, FlooredSlack
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class AverageDelay(FlooredSlack):
+    """Cost O(1) an event; three numbers."""
+
+    __slots__ = ("_events", "_newest_ns", "_sum_ns")
+    FIELDS = (*FlooredSlack.FIELDS, "_events", "_newest_ns", "_sum_ns")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._newest_ns = BEFORE_ALL
+        self._events = 0
+        self._sum_ns = 0
+
+    def _observe(self, event: Event, now_ns: int) -> None:
+        self._newest_ns = max(self._newest_ns, event.ref_time_ns)
+        self._events += 1
+        self._sum_ns += now_ns - event.ref_time_ns
+
+    def _wait_ns(self) -> int:
+        return -(-self._sum_ns // self._events)
+
+    def _raw_ns(self, now_ns: int) -> int:
+        return BEFORE_ALL if self._newest_ns == BEFORE_ALL else now_ns - self._wait_ns()
+
+    def deadline_ns(self, bound_ns: int, now_ns: int) -> int | None:
+        return None if self._newest_ns == BEFORE_ALL else bound_ns + self._wait_ns()
+
+    def newest_ns(self) -> int:
+        return self._newest_ns

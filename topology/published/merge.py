@@ -1,0 +1,157 @@
+"""MERGE as published: it waits for an empty source as long as its pace calls for.
+
+An event leaves when every live source has sent beyond it. A source that is empty while
+another has a head is given up after min(cap, average + 2 deviations) of the times between its
+events ((3.2), (3.3)), the time-outs of all running in parallel, and done without until it speaks.
+`idle_after` holds too; a late event makes its source catch up whatever it took; a pause of the log
+is none. S. Rajendran, thesis, 3.1; reorder_drift_merge.md 3.1. Cost: O(sources) an instant.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heapreplace
+from typing import Any
+
+from topology.merge.bounds import NO_BOUND, Bound, SourceBounds
+from topology.merge.operator import Merge
+from topology.merge.source import BEHIND, OUT, SourceProgress
+from topology.model.operator import NEVER, Figures
+from topology.model.outcome import Step
+from topology.published.smoothed import Smoothed
+
+OLD_WEIGHT_PPM = 600_000
+
+
+class PacedProgress(SourceProgress):
+    """A source whose pace is measured."""
+
+    __slots__ = ("_pace", "_spoke_ns", "empty_since_ns")
+
+    def __init__(self, source: str, miss_ppm: int) -> None:
+        super().__init__(source, miss_ppm)
+        self.empty_since_ns = NEVER
+        self._pace: Smoothed | None = None
+        self._spoke_ns = -1
+
+    def pace(self, at_ns: int) -> None:
+        """(3.2), (3.3): how often the source speaks."""
+        self.empty_since_ns = NEVER
+        if self._pace is None:
+            self._pace = Smoothed(OLD_WEIGHT_PPM, against_new=True)
+        if self._spoke_ns >= 0:
+            self._pace.add(at_ns - self._spoke_ns)
+        self._spoke_ns = at_ns
+
+    def given_up_ns(self, max_wait_ns: int) -> int:
+        """When the wait for the empty source ends; NEVER while it is not waited for."""
+        if self.empty_since_ns == NEVER:
+            return NEVER
+        pace = self._pace
+        wait_ns = max_wait_ns
+        if pace is not None and pace.samples > 1:
+            wait_ns = min(max_wait_ns, pace.average_ns + 2 * pace.deviation_ns)
+        return self.empty_since_ns + wait_ns
+
+    def snapshot(self) -> Any:
+        pace = self._pace.snapshot() if self._pace is not None else None
+        return [super().snapshot(), self.empty_since_ns, self._spoke_ns, pace]
+
+    def restore(self, state: Any) -> None:
+        progress, self.empty_since_ns, self._spoke_ns, pace = state
+        super().restore(progress)
+        if pace is not None:
+            self._pace = Smoothed(OLD_WEIGHT_PPM, against_new=True)
+            self._pace.restore(pace)
+
+
+class PacedBounds(SourceBounds):
+    """The newest key of the live source that is furthest behind. Each is a `PacedProgress`."""
+
+    def new_progress(self, source: str, miss_ppm: int) -> SourceProgress:
+        return PacedProgress(source, miss_ppm)
+
+    def receive(self, progress: SourceProgress, at_ns: int) -> None:
+        super().receive(progress, at_ns)
+        assert isinstance(progress, PacedProgress)
+        progress.pace(at_ns)
+
+    def fall_behind(self, progress: SourceProgress, delay_ns: int) -> None:
+        self.leave(progress, BEHIND)
+
+    def await_(self, progress: SourceProgress, until_ns: int) -> None:
+        """No pause of the log is bridged."""
+
+    def _doze(self, progress: SourceProgress) -> None:
+        self.leave(progress, OUT)
+
+    def limit(self, now_ns: int) -> Bound:
+        self._give_up_empty(now_ns)
+        keyed = self._keyed
+        while keyed:
+            ref_ns, source = keyed[0]
+            progress = self._sources.get(source)
+            if progress is None or not progress.is_keyed:
+                heappop(keyed)
+                if progress is not None:
+                    progress.in_keyed = False
+            elif progress.newest_ns > ref_ns:
+                heapreplace(keyed, (progress.newest_ns, source))
+            else:
+                return keyed[0]
+        return NO_BOUND
+
+    def wake_ns(self, limit: Bound, head_ns: int, now_ns: int) -> int:
+        return min(
+            (progress.given_up_ns(self._max_wait_ns) for progress in self._waited_for()),
+            default=NEVER,
+        )
+
+    def _give_up_empty(self, now_ns: int) -> None:
+        for progress in self._sources.values():
+            assert isinstance(progress, PacedProgress)
+            since_ns = progress.empty_since_ns
+            if progress.queue or progress.state >= OUT:
+                since_ns = NEVER
+            elif since_ns == NEVER:
+                since_ns = now_ns
+            if since_ns != progress.empty_since_ns:
+                progress.empty_since_ns = since_ns
+                self._journal.mark(progress)
+            if not progress.blocked and progress.given_up_ns(self._max_wait_ns) <= now_ns:
+                self.leave(progress, OUT)
+
+    def _waited_for(self) -> list[PacedProgress]:
+        """None of their events waits behind a hole."""
+        return [
+            progress
+            for progress in self._sources.values()
+            if isinstance(progress, PacedProgress) and not progress.blocked and progress.state < OUT
+        ]
+
+
+class PacedMerge(Merge):
+    """Takes every event by itself."""
+
+    takes_plain: bool = False
+
+    def _new_bounds(self) -> SourceBounds:
+        return PacedBounds(
+            self._sources, self._journal, self._pool, self._max_wait_ns, self._idle_after_ns
+        )
+
+    def _release(self, step: Step) -> Bound:
+        """What leaves may empty a source, which then bounds the others: until none does."""
+        while True:
+            before = self._queues.count
+            limit = super()._release(step)
+            if not self._heads or self._queues.count == before:
+                return limit
+
+    def _await_head(self, head: Bound, limit: Bound) -> None:
+        super()._await_head(head, limit)
+        self._bounds.limiting = ""  # a word of any source may change what leaves
+
+    def figures(self) -> Figures:
+        figures = super().figures()
+        del figures["promised_ppm"]
+        return figures

@@ -1,0 +1,55 @@
+"""MP-K-Slack: wait for the largest delay seen (slack.md 4.2).
+
+K is the largest delay seen. `measure="next_tick"`, as published: against the next value of the
+clock, so that K overshoots the true lateness by the next gap; "arrival": against the clock at the
+arrival. K never falls: one outlier taxes the stream for ever. `max_k_ns` bounds it.
+
+Cost: O(1) an event, O(1) memory.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from topology.waiting.fixed import ClockedSlack
+from topology.waiting.policy import BEFORE_ALL, refuse_below
+
+Measure = Literal["next_tick", "arrival"]
+
+
+class MPKSlack(ClockedSlack):
+    """K = the largest delay seen so far, at most `max_k_ns`."""
+
+    __slots__ = ("_lowest_ns", "_max_k_ns", "_next_tick", "k_ns")
+    FIELDS = (*ClockedSlack.FIELDS, "k_ns", "_lowest_ns")
+
+    def __init__(
+        self,
+        *,
+        measure: Measure = "next_tick",
+        max_k_ns: int = 1 << 60,
+        idle_ns: int | None = None,
+        clock: str = "",
+    ) -> None:
+        super().__init__(idle_ns=idle_ns, clock=clock)
+        refuse_below("max_k_ns", max_k_ns, 0)
+        self._next_tick = measure == "next_tick"
+        self._max_k_ns = max_k_ns
+        self.k_ns = 0
+        self._lowest_ns: int | None = None  # since the clock last moved
+
+    def slack_ns(self) -> int:
+        return self.k_ns
+
+    def _arrived(self, ts_ns: int, now_ns: int, moves: bool) -> None:
+        if self._next_tick:
+            if self._lowest_ns is None or ts_ns < self._lowest_ns:
+                self._lowest_ns = ts_ns
+            if not moves:
+                return
+            delay_ns = ts_ns - self._lowest_ns
+            self._lowest_ns = None
+        else:
+            delay_ns = self._clock_ns - ts_ns if self._clock_ns != BEFORE_ALL else 0
+        if delay_ns > self.k_ns:
+            self.k_ns = min(self._max_k_ns, delay_ns)

@@ -1,0 +1,146 @@
+"""REORDER as published: how long it waits for a hole, by `thesis` or by `rfc`.
+
+* `thesis`: equations (3.1)-(3.11) as printed: deviation against the updated average, factor 2.
+  S. Rajendran, thesis, 3.2.1.
+* `rfc`: the same with the deviation against the old average and factor 4 (RFC 6298).
+
+Both measure how often a source sends and how long its early events were held, so they look at
+every event: none takes the short way. Cold, as in `topology.reorder.timeout`, the wait is
+`max_wait`. Cost: O(1) an event.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from topology.model.event import BLOCKED, UNBLOCKED, Event
+from topology.model.operator import Figures
+from topology.model.outcome import Step
+from topology.published.smoothed import Smoothed
+from topology.reorder.operator import Reorder
+from topology.reorder.sequence import Sequence
+from topology.reorder.settings import NumberSettings, Shared
+from topology.reorder.source import NumberedBuffer
+from topology.reorder.timeout import WARM_FILLED, WARM_OPENED, Timeout
+
+OLD_WEIGHT_PPM: Final = 600_000
+"""What the past weighs in both averages, as printed."""
+
+
+class Thesis(Timeout):
+    """(3.11) = min(cap, max(t_inter, t_buffer))."""
+
+    __slots__ = (
+        "_buffered",
+        "_deviations",
+        "_direct_ns",
+        "_direct_seq",
+        "_filled",
+        "_inter",
+        "_opened",
+    )
+
+    def __init__(self, max_wait_ns: int, rfc: bool = False) -> None:
+        super().__init__(max_wait_ns)
+        self._deviations = 4 if rfc else 2
+        self._inter = Smoothed(OLD_WEIGHT_PPM, against_new=not rfc)
+        self._buffered = Smoothed(OLD_WEIGHT_PPM, against_new=not rfc)
+        self._filled = 0
+        self._opened = 0
+        self._direct_seq = -2
+        self._direct_ns = 0
+
+    def opened(self) -> None:
+        self._opened += 1
+
+    def filled(self, fill_ns: int) -> None:
+        self._filled += 1
+
+    def in_order(self, seq: int, at_ns: int) -> None:
+        """That number came unheld. Only two consecutive ones show the source's pace."""
+        if seq == self._direct_seq + 1:
+            self._inter.add(at_ns - self._direct_ns)
+        self._direct_seq = seq
+        self._direct_ns = at_ns
+
+    def left_hold(self, held_ns: int) -> None:
+        """An early event left after `held_ns`."""
+        self._buffered.add(held_ns)
+
+    def wait_ns(self) -> int:
+        if self._filled < WARM_FILLED and self._opened < WARM_OPENED:
+            return self.max_wait_ns
+        inter, buffered = self._inter, self._buffered
+        inter_ns = inter.average_ns + self._deviations * inter.deviation_ns
+        buffer_ns = buffered.average_ns + self._deviations * buffered.deviation_ns
+        return min(self.max_wait_ns, max(inter_ns, buffer_ns))
+
+    def snapshot(self) -> Any:
+        own = [self._filled, self._opened, self._direct_seq, self._direct_ns]
+        return [own, self._inter.snapshot(), self._buffered.snapshot()]
+
+    def restore(self, state: Any) -> None:
+        own, inter, buffered = state
+        self._filled, self._opened, self._direct_seq, self._direct_ns = own
+        self._inter.restore(inter)
+        self._buffered.restore(buffered)
+
+
+class PacedBuffer(NumberedBuffer):
+    """A source whose pace is measured."""
+
+    __slots__ = ("_by_event_clock", "_is_rfc", "_thesis")
+
+    def __init__(self, source: str, shared: Shared, is_rfc: bool, by_event_clock: bool) -> None:
+        super().__init__(source, shared)
+        self._is_rfc = is_rfc
+        self._by_event_clock = by_event_clock
+        self._thesis: Thesis | None = None
+
+    def new_timeout(self) -> Timeout:
+        self._thesis = Thesis(self.shared.settings.max_wait_ns, self._is_rfc)
+        return self._thesis
+
+    def _paced(self) -> Thesis:
+        self.estimator()
+        assert self._thesis is not None
+        return self._thesis
+
+    def _release(self, sequence: Sequence, event: Event, now_ns: int, step: Step) -> None:
+        self._paced().in_order(event.seq, event.ts_ns if self._by_event_clock else now_ns)
+        super()._release(sequence, event, now_ns, step)
+
+    def _drain(self, sequence: Sequence, now_ns: int, step: Step) -> None:
+        before = len(step.released)
+        super()._drain(sequence, now_ns, step)
+        for event in step.released[before:]:
+            if event.kind not in (BLOCKED, UNBLOCKED):
+                self._paced().left_hold(now_ns - event.arrival_ns)
+
+
+class PacedReorder(Reorder):
+    """`by_event_clock`: the times between events are those of their stamps, not of their
+    arrivals."""
+
+    takes_plain: bool = False
+
+    def __init__(
+        self,
+        stream: str,
+        config: NumberSettings,
+        position: int = 1,
+        *,
+        is_rfc: bool = False,
+        by_event_clock: bool = False,
+    ) -> None:
+        super().__init__(stream, config, position)
+        self._is_rfc = is_rfc
+        self._by_event_clock = by_event_clock
+
+    def _buffer_of(self, source: str) -> NumberedBuffer:
+        return PacedBuffer(source, self._shared, self._is_rfc, self._by_event_clock)
+
+    def figures(self) -> Figures:
+        figures = super().figures()
+        del figures["promised_ppm"]
+        return figures

@@ -1,0 +1,45 @@
+"""Averages as the thesis smooths them (3.2)-(3.5), and as RFC 6298 does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from topology.model.histogram import PPM
+
+
+class Smoothed:
+    """Average and deviation of a time, smoothed. `old_weight_ppm` weighs the past.
+
+    (3.2)-(3.5): the first sample is the average, the second gives the first
+    deviation. `against_new`: the deviation is taken from the average that already
+    holds the sample, as printed; RFC 6298 takes the one before.
+    """
+
+    __slots__ = ("_against_new", "_old_weight_ppm", "average_ns", "deviation_ns", "samples")
+
+    def __init__(self, old_weight_ppm: int, against_new: bool) -> None:
+        self._old_weight_ppm = old_weight_ppm
+        self._against_new = against_new
+        self.average_ns = 0
+        self.deviation_ns = 0
+        self.samples = 0
+
+    def add(self, value_ns: int) -> None:
+        self.samples += 1
+        if self.samples == 1:
+            self.average_ns = value_ns
+            return
+        old = self._old_weight_ppm
+        before = self.average_ns
+        self.average_ns = (old * before + (PPM - old) * value_ns) // PPM
+        distance = abs(value_ns - (self.average_ns if self._against_new else before))
+        if self.samples == 2:
+            self.deviation_ns = distance
+        else:
+            self.deviation_ns = (old * self.deviation_ns + (PPM - old) * distance) // PPM
+
+    def snapshot(self) -> Any:
+        return [self.samples, self.average_ns, self.deviation_ns]
+
+    def restore(self, state: Any) -> None:
+        self.samples, self.average_ns, self.deviation_ns = state

@@ -1,0 +1,55 @@
+"""The strategies of papers for a query with `quality`, by their names in the topology file.
+
+| name           | a window is emitted                                                     |
+|----------------|-------------------------------------------------------------------------|
+| `prob_slack`   | as Rivetti et al. print it                                              |
+| `event_driven` | when all sources have sent beyond its end                               |
+| `mp`           | when the clock of the events is beyond its end by the largest lateness  |
+| `aq`           | the same, with a share of that which keeps the accuracy                 |
+| `ldop`         | the same, with a multiple of the mean delay of what came out of order   |
+| `mean_delay`   | when the mean delay has passed since its end                            |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from topology.answer.quality import Quality
+from topology.published.aq_k_slack import AQKSlack
+from topology.published.event_driven import EventDriven
+from topology.published.ldop import LDOP
+from topology.published.mean_delay import AverageDelay
+from topology.published.mp_k_slack import MPKSlack
+from topology.published.prob_slack import ProbSlack
+from topology.waiting.budget import PPM
+from topology.waiting.policy import SlackPolicy
+
+LDOP_FACTOR_PPM: Final = 4_000_000
+"""Four times the mean: of the factors that are measured the one that is late least often."""
+LDOP_REMEMBERS: Final = 10
+"""The mean is that of what came within so many times `max_wait`."""
+
+
+def _event_driven(quality: Quality, _: int) -> SlackPolicy:
+    return EventDriven(idle_ns=quality.idle_ns, max_sources=quality.max_sources)
+
+
+def _aq(quality: Quality, window_ns: int) -> SlackPolicy:
+    return AQKSlack(window_ns, quality.accuracy_ppm / PPM, idle_ns=quality.idle_ns)
+
+
+def _ldop(quality: Quality, _: int) -> SlackPolicy:
+    window_ns = LDOP_REMEMBERS * quality.max_wait_ns
+    return LDOP(window_ns, LDOP_FACTOR_PPM, idle_ns=quality.idle_ns)
+
+
+QUALITY: Final[Mapping[str, Callable[[Quality, int], SlackPolicy]]] = {
+    "prob_slack": lambda quality, _: ProbSlack((PPM - quality.accuracy_ppm) / PPM),
+    "event_driven": _event_driven,
+    "mp": lambda quality, _: MPKSlack(idle_ns=quality.idle_ns),
+    "aq": _aq,
+    "ldop": _ldop,
+    "mean_delay": lambda *_: AverageDelay(),
+}
+"""Each makes a strategy from a quality and the length of its windows."""

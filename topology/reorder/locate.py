@@ -1,0 +1,87 @@
+"""Where an event of a numbered source is inside REORDER (topology.model.location).
+
+Cost: O(log holes + log ranges of the ledger + epochs and suspects of the source).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from topology.model.event import NO_EPOCH, Event
+from topology.model.location import (
+    AWAITED,
+    BEFORE_START,
+    FORGOTTEN,
+    HELD,
+    LOST,
+    NOT_COME,
+    OLD_EPOCH,
+    PASSED,
+)
+from topology.reorder.sequence import UNSTARTED, Hole, Sequence
+from topology.reorder.source import NumberedBuffer
+
+
+def located(buffer: NumberedBuffer, epoch: int, number: int) -> dict[str, Any]:
+    """`epoch`: NO_EPOCH asks for the epoch in force."""
+    current = buffer.current
+    wanted = current.epoch if epoch == NO_EPOCH else epoch
+    known = [current, *buffer.later]
+    if buffer.retired is not None:
+        known.append(buffer.retired)
+    for sequence in known:
+        if sequence.epoch == wanted:
+            answer = _in_sequence(sequence, number, buffer.shared.settings.max_wait_ns)
+            if answer["where"] == HELD and not sequence.active:
+                answer["reason"] = "epoch"  # until the one before is over
+            elif sequence is buffer.retired and answer["where"] == NOT_COME:
+                answer["where"] = OLD_EPOCH
+            return {**answer, "epoch": wanted, "epoch_in_force": current.epoch}
+    where = OLD_EPOCH if wanted < buffer.newest_epoch() else NOT_COME
+    return {"where": where, "epoch": wanted, "epoch_in_force": current.epoch}
+
+
+def _in_sequence(sequence: Sequence, number: int, max_wait_ns: int) -> dict[str, Any]:
+    answer: dict[str, Any] = {"next": sequence.next, "highest": sequence.hi}
+    for event in sequence.suspects:
+        if event.seq == number:
+            until_ns = event.at_ns + max_wait_ns
+            return {**answer, **_held(event), "reason": "jump", "until": until_ns}
+    waits = sequence.waiting_as(number)
+    if waits is not None:
+        return {**answer, **_held(waits), **_behind(sequence)}
+    for hole in sequence.holes:
+        if hole.first <= number <= hole.last:
+            return {**answer, "where": AWAITED, **_of(hole)}
+    if number > sequence.hi:
+        return {**answer, "where": NOT_COME}
+    lost = sequence.lost.find(number)
+    if lost is not None:
+        since = {"since": lost.known_at_ns, "given_up": lost.lost_at_ns}
+        return {**answer, "where": LOST, "missing": [lost.first, lost.last], **since}
+    if number < sequence.start:
+        return {**answer, "where": BEFORE_START, "start": sequence.start}
+    if number < sequence.lost.floor:
+        return {**answer, "where": FORGOTTEN, "floor": sequence.lost.floor}
+    return {**answer, "where": PASSED}
+
+
+def _held(event: Event) -> dict[str, Any]:
+    return {"where": HELD, "arrival": event.arrival_ns, "since": event.at_ns, "ts": event.ts_ns}
+
+
+def _behind(sequence: Sequence) -> dict[str, Any]:
+    """What holds back all that waits in the sequence: its first hole, or that it has not begun."""
+    if sequence.next == UNSTARTED:
+        return {"reason": "start", "until": sequence.start_deadline_ns}
+    if not sequence.holes:
+        return {"reason": "epoch", "until": None}
+    return {"reason": "hole", **_of(sequence.holes[0])}
+
+
+def _of(hole: Hole) -> dict[str, Any]:
+    return {
+        "missing": [hole.first, hole.last],
+        "missing_since": hole.known_at_ns,
+        "until": hole.deadline_ns,
+    }

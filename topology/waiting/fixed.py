@@ -1,0 +1,90 @@
+"""Waits of a given length, K: until the clock of the events has moved on by K (slack.md 4.1).
+
+The clock is the largest time accepted so far (`clock`: only events of that type move it;
+"arrival": the arrival clock itself is meant). Frontier = clock - K, inclusive; once
+reached it stays. An event whose lateness is at most K is never late.
+
+`idle_ns` (default: none): once the clock has not moved for so long, it is taken to go on
+at the pace of the arrivals, so that the end of a stream leaves. A source that merely
+stalled is late then.
+
+Cost: O(1) an event, O(1) memory.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from topology.model.event import Event
+from topology.model.operator import Figures
+from topology.waiting.policy import BEFORE_ALL, FlooredSlack, refuse_below
+
+ARRIVAL: Final = "arrival"
+
+
+class ClockedSlack(FlooredSlack):
+    """Frontier = clock - slack; each strategy has its own slack."""
+
+    __slots__ = ("_clock_ns", "_idle_ns", "_moved_ns", "_type")
+    FIELDS = (*FlooredSlack.FIELDS, "_clock_ns", "_moved_ns")
+
+    def __init__(self, *, idle_ns: int | None = None, clock: str = "") -> None:
+        super().__init__()
+        self._idle_ns = idle_ns
+        self._type = clock
+        self._clock_ns = BEFORE_ALL
+        self._moved_ns = BEFORE_ALL
+
+    def slack_ns(self) -> int:
+        """What the strategy waits at present."""
+        raise NotImplementedError
+
+    def _arrived(self, ts_ns: int, now_ns: int, moves: bool) -> None:
+        """Before the clock moves to `ts_ns`, if it `moves`."""
+
+    def _observe(self, event: Event, now_ns: int) -> None:
+        ts_ns = event.ref_time_ns
+        moves = ts_ns > self._clock_ns and self._type in ("", ARRIVAL, event.type)
+        self._arrived(ts_ns, now_ns, moves)
+        if moves:
+            self._clock_ns = ts_ns
+            self._moved_ns = now_ns
+
+    def _raw_ns(self, now_ns: int) -> int:
+        if self._clock_ns == BEFORE_ALL:
+            return BEFORE_ALL
+        if self._type == ARRIVAL:
+            return now_ns - self.slack_ns()
+        still_ns = now_ns - self._moved_ns
+        if self._idle_ns is not None and still_ns >= self._idle_ns:
+            return self._clock_ns - self.slack_ns() + still_ns
+        return self._clock_ns - self.slack_ns()
+
+    def deadline_ns(self, bound_ns: int, now_ns: int) -> int | None:
+        if self._clock_ns == BEFORE_ALL:
+            return None
+        if self._type == ARRIVAL:
+            return bound_ns + self.slack_ns()
+        if self._idle_ns is None:
+            return None
+        return self._moved_ns + max(self._idle_ns, bound_ns + self.slack_ns() - self._clock_ns)
+
+    def newest_ns(self) -> int:
+        return self._clock_ns
+
+    def figures(self) -> Figures:
+        return {"slack_ns": self.slack_ns()}
+
+
+class KSlack(ClockedSlack):
+    """`k_ns` >= 0; 0 passes everything on at once."""
+
+    __slots__ = ("_k_ns",)
+
+    def __init__(self, k_ns: int, *, idle_ns: int | None = None, clock: str = "") -> None:
+        super().__init__(idle_ns=idle_ns, clock=clock)
+        refuse_below("k_ns", k_ns, 0)
+        self._k_ns = k_ns
+
+    def slack_ns(self) -> int:
+        return self._k_ns
