@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -106,9 +106,14 @@ class Process:
             self._child.kill()
         return self._reap()
 
+    def leave(self) -> None:
+        """Let it run on when this process ends; `sweep` ends it."""
+        if self._child is not None and self._child.poll() is None:
+            self._child.returncode = 0  # else Python warns of a child that is still running
+
     def pause(self) -> None:
-        """SIGSTOP, and wait until every thread stands: it holds its connections and
-        does nothing."""
+        """Send SIGSTOP, and wait until every thread has stopped: the process keeps its
+        connections and does nothing."""
         os.kill(self.pid, signal.SIGSTOP)
         wait_until(lambda: _stands_still(self.pid), PAUSE_TIMEOUT_S, f"{self.name} to stand still")
 
@@ -168,13 +173,17 @@ def sweep(root: Path) -> list[int]:
     have been given to somebody else since.
     """
     killed = []
-    for file in root.rglob("*.pid"):
-        pid = int(file.read_text() or 0)
-        try:
+    for file in _id_files(root):
+        with suppress(FileNotFoundError, ProcessLookupError, PermissionError):  # ended, or not ours
+            pid = int(file.read_text() or 0)
             if pid and Path(f"/proc/{pid}/cwd").resolve(strict=True) == file.parent.resolve():
                 os.kill(pid, signal.SIGKILL)
                 killed.append(pid)
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            pass  # ended by itself, or never ours
         file.unlink(missing_ok=True)
     return killed
+
+
+def _id_files(root: Path) -> Iterator[Path]:
+    """Those who still run make and remove folders meanwhile, over which `rglob` would fail."""
+    for folder, _, names in os.walk(root):
+        yield from (Path(folder, name) for name in names if name.endswith(".pid"))
