@@ -64,7 +64,6 @@ SHOWN_CHARS: Final = 40
 PRODUCER_KINDS: Final = ("heartbeat", "bye")
 DIGITS: Final = r"\A[0-9]+\z"
 STAMPS: Final = ("refTs", "err", "segment", "at")
-CONTROL_STAMPS: Final = ("refTs", "err", "at")
 
 
 class Decoded(NamedTuple):

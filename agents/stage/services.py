@@ -18,7 +18,7 @@ from agents.stage.history import Histories
 from agents.stage.query_feed import QueryFeed
 from agents.state.stores.store import StateStore
 from agents.watch.metrics.worker import Metrics
-from topology.model.probe import Probe
+from topology.flow.probe import Probe
 from topology.model.result import Finding
 
 

@@ -38,13 +38,5 @@ def for_mean(error: float, risk: float, count: float, mean: float, deviation: fl
     return spread / (spread + count * (error * mean) ** 2)
 
 
-def for_quantile(error: float, risk: float, count: float, share: float) -> float:
-    """For the `share`-quantile; `error` is that of its rank."""
-    if count <= 0:
-        return 1.0
-    spread = _z(risk) ** 2 * share * (1 - share)
-    return spread / (spread + count * error**2)
-
-
 def _z(risk: float) -> float:
     return NormalDist().inv_cdf(1 - risk / 2)

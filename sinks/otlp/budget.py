@@ -28,8 +28,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sinks.otlp.sampling import Identity, Sampling, identity
+from topology.flow.probe import Probe
 from topology.model.event import Event
-from topology.model.probe import Probe
 from topology.model.result import (
     EMIT,
     Finding,

@@ -17,12 +17,10 @@ from topology.config import Topology, parse
 
 
 class Setting(NamedTuple):
-    """The topology file's text, and that of the file of functions that it names, as its path from
-    there (both empty: none)."""
+    """The topology file's text, and that of the file of functions that it names (empty: none)."""
 
     topology: str
     functions: str = ""
-    functions_path: str = ""
 
 
 @cache
@@ -39,7 +37,7 @@ def setting_of(path: str, topology: Topology) -> Setting:
     if not functions:
         return Setting(Path(path).read_text(encoding="utf-8"))
     own = Path(path).parent / functions
-    return Setting(Path(path).read_text(encoding="utf-8"), own.read_text(), functions)
+    return Setting(Path(path).read_text(encoding="utf-8"), own.read_text())
 
 
 def digest(setting: Setting) -> str:

@@ -34,6 +34,7 @@ from typing import Any, Final, NamedTuple
 
 from topology.model.native import mypyc_attr
 from topology.model.operator import Plain
+from topology.model.saved import Saved
 
 SLIGHT_PPM: Final = 10_000
 """A price that is always paid: to do without it would free no processor."""
@@ -65,10 +66,12 @@ class Chosen(NamedTuple):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Choice:
+class Choice(Saved):
     """`answer`: the one that is on, since `since_ns`; None: from the beginning. `withdrawn_ppm`:
     the largest share of results that may be withdrawn; None: any. `changes`: how often the answer
     changed; no part of the state."""
+
+    FIELDS = ("answer", "since_ns", "_fitted", "_unfitted", "_kept", "_patience", "_because")
 
     def __init__(self, answer: str, withdrawn_ppm: int | None = None) -> None:
         self.answer = answer
@@ -172,31 +175,6 @@ class Choice:
             return f"`{before.answer}` waits no shorter: {_ms(before.wait_ns)}"
         share = _percent(before.changed_ppm)
         return f"of what `{before.answer}` emitted, {share} was taken back or changed"
-
-    # -- state -------------------------------------------------------------------------------------
-
-    def snapshot(self) -> Plain:
-        return [
-            self.answer,
-            self.since_ns,
-            self._fitted,
-            self._unfitted,
-            self._kept,
-            self._patience,
-            self._because,
-        ]
-
-    def restore(self, plain: Plain) -> None:
-        (
-            self.answer,
-            self.since_ns,
-            self._fitted,
-            self._unfitted,
-            self._kept,
-            self._patience,
-            because,
-        ) = plain
-        self._because = list(because)
 
 
 def _gains(way: Way, before: Way, part: int = GAIN) -> bool:

@@ -27,7 +27,7 @@ from topology.answer.rules import SPECULATE, Rule
 from topology.answer.spending import WHOLE, Load
 from topology.answer.stability import Stability
 from topology.model.operator import NEVER, Figures, Plain
-from topology.query.numbers import packed, unpacked
+from topology.model.saved import packed, unpacked
 
 STEP_NS: Final = 4_000
 SNAPSHOT_NS: Final = 400

@@ -32,14 +32,16 @@ from collections.abc import Callable
 from typing import Final
 
 from topology.answer.spending import WHOLE
-from topology.model.operator import Plain
+from topology.model.saved import Saved
 
 FADES: Final = 64
 """What is known fades by one part of so many in a span."""
 
 
-class Stability:
+class Stability(Saved):
     """`hits_of`: hits of an age, W being so far behind the clock, in parts per million."""
+
+    FIELDS = ("_hits_ppm", "_changed_ppm", "_merged_ppm", "_late_ppm")
 
     def __init__(self, hits_of: Callable[[int, int], int]) -> None:
         self._hits_of = hits_of
@@ -89,9 +91,3 @@ class Stability:
 
     def _of(self, hits_ppm: int) -> int:
         return WHOLE * WHOLE // (WHOLE + hits_ppm * self.share_ppm // WHOLE)
-
-    def snapshot(self) -> Plain:
-        return [self._hits_ppm, self._changed_ppm, self._merged_ppm, self._late_ppm]
-
-    def restore(self, plain: Plain) -> None:
-        self._hits_ppm, self._changed_ppm, self._merged_ppm, self._late_ppm = plain

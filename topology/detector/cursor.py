@@ -401,11 +401,8 @@ class Cursor:
         except Exception:  # noqa: BLE001 - what is wrong with it shows when it is read
             return
 
-    def distrust(self, why: str) -> None:
-        """It is no function of what it is given."""
-        self._distrust(why)
-
     def _distrust(self, why: str) -> None:
+        """It is no function of what it is given."""
         self._counts.unlike += 1
         self._counts.why = why
 

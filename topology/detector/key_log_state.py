@@ -17,8 +17,8 @@ from topology.detector.key_log import KeyLog
 from topology.detector.values import NotAValue, packed, unpacked
 from topology.model.operator import Plain
 from topology.model.result import Member
-from topology.query.numbers import packed as packed_number
-from topology.query.numbers import unpacked as unpacked_number
+from topology.model.saved import packed as packed_number
+from topology.model.saved import unpacked as unpacked_number
 from topology.query.results import CurrentResult
 
 

@@ -57,9 +57,9 @@ from topology.model.operator import Changes, Figures, Plain, State
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.result import framed
+from topology.model.saved import packed, unpacked
 from topology.query.fields import NO_KEY, Decode, at
 from topology.query.keys import KeyTexts
-from topology.query.numbers import packed, unpacked
 from topology.query.queries import QueryOperator
 
 PASSED: Final = "passed"

@@ -35,9 +35,9 @@ from topology.model.result import (
     Result,
     WindowResult,
 )
-from topology.query.numbers import packed as packed_number
+from topology.model.saved import packed as packed_number
+from topology.model.saved import unpacked as unpacked_number
 from topology.query.numbers import scalar_of
-from topology.query.numbers import unpacked as unpacked_number
 
 BEHIND_SOURCES: Final = "\U0010ffff"
 """What the place of a result in the order begins with; names of sources lie before it."""

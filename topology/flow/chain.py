@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 from topology.flow.join_input import JoinInput
 from topology.flow.node import Node
+from topology.flow.probe import Probe
 from topology.model.composite import Composite, CompositePart
 from topology.model.event import Event
 from topology.model.operator import Operator
 from topology.model.outcome import Report, Step
-from topology.model.probe import Probe
 from topology.model.result import Finding
 
 

@@ -19,11 +19,11 @@ from collections.abc import Mapping, Sequence
 from topology.flow.chain import Chain, instant
 from topology.flow.join_input import JoinInput
 from topology.flow.node import Node
+from topology.flow.probe import Probe
 from topology.model.composite import SEPARATOR
 from topology.model.event import Event
 from topology.model.operator import Figures, Operator, Plain
 from topology.model.outcome import Step
-from topology.model.probe import Probe
 
 
 class Junction:

@@ -29,12 +29,12 @@ from topology.flow.bounded import bounded
 from topology.flow.build import engine_of, only_final_of, qualities_of
 from topology.flow.chain import Chain, instant
 from topology.flow.graph import add
+from topology.flow.probe import Probe
 from topology.flow.registry import graph_of
 from topology.model.composite import SEPARATOR, Composite, CompositePart
 from topology.model.event import DEAD, NO_EPOCH, Event, twin
 from topology.model.operator import Figures, Plain
 from topology.model.outcome import Malformed, Report, Step, dead_letter
-from topology.model.probe import Probe
 from topology.model.result import LEAVES_AS, Result
 from topology.pattern.compile.scope import Environment
 from topology.pattern.operator import Pattern

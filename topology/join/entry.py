@@ -75,10 +75,6 @@ class JoinEntry:
         return distance(self.event, other.event, self.error_ns + other.error_ns, play)
 
 
-def age_of(entry: JoinEntry) -> Any:
-    return entry.age
-
-
 class JoinReading:
     """Makes entries of events. The payload is read once, and only if a field of it is needed. One
     that cannot be read has no fields and is counted in `unreadable`; an event without a key is left

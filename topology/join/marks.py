@@ -17,8 +17,8 @@ from typing import Final
 
 from topology.answer.frontier import NOT_YET
 from topology.model.event import Event
+from topology.model.saved import packed, unpacked
 from topology.query.changes import Part, PartJournal
-from topology.query.numbers import packed, unpacked
 
 ABSENT: Final = "absent"
 WIDE: Final = "wide"

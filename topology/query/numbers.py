@@ -111,14 +111,3 @@ def root(total: int, divisor: int) -> float | None:
         return ldexp(whole, -bits // 2)
     except OverflowError:
         return None
-
-
-def packed(value: Any) -> Any:
-    """A scalar as a plain value: codecs do not carry integers of any size."""
-    if type(value) is int and not -_FITS <= value < _FITS:
-        return [hex(value)]
-    return value
-
-
-def unpacked(value: Any) -> Any:
-    return int(value[0], 16) if isinstance(value, list | tuple) else value

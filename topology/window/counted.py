@@ -8,7 +8,7 @@ from typing import Any
 
 from topology.answer.frontier import FOR_EVER, NOT_YET
 from topology.model.operator import Plain
-from topology.query.numbers import packed, unpacked
+from topology.model.saved import packed, unpacked
 from topology.window.cells import Makers
 from topology.window.results import Current, current_of
 from topology.window.row import AggregateRow

@@ -19,7 +19,8 @@ from math import nan
 from typing import Any, Final
 
 from topology.model.operator import Plain
-from topology.query.numbers import json_number, packed, quotient, unpacked
+from topology.model.saved import packed, unpacked
+from topology.query.numbers import json_number, quotient
 from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.cell import Placed
 from topology.window.config import Output

@@ -140,7 +140,7 @@ def left_off(
     setting, out = Setting(text), folder / "out"
     if functions:
         (folder / "functions.py").write_text(functions)
-        setting = Setting(text, functions, "functions.py")
+        setting = Setting(text, functions)
     place = Place(str(out))
     order = OrderGroups(setting, place.staged, to_end=False)
     output = tasks_run(setting, [folder / "history.jsonl"], order, 5_000)

@@ -95,7 +95,7 @@ def some(seed: int, rng: Random, folder: Path) -> Setting:
     text = topology(rng)
     found = Setting(text)
     if seed % 2:
-        found = Setting(answering(text, Random(f"answers {seed}")), FUNCTIONS, FUNCTIONS_PATH)
+        found = Setting(answering(text, Random(f"answers {seed}")), FUNCTIONS)
         (folder / FUNCTIONS_PATH).write_text(FUNCTIONS)
     (folder / "t.yaml").write_text(found.topology)
     return found

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from tests.laws.streams import raw
 from topology.config import parse
+from topology.flow.probe import Probe
 from topology.flow.stage import Stage
 from topology.model.event import DATA, Event
-from topology.model.probe import Probe
 
 OPERATORS = ("reorder", "clock", "merge")
 TOPOLOGY = """\

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from topology.model.operator import Plain
-from topology.query.numbers import json_number, packed, text_of, unpacked
+from topology.model.saved import packed, unpacked
+from topology.query.numbers import json_number, text_of
 from topology.window.aggregates.cell import AggregateCell, Bounds, Placed
 
 MAX_DISTINCT: Final = 10_000

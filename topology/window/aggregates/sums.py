@@ -18,14 +18,13 @@ from fractions import Fraction
 from typing import Any
 
 from topology.model.operator import Plain
+from topology.model.saved import packed, unpacked
 from topology.query.numbers import (
     WEIGHT_BITS,
     WHOLE_WEIGHT,
     json_number,
-    packed,
     quotient,
     root,
-    unpacked,
 )
 from topology.window.aggregates.cell import AggregateCell, Bounds, Placed
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from topology.model.event import Event
 from topology.model.operator import Plain
-from topology.query.numbers import WEIGHT_BITS, WHOLE_WEIGHT, packed, unpacked
+from topology.model.saved import packed, unpacked
+from topology.query.numbers import WEIGHT_BITS, WHOLE_WEIGHT
 from topology.window.reading import Values
 
 
