@@ -188,9 +188,9 @@ def _is_here(each: Content, lies: Lying) -> TypeGuard[Event | Malformed]:
 def _opened(address: str) -> tuple[dict[str, Any], dict[int, str]]:
     """What is known of the last run, and the addresses of the states."""
     try:
-        from spark_analytics.backfill.marked import StateUnreadable
         from spark_analytics.backfill.place import PlaceRefused
         from spark_analytics.backfill.resuming import Resumed
+        from topology.wire.marked import StateUnreadable
     except ImportError:
         raise Refused(
             f"{OPTION} needs pyarrow; install the extra `files` (pip install inorder-engine[files])"
@@ -203,9 +203,9 @@ def _opened(address: str) -> tuple[dict[str, Any], dict[int, str]]:
 
 
 def _state_of(address: str | None) -> Any:
-    from spark_analytics.backfill.marked import StateUnreadable
     from spark_analytics.backfill.place import file_system
     from spark_analytics.backfill.state import GroupState, unpacked
+    from topology.wire.marked import StateUnreadable
 
     if address is None:
         return GroupState(None, (), {})

@@ -35,13 +35,13 @@ def plain_errors(job: str) -> Iterator[None]:
 
     from agents.master_keys import KeysRefused
     from agents.stage.arrangement import ArrangementError
-    from spark_analytics.backfill.marked import StateUnreadable
     from spark_analytics.backfill.place import PlaceRefused
     from spark_analytics.jobs.errors import first_line, raised
     from spark_analytics.jobs.running import CheckpointRefused, JobFailed
     from spark_analytics.jobs.work import JobRefused
     from spark_analytics.payload import SchemaRefused
     from spark_analytics.tables.catalog import TablesRefused
+    from topology.wire.marked import StateUnreadable
 
     def kind_of(error: BaseException) -> type[click.ClickException]:
         """States and keys are read where they are needed, so a task may have refused them."""

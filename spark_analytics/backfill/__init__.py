@@ -14,7 +14,6 @@ another, so what each says is what it says in `inorder replay`.
 | `in_lake`  | the tables in Iceberg or Delta, and what comes into them of a run          |
 | `kinds`    | the tables, one for each kind of line, and the columns of each             |
 | `log_order`| an archive's records in one order, that of `inorder dump`                  |
-| `marked`   | the form of a state's bytes, by which a reader refuses others              |
 | `noted`    | what the files of a state note, and that they note nothing else            |
 | `parcels`  | lines on their way from those who read to those who order: packed by group |
 | `part`     | the files that a task writes, one for each table                           |

@@ -19,28 +19,26 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from inorder.contract import MAX_INT64
 from spark_analytics.backfill.groups import Groups
-from topology.clock.sample import Declared, Sample
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 from topology.wire.line_reader import Content, Reading, Row
+from topology.wire.packed import (
+    OF_LINE,
+    Packed,
+    content_of,
+    packed_dead,
+    packed_event,
+    packed_word,
+)
 from topology.wire.stretches import Beginning, PieceStretch, StretchReader, begins
 
 LINES: Final = 512
-EVENT: Final = 0
-DEAD: Final = 1
-SAMPLE: Final = 2
-DECLARED: Final = 3
-OF_LINE: Final = -1
-"""Placeholder for a sequence number that is the line's number, which depends on earlier pieces."""
-
 OF_TOPIC: Final = "of_topic"
 """The key of a clock line of an archive that holds its offset in the clock topic."""
-
-Packed = tuple[Any, ...]
 
 
 class Parcel(NamedTuple):
@@ -77,13 +75,13 @@ class Packer:
             if isinstance(content, Event):
                 group = group_of(content.stream)
                 ts_ns = None if row.values.get("ts") is None else content.ts_ns
-                packed = _event(content, row.number, ts_ns, _seq(content, row, by_time))
+                packed = packed_event(content, row.number, ts_ns, _seq(content, row, by_time))
             elif isinstance(content, Malformed):
                 group = group_of(content.stream)
-                packed = _dead(content, row.number, _seq(content, row, by_time))
+                packed = packed_dead(content, row.number, _seq(content, row, by_time))
             else:
                 offset = row.values.get(OF_TOPIC) if self._archived else None
-                packed = _word(content, row.number, offset)
+                packed = packed_word(content, row.number, offset)
                 for each in range(len(self._groups)):
                     self._lines[each].append(packed)
                     if len(self._lines[each]) >= LINES:
@@ -117,47 +115,12 @@ class Packer:
         return Parcel(group, self._piece, self._numbers[group], marshal.dumps(lines))
 
 
-def _event(event: Event, number: int, ts_ns: int | None, seq: int | None) -> Packed:
-    return (
-        EVENT,
-        number,
-        event.arrival_ns,
-        ts_ns,
-        event.stream,
-        event.source,
-        event.epoch,
-        seq,
-        event.type,
-        event.kind,
-        event.value,
-    )
-
-
-def _dead(dead: Malformed, number: int, seq: int | None) -> Packed:
-    return (
-        *(DEAD, number, dead.at_ns, dead.reason, dead.detail, dead.stream, dead.source),
-        *(dead.epoch, seq, dead.kind),
-    )
-
-
 def _seq(content: Event | Malformed, row: Row, by_time: frozenset[str]) -> int | None:
     if content.stream in by_time and content.seq == row.number:
         offset = row.values.get("offset")
         if type(offset) is not int or not 0 <= offset <= MAX_INT64:
             return OF_LINE
     return content.seq
-
-
-def _word(word: Sample | Declared, number: int, offset: int | None = None) -> Packed:
-    """A packed clock line. `offset` None: its number serves as the offset."""
-    if isinstance(word, Sample):
-        times = (word.t1_ns, word.t2_ns, word.t3_ns, word.t4_ns)
-        return (
-            *(SAMPLE, number, word.arrival_ns, offset, word.source, *times),
-            *(word.server, word.segment, word.mono_ns),
-        )
-    values = (word.source, word.at_ns, word.offset_ns, word.error_ns)
-    return (DECLARED, number, word.arrival_ns, offset, *values)
 
 
 class Unpacker:
@@ -185,48 +148,3 @@ class Unpacker:
         for packed in marshal.loads(content):
             number = packed[1]
             yield content_of(packed, arrival_of(stretch, packed[2], number), lines + number)
-
-
-def content_of(packed: Packed, at_ns: int, number: int) -> Content:
-    """The packed content, with its final arrival and number."""
-    form = packed[0]
-    if form == EVENT:
-        _, _, _, ts_ns, stream, source, epoch, seq, type_, kind, value = packed
-        return Event(
-            stream,
-            source,
-            epoch,
-            number if seq == OF_LINE else seq,
-            at_ns if ts_ns is None else ts_ns,
-            at_ns,
-            number,
-            None,
-            value,
-            type_,
-            kind,
-        )
-    if form == DEAD:
-        _, _, _, reason, detail, stream, source, epoch, seq, kind = packed
-        seq = number if seq == OF_LINE else seq
-        return Malformed(at_ns, number, reason, detail, stream, source, epoch, seq, None, kind)
-    place = number if packed[3] is None else packed[3]
-    if form == SAMPLE:
-        source, t1_ns, t2_ns, t3_ns, t4_ns, server, segment, mono_ns = packed[4:]
-        times = (t1_ns, t2_ns, t3_ns, t4_ns)
-        return Sample(source, *times, at_ns, place, server, segment, mono_ns)
-    source, from_ns, offset_ns, error_ns = packed[4:]
-    return Declared(source, from_ns, offset_ns, error_ns, at_ns, place)
-
-
-def packed_as_read(content: Content) -> Packed:
-    """The content packed for `content_of`, with its own number and arrival."""
-    if isinstance(content, Event):
-        return _event(content, content.offset, content.ts_ns, content.seq)
-    if isinstance(content, Malformed):
-        return _dead(content, content.offset, content.seq)
-    return _word(content, content.offset)
-
-
-def content_as_read(packed: Packed) -> Content:
-    """The content that `packed_as_read` has packed."""
-    return content_of(packed, packed[2], packed[1])

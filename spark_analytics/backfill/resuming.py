@@ -22,7 +22,6 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from pyarrow import fs
 
-from spark_analytics.backfill.marked import StateUnreadable
 from spark_analytics.backfill.noted import CURRENT, ENDED, Known, fault_of
 from spark_analytics.backfill.part import File
 from spark_analytics.backfill.place import (
@@ -34,6 +33,7 @@ from spark_analytics.backfill.place import (
     file_system,
     own_folder,
 )
+from topology.wire.marked import StateUnreadable
 from topology.wire.stretches import Beginning
 
 PARQUET: Final = "parquet"

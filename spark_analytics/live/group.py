@@ -13,10 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from spark_analytics.backfill import parcels
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.kinds import TABLE_OF
-from spark_analytics.backfill.parcels import DECLARED, content_of
 from spark_analytics.live.line_tables import OVERTAKEN
 from spark_analytics.live.partitions import (
     HIDDEN,
@@ -36,6 +34,7 @@ from topology.flow.replay import Replay
 from topology.model.outcome import Step
 from topology.wire.json_lines import JsonObject, step_lines
 from topology.wire.line_reader import Content
+from topology.wire.packed import DEAD, DECLARED, EVENT, content_of
 
 MAX_WAITING: Final = 1_000_000
 
@@ -203,10 +202,10 @@ def overtaken_line(packed: tuple[Any, ...], taken_ns: int) -> JsonObject:
     """The line of table `overtaken` for a record that arrived before `taken_ns`, to which the
     operators had run."""
     line: JsonObject = {"kind": "overtaken", "stream": None, "source": None, "seq": None}
-    if packed[0] == parcels.EVENT:
+    if packed[0] == EVENT:
         line |= {"stream": packed[4], "source": packed[5], "seq": packed[7]}
-    elif packed[0] != parcels.DEAD:
-        line["source"] = packed[3]
+    elif packed[0] != DEAD:
+        line["source"] = packed[4]
     return {**line, "arrival": packed[2], "at": taken_ns}
 
 

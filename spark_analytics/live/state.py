@@ -10,7 +10,7 @@ A new snapshot replaces the entries when there are `MOST_ENTRIES` of them, or wh
 than both the snapshot and `SMALL_BYTES`. So a start reads at most twice the state, and a batch
 writes in proportion to its changes.
 
-The first line of each names its writer (`spark_analytics.backfill.marked`).
+The first line of each names its writer (`topology.wire.marked`).
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from spark_analytics.backfill.marked import Form
-from spark_analytics.backfill.parcels import Packed, content_as_read, packed_as_read
 from spark_analytics.backfill.part import Positions
-from spark_analytics.backfill.state import held_event, packed_held
 from spark_analytics.live.partitions import PartitionName, Partitions, Waiting, restored
 from topology.clock.sample import Declared, Sample
 from topology.flow.replay import Replay, SavedReplay
+from topology.flow.replay_state import held_event, packed_held
 from topology.model.operator import Changes, State
+from topology.wire.marked import Form
+from topology.wire.packed import Packed, content_as_read, packed_as_read
 
 FORM: Final = Form(
     "inorder live state",

@@ -17,7 +17,6 @@ from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.outlet import partition_of
 from agents.state.changelog import StateRefused
 from cli.run.from_backfill import Backfilled
-from spark_analytics.backfill.marked import StateUnreadable
 from spark_analytics.backfill.resuming import Kept, Resumed
 from spark_analytics.backfill.state import GroupState, packed, unpacked
 from spark_analytics.executors.setting import Setting, digest
@@ -25,6 +24,7 @@ from tests.cli.invoking import Answer, inorder
 from topology.clock.sample import Declared
 from topology.config import parse
 from topology.flow.replay import SavedReplay
+from topology.wire.marked import StateUnreadable
 
 PLAIN = "streams: {a: {input: raw}, b: {input: raw}}\ntopics: {partitions: 1}\n"
 BY_STREAM = "streams: {a: {input: raw, keyed_by: stream}, b: {input: raw, keyed_by: stream}}\n"

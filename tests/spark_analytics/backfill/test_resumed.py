@@ -19,7 +19,6 @@ from pyspark.sql import SparkSession
 
 from producers.recording.file import InputError
 from spark_analytics.backfill import resuming
-from spark_analytics.backfill.marked import StateUnreadable
 from spark_analytics.backfill.noted import ENDED, Known
 from spark_analytics.backfill.place import Place, PlaceRefused
 from spark_analytics.backfill.resuming import Coming, Kept, ParquetTables, Resumed, begun
@@ -36,6 +35,7 @@ from spark_analytics.executors.setting import Setting, digest
 from tests.cli.invoking import inorder
 from tests.spark_analytics.backfill import streams
 from tests.spark_analytics.backfill.outputs import replayed, tabled, tasks_run
+from topology.wire.marked import StateUnreadable
 
 FEW = range(12)
 MANY = range(2_000, 2_250)

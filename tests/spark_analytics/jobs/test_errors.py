@@ -28,7 +28,7 @@ WAIT = (
 )
 TOO_MANY = f"{TRACE}spark_analytics.live.group.TooManyWait: {WAIT}\n"
 UNREADABLE = "the state is of format 0, this version writes 1; run the backfill anew"
-STATE = "spark_analytics.backfill.marked.StateUnreadable"
+STATE = "topology.wire.marked.StateUnreadable"
 IN_WORKER = (
     "\n  An exception was thrown from the Python worker. Please see the stack trace below.\n"
 )
@@ -85,7 +85,7 @@ def test_an_error_of_java_is_looked_through() -> None:
 def unreadables() -> list[Exception]:
     from pyspark.errors import PythonException
 
-    from spark_analytics.backfill.marked import StateUnreadable
+    from topology.wire.marked import StateUnreadable
 
     text = f"{IN_WORKER}{TRACE}{STATE}: {UNREADABLE}\n"
     failed = JobFailed(f"live: {UNREADABLE}")

@@ -8,7 +8,13 @@ from random import Random
 
 import pytest
 
-from spark_analytics.live.group import LiveGroup, OutputLine, PartitionParcel, TooManyWait
+from spark_analytics.live.group import (
+    LiveGroup,
+    OutputLine,
+    PartitionParcel,
+    TooManyWait,
+    overtaken_line,
+)
 from spark_analytics.live.partitions import (
     BEFORE_EVERYTHING_NS,
     CLOCK,
@@ -25,7 +31,9 @@ from spark_analytics.live.partitions import (
 from spark_analytics.live.reading import parcels_of
 from tests.spark_analytics.live import logs
 from tests.spark_analytics.records import MS
+from topology.clock.sample import Declared
 from topology.config import parse
+from topology.wire.packed import packed_as_read
 
 A, B = PartitionName(RAW, "raw", 0), PartitionName(RAW, "raw", 1)
 HEARD = PartitionName(CLOCK, "heard", 0)
@@ -157,6 +165,12 @@ def test_a_record_that_comes_after_its_time_is_overtaken() -> None:
     found = taken(live, 4_000, 6_000, partition=1)
     (line,) = [each.line for each in found if each.table == "overtaken"]
     assert (line["source"], line["arrival"], line["at"]) == ("s", 4_000 * MS, 5_000 * MS)
+
+
+def test_an_overtaken_word_about_a_clock_names_its_source() -> None:
+    word = packed_as_read(Declared("s", 1, 2, 3, arrival_ns=4, offset=5))
+    line = overtaken_line(word, 9)
+    assert (line["source"], line["seq"], line["arrival"], line["at"]) == ("s", None, 4, 9)
 
 
 def test_what_waits_for_a_slow_partition_is_bounded() -> None:

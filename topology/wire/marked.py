@@ -1,10 +1,10 @@
-"""States as bytes that name their writer: for a backfill's runs and for live jobs.
+"""States as bytes that name their writer: of a backfill, of a live job, and of `Ordering`.
 
-The values are packed by `marshal`, which is exact for plain values; the same Python can read them,
-and any other whose marshal has the same format. A first line names the format of the state, the
-format of marshal and the Python. It is checked before anything else, because marshal can misread
-foreign bytes, or crash the process. The line ends with a digest of its own text and of the packed
-values, so that damage is detected and not read as other values.
+The values are packed by `marshal`, which is exact for plain values, in a format that every Python
+reads. A first line names the format of the state, the format of marshal and the Python. It is
+checked before anything else, because marshal can misread foreign bytes, or crash the process. The
+line ends with a digest of its own text and of the packed values, so that damage is detected and not
+read as other values.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ _WRITER: Final = f" of Python {sys.version_info[0]}.{sys.version_info[1]}"
 DAMAGES: Final = (
     EOFError, LookupError, TypeError, ValueError, AttributeError, AssertionError,
 )  # fmt: skip
+_MARSHAL: Final = 4
 _DIGEST: Final = ", blake2b "
 _BYTES: Final = 16
 
@@ -43,7 +44,7 @@ class Form(NamedTuple):
 
     def packed(self, values: Any) -> bytes:
         first = f"{self._first}{_WRITER}"
-        rest = marshal.dumps(values)
+        rest = marshal.dumps(values, _MARSHAL)
         return f"{first}{_DIGEST}{_digest(first, rest)}\n".encode() + rest
 
     def read(self, content: bytes, read: Callable[[Any], T]) -> T:
@@ -71,7 +72,7 @@ class Form(NamedTuple):
 
     @property
     def _first(self) -> str:
-        return f"{self.mark} {self.number} in marshal {marshal.version}"
+        return f"{self.mark} {self.number} in marshal {_MARSHAL}"
 
 
 def _digest(first: str, rest: bytes) -> str:

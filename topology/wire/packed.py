@@ -1,0 +1,102 @@
+"""Lines as plain tuples, exact for whatever a reader has returned; `marshal` writes them as bytes.
+
+An event and a dead line are packed without their record.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from topology.clock.sample import Declared, Sample
+from topology.model.event import Event
+from topology.model.outcome import Malformed
+from topology.wire.line_reader import Content
+
+EVENT: Final = 0
+DEAD: Final = 1
+SAMPLE: Final = 2
+DECLARED: Final = 3
+OF_LINE: Final = -1
+"""Placeholder for a sequence number that is the line's number, which depends on earlier pieces."""
+
+Packed = tuple[Any, ...]
+
+
+def packed_event(event: Event, number: int, ts_ns: int | None, seq: int | None) -> Packed:
+    return (
+        EVENT,
+        number,
+        event.arrival_ns,
+        ts_ns,
+        event.stream,
+        event.source,
+        event.epoch,
+        seq,
+        event.type,
+        event.kind,
+        event.value,
+    )
+
+
+def packed_dead(dead: Malformed, number: int, seq: int | None) -> Packed:
+    return (
+        *(DEAD, number, dead.at_ns, dead.reason, dead.detail, dead.stream, dead.source),
+        *(dead.epoch, seq, dead.kind),
+    )
+
+
+def packed_word(word: Sample | Declared, number: int, offset: int | None = None) -> Packed:
+    """A packed clock line. `offset` None: its number serves as the offset."""
+    if isinstance(word, Sample):
+        times = (word.t1_ns, word.t2_ns, word.t3_ns, word.t4_ns)
+        return (
+            *(SAMPLE, number, word.arrival_ns, offset, word.source, *times),
+            *(word.server, word.segment, word.mono_ns),
+        )
+    values = (word.source, word.at_ns, word.offset_ns, word.error_ns)
+    return (DECLARED, number, word.arrival_ns, offset, *values)
+
+
+def content_of(packed: Packed, at_ns: int, number: int) -> Content:
+    """The packed content, with its final arrival and number."""
+    form = packed[0]
+    if form == EVENT:
+        _, _, _, ts_ns, stream, source, epoch, seq, type_, kind, value = packed
+        return Event(
+            stream,
+            source,
+            epoch,
+            number if seq == OF_LINE else seq,
+            at_ns if ts_ns is None else ts_ns,
+            at_ns,
+            number,
+            None,
+            value,
+            type_,
+            kind,
+        )
+    if form == DEAD:
+        _, _, _, reason, detail, stream, source, epoch, seq, kind = packed
+        seq = number if seq == OF_LINE else seq
+        return Malformed(at_ns, number, reason, detail, stream, source, epoch, seq, None, kind)
+    place = number if packed[3] is None else packed[3]
+    if form == SAMPLE:
+        source, t1_ns, t2_ns, t3_ns, t4_ns, server, segment, mono_ns = packed[4:]
+        times = (t1_ns, t2_ns, t3_ns, t4_ns)
+        return Sample(source, *times, at_ns, place, server, segment, mono_ns)
+    source, from_ns, offset_ns, error_ns = packed[4:]
+    return Declared(source, from_ns, offset_ns, error_ns, at_ns, place)
+
+
+def packed_as_read(content: Content) -> Packed:
+    """The content packed for `content_of`, with its own number and arrival."""
+    if isinstance(content, Event):
+        return packed_event(content, content.offset, content.ts_ns, content.seq)
+    if isinstance(content, Malformed):
+        return packed_dead(content, content.offset, content.seq)
+    return packed_word(content, content.offset)
+
+
+def content_as_read(packed: Packed) -> Content:
+    """The content that `packed_as_read` has packed."""
+    return content_of(packed, packed[2], packed[1])
