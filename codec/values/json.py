@@ -1,0 +1,125 @@
+"""JSON values: numbers exact by their text (int, Decimal), the last of doubled keys.
+
+`decode` reads the whole value; `picking` only the fields that are wanted: what lies beside them is
+passed over, and what is wrong within a text there is not noticed. An integer of more than
+`sys.get_int_max_str_digits` digits, and a value deeper than the interpreter's stack, are
+undecodable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+
+from topology.fields.values import UNDECODABLE, Pick, ValueFault, walked
+from topology.fields.where import Path
+
+_WHOLE: Final = msgspec.json.Decoder(float_hook=Decimal)
+
+
+def decode(value: bytes | None) -> object:
+    """The value, None of a tombstone; ValueFault if it is no JSON."""
+    if value is None:
+        return None
+    try:
+        return _WHOLE.decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as wrong:
+        raise _fault(wrong) from None
+
+
+def picking(paths: Sequence[Path]) -> Pick:
+    """As `topology.fields.values.picking` does with `decode`, without reading the rest."""
+    stems = {_stem(path) for path in paths}
+    least = [stem for stem in stems if not any(stem[:n] in stems for n in range(len(stem)))]
+    if not all(least) or not all(_is_plain(name) for stem in least for name in stem):
+        return _picked_from_whole(paths)
+    shape = _shape(least)
+    decoder = msgspec.json.Decoder(shape, float_hook=Decimal)
+    getters = [_getter(path, least) for path in paths]
+    from_whole = _picked_from_whole(paths)
+
+    def pick(value: bytes | None) -> Sequence[object]:
+        if value is None:
+            return [None] * len(getters)
+        try:
+            found = decoder.decode(value)
+        except msgspec.ValidationError:  # no object where a path goes through
+            return from_whole(value)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as wrong:
+            raise _fault(wrong) from None
+        return [get(found) for get in getters]
+
+    return pick
+
+
+def _picked_from_whole(paths: Sequence[Path]) -> Pick:
+    def pick(value: bytes | None) -> Sequence[object]:
+        decoded = decode(value)
+        return [walked(decoded, path) for path in paths]
+
+    return pick
+
+
+def _stem(path: Path) -> tuple[str, ...]:
+    """The names before the first step into a list."""
+    names: list[str] = []
+    for step in path:
+        if isinstance(step, int):
+            break
+        names.append(step)
+    return tuple(names)
+
+
+def _is_plain(name: str) -> bool:
+    """It can be a key of a msgspec structure."""
+    return name.isprintable() and '"' not in name and "\\" not in name
+
+
+def _shape(stems: Sequence[tuple[str, ...]]) -> Any:
+    """A structure with the fields f0, f1, … for the first names, in their order."""
+    firsts = _firsts(stems)
+    fields = []
+    for at, name in enumerate(firsts):
+        below = [stem[1:] for stem in stems if stem[0] == name]
+        kind: Any = Any if below == [()] else _shape(below) | None
+        fields.append((f"f{at}", kind, None))
+    rename = {f"f{at}": name for at, name in enumerate(firsts)}
+    return msgspec.defstruct("Wanted", fields, rename=rename, gc=False)
+
+
+def _firsts(stems: Sequence[tuple[str, ...]]) -> list[str]:
+    return sorted({stem[0] for stem in stems})
+
+
+def _getter(path: Path, stems: Sequence[tuple[str, ...]]) -> Callable[[Any], object]:
+    stem = next(stem for stem in stems if path[: len(stem)] == stem)
+    names: list[str] = []
+    below = stems
+    for name in stem:
+        names.append(f"f{_firsts(below).index(name)}")
+        below = [each[1:] for each in below if each[0] == name]
+    rest = path[len(stem) :]
+    first, deeper = names[0], names[1:]
+
+    def get(found: Any) -> object:
+        value = getattr(found, first)
+        for name in deeper:
+            if value is None:
+                return None
+            value = getattr(value, name)
+        return walked(value, rest) if rest else value
+
+    return get
+
+
+def _fault(wrong: Exception) -> ValueFault:
+    if isinstance(wrong, UnicodeDecodeError):
+        what = "a text in it is not UTF-8"
+    elif isinstance(wrong, RecursionError):
+        what = "it is nested too deep"
+    else:
+        what = str(wrong)
+    return ValueFault(UNDECODABLE, f"the value is no JSON ({what}); write `format:` if it is not")

@@ -1,0 +1,97 @@
+"""Instants out of what a mapped `ts` holds: numbers, texts and times that a format marks.
+
+A number counts `unit_ns`, exactly; a double by its shortest text; what lies beyond ns is rounded
+half to even. A text is a number or RFC 3339 with `T` or a blank. A time without a zone needs one;
+an hour that comes twice is the first. The table of time zones is the machine's, read once.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from inorder import rfc3339
+from inorder.contract import MAX_INT64, MIN_INT64
+from topology.fields.values import Timestamp
+
+_NUMBER: Final = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
+_ZONELESS: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9:]{8}(\.[0-9]{1,9})?")
+_EXACT: Final = Context(prec=120)
+_MOST_DIGITS_LEFT: Final = 30
+"""A number with more digits before its point is no time in any unit."""
+
+NS_PER_S: Final = 1_000_000_000
+
+
+class TimeFault(ValueError):
+    """`fault` is `unreadable` or `huge`."""
+
+    def __init__(self, fault: str, detail: str) -> None:
+        super().__init__(detail)
+        self.fault = fault
+
+
+def instant_ns(value: object, unit_ns: int, zone: ZoneInfo | None) -> int:
+    """Nanoseconds since the epoch; TimeFault where the value is no time that int64 holds."""
+    ns = _read_ns(value, unit_ns, zone)
+    if not MIN_INT64 <= ns <= MAX_INT64:
+        raise TimeFault("huge", "lies outside of 1678 to 2261; write its unit: `ts_unit`")
+    return ns
+
+
+def _read_ns(value: object, unit_ns: int, zone: ZoneInfo | None) -> int:
+    if isinstance(value, Timestamp):
+        return _in_zone(value.ns, zone) if value.is_local else value.ns
+    if isinstance(value, bool):
+        raise TimeFault("unreadable", "is true or false; name a field that holds a time")
+    if isinstance(value, int):
+        return value * unit_ns
+    if isinstance(value, float):
+        value = Decimal(repr(value))
+    if isinstance(value, Decimal):
+        return _rounded(value, unit_ns)
+    if isinstance(value, str):
+        return _text_ns(value, unit_ns, zone)
+    raise TimeFault("unreadable", "is neither a number nor a text; name a field that holds a time")
+
+
+def _rounded(value: Decimal, unit_ns: int) -> int:
+    if not value.is_finite():
+        raise TimeFault("unreadable", "is no finite number")
+    if value and value.adjusted() > _MOST_DIGITS_LEFT:
+        raise TimeFault("huge", "is too large a number for a time")
+    if value and value.adjusted() < -_MOST_DIGITS_LEFT:
+        return 0
+    ns = _EXACT.multiply(value, Decimal(unit_ns))
+    return int(ns.to_integral_value(ROUND_HALF_EVEN, _EXACT))
+
+
+def _text_ns(text: str, unit_ns: int, zone: ZoneInfo | None) -> int:
+    if _NUMBER.fullmatch(text):
+        return _rounded(Decimal(text), unit_ns)
+    ns = rfc3339.parse_ns(text.encode("utf-8", "replace"))
+    if ns is not None:
+        return ns
+    local_ns = None
+    if _ZONELESS.fullmatch(text):
+        local_ns = rfc3339.parse_ns(text.encode() + b"Z")
+    if local_ns is None:
+        raise TimeFault("unreadable", "is neither a number nor RFC 3339")
+    return _in_zone(local_ns, zone)
+
+
+def _in_zone(local_ns: int, zone: ZoneInfo | None) -> int:
+    """The instant at which the clocks of the zone showed this, the first where they did twice."""
+    if zone is None:
+        raise TimeFault("unreadable", "names no time zone; write it: `ts_zone: Europe/Berlin`")
+    seconds, below_ns = divmod(local_ns, NS_PER_S)
+    try:
+        shown = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=zone)
+        offset = shown.utcoffset()
+    except (OverflowError, ValueError, OSError):
+        raise TimeFault("huge", "lies outside of 1678 to 2261") from None
+    east = 0 if offset is None else round(offset.total_seconds())
+    return (seconds - east) * NS_PER_S + below_ns

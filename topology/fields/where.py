@@ -1,0 +1,107 @@
+"""Where a record has a field: `Where`, and how a topology file or an option spells it.
+
+    header.NAME      a record header
+    key, key.PATH    the record's key, or a field of it
+    payload.PATH     a field of the decoded value; `payload` is all of it
+    timestamp        the record's own timestamp
+    topic, partition where the record lies
+    ="text"          a constant
+
+A PATH goes down by dots, into a list by `[0]`, and back quotes make one name of what has a dot or a
+bracket in it: payload.`a.b`[0].c. On a file (`on_file`) what does not begin with `payload.`,
+`payload[` or `=` is one literal column, dots included.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Place = Literal["header", "key", "payload", "timestamp", "topic", "partition", "text"]
+Path = tuple[str | int, ...]
+
+MAX_CHARACTERS: Final = 1_000
+MAX_STEPS: Final = 32
+"""A path goes no deeper."""
+
+_STEP: Final = re.compile(r"\[([0-9]{1,9})\]|\.?`([^`]+)`|\.?([^.\[\]`\s]+)")
+_HEADER: Final = re.compile(r"[!-~]{1,256}")
+SPELLINGS: Final = 'header.NAME, key, payload.PATH, timestamp, topic, partition or ="text"'
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A place of a record. `path`: below `key` and `payload`; the one name of a header, and the
+    one text of a constant."""
+
+    place: Place
+    path: Path = ()
+
+    def __str__(self) -> str:
+        """As a topology file spells it."""
+        if self.place == "text":
+            return f"={json.dumps(self.path[0], ensure_ascii=False)}"
+        if self.place == "header":
+            return f"header.{self.path[0]}"
+        return self.place + "".join(_spelled(step) for step in self.path)
+
+
+TIMESTAMP: Final = Where("timestamp")
+WHOLE_VALUE: Final = Where("payload")
+
+
+def parse_where(text: str, *, on_file: bool = False) -> Where:
+    """What the text spells; ValueError says what is wrong with it and what to write."""
+    if not text or len(text) > MAX_CHARACTERS:
+        raise ValueError(f"{text[:40]!r} is no place of a record; write {SPELLINGS}")
+    if text.startswith("="):
+        return Where("text", (_constant(text),))
+    if text == "payload" and not on_file:
+        return WHOLE_VALUE
+    if text.startswith(("payload.", "payload[")):
+        return Where("payload", _path(text, len("payload")))
+    if on_file:
+        return Where("payload", (text,))
+    if text in {"key", "timestamp", "topic", "partition"}:
+        return Where(text)  # type: ignore[arg-type]
+    if text.startswith(("key.", "key[")):
+        return Where("key", _path(text, len("key")))
+    if text.startswith("header."):
+        name = text.removeprefix("header.")
+        if not _HEADER.fullmatch(name):
+            raise ValueError(f"`{text}` names no header; write header.NAME, in printable ASCII")
+        return Where("header", (name,))
+    remedy = f"payload.{text} for a field of the value, or {SPELLINGS}"
+    raise ValueError(f"`{text}` is no place of a record; write {remedy}")
+
+
+def _constant(text: str) -> str:
+    try:
+        constant = json.loads(text[1:])
+    except ValueError:
+        constant = None
+    if not isinstance(constant, str):
+        raise ValueError(f'`{text}` is no constant; write ="text", in double quotes')
+    return constant
+
+
+def _path(text: str, at: int) -> Path:
+    steps: list[str | int] = []
+    while at < len(text):
+        found = _STEP.match(text, at)
+        if found is None or len(steps) == MAX_STEPS:
+            reason = f"is deeper than {MAX_STEPS} steps" if found else "is no path"
+            remedy = "write names with dots, [0] into a list, back quotes around a name with dots"
+            raise ValueError(f"`{text}` {reason} at character {at + 1}; {remedy}")
+        index, quoted, name = found.groups()
+        steps.append(int(index) if index else quoted or name)
+        at = found.end()
+    return tuple(steps)
+
+
+def _spelled(step: str | int) -> str:
+    if isinstance(step, int):
+        return f"[{step}]"
+    return f".`{step}`" if re.search(r"[.\[\]`\s]", step) else f".{step}"
