@@ -40,12 +40,6 @@ class Quality:
     max_sources: int = 10_000
     published: Callable[[Quality, int], SlackPolicy] | None = field(default=None, repr=False)
 
-    def fault(self) -> str:
-        """What cannot work; nothing if all can."""
-        if 0 < self.accuracy_ppm < PPM and self.max_wait_ns > 0 and self.wait_ns >= 0:
-            return ""
-        return "quality needs an accuracy below 100% and a max_wait above 0"
-
     def policy(self, window_ns: int) -> SlackPolicy:
         """A fresh one; `window_ns` is how long the windows are."""
         if self.published is not None:

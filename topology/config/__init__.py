@@ -14,7 +14,7 @@ which puts paths and lines to what these refuse.
 
 from topology.config.experimental import QueryMethods, StreamMethods
 from topology.config.file import TopicsConfig
-from topology.config.join import JoinCondition, JoinedValue, SideConfig
+from topology.config.join import SideConfig
 from topology.config.problem import Problem, TopologyError
 from topology.config.query import QualityConfig, QueryConfig, SpeculateConfig, pattern
 from topology.config.reading import parse, parse_with, query_of
@@ -27,7 +27,8 @@ from topology.config.stream import (
     StreamConfig,
 )
 from topology.config.topology import Topology
-from topology.config.window import Aggregate, Window
+from topology.join.config import JoinCondition, JoinedValue
+from topology.window.config import Aggregate, Window
 
 __all__ = [
     "Aggregate",

@@ -10,6 +10,7 @@ from topology.config.file import TopologyFile
 from topology.config.problem import Fault, meant
 from topology.config.query import QueryConfig
 from topology.config.stages import DETECTOR, JOIN, MERGE, PATTERN, WINDOW
+from topology.window.config import BOUNDS, SLIDING, THESIS3, TUMBLING
 
 SHORTEST_STUCK_NS: Final = 10_000_000_000
 
@@ -102,8 +103,19 @@ def pattern_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def window_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Windows that do not wait for the merge wait by their quality, and need events that are not
-    merged yet."""
+    """Windows that are no longer than clocks are unsure hold no event for certain. Those that do
+    not wait for the merge wait by their quality, and need events that are not merged yet."""
+    for stream, config in topology.streams.items():
+        least_ns = 2 * config.clock.max_error_ns
+        for name, query in topology.queries_of(stream).items():
+            window = query.window
+            if window is None or window.kind not in (TUMBLING, SLIDING):
+                continue
+            if query.uncertainty in (THESIS3, BOUNDS) and window.size_ns <= least_ns:
+                message = f"no event certainly belongs to a window of at most {least_ns} ns"
+                remedy = "write a longer one than twice `clock.max_error`, or uncertainty: plain"
+                in_code = remedy.replace("uncertainty: plain", 'uncertainty="plain"')
+                yield Fault(("queries", name, "window"), message, remedy, in_code)
     if topology.windows_read == "ordered":
         return
     for name, query in topology.queries.items():

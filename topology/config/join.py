@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Final, get_args
 
 from pydantic import BeforeValidator, ValidationInfo
 
@@ -29,10 +29,8 @@ from topology.config.spelling import (
     section,
     text,
 )
+from topology.join.config import JoinCondition, JoinedValue, JoinKind
 from topology.model.lengths import MAX_LENGTH_NS
-
-JoinKind = Literal["interval", "tumbling", "sliding"]
-Outer = Literal["inner", "left", "full"]
 
 KINDS: Final[tuple[str, ...]] = get_args(JoinKind)
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -44,6 +42,7 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 MIN_SIDES: Final = 2
 MAX_SIDES: Final = 8
+MAX_VALUES: Final = 1_000
 SIDES: Final = "write sides: {a: {stream: one}, b: {stream: other}}"
 SIDES_IN_CODE: Final = (
     'write sides={"a": SideConfig(stream="one"), "b": SideConfig(stream="other")}'
@@ -57,24 +56,6 @@ _JOINS: Final = "interval 2s, interval -1s to 2s, tumbling 10s, sliding 10s ever
 Key = Annotated[
     str, text(PATH, "a path into the payload", "write it like payload.player, ASCII names only")
 ]
-
-
-class JoinCondition(NamedTuple):
-    """When events belong together. `low_ns` and `high_ns`: how long after the first side's the
-    others are; `every_ns` of a tumbling window is its size."""
-
-    kind: JoinKind
-    low_ns: int = 0
-    high_ns: int = 0
-    size_ns: int = 0
-    every_ns: int = 0
-
-
-class JoinedValue(NamedTuple):
-    """`path` begins with `payload`."""
-
-    side: str
-    path: tuple[str, ...]
 
 
 class SideConfig(Section):
@@ -179,6 +160,8 @@ def _sides(value: Any) -> Any:
 def _values(value: Any, info: ValidationInfo) -> dict[str, JoinedValue]:
     if not isinstance(value, Mapping):
         raise refused(f"{shown(value)} is not a mapping", VALUE, VALUE_IN_CODE)
+    if len(value) > MAX_VALUES:
+        raise refused(f"{len(value)} values are too many", f"write at most {MAX_VALUES}")
     faults: list[Fault] = []
     read: dict[str, JoinedValue] = {}
     for name, spelled in value.items():

@@ -20,7 +20,6 @@ from topology.config.join import (
     SIDES_IN_CODE,
     JoinSpelling,
     Key,
-    Outer,
     Sides,
     Values,
 )
@@ -46,13 +45,13 @@ from topology.config.user_functions import NAME
 from topology.config.window import (
     AGGREGATE,
     WINDOWS,
-    Aggregate,
-    Window,
     read_aggregates,
     read_window,
 )
+from topology.join.config import Outer
 from topology.pattern.tree.syntax import Param, Query
 from topology.pattern.tree.walk import expressions, walk
+from topology.window.config import Aggregate, Window
 
 Uncertainty = Literal["plain", "ignore", "thesis3", "expected", "bounds"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, get_args
 
 from pydantic import ValidationInfo
 
@@ -28,8 +28,7 @@ from topology.config.spelling import (
     user_functions_of,
 )
 from topology.window.aggregates.built_in import BUILT_IN
-
-WindowKind = Literal["tumbling", "sliding", "session", "count"]
+from topology.window.config import Aggregate, Window, WindowKind
 
 KINDS: Final[tuple[str, ...]] = get_args(WindowKind)
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -51,26 +50,9 @@ AGGREGATE: Final = {
 }
 """What the file may hold there."""
 
+MAX_AGGREGATES: Final = 1_000
 MAX_QUANTILE_PPM: Final = 1_000_000
 _CALL: Final = re.compile(r"([A-Za-z_0-9]{1,40})\s*\(([^()]{0,2000})\)", re.ASCII)
-
-
-class Window(NamedTuple):
-    """`size_ns` is the gap of a session; `events` that of a count window."""
-
-    kind: WindowKind
-    size_ns: int = 0
-    every_ns: int = 0
-    events: int = 0
-
-
-class Aggregate(NamedTuple):
-    """`path` leads to the value, like `("payload", "force")`; it is empty for `count` alone.
-    `quantile_ppm` is of `quantile` alone, 990_000 for 0.99."""
-
-    function: str
-    path: tuple[str, ...] = ()
-    quantile_ppm: int = 0
 
 
 # -- windows ---------------------------------------------------------------------------------------
@@ -141,6 +123,8 @@ def read_aggregates(value: Any, info: ValidationInfo) -> dict[str, Aggregate]:
     if not value:
         in_code = 'write at least one, like {"n": Aggregate("count")}'
         raise refused("is empty", "write at least one, like {n: count()}", in_code)
+    if len(value) > MAX_AGGREGATES:
+        raise refused(f"{len(value)} aggregates are too many", f"write at most {MAX_AGGREGATES}")
     faults: list[Fault] = []
     read: dict[str, Aggregate] = {}
     own = user_functions_of(info).aggregates

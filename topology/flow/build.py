@@ -38,7 +38,7 @@ from topology.reorder.by_time import ReorderByTime
 from topology.reorder.operator import Reorder
 from topology.waiting.strategy import AT_ONCE, strategy_of
 from topology.window import Windows
-from topology.window import of as window_config
+from topology.window.config import PLAIN, TUMBLING, Output, WindowConfig
 
 
 class Site(NamedTuple):
@@ -116,21 +116,9 @@ def _merge(site: Site, place: int) -> Merge:
 
 
 def windows(site: Site) -> Operator | None:
-    topology, stream, config = site.topology, site.stream, site.config
+    topology, stream = site.topology, site.stream
     configs = [
-        window_config(
-            name,
-            query,
-            early_ns=0 if query.answer == FINAL else query.early_ns,
-            finals=emits_finals(query),
-            only_final=query.answer == FINAL,
-            correct_for_ns=topology.corrects_for_ns(query),
-            newcomers_ns=topology.newcomers_ns(stream),
-            max_error_ns=config.clock.max_error_ns,
-            play=config.clock.play,
-            max_windows=query.max_windows,
-            quality=quality_of(query, [config]),
-        )
+        window_config(topology, stream, name, query)
         for name, query in topology.queries_of(stream).items()
         if query.window is not None
     ]
@@ -139,6 +127,34 @@ def windows(site: Site) -> Operator | None:
     own = topology.user_functions.aggregates
     ordered = topology.windows_read == "ordered"
     return Queries([Windows(stream, each, functions=own, ordered=ordered) for each in configs])
+
+
+def window_config(topology: Topology, stream: str, name: str, query: QueryConfig) -> WindowConfig:
+    """`query` is one with a window."""
+    assert query.window is not None
+    config, (kind, size_ns, every_ns, events) = topology.streams[stream], query.window
+    return WindowConfig(
+        query=name,
+        kind=kind,
+        outputs=tuple(
+            Output(output, each.function, path_of(each.path), each.quantile_ppm)
+            for output, each in (query.aggregate or {}).items()
+        ),
+        size_ns=size_ns,
+        every_ns=size_ns if kind == TUMBLING else every_ns,
+        events=events,
+        key=_path(query.key),
+        uncertainty=query.uncertainty or PLAIN,
+        early_ns=0 if query.answer == FINAL else query.early_ns,
+        finals=emits_finals(query),
+        only_final=query.answer == FINAL,
+        correct_for_ns=topology.corrects_for_ns(query),
+        newcomers_ns=topology.newcomers_ns(stream),
+        max_error_ns=config.clock.max_error_ns,
+        play=config.clock.play,
+        max_windows=query.max_windows,
+        quality=quality_of(query, [config]),
+    )
 
 
 def pattern(site: Site) -> Operator | None:

@@ -12,6 +12,6 @@ is not over). `marks` is what a restart could not find out again about a single 
 together.
 """
 
-from topology.join.config import BadJoin, Field, JoinConfig, Side
+from topology.join.config import Field, JoinConfig, Side
 
-__all__ = ["BadJoin", "Field", "JoinConfig", "Side"]
+__all__ = ["Field", "JoinConfig", "Side"]

@@ -1,4 +1,4 @@
-"""What a join says, checked.
+"""What a join asks for: `topology.config` reads and checks it.
 
 A join has two or more *sides*; the first is the one to which the others are related. A row holds
 one event of each side, all of one key, which belong together:
@@ -21,14 +21,13 @@ All bounds are per query and partition:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 from topology.answer.quality import Quality
-from topology.model.lengths import MAX_LENGTH_NS, fault_of
 from topology.model.one_clock import STEADY, Play
 
-MAX_SIDES: Final = 8
-MAX_FIELDS: Final = 1_000
+JoinKind = Literal["interval", "tumbling", "sliding"]
+Outer = Literal["inner", "left", "full"]
 
 INTERVAL: Final = "interval"
 TUMBLING: Final = "tumbling"
@@ -43,8 +42,22 @@ EXPECTED: Final = "expected"
 BOUNDS: Final = "bounds"
 
 
-class BadJoin(ValueError):
-    """The join cannot be run as it is written; the message says what to write instead."""
+class JoinCondition(NamedTuple):
+    """When events belong together. `low_ns` and `high_ns`: how long after the first side's the
+    others are; `every_ns` of a tumbling window is its size."""
+
+    kind: JoinKind
+    low_ns: int = 0
+    high_ns: int = 0
+    size_ns: int = 0
+    every_ns: int = 0
+
+
+class JoinedValue(NamedTuple):
+    """`path` begins with `payload`."""
+
+    side: str
+    path: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,43 +125,3 @@ class JoinConfig:
         what = (self.kind, self.low_ns, self.high_ns, self.size_ns, self.every_ns, self.outer)
         fields = [(f.name, f.side, f.path) for f in self.fields]
         return repr((self.query, sides, what, fields, self.uncertainty)).encode()
-
-
-def check(config: JoinConfig) -> None:
-    """Refuse what cannot work; BadJoin names the query and the remedy."""
-    fault = _of_sides(config) or _of_lengths(config) or _of_bounds(config)
-    if fault:
-        raise BadJoin(f"query {config.query!r}: {fault}")
-
-
-def _of_sides(config: JoinConfig) -> str:
-    if not 2 <= len(config.sides) <= MAX_SIDES:
-        return f"a join has 2 to {MAX_SIDES} sides, not {len(config.sides)}"
-    if len({side.alias for side in config.sides}) < len(config.sides):
-        return "two sides have one name; call them differently"
-    if len({side.key is None for side in config.sides}) > 1:
-        return "some sides have a key and some have none; write one for each or for none"
-    if len(config.fields) > MAX_FIELDS:
-        return f"{len(config.fields)} values are too many; write at most {MAX_FIELDS}"
-    if any(not 0 <= field.side < len(config.sides) for field in config.fields):
-        return "a value is of a side that is not there"
-    return ""
-
-
-def _of_lengths(config: JoinConfig) -> str:
-    if config.kind == INTERVAL:
-        if config.low_ns > config.high_ns:
-            return "the interval ends before it begins; write the smaller bound first"
-        if max(-config.low_ns, config.high_ns) > MAX_LENGTH_NS:
-            return "the interval reaches further than 100 years; write a shorter one"
-        return ""
-    return fault_of(config.size_ns, config.every_ns)
-
-
-def _of_bounds(config: JoinConfig) -> str:
-    for bound in ("max_events", "max_rows"):
-        if getattr(config, bound) < 1:
-            return f"{bound} is {getattr(config, bound)}; write at least 1"
-    if min(config.correct_for_ns, config.newcomers_ns) < 0:
-        return "correct_for and newcomers are not below 0"
-    return config.quality.fault() if config.quality is not None else ""

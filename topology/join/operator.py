@@ -25,7 +25,7 @@ from itertools import chain, islice
 from typing import Any, Final
 
 from topology.answer.frontier import Frontier
-from topology.join.config import INNER, JoinConfig, check
+from topology.join.config import INNER, JoinConfig
 from topology.join.entry import JoinEntry, JoinReading
 from topology.join.frontiers import Frontiers, target_of
 from topology.join.index import JoinIndex
@@ -70,13 +70,12 @@ FIGURES: Final[Mapping[str, Figure]] = {
 
 class Join(QueryOperator):
     """`ordered`: events come as MERGE lets them go, so that each in order raises its stream's
-    frontier; else only watermark records do. BadJoin if the query cannot work."""
+    frontier; else only watermark records do."""
 
     def __init__(
         self, config: JoinConfig, *, decode: Decode = read_payload, ordered: bool = True
     ) -> None:
         super().__init__(config.query, config.fingerprint)
-        check(config)
         self.config = config
         self._relation = relation_of(config)
         self._index = JoinIndex(len(config.sides))

@@ -10,21 +10,6 @@ MAX_LENGTH_NS: Final = 100 * 366 * 86_400 * 10**9
 MAX_SLICES: Final = 10_000
 """Windows that one event may belong to."""
 
-
-def fault_of(size_ns: int, every_ns: int) -> str:
-    """Why windows of that size at that distance cannot be; nothing if they can."""
-    if not 0 < size_ns <= MAX_LENGTH_NS:
-        return f"a window of {size_ns} ns; write more than 0 and at most 100 years"
-    if not 0 < every_ns <= size_ns:
-        return (
-            "the step of a window is more than 0 and at most its size; write sliding 10s every 2s"
-        )
-    if size_ns > MAX_SLICES * every_ns:
-        most = f"each event would belong to more than {MAX_SLICES} windows"
-        return f"{most}; write a longer step or a shorter window"
-    return ""
-
-
 ELSEWHERE: Final = {
     "m": "min",
     **dict.fromkeys(("mins", "minute", "minutes"), "min"),

@@ -1,7 +1,7 @@
 """Windows over the events of one stream: config, cells, state by kind, and the operator."""
 
 from topology.window.aggregates.custom import Function
-from topology.window.config import BadQuery, Output, WindowConfig, of
+from topology.window.config import Output, WindowConfig
 from topology.window.operator import Windows
 
-__all__ = ["BadQuery", "Function", "Output", "WindowConfig", "Windows", "of"]
+__all__ = ["Function", "Output", "WindowConfig", "Windows"]

@@ -57,7 +57,6 @@ from topology.window.config import (
     THESIS3,
     TUMBLING,
     WindowConfig,
-    check,
 )
 from topology.window.counting import Counting
 from topology.window.reading import Values, WindowReading
@@ -152,7 +151,7 @@ def target_of(config: WindowConfig) -> QualityTarget | None:
 class Windows(QueryOperator):
     """`functions` are a user's aggregates by name. `ordered`: events come as MERGE lets them
     go, so that each in order raises W; else only watermark records do. `plain`: if False, there
-    is no plain case (`run`), and all is slower and the same. BadQuery if the query cannot work."""
+    is no plain case (`run`), and all is slower and the same."""
 
     def __init__(
         self,
@@ -166,7 +165,6 @@ class Windows(QueryOperator):
     ) -> None:
         super().__init__(config.query, config.fingerprint)
         known = functions or {}
-        check(config, known)
         self._early_ns = config.early_ns
         self._ordered = ordered
         self._target = target_of(config)

@@ -6,8 +6,7 @@ import pytest
 
 from tests.topology.config.test_problem import refusal
 from topology.answer.quality import Quality
-from topology.config import parse
-from topology.config.join import JoinCondition, JoinedValue
+from topology.config import JoinCondition, JoinedValue, parse
 from topology.flow.build import join_config
 
 S = 1_000_000_000
@@ -129,6 +128,11 @@ REFUSED = [
     (f"{JOIN}    outer: right\n", "queries.seen.outer", "inner, left, full"),
     (f"{JOIN}    uncertainty: thesis3\n", "queries.seen.uncertainty", "ignore, expected or bounds"),
     (f"{JOIN}    values: {{v: payload.v}}\n", "queries.seen.values.v", "shot.payload.speed"),
+    (
+        f"{JOIN}    values: {{{', '.join(f'v{i}: shot.payload' for i in range(1_001))}}}\n",
+        "queries.seen.values",
+        "1001 values are too many; write at most 1000",
+    ),
     (f"{JOIN}    values: {{v: shott.payload.v}}\n", "queries.seen.values.v", "mean `shot`?"),
     (f"{JOIN}joins_read: sequenced\n", "queries.seen", "write quality: {accuracy: 99%"),
     (

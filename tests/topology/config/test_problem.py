@@ -269,6 +269,16 @@ BROKEN: list[tuple[str, str, str]] = [
         "queries.q.aggregate.v",
         "`99` is not a quantile between 0 and 1; write it like quantile(payload.v, 0.99)",
     ),
+    (
+        f"{QUERY}{ONE}{COUNTED}\n    uncertainty: bounds".replace("1s", "40ms"),
+        "queries.q.window",
+        "no event certainly belongs to a window of at most 40000000 ns; write a longer one",
+    ),
+    (
+        f"{QUERY}{ONE}aggregate: {{{', '.join(f'n{i}: count()' for i in range(1_001))}}}",
+        "queries.q.aggregate",
+        "1001 aggregates are too many; write at most 1000",
+    ),
     (f"{QUERY}{ONE}quality: {{accuracy: 101%}}", "queries.q.quality.accuracy", "like 99% or 0.99"),
     (f"{QUERY}{ONE}quality: {{max_wait: 2}}", "queries.q.quality.max_wait", "write 2ms"),
     (f"{QUERY}{ONE}{COUNTED}\nwindows_read: sequenced", "queries.q", "quality: {accuracy: 99%"),

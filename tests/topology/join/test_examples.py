@@ -9,7 +9,7 @@ import pytest
 
 from tests.kit.runs import results_of
 from tests.topology.join.streams import MS, START, event, watermark
-from topology.join.config import BadJoin, Field, JoinConfig, Side
+from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
 from topology.model.event import Event
@@ -361,10 +361,3 @@ def test_queries_take_turns_at_the_end_too() -> None:
     found = end(operator, 201)
     assert rows(found) == ["x1?", "x1?", "x2!?", "x2!?"]
     assert [row.query for row in found] == ["p", "q", "p", "q"]
-
-
-def test_what_cannot_work_is_refused() -> None:
-    with pytest.raises(BadJoin, match="2 to 8 sides"):
-        join(X)
-    with pytest.raises(BadJoin, match="write the smaller bound first"):
-        join(low_ns=5, high_ns=4)

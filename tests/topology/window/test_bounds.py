@@ -8,59 +8,26 @@ from typing import Any
 import pytest
 
 from tests.topology.window.streams import MS, START, event, watermark
-from topology.config.query import QueryConfig
-from topology.model.one_clock import Play
-from topology.window import BadQuery, Function, Output, WindowConfig, Windows, of
+from topology.config import parse
+from topology.flow.build import window_config
+from topology.window import Output, WindowConfig, Windows
 
 COUNT = (Output("n", "count"),)
 SIZE = 10 * MS
-YEAR_NS = 366 * 86_400 * 10**9
 
 
 def end(operator: Windows, now_ns: int) -> list[Any]:
     return list(operator.on_end(now_ns).results)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"size_ns": 0}, "100 years"),
-        ({"size_ns": 101 * YEAR_NS, "every_ns": YEAR_NS}, "100 years"),
-        ({"every_ns": 0}, "more than 0 and at most its size"),
-        ({"every_ns": SIZE + 1}, "more than 0 and at most its size"),
-        ({"kind": "sliding", "every_ns": 1}, "a longer step"),
-        ({"kind": "count", "events": 0}, "write count 100"),
-        ({"uncertainty": "thesis3"}, "uncertainty: plain"),
-        ({"uncertainty": "bounds", "max_error_ns": SIZE // 2}, "uncertainty: plain"),
-        ({"outputs": ()}, "write 1 to 1000"),
-        ({"outputs": (Output("x", "product"),)}, "there are: avg, count"),
-        ({"max_windows": 0}, "max_windows is 0"),
-        ({"early_ns": -1}, "not below 0"),
-        ({"play": Play(-1)}, "not below 0"),
-    ],
-)
-def test_what_cannot_work_is_refused_with_a_remedy(settings: Any, message: str) -> None:
-    sound = {"kind": "tumbling", "outputs": COUNT, "size_ns": SIZE, "every_ns": SIZE}
-    with pytest.raises(BadQuery, match=rf"^query 'q': .*{message}"):
-        Windows("default", WindowConfig("q", **{**sound, **settings}))
-
-
-def test_a_function_does_not_take_the_name_of_one_that_is_built_in() -> None:
-    config = WindowConfig("q", "tumbling", COUNT, SIZE, SIZE)
-    taken = Function(lambda: 0, lambda a, b: a + b, lambda a, b: a + b)
-    with pytest.raises(BadQuery, match="'sum' is built in"):
-        Windows("default", config, functions={"sum": taken})
-
-
 def test_a_query_of_the_topology_file_becomes_a_config() -> None:
-    query = QueryConfig.model_validate(
-        {
-            "window": "sliding 10s every 2s",
-            "key": "payload.player.id",
-            "aggregate": {"p": "quantile(payload.v, 0.9)", "n": "count()"},
-        }
+    topology = parse(
+        "streams: {pitch: {}}\n"
+        "queries:\n"
+        "  speed: {window: sliding 10s every 2s, key: payload.player.id, early: 5ns,"
+        ' aggregate: {p: "quantile(payload.v, 0.9)", n: count()}}\n'
     )
-    config = of("speed", query, early_ns=5)
+    config = window_config(topology, "pitch", "speed", topology.queries["speed"])
     assert config.key == ("player", "id")
     assert config.outputs == (Output("p", "quantile", ("v",), 900_000), Output("n", "count"))
     assert (config.size_ns, config.every_ns, config.early_ns) == (10**10, 2 * 10**9, 5)
