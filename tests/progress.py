@@ -35,7 +35,9 @@ class Progress:
         self._total = len(ids)
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str]:
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        if hasattr(report, "wasxfail"):
+            return None  # an open fault: pytest knows what to say of it
         if report.failed:
             return ("failed" if report.when == "call" else "error"), "", "FAILED"
         if report.skipped:
