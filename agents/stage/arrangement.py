@@ -26,7 +26,14 @@ from agents.kafka.stage_topics import (
     reads,
     upstream_inputs,
 )
-from agents.stage.inlet import Inlet, OrderedInlet, RawInlet, SequencedInlet, first_partitions
+from agents.stage.inlet import (
+    Inlet,
+    MappedInlet,
+    OrderedInlet,
+    RawInlet,
+    SequencedInlet,
+    first_partitions,
+)
 from agents.stage.outlet import (
     NoOutlet,
     OrderedOutlet,
@@ -37,6 +44,7 @@ from agents.stage.outlet import (
     partition_of,
 )
 from agents.state.changelog import StateRefused
+from codec.values.mapped import field_reader
 from topology.clock.drift_table import DriftTable
 from topology.config import ClockConfig, StageConfig, StreamConfig, Topology
 from topology.config.stages import MERGE, REORDER, link_of, operators
@@ -183,7 +191,7 @@ class Arrangement:
 
     def inlet(self, source: TopicPartition) -> Inlet:
         if self.is_first:
-            return input_reader(self.topology, source.topic, self.masters)
+            return input_reader(self.topology, source.topic, self.masters, source.partition)
         if self.reads == ORDERED:
             streams = self.streams_of(source.topic).values()
             return OrderedInlet(HeaderReader(next(iter(streams)).headers))
@@ -235,17 +243,34 @@ class Arrangement:
         return partition_of(self.topology.partition_name_of(stream), self.partitions[topic])
 
 
-def input_reader(topology: Topology, topic: str, masters: tuple[bytes, ...] = ()) -> RawInlet:
-    """Streams that share an input topic share its header contract; those by time need no number.
-    ArrangementError where one of them is signed and there is no master key to check it by."""
+def input_reader(
+    topology: Topology, topic: str, masters: tuple[bytes, ...] = (), partition: int = 0
+) -> RawInlet:
+    """Streams that share an input topic share its header contract or mapping; those by time need
+    no number. ArrangementError where one is signed and there is no master key to check it by."""
+    signed = [name for name, s in topology.streams.items() if s.input == topic and s.signed]
+    if signed and not masters:
+        raise ArrangementError(f"stream {signed[0]} is signed; {NO_MASTERS}")
+    return _input_reader(topology, topic, partition, signed, masters)
+
+
+def unchecked_reader(topology: Topology, topic: str, partition: int) -> RawInlet:
+    """One that checks no signature, for who only looks."""
+    return _input_reader(topology, topic, partition, [], ())
+
+
+def _input_reader(
+    topology: Topology, topic: str, partition: int, signed: list[str], masters: tuple[bytes, ...]
+) -> RawInlet:
     streams = {name: s for name, s in topology.streams.items() if s.input == topic}
     by_time = [name for name, s in streams.items() if not s.reorder.numbered]
     reader = HeaderReader(topology.headers_of(topic), by_time)
-    signed = [name for name, s in streams.items() if s.signed]
-    if signed and not masters:
-        raise ArrangementError(f"stream {signed[0]} is signed; {NO_MASTERS}")
+    fields = field_reader(topology, topic)
+    most_bytes = topology.topics.max_record_bytes
+    if fields is not None:
+        return MappedInlet(fields, reader, most_bytes, partition)
     check = SignatureCheck(reader.names, signed, masters) if signed else None
-    return RawInlet(reader, topology.topics.max_record_bytes, check)
+    return RawInlet(reader, most_bytes, check)
 
 
 NO_MASTERS: Final = (

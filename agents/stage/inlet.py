@@ -19,11 +19,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
-from codec import EventReader
+from agents.state.held import Spilled
+from codec import EventReader, plain
+from codec.batches import Record as PlainRecord
 from codec.face import MAX_HEADERS, ORDERED, RAW, SEQUENCED, Form
 from topology.flow.stage import placeholder
 from topology.model.event import Event
 from topology.model.outcome import Malformed, dead_letter
+from topology.wire.field_reader import FieldReader, Refused
 from topology.wire.header_reader import HeaderReader
 from topology.wire.signed import SignatureCheck
 
@@ -78,6 +81,7 @@ class RawInlet:
         self, reader: HeaderReader, max_record_bytes: int, check: SignatureCheck | None = None
     ) -> None:
         self._reader = reader
+        self._ts_name = reader.names.ts
         self._max_record_bytes = max_record_bytes
         self._check = check
         form = Form(RAW, reader.names, reader.unit_ns, reader.by_time, max_record_bytes)
@@ -87,10 +91,10 @@ class RawInlet:
         read = Read()
         if clock.goes_on(records):
             self._read(records, clock, read)
-            clock.went_on(records, read.events, self._reader.names.ts)
+            clock.went_on(records, read.events, self._ts_name)
         else:
             items = self._items(records, ArrivalClock(0))
-            clock.judge_all(records, items, time.time_ns(), self._reader.names.ts)
+            clock.judge_all(records, items, time.time_ns(), self._ts_name)
             for item in items:
                 read.add(item)
         return read
@@ -123,6 +127,10 @@ class RawInlet:
                     items[at] = passed(item, item.record.headers, item.record.value)
         return items
 
+    def one(self, record: Record, arrival_ns: int) -> Event | Malformed:
+        """The general path, for a record that arrived then."""
+        return self._one(record, arrival_ns)
+
     def _one(self, record: Record, arrival_ns: int) -> Event | Malformed:
         stamp_ns = record.timestamp * NS_PER_MS if record.timestamp >= 0 else arrival_ns
         item = self._reader.read(
@@ -141,6 +149,44 @@ class RawInlet:
                 )
                 return dead_letter(item, item.arrival_ns, "record_huge", fault)
         return item
+
+
+class MappedInlet(RawInlet):
+    """Input topics that others made: each record is translated into headers of the contract
+    (topology.wire.field_reader), which all that follows reads and writes on. A spilled record is
+    one that has been."""
+
+    def __init__(
+        self, fields: FieldReader, reader: HeaderReader, max_record_bytes: int, partition: int
+    ) -> None:
+        super().__init__(reader, max_record_bytes)
+        self._fields = fields
+        self._partition = partition
+        self._events = plain.EventReader(Form(RAW, reader.names), self._mapped)
+        if fields.fields.ts.place == "timestamp":
+            self._ts_name = ""  # the broker may have written it: no evidence about a broker
+
+    def one(self, record: Record, arrival_ns: int) -> Event | Malformed:
+        return self._mapped(record, arrival_ns)
+
+    def _mapped(self, record: Record, arrival_ns: int) -> Event | Malformed:
+        if isinstance(record, Spilled):
+            return self._one(record, arrival_ns)
+        headers, key, value = record.headers, record.key, record.value
+        stamp_ns = record.timestamp * NS_PER_MS if record.timestamp >= 0 else arrival_ns
+        found = self._fields.found(headers, key, value, stamp_ns, self._partition)
+        if isinstance(found, Refused):
+            by_time = found.stream in self._reader.by_time
+            seq = record.offset if by_time else found.seq
+            return Malformed(
+                arrival_ns, record.offset, found.reason, found.detail, found.stream, found.source,
+                found.epoch, seq, record,
+            )  # fmt: skip
+        translated = PlainRecord(
+            record.offset, record.timestamp, record.timestamp_type, key, value,
+            self._fields.headers(found, headers),
+        )  # fmt: skip
+        return self._one(translated, arrival_ns)
 
 
 def largest_size(record: Record) -> int:

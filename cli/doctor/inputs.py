@@ -1,4 +1,4 @@
-"""Whether the newest records of the input topics can be read at all, by the header contract.
+"""Whether the newest records of the input topics can be read at all, as the topology file says.
 
 `inorder doctor` asks it, whether or not a worker runs. It reads at most `LOOKED_AT` records of
 each topic, by a client that joins no group and commits nothing. Signatures are not checked: that
@@ -17,6 +17,8 @@ from aiokafka.errors import KafkaError
 from agents.kafka.brokers import Brokers
 from agents.kafka.stage_topics import upstream_inputs
 from agents.kafka.whole_topic import NoTopic, records_of
+from agents.stage.arrangement import unchecked_reader
+from agents.stage.inlet import RawInlet
 from agents.watch.deaths import Deaths
 from cli.doctor.finding import Finding, Weight
 from codec.face import Unreadable
@@ -24,7 +26,6 @@ from topology.config import Topology
 from topology.flow.stage import strange
 from topology.model.event import Event
 from topology.model.outcome import Malformed
-from topology.wire.header_reader import HeaderReader
 
 LOOKED_AT: Final = 200
 TIMEOUT_S: Final = 5.0
@@ -51,8 +52,7 @@ def input_findings(topology: Topology, brokers: Brokers) -> list[Finding]:
 async def _deaths(topology: Topology, brokers: Brokers, topic: str) -> Deaths:
     """What REORDER's inlet reports of the newest records, as far as they can be read."""
     streams = {name: each for name, each in topology.streams.items() if each.input == topic}
-    by_time = [name for name, each in streams.items() if not each.reorder.numbered]
-    reader = HeaderReader(topology.headers_of(topic), by_time)
+    readers: dict[int, RawInlet] = {}
     by_partition: dict[int, Deaths] = {}
     asked = records_of(brokers, topic, newest=LOOKED_AT, stalled_s=TIMEOUT_S)
     with suppress(NoTopic, KafkaError, TimeoutError):
@@ -61,7 +61,9 @@ async def _deaths(topology: Topology, brokers: Brokers, topic: str) -> Deaths:
                 number = record.partition
                 deaths = by_partition.setdefault(number, Deaths(f"{topic}/{number}"))
                 deaths.read += 1
-                item = _read(reader, record)
+                if number not in readers:
+                    readers[number] = unchecked_reader(topology, topic, number)
+                item = _read(readers[number], record)
                 if not isinstance(item, Malformed) and item.stream not in streams:
                     item = strange(item, streams)
                 if isinstance(item, Malformed):
@@ -72,8 +74,8 @@ async def _deaths(topology: Topology, brokers: Brokers, topic: str) -> Deaths:
     return whole
 
 
-def _read(reader: HeaderReader, record: Any) -> Event | Malformed:
+def _read(reader: RawInlet, record: Any) -> Event | Malformed:
     stamp_ns = record.timestamp * NS_PER_MS
     if isinstance(record, Unreadable):
         return record.dead(stamp_ns)
-    return reader.read(record.headers, stamp_ns, stamp_ns, record.offset, record, record.value)
+    return reader.one(record, stamp_ns)

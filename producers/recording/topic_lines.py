@@ -36,9 +36,11 @@ class TopicLines:
         self, topology: Topology, topics: Iterable[str], masters: tuple[bytes, ...]
     ) -> None:
         self._clock_topic = topology.topics.clock
-        self._inlets = {topic: input_reader(topology, topic, masters) for topic in topics}
+        self._topology = topology
+        self._masters = masters
+        self._inlets = {(topic, 0): input_reader(topology, topic, masters) for topic in topics}
         self._units_ns = {
-            topic: UNIT_NS[topology.headers_of(topic).ts_unit] for topic in self._inlets
+            topic: UNIT_NS[topology.headers_of(topic).ts_unit] for topic, _ in self._inlets
         }
         streams = topology.streams.values()
         self._activation_ns = min(stream.clock.activation_ns for stream in streams)
@@ -47,7 +49,15 @@ class TopicLines:
         """`clock` is that of the record's partition. None for what is no word about a clock."""
         if record.topic == self._clock_topic:
             return clock_line(self._activation_ns, record, clock)
-        return record_line(self._inlets[record.topic], self._units_ns[record.topic], record, clock)
+        inlet = self._inlet(record.topic, record.partition)
+        return record_line(inlet, self._units_ns[record.topic], record, clock)
+
+    def _inlet(self, topic: str, partition: int) -> RawInlet:
+        found = self._inlets.get((topic, partition))
+        if found is None:
+            found = input_reader(self._topology, topic, self._masters, partition)
+            self._inlets[topic, partition] = found
+        return found
 
 
 def clock_line(activation_ns: int, record: Any, clock: ArrivalClock) -> JsonObject | None:

@@ -13,6 +13,7 @@ which puts paths and lines to what these refuse.
 """
 
 from topology.config.experimental import QueryMethods, StreamMethods
+from topology.config.fields import FieldsConfig
 from topology.config.file import TopicsConfig
 from topology.config.join import SideConfig
 from topology.config.problem import Problem, TopologyError
@@ -33,6 +34,7 @@ from topology.window.config import Aggregate, Window
 __all__ = [
     "Aggregate",
     "ClockConfig",
+    "FieldsConfig",
     "HeaderConfig",
     "JoinCondition",
     "JoinedValue",

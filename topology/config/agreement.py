@@ -17,6 +17,7 @@ SHORTEST_STUCK_NS: Final = 10_000_000_000
 
 def faults(topology: TopologyFile) -> Iterator[Fault]:
     yield from header_faults(topology)
+    yield from reading_faults(topology)
     yield from topic_faults(topology)
     yield from timing_faults(topology)
     yield from query_faults(topology.queries, tuple(topology.streams))
@@ -42,6 +43,23 @@ def header_faults(topology: TopologyFile) -> Iterator[Fault]:
             apart = not topology.fused and stream.input != other.input
             fuse = ", or fuse reorder+merge" if apart else ""
             yield Fault(("streams", name, "headers"), message, remedy + fuse)
+
+
+def reading_faults(topology: TopologyFile) -> Iterator[Fault]:
+    """A mapping and a format belong to the input topic."""
+    first_of: dict[str, str] = {}
+    for name, stream in topology.streams.items():
+        first = first_of.setdefault(stream.input, name)
+        if stream.reading() != topology.streams[first].reading():
+            message = f"reads `{stream.input}` by another mapping or format than stream `{first}`"
+            remedy = (
+                f"write the same as for `{first}`: fields, format, key_format, ts_unit, ts_zone"
+            )
+            yield Fault(("streams", name, "fields"), message, remedy)
+        mapping = stream.mapping()
+        if mapping is not None and mapping.stream is None and first != name:
+            message = f"shares `{stream.input}` with `{first}`, and no place names the stream"
+            yield Fault(("streams", name, "fields"), message, "write stream: payload.NAME for both")
 
 
 def topic_faults(topology: TopologyFile) -> Iterator[Fault]:

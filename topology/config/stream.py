@@ -19,6 +19,13 @@ from inorder.contract import HeaderNames, Preset, TimeUnit, clashing, filled
 from topology.clock.settings import Sync, Unsynced
 from topology.config.by_time import TIME, rule_faults
 from topology.config.experimental import StreamMethods, reorder_faults
+from topology.config.fields import (
+    FieldsConfig,
+    Format,
+    KeyFormat,
+    ZoneName,
+    mapping_faults,
+)
 from topology.config.problem import Fault, refused, refused_at, shown
 from topology.config.section import Section
 from topology.config.spelling import (
@@ -39,6 +46,7 @@ from topology.config.spelling import (
     text,
     whole,
 )
+from topology.fields.mapping import Fields
 from topology.model.one_clock import Play
 from topology.reorder.settings import InferRestart, LatePolicy, Rule, Start
 from topology.waiting.strategy import Strategy
@@ -330,6 +338,16 @@ class StreamConfig(Section):
     (`INORDER_MASTER_KEYS_FILE`); one that does not is dead, `unsigned` or `forged`."""
     headers: Annotated[HeaderConfig, or_nothing(HeaderConfig)] = HeaderConfig()
     """What the headers of records are called, and the unit of `ts`."""
+    fields: Annotated[FieldsConfig | None, or_nothing(FieldsConfig)] = None
+    """Where records of others have source, number and time; streams of one input share it."""
+    format: Annotated[Format, one_of(Format)] = "json"
+    """The format of values."""
+    key_format: Annotated[KeyFormat, one_of(KeyFormat)] | None = None
+    """The format of keys, where `fields` names some of theirs; left out, a key is text."""
+    ts_unit: Annotated[TimeUnit, one_of(TimeUnit)] | None = None
+    """The unit of a mapped `ts` that is a number; left out, ns."""
+    ts_zone: ZoneName | None = None
+    """The time zone of a mapped `ts` that names none; left out, such a record is dead."""
     reorder: Annotated[ReorderConfig, or_nothing(ReorderConfig)] = ReorderConfig()
     """Order within one source."""
     clock: Annotated[ClockConfig, or_nothing(ClockConfig)] = ClockConfig()
@@ -343,6 +361,17 @@ class StreamConfig(Section):
     def _methods_fit(self) -> StreamConfig:
         reorder = self.reorder
         faults = list(reorder_faults(self.experimental, reorder.rule, reorder.model_fields_set))
+        faults += mapping_faults(self)
         if faults:
             raise refused_at(*faults)
         return self
+
+    def mapping(self) -> Fields | None:
+        """Where its records bear their fields; None: by the header contract."""
+        if self.fields is None:
+            return None
+        return self.fields.places(self.ts_unit or "ns", self.ts_zone or "")
+
+    def reading(self) -> tuple[object, ...]:
+        """What streams of one input topic must share to read its records alike."""
+        return self.mapping(), self.format, self.key_format

@@ -61,7 +61,11 @@ BROKEN: list[tuple[str, str, str]] = [
     ("streams: {a: {clock: {max_slew: 3}}}", "streams.a.clock.max_slew", "no such key"),
     (f"{MINIMAL}topics: {{partition: 3}}", "topics.partition", "did you mean `partitions`?"),
     # keys that belong elsewhere
-    ("streams: {a: {ts_unit: ms}}", "streams.a.ts_unit", "; write it under streams.a.headers"),
+    (
+        "streams: {a: {ts_unit: ms}}",
+        "streams.a.ts_unit",
+        "; add `fields`; for the header contract write headers: {ts_unit: ms}",
+    ),
     (
         "streams: {a: {max_wait: 1s}}",
         "streams.a.max_wait",
@@ -79,7 +83,7 @@ BROKEN: list[tuple[str, str, str]] = [
     (f"{MINIMAL}topics: {{state: redis}}", "topics.state", "write it at the top of the file"),
     (f"{MINIMAL}partitions: 3", "partitions", "write it under topics"),
     (f"{QUERY}{ONE}accuracy: 99%", "queries.q.accuracy", "write it under queries.q.quality"),
-    ("streams: {a: {tsunits: ms}}", "streams.a.tsunits", "`ts_unit` under streams.a.headers?"),
+    ("streams: {a: {tsunits: ms}}", "streams.a.tsunits", "did you mean `ts_unit`?"),
     (reorder("outputs: x"), "streams.pitch.reorder.outputs", "`output` under streams.pitch?"),
     # names of streams
     ("streams:", "streams", "is empty; name at least one stream: streams: {default: {}}"),

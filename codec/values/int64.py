@@ -1,0 +1,19 @@
+"""Eight bytes as an integer, big-endian, as Kafka's own serializer writes them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from topology.fields.values import UNDECODABLE, ValueFault
+
+SIZE: Final = 8
+
+
+def decode(value: bytes | None) -> int | None:
+    """None of nothing; ValueFault for any other length."""
+    if value is None:
+        return None
+    if len(value) != SIZE:
+        remedy = "write the key_format that it has"
+        raise ValueFault(UNDECODABLE, f"an int64 has {SIZE} bytes, not {len(value)}; {remedy}")
+    return int.from_bytes(value, "big", signed=True)

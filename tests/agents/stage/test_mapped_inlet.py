@@ -1,0 +1,87 @@
+"""Foreign records at the door of a stage: examples, the conformance table, and the law that what
+was translated is read again as it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agents.stage.arrangement import input_reader
+from agents.stage.arrival import ArrivalClock
+from agents.stage.inlet import Read
+from agents.state.held import Spilled
+from tests.agents.records import FakeRecord
+from tests.kit.conformance import cases_of
+from topology.config import FieldsConfig, StreamConfig, Topology
+from topology.model.event import DEAD, NO_EPOCH
+
+STAMP_MS = 6_000
+LIES = (("sourceId", b"liar"), ("kind", b"progress"))
+
+
+def topology_of(mapping: dict[str, str], **stream: Any) -> Topology:
+    places: dict[str, Any] = {
+        name: text for name, text in mapping.items() if not name.startswith("ts_")
+    }
+    units: dict[str, Any] = {
+        name: text for name, text in mapping.items() if name.startswith("ts_") and text
+    }
+    config = StreamConfig(input="t", fields=FieldsConfig(**places), **units, **stream)
+    return Topology(streams={"default": config})
+
+
+def read_of(topology: Topology, *records: FakeRecord, partition: int = 0) -> Read:
+    return input_reader(topology, "t", (), partition).read(records, ArrivalClock(0))
+
+
+@pytest.mark.parametrize(("case", "mapping", "value", "expected"), cases_of("json"))
+def test_the_table(case: str, mapping: dict[str, str], value: str | None, expected: Any) -> None:
+    content = None if value is None else value.encode()
+    record = FakeRecord(9, LIES, content, timestamp=STAMP_MS)
+    read = read_of(topology_of(mapping), record)
+    if isinstance(expected, str):
+        assert [dead.reason for dead in read.dead] == [expected], case
+        assert all(event.kind == DEAD for event in read.events)
+        return
+    (event,) = read.events
+    epoch = NO_EPOCH if expected["epoch"] is None else expected["epoch"]
+    assert (event.source, event.seq, event.ts_ns) == (
+        expected["source"], expected["seq"], expected["ts_ns"],
+    )  # fmt: skip
+    assert (event.type, event.epoch, event.kind) == (expected["type"], epoch, "")
+    assert event.record.value == content
+
+
+MAPPING = {"source": "payload.device", "seq": "header.n", "epoch": "partition", "type": "key"}
+
+
+def test_later_topics_bear_the_headers_of_the_contract() -> None:
+    record = FakeRecord(9, (("n", b"007"), ("ts", b"x")), b'{"device":"s1"}', b"A", STAMP_MS)
+    (event,) = read_of(topology_of(MAPPING), record, partition=3).events
+    assert event.record.headers == [
+        ("sourceId", b"s1"), ("seqNum", b"7"), ("ts", b"6000000000"), ("type", b"A"),
+        ("epoch", b"3"), ("n", b"007"),
+    ]  # fmt: skip
+    assert (event.record.key, event.record.value) == (record.key, record.value)
+
+
+def test_a_spilled_record_is_read_as_it_was_translated() -> None:
+    """A law: the mapping is not asked a second time."""
+    topology = topology_of({"source": "header.seqNum", "seq": "header.sourceId"})
+    record = FakeRecord(9, (("sourceId", b"7"), ("seqNum", b"press")), b"x", timestamp=STAMP_MS)
+    (event,) = read_of(topology, record).events
+    assert (event.source, event.seq) == ("press", 7)
+    kept = event.record
+    spilled = Spilled(9, STAMP_MS, 1, kept.key, kept.value, kept.headers)
+    for each in (record, spilled):
+        (again,) = input_reader(topology, "t").read_again([each])
+        assert (again.source, again.seq, again.ts_ns) == ("press", 7, event.ts_ns)
+
+
+def test_by_time_the_offset_is_the_number() -> None:
+    topology = topology_of({"source": "key"}, reorder={"rule": "time"})
+    read = read_of(topology, FakeRecord(9, (), None))
+    assert [(event.source, event.seq) for event in read.events] == [("s1", 9)]
+    read = read_of(topology, FakeRecord(9, (), None, None))
+    assert [(dead.reason, dead.seq) for dead in read.dead] == [("source_missing", 9)]

@@ -1,0 +1,82 @@
+"""`fields` of a stream: an example table of mappings, and of what is refused and why."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from topology.config import FieldsConfig, TopologyError, parse
+from topology.config.reference import filled
+from topology.fields.mapping import FIELD_PRESETS, Fields
+from topology.fields.where import Where
+
+SOUND = """
+streams:
+  presses:
+    input: telemetry
+    fields: {source: payload.device, seq: payload.n, ts: payload.time}
+    ts_unit: ms
+    ts_zone: Europe/Berlin
+"""
+
+
+def stream_of(text: str) -> str:
+    return "streams:\n  a:\n    " + text.replace("; ", "\n    ")
+
+
+def test_places_become_the_mapping() -> None:
+    topology = parse(SOUND)
+    assert topology.streams["presses"].mapping() == Fields(
+        Where("payload", ("device",)),
+        Where("payload", ("n",)),
+        Where("payload", ("time",)),
+        ts_unit="ms",
+        ts_zone="Europe/Berlin",
+    )
+    assert parse("streams: {a: }").streams["a"].mapping() is None
+
+
+def test_a_preset_is_taken_over_name_by_name() -> None:
+    mapping = FieldsConfig(preset="cloudevents", source="key").places()
+    preset = FIELD_PRESETS["cloudevents"]
+    assert (mapping.source, mapping.seq) == (Where("key"), preset.seq)
+    assert mapping.ts_optional
+    assert not FieldsConfig(preset="plain", ts="payload.t").places().ts_optional
+
+
+def test_all_of_it_filled_in_is_the_same() -> None:
+    whole = filled(yaml.safe_load(SOUND))
+    assert parse(whole).streams["presses"].mapping() == parse(SOUND).streams["presses"].mapping()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("fields: {seq: payload.n}", "streams.a.fields.source (line 3): is missing"),
+        ("fields: {source: payload.d}", "streams.a.fields.seq (line 3): is missing"),
+        ("fields: {source: device}", "write payload.device for a field of the value"),
+        ("fields: {source: key.id, seq: payload.n}", "write key_format: json beside `fields`"),
+        ("fields: {source: timestamp, seq: payload.n}", "a time is no such field"),
+        ("fields: {source: key, seq: payload.n, payload: key}", "`key` is not of the value"),
+        ("fields: {source: key, seq: payload.n}; headers: {seq: n}", "leave `headers` out"),
+        ("fields: {source: key, seq: payload.n}; signed: true", "write signed: false"),
+        ("fields: {preset: other}", "write one of"),
+        ("ts_unit: ms", "for the header contract write headers: {ts_unit: ms}"),
+        ("fields: {source: key, seq: payload.n}; ts_zone: Berlin", "write its name, like Europe/"),
+        ("format: xml", "write one of: json"),
+    ],
+)
+def test_what_does_not_fit_is_refused(text: str, said: str) -> None:
+    with pytest.raises(TopologyError) as refused:
+        parse(stream_of(text))
+    assert said in str(refused.value)
+
+
+def test_streams_of_one_topic_share_a_mapping_that_names_the_stream() -> None:
+    one = "{input: t, fields: {source: key, seq: payload.n, stream: payload.s}}"
+    parse(f"streams:\n  a: {one}\n  b: {one}\n")
+    with pytest.raises(TopologyError, match="by another mapping or format than stream `a`"):
+        parse(f"streams:\n  a: {one}\n  b: {{input: t}}\n")
+    nameless = "{input: t, fields: {source: key, seq: payload.n}}"
+    with pytest.raises(TopologyError, match="no place names the stream"):
+        parse(f"streams:\n  a: {nameless}\n  b: {nameless}\n")

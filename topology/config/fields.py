@@ -1,0 +1,124 @@
+"""Where records of a foreign topic bear the fields of events, as the topology file says it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import ValidationInfo, model_validator
+
+from inorder.contract import TimeUnit
+from topology.config.problem import Fault, refused, refused_at, shown
+from topology.config.section import Section
+from topology.config.spelling import given, one_of
+from topology.fields.mapping import FIELD_PRESETS, FieldPreset, Fields
+from topology.fields.where import parse_where
+
+if TYPE_CHECKING:
+    from topology.config.stream import StreamConfig
+
+Format = Literal["json"]
+KeyFormat = Literal["json", "int64"]
+
+PLACES: Final = ("source", "seq", "ts", "type", "epoch", "stream", "kind", "payload")
+
+
+def _where(value: Any, _: ValidationInfo) -> str:
+    if not isinstance(value, str):
+        raise refused(f"{shown(value)} is not text", "write a place, like payload.device")
+    try:
+        return str(parse_where(value))
+    except ValueError as wrong:
+        message, remedy = str(wrong).split("; ", 1)
+        raise refused(message, remedy) from None
+
+
+def _zone(value: Any, _: ValidationInfo) -> str:
+    try:
+        return str(ZoneInfo(value))
+    except (ZoneInfoNotFoundError, ValueError, TypeError, OSError):
+        remedy = "write its name, like Europe/Berlin or UTC"
+        raise refused(f"{shown(value)} is no time zone of this machine", remedy) from None
+
+
+WhereText = Annotated[
+    str, given(_where, {"type": "string", "title": "place", "examples": ["payload.device"]})
+]
+ZoneName = Annotated[str, given(_zone, {"type": "string", "examples": ["Europe/Berlin"]})]
+
+
+class FieldsConfig(Section):
+    """Where records bear what the header contract asks for. A place is `header.NAME`, `key`,
+    `key.PATH`, `payload.PATH`, `timestamp`, `topic`, `partition` or `="text"`."""
+
+    preset: Annotated[FieldPreset, one_of(FieldPreset)] | None = None
+    """The places that all others differ from; left out, nothing is named but `ts: timestamp`."""
+    source: WhereText | None = None
+    """Who sent it: a text or an integer."""
+    seq: WhereText | None = None
+    """Its number among those of its source: an integer, or its digits."""
+    ts: WhereText | None = None
+    """Its time by the source's clock: a number, RFC 3339, or the record's own `timestamp`."""
+    type: WhereText | None = None
+    """Its type."""
+    epoch: WhereText | None = None
+    """The source's incarnation: an integer that rises."""
+    stream: WhereText | None = None
+    """Its stream; left out, the topic's only one."""
+    kind: WhereText | None = None
+    """What marks heartbeats and byes."""
+    payload: WhereText | None = None
+    """What queries read; left out, the whole value."""
+
+    @model_validator(mode="after")
+    def _can_be_read(self) -> FieldsConfig:
+        faults = []
+        if self.source is None and self.preset is None:
+            faults.append(Fault(("source",), "is missing", "write source: payload.NAME"))
+        for name in PLACES:
+            text: str | None = getattr(self, name)
+            if text == "timestamp" and name != "ts":
+                message = "a time is no such field"
+                faults.append(Fault((name,), message, "write another place, or leave it out"))
+        if self.payload is not None and not self.payload.startswith("payload"):
+            message = f"`{self.payload}` is not of the value"
+            faults.append(Fault(("payload",), message, "write payload.PATH, or leave it out"))
+        if faults:
+            raise refused_at(*faults)
+        return self
+
+    def places(self, ts_unit: TimeUnit = "ns", ts_zone: str = "") -> Fields:
+        """The mapping as the core reads by it."""
+        named = {name: parse_where(text) for name in PLACES if (text := getattr(self, name))}
+        base = FIELD_PRESETS[self.preset] if self.preset else Fields(named["source"])
+        optional = base.ts_optional and "ts" not in named
+        found: dict[str, Any] = {**named, "ts_optional": optional}
+        return replace(base, **found, ts_unit=ts_unit, ts_zone=ts_zone)
+
+
+def mapping_faults(stream: StreamConfig) -> Iterator[Fault]:
+    """What does not fit a mapping, in one stream."""
+    fields = stream.fields
+    if fields is None:
+        for key in ("ts_unit", "ts_zone", "key_format"):
+            if getattr(stream, key) is not None:
+                remedy = "add `fields`; for the header contract write headers: {ts_unit: ms}"
+                yield Fault((key,), "is of a mapping, and there is none", remedy)
+        return
+    if stream.signed:
+        message = "signatures are of the header contract's own headers"
+        yield Fault(("fields",), message, "leave `fields` out, or write signed: false")
+    if "headers" in stream.model_fields_set:
+        message = "names places of fields, and `fields` does too"
+        yield Fault(("headers",), message, "leave `headers` out; write header.NAME in `fields`")
+    places = fields.places()
+    if places.seq is None and stream.reorder.numbered:
+        remedy = "write seq: payload.NAME, or reorder: {rule: time} where sources number nothing"
+        yield Fault(("fields", "seq"), "is missing", remedy)
+    for name in PLACES:
+        where = getattr(places, name)
+        if where is not None and where.place == "key" and where.path and stream.key_format is None:
+            message = f"`{where}` is a field of the key, whose format is not said"
+            yield Fault(("fields", name), message, "write key_format: json beside `fields`")
