@@ -27,7 +27,8 @@ def test_each_kind_of_outcome_is_in_the_summary(tmp_path: Path) -> None:
     (tmp_path / "test_kinds.py").write_text(ALL_KINDS)
     (tmp_path / "conftest.py").write_text(PLUGIN)
     root = Path(__file__).parents[1]
-    options = ["-ra", "-p", "no:cacheprovider", "--rootdir", tmp_path, "--basetemp", tmp_path / "t"]
+    options = ["-ra", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
+    options += ["--basetemp", str(tmp_path / "t")]
     run = subprocess.run(
         [sys.executable, "-m", "pytest", *options, tmp_path],
         check=False,
