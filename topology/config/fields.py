@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import ValidationInfo, model_validator
@@ -15,9 +14,6 @@ from topology.config.section import Section
 from topology.config.spelling import given, one_of
 from topology.fields.mapping import FIELD_PRESETS, FieldPreset, Fields
 from topology.fields.where import parse_where
-
-if TYPE_CHECKING:
-    from topology.config.stream import StreamConfig
 
 Format = Literal["json"]
 KeyFormat = Literal["json", "int64"]
@@ -96,29 +92,3 @@ class FieldsConfig(Section):
         optional = base.ts_optional and "ts" not in named
         found: dict[str, Any] = {**named, "ts_optional": optional}
         return replace(base, **found, ts_unit=ts_unit, ts_zone=ts_zone)
-
-
-def mapping_faults(stream: StreamConfig) -> Iterator[Fault]:
-    """What does not fit a mapping, in one stream."""
-    fields = stream.fields
-    if fields is None:
-        for key in ("ts_unit", "ts_zone", "key_format"):
-            if getattr(stream, key) is not None:
-                remedy = "add `fields`; for the header contract write headers: {ts_unit: ms}"
-                yield Fault((key,), "is of a mapping, and there is none", remedy)
-        return
-    if stream.signed:
-        message = "signatures are of the header contract's own headers"
-        yield Fault(("fields",), message, "leave `fields` out, or write signed: false")
-    if "headers" in stream.model_fields_set:
-        message = "names places of fields, and `fields` does too"
-        yield Fault(("headers",), message, "leave `headers` out; write header.NAME in `fields`")
-    places = fields.places()
-    if places.seq is None and stream.reorder.numbered:
-        remedy = "write seq: payload.NAME, or reorder: {rule: time} where sources number nothing"
-        yield Fault(("fields", "seq"), "is missing", remedy)
-    for name in PLACES:
-        where = getattr(places, name)
-        if where is not None and where.place == "key" and where.path and stream.key_format is None:
-            message = f"`{where}` is a field of the key, whose format is not said"
-            yield Fault(("fields", name), message, "write key_format: json beside `fields`")

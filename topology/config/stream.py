@@ -7,6 +7,7 @@ in the file is its alias (`max_wait`), its Python name carries the unit
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
@@ -20,11 +21,11 @@ from topology.clock.settings import Sync, Unsynced
 from topology.config.by_time import TIME, rule_faults
 from topology.config.experimental import StreamMethods, reorder_faults
 from topology.config.fields import (
+    PLACES,
     FieldsConfig,
     Format,
     KeyFormat,
     ZoneName,
-    mapping_faults,
 )
 from topology.config.problem import Fault, refused, refused_at, shown
 from topology.config.section import Section
@@ -361,7 +362,7 @@ class StreamConfig(Section):
     def _methods_fit(self) -> StreamConfig:
         reorder = self.reorder
         faults = list(reorder_faults(self.experimental, reorder.rule, reorder.model_fields_set))
-        faults += mapping_faults(self)
+        faults += _mapping_faults(self)
         if faults:
             raise refused_at(*faults)
         return self
@@ -375,3 +376,29 @@ class StreamConfig(Section):
     def reading(self) -> tuple[object, ...]:
         """What streams of one input topic must share to read its records alike."""
         return self.mapping(), self.format, self.key_format
+
+
+def _mapping_faults(stream: StreamConfig) -> Iterator[Fault]:
+    """What does not fit a mapping, in one stream."""
+    fields = stream.fields
+    if fields is None:
+        for key in ("ts_unit", "ts_zone", "key_format"):
+            if getattr(stream, key) is not None:
+                remedy = "add `fields`; for the header contract write headers: {ts_unit: ms}"
+                yield Fault((key,), "is of a mapping, and there is none", remedy)
+        return
+    if stream.signed:
+        message = "signatures are of the header contract's own headers"
+        yield Fault(("fields",), message, "leave `fields` out, or write signed: false")
+    if "headers" in stream.model_fields_set:
+        message = "names places of fields, and `fields` does too"
+        yield Fault(("headers",), message, "leave `headers` out; write header.NAME in `fields`")
+    places = fields.places()
+    if places.seq is None and stream.reorder.numbered:
+        remedy = "write seq: payload.NAME, or reorder: {rule: time} where sources number nothing"
+        yield Fault(("fields", "seq"), "is missing", remedy)
+    for name in PLACES:
+        where = getattr(places, name)
+        if where is not None and where.place == "key" and where.path and stream.key_format is None:
+            message = f"`{where}` is a field of the key, whose format is not said"
+            yield Fault(("fields", name), message, "write key_format: json beside `fields`")
