@@ -68,7 +68,7 @@ class Checkpointing:
         config = parse(TOPOLOGY)
         self._stage = Stage(config, [REORDER, MERGE])
         self._stage.keep_moved()
-        self._held = HeldPages(config.spill_after_ns, STAMPED_FROM)
+        self._held = HeldPages(config.spill_after_ns, STAMPED_FROM, self._stage.waiting_places)
         self._tally = StateTally()
         self._now_ns = 0
         self._offset = 0

@@ -117,7 +117,7 @@ class Pipeline:
         self._outbox = Outbox(
             partial(codec.new_batch, MAX_BATCH_BYTES, None, is_transactional=True)
         )
-        self._held = HeldPages(topology.spill_after_ns, STAMPED_FROM)
+        self._held = HeldPages(topology.spill_after_ns, STAMPED_FROM, self._stage.waiting_places)
         metrics = Metrics(CollectorRegistry())
         self._metrics = PartitionMetrics(metrics, "reorder+merge", SOURCE, self._stage.chains)
         self.changelog_bytes = 0

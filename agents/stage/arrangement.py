@@ -48,7 +48,7 @@ from codec.values.mapped import field_reader
 from topology.clock.drift_table import DriftTable
 from topology.config import ClockConfig, StageConfig, StreamConfig, Topology
 from topology.config.stages import MERGE, REORDER, link_of, operators
-from topology.flow.registry import in_chain, places_of
+from topology.flow.registry import in_chain
 from topology.flow.stage import Stage
 from topology.wire.header_reader import HeaderReader
 from topology.wire.header_writer import HeaderWriter
@@ -96,15 +96,6 @@ class Arrangement:
     def writes_progress(self) -> bool:
         """The next stage waits for progress of each partition of the input."""
         return REORDER in self.operator_names and MERGE not in self.operator_names
-
-    @property
-    def retains_from(self) -> int | None:
-        """The place in the chains from which operators want events that they have let pass; None
-        if none does. Behind MERGE, which is behind REORDER and CLOCK where these are fused."""
-        places = places_of(self.topology, self.operator_names)
-        names = list(places)
-        behind = names[names.index(MERGE) + 1 :] if MERGE in names else names
-        return None if not behind or REORDER in behind else places[behind[0]]
 
     @property
     def inputs(self) -> list[str]:

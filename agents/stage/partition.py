@@ -125,7 +125,7 @@ class Partition:
         self._results = arrangement.result_outlet()
         self._delivery = services.new_delivery(source)
         self._outbox = Outbox(self._delivery.new_batch)
-        self._held = HeldPages(topology.spill_after_ns, STAMPED_FROM, arrangement.retains_from)
+        self._held = HeldPages(topology.spill_after_ns, STAMPED_FROM, self.stage.waiting_places)
         topic_ids = services.topic_ids
         self._restoring = Restoring(services.logs, arrangement, source, topic_ids)
         self._copy = LocalCopy(

@@ -95,7 +95,7 @@ class Rebuilding:
         for count in stage.restoring(parts.operators, events):
             if self._is_turn_over(count):
                 await self._pass_turn("operators")
-        held.restore(events, parts.spilled)
+        held.restore(events, parts.notes, parts.spilled)
 
     async def _events(self, parts: StateParts) -> list[Event]:
         """All that are held, in log order."""

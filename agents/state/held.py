@@ -17,7 +17,7 @@ them. An event held longer than
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -29,11 +29,8 @@ from topology.model.outcome import Gap, Malformed, Report
 
 PAGE_BITS: Final = 10
 PAGE: Final = 1 << PAGE_BITS
-STAMPED_FROM: Final = FIRST_PLACE + 1
+STAMPED_FROM: Final = FIRST_PLACE << 1
 """Behind REORDER and CLOCK in a fused stage events bear their reference time."""
-
-NOWHERE: Final = 1 << 30
-"""A place beyond all."""
 
 UNSTAMPED: Final = (False, -1, 0, 0, 0, 0)
 """The fields of a `Note` from `stamped` to `segment`, where nothing was found out."""
@@ -43,14 +40,14 @@ ANY_OFFSET: Final = 1 << 63
 
 
 class Note(msgspec.Struct, array_like=True, omit_defaults=True):
-    """Where an event is and what is known of it beyond its record.
+    """Who holds an event (`Event.held_by`), and what is known of it beyond its record.
 
     Times are 0 where they follow from the record; `epoch` is -1 until it is settled. `late` is the
     reason why it is late, "" if it is not, whatever its record says.
     """
 
     offset: int
-    place: int
+    held_by: int
     arrival_ns: int = 0
     at_ns: int = 0
     stamped: bool = False
@@ -101,7 +98,7 @@ def notes_of(events: Sequence[Event], stamped_from: int) -> list[tuple[Any, ...]
 
 def apply_note(event: Event, note: Note) -> None:
     """Put a freshly read event back where and as it was."""
-    event.held_by = note.place
+    event.held_by = note.held_by
     event.arrival_ns = note.arrival_ns
     event.at_ns = note.at_ns
     event.late = note.late
@@ -123,17 +120,15 @@ class Waiting(NamedTuple):
 class HeldPages:
     """The held events of one partition by page, and which pages changed.
 
-    `stamped_from` is the place in the chain from which events bear a reference time
-    that must not be given anew. From `retained_from` on they have been let pass and are kept
-    for what may still come: windows of hours are read from the log again, never spilled.
+    `stamped_from` is the place in the chain from which events bear a reference time that must not
+    be given anew. Events wait at the places `waiting`; all others keep what has passed for what may
+    still come: windows of hours are read from the log again, never spilled.
     """
 
-    def __init__(
-        self, spill_after_ns: int, stamped_from: int, retained_from: int | None = None
-    ) -> None:
+    def __init__(self, spill_after_ns: int, stamped_from: int, waiting: int) -> None:
         self._spill_after_ns = spill_after_ns
         self._stamped_from = stamped_from
-        self._retained_from = NOWHERE if retained_from is None else retained_from
+        self._waiting = waiting
         self._looked_at: set[int] = set()  # pages that hold nothing more to spill
         self._pages: dict[int, list[Event]] = {}
         self._written: set[int] = set()
@@ -169,9 +164,8 @@ class HeldPages:
         since_ns: dict[str, int] = {}
         for events in self._pages.values():
             for event in events:
-                waits = 0 < event.held_by < self._retained_from
                 stream = event.stream
-                if waits and event.kind == DATA and stream in counts:
+                if event.held_by & self._waiting and event.kind == DATA and stream in counts:
                     counts[stream] += 1
                     if event.arrival_ns < since_ns.get(stream, NEVER):
                         since_ns[stream] = event.arrival_ns
@@ -180,9 +174,7 @@ class HeldPages:
     def waits(self) -> bool:
         """Anything waits here, be it only for its number."""
         return any(
-            0 < event.held_by < self._retained_from
-            for events in self._pages.values()
-            for event in events
+            event.held_by & self._waiting for events in self._pages.values() for event in events
         )
 
     def __len__(self) -> int:
@@ -220,8 +212,7 @@ class HeldPages:
             for event in events:
                 if event.kind == DEAD:
                     continue  # only its number waits; it may be too large to be written
-                waits = 0 < event.held_by < self._retained_from
-                if waits and event.offset not in self._spilled:
+                if event.held_by & self._waiting and event.offset not in self._spilled:
                     self._spilled[event.offset] = page
                     yield f"record/{event.offset}", spilled(event)
 
@@ -239,13 +230,19 @@ class HeldPages:
             del self._spilled[offset]
             yield f"record/{offset}", None
 
-    def restore(self, events: Iterable[Event], spilled_offsets: Iterable[int]) -> None:
+    def restore(
+        self,
+        events: Iterable[Event],
+        notes: Mapping[int, Note],
+        spilled_offsets: Iterable[int],
+    ) -> None:
+        """`events`: as the operators have taken them back; `notes`: theirs, by offset."""
         for event in events:
             page = event.offset >> PAGE_BITS
             self._pages.setdefault(page, []).append(event)
             self._written.add(page)
-            if not event.held_by:
-                self.touched.add(page)  # noted by mistake: the operators did not take it
+            if event.held_by != notes[event.offset].held_by:
+                self.touched.add(page)  # noted by mistake: an operator did not take it
         self._spilled = {offset: offset >> PAGE_BITS for offset in spilled_offsets}
 
 

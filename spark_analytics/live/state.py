@@ -39,7 +39,7 @@ MOST_ENTRIES: Final = 64
 SMALL_BYTES: Final = 65_536
 
 HeldId = tuple[int, int]
-"""The line of an event, and the operator that holds it."""
+"""The line of an event, and the operators that hold it."""
 
 Held = dict[HeldId, Packed]
 
@@ -102,7 +102,7 @@ def entry(
 
 
 def held_by_id(replay: Replay) -> Held:
-    return {(event.offset, event.held_by): packed_held(event) for event in replay.held_apart()}
+    return {(event.offset, event.held_by): packed_held(event) for event in replay.held_copies()}
 
 
 def folded(first: bytes, entries: Sequence[bytes]) -> SavedGroup:

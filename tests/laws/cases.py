@@ -106,7 +106,7 @@ def measured_clock(
 
 
 def _chained_merge() -> Merge:
-    return Merge("default", MergeConfig(max_wait_ns=50 * MS), position=3, heartbeat_ns=0)
+    return Merge("default", MergeConfig(max_wait_ns=50 * MS), position=4, heartbeat_ns=0)
 
 
 @cache
@@ -312,7 +312,7 @@ CASES = [
             ]
         ),
         raw,
-        stamped_from=3,
+        stamped_from=4,
         several_operators=True,
     ),
     Case(
@@ -321,7 +321,7 @@ CASES = [
             [("reorder", reorder_of()), ("clock", clock_of(1)), ("merge", _chained_merge())]
         ),
         raw,
-        stamped_from=3,
+        stamped_from=4,
         replays=False,
         several_operators=True,
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from topology.config.chains import chain_faults, keeps_events
+from topology.config.chains import chain_faults
 from topology.config.file import TopologyFile
 from topology.config.problem import Fault, meant
 from topology.config.query import QueryConfig
@@ -160,10 +160,7 @@ def join_faults(topology: TopologyFile) -> Iterator[Fault]:
     for stage in topology.stages:
         if JOIN not in stage.operators or not topology.has_work(JOIN):
             continue
-        if PATTERN in stage.operators and topology.has_work(PATTERN):
-            message = f"`{stage.name}` keeps events for patterns and for joins"
-            yield Fault(("stages",), message, "cut `join` off as a stage of its own")
-        elif sequenced and len(stage.operators) > 1:
+        if sequenced and len(stage.operators) > 1:
             message = f"reads sequenced events, and `{stage.name}` does not"
             yield Fault(("joins_read",), message, "cut `join` off as a stage of its own")
     for name, query in topology.queries.items():
@@ -187,23 +184,14 @@ def join_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def detector_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Detectors keep events, and an event is kept for one operator of a stage; those that run ahead
-    of the merge need events that are not merged yet."""
-    if not topology.has_work(DETECTOR):
+    """Detectors that run ahead of the merge need events that are not merged yet."""
+    if not topology.has_work(DETECTOR) or topology.detectors_read != "sequenced":
         return
-    ahead = topology.detectors_read == "sequenced"
     for stage in topology.stages:
-        if DETECTOR not in stage.operators:
-            continue
-        keeping = [each for each in (PATTERN, JOIN) if each in stage.operators]
-        others = [each for each in keeping if topology.has_work(each)]
-        if ahead and len(stage.operators) > 1:
+        if DETECTOR in stage.operators and len(stage.operators) > 1:
             message = f"`answer: speculate` reads sequenced events, and `{stage.name}` does not"
             yield Fault(("stages",), message, "cut `detector` off as a stage of its own")
-        elif others and (JOIN in others or keeps_events(topology)):
-            message = f"`{stage.name}` keeps events for {others[0]}s and for detectors"
-            yield Fault(("stages",), message, "cut `detector` off as a stage of its own")
-    if ahead and topology.fused and any(DETECTOR in stage.operators for stage in topology.stages):
+    if topology.fused and any(DETECTOR in stage.operators for stage in topology.stages):
         message = "reorder+merge writes no sequenced topic, which `answer: speculate` reads"
         yield Fault(("stages",), message, "cut reorder and merge apart, or write answer: early")
 

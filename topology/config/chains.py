@@ -32,14 +32,6 @@ def reads_stream(topology: TopologyFile, query: QueryConfig) -> bool:
     return query.reads is None or len(read_by(topology, query)) < len(query.reads)
 
 
-def keeps_events(topology: TopologyFile) -> bool:
-    """Do detectors keep events of a stream, and not results alone?"""
-    return any(
-        query.detector is not None and reads_stream(topology, query)
-        for query in topology.queries.values()
-    )
-
-
 def into_of(name: str, query: QueryConfig) -> str:
     if query.pattern is not None:
         return query.pattern.into or name

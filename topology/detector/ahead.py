@@ -145,7 +145,7 @@ class Ahead(Composite):
     def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
         events = list(held)
         for event in events:
-            event.held_by = 0
+            event.held_by &= ~self._holding.position
         offsets = in_ranges(state.get(WAITING, []))
         late: dict[int, str] = {}
         for cause, said in state.get(LATE, {}).items():

@@ -19,10 +19,11 @@ from topology.query.queries import KeepingQueries, instant_of
 
 
 class Holding:
-    """Who holds what: events by how many hold them. `position` is the operator's place."""
+    """Who holds what: events by how many hold them. `position` is the operator's bit in
+    `Event.held_by`."""
 
     def __init__(self, position: int) -> None:
-        self._position = position
+        self.position = position
         self._times: dict[int, int] = {}
         self._events: dict[int, Event] = {}
         self._freed: list[Event] = []
@@ -31,11 +32,11 @@ class Holding:
         number = id(event)
         self._times[number] = self._times.get(number, 0) + 1
         self._events[number] = event
-        event.held_by = self._position
+        event.held_by |= self.position
 
     def mark(self, event: Event) -> None:
         """It is held, whatever its record says."""
-        event.held_by = self._position
+        event.held_by |= self.position
 
     def drop(self, event: Event) -> None:
         number = id(event)
@@ -44,7 +45,7 @@ class Holding:
             self._times[number] = times - 1
             return
         del self._events[number]
-        event.held_by = 0
+        event.held_by &= ~self.position
         self._freed.append(event)
 
     def events(self) -> Iterable[Event]:
@@ -58,7 +59,7 @@ class Holding:
 
 class DetectorQueries(KeepingQueries[Detecting]):
     def __init__(self, detecting: Sequence[Detecting], holding: Holding) -> None:
-        super().__init__(detecting)
+        super().__init__(detecting, holding.position)
         self._detecting = list(detecting)
         self._runners = levels_of(detecting)
         self._holding = holding

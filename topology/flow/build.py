@@ -43,7 +43,7 @@ from topology.window.config import PLAIN, TUMBLING, Output, WindowConfig
 
 class Site(NamedTuple):
     """The place of an operator. `streams`: the one whose chain it is in, or those that meet
-    there. `place`: with it the operator marks the events it holds. `table`: what is heard about
+    there. `place`: the bit with which it marks the events it holds. `table`: what is heard about
     the clocks of sources."""
 
     topology: Topology

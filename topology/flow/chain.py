@@ -22,7 +22,7 @@ from topology.model.result import Finding
 
 class Chain(Composite):
     """`operators`: (name, operator) in order; the names prefix the keys of the state. Their places
-    are `places`, or 1, 2, 3 and so on."""
+    are `places`, or 1, 2, 4 and so on."""
 
     def __init__(
         self,
@@ -30,13 +30,12 @@ class Chain(Composite):
         places: Sequence[int] | None = None,
     ) -> None:
         if places is None:
-            places = range(1, len(operators) + 1)
+            places = [1 << number for number in range(len(operators))]
         self.nodes = [
             Node(name, operator, place, f"{name}/")
             for (name, operator), place in zip(operators, places, strict=True)
         ]
         super().__init__(self.nodes)
-        self._at = {node.place: node for node in self.nodes}
         self.edges: list[JoinInput] = []
         """Where events go that have not met a node."""
         self.moved: list[Event] | None = None
@@ -127,12 +126,8 @@ class Chain(Composite):
         return key[: key.find("/") + 1]
 
     def takers(self, event: Event) -> Sequence[CompositePart]:
-        """The node at the event's place; without one the event is held no longer."""
-        node = self._at.get(event.held_by)
-        if node is None:
-            event.held_by = 0
-            return ()
-        return [node]
+        """The nodes that hold the event."""
+        return [node for node in self.nodes if event.held_by & node.place]
 
 
 def instant(outcome: Report | Finding) -> int:

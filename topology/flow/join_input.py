@@ -13,8 +13,8 @@ from topology.model.operator import NEVER
 
 
 class JoinInput:
-    """`now_ns`: all before it has passed. `copies`: another node takes the same events and
-    changes them, so twins go in."""
+    """`now_ns`: all before it has passed. `copies`: a node behind changes the same events, so
+    twins go in."""
 
     __slots__ = ("_copies", "_events", "now_ns")
 

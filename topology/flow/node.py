@@ -1,6 +1,7 @@
 """NODE: an operator at its place in a flow graph.
 
-Its operator marks the events that it holds with the place. The keys of the state begin so:
+Its operator marks the events that it holds with the place, a bit of `Event.held_by`. The keys of
+the state begin so:
 
     <stream>\\n<operator>/    a node in the chain of a stream
     \\n<stream>\\n            a node where several streams meet, by the first of them

@@ -28,8 +28,11 @@ from topology.reorder.operator import FIGURES as REORDER_FIGURES
 from topology.window.operator import FIGURES as WINDOW_FIGURES
 
 CLOCK: Final = "clock"
+ALIGN_PLACE: Final = 1
+"""The bit of the alignment, which is in front of all, in `Event.held_by`."""
+
 FIRST_PLACE: Final = 2
-"""`Event.held_by` of the first operator; 1 is the alignment in front of all."""
+"""The bit of the first operator; each one behind it has the next higher bit."""
 
 
 class OperatorRow(NamedTuple):
@@ -70,11 +73,11 @@ def in_chain(topology: Topology, operators: Sequence[str]) -> list[str]:
 
 
 def places_of(topology: Topology, operators: Sequence[str]) -> dict[str, int]:
-    """The place of each (`Event.held_by`), the same for all streams."""
+    """The place of each, its bit in `Event.held_by`, the same for all streams."""
     names: list[str] = []
     for name in in_chain(topology, operators):
         names += [REORDER, CLOCK] if name == REORDER else [name]
-    return {name: place for place, name in enumerate(names, start=FIRST_PLACE)}
+    return {name: FIRST_PLACE << number for number, name in enumerate(names)}
 
 
 def chain_of(
@@ -131,8 +134,9 @@ def _joined(topology: Topology, streams: Sequence[str]) -> list[list[str]]:
 
 
 def _edge(chain: Chain, place: int) -> JoinInput:
-    """Out of the node before that place. A node behind would change the events, too."""
-    edge = JoinInput(copies=any(node.place > place for node in chain.nodes))
+    """Out of the node before that place. MERGE behind it changes the instants of the events."""
+    is_before = any(node.place > place and node.name == MERGE for node in chain.nodes)
+    edge = JoinInput(copies=is_before)
     before = [node for node in chain.nodes if node.place < place]
     (before[-1].edges if before else chain.edges).append(edge)
     return edge

@@ -35,8 +35,8 @@ from topology.wire.line_reader import Content
 
 class SavedReplay(NamedTuple):
     """Where a replay stood. `now_ns`: None before the first input, when words alone have come.
-    `held`: copies of the events that operators keep, in the order of their lines, one for each that
-    does; `words`: what has been heard about clocks and is still of use."""
+    `held`: copies of the events that operators keep, in the order of their lines; `words`:
+    what has been heard about clocks and is still of use."""
 
     now_ns: int | None
     state: State
@@ -100,9 +100,9 @@ class Replay:
         """The events that wait, control events too."""
         return self._stage.waiting()
 
-    def held_apart(self) -> list[Event]:
-        """Copies of the events that operators keep, one for each that does."""
-        return self._stage.held_apart()
+    def held_copies(self) -> list[Event]:
+        """Copies of the events that operators keep."""
+        return self._stage.held_copies()
 
     def saved(self) -> SavedReplay | None:
         """All that a fresh one needs to go on from here. None before anything has come."""
@@ -110,7 +110,7 @@ class Replay:
             words = self._table.words()
             return SavedReplay(None, {}, [], words) if words else None
         self._heard.fold(self.now_ns)
-        held = sorted(self._stage.held_apart(), key=offset_of)
+        held = sorted(self._stage.held_copies(), key=offset_of)
         state = self._stage.snapshot() | self._heard.snapshot()
         return SavedReplay(self.now_ns, state, held, self._table.words())
 

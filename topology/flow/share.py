@@ -51,11 +51,12 @@ def share_of(
     }
     held: list[Event] = []
     for event in saved.held:
-        name = names[event.held_by]
-        is_here = name not in BY_SOURCE or lies(event.stream, event.source)
-        if name in places and event.stream in streams and is_here:
-            copy = twin(event)
-            copy.held_by = places[name]
+        if event.stream not in streams:
+            continue
+        holders = [name for place, name in names.items() if event.held_by & place]
+        copy = twin(event)
+        copy.held_by = sum([places[name] for name in holders if name in places])
+        if copy.held_by and (not {*BY_SOURCE} & {*holders} or lies(event.stream, event.source)):
             held.append(copy)
     return SavedReplay(saved.now_ns, state, held, saved.words)
 

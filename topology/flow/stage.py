@@ -30,7 +30,7 @@ from topology.flow.build import engine_of, only_final_of, qualities_of
 from topology.flow.chain import Chain, instant
 from topology.flow.graph import add
 from topology.flow.probe import Probe
-from topology.flow.registry import graph_of
+from topology.flow.registry import ALIGN_PLACE, graph_of
 from topology.model.composite import SEPARATOR, Composite, CompositePart
 from topology.model.event import DEAD, NO_EPOCH, Event, twin
 from topology.model.operator import Figures, Plain
@@ -42,8 +42,6 @@ from topology.pattern.run.compiled import Compiled
 
 ALIGN: Final = "\n\nalign/"
 """Begins the keys of the alignment; others name a node (topology.flow.node)."""
-
-ALIGN_PLACE: Final = 1
 
 
 class Stage(Composite):
@@ -85,13 +83,18 @@ class Stage(Composite):
         self._in_front: list[CompositePart] = []
         if self.alignment is not None:
             self._in_front = [CompositePart("alignment", self.alignment, ALIGN)]
-        self._chains = {
-            name: [CompositePart(name, chain, f"{name}{SEPARATOR}")]
-            for name, chain in self.chains.items()
-        }
-        chains = [part for parts in self._chains.values() for part in parts]
-        junctions = [junction.node for junction in self._graph.junctions]
-        super().__init__([*self._in_front, *chains, *junctions])
+        junctions = self._graph.junctions
+        in_front = [(ALIGN_PLACE, part) for part in self._in_front]
+        chains: list[CompositePart] = []
+        self._takers: dict[str, list[tuple[int, CompositePart]]] = {}
+        """By stream the parts that may hold its events, each with its places."""
+        for name, chain in self.chains.items():
+            part = CompositePart(name, chain, f"{name}{SEPARATOR}")
+            chains.append(part)
+            places = sum([node.place for node in chain.nodes])
+            met = [junction.node for junction in junctions if name in junction.streams]
+            self._takers[name] = [*in_front, (places, part), *((node.place, node) for node in met)]
+        super().__init__([*self._in_front, *chains, *(junction.node for junction in junctions)])
 
     @property
     def chains(self) -> Mapping[str, Chain]:
@@ -263,17 +266,23 @@ class Stage(Composite):
 
     # -- state -------------------------------------------------------------------------------------
 
-    def held_apart(self) -> list[Event]:
-        """A copy for each operator that holds an event, for whoever keeps them himself. Not
-        behind an alignment."""
+    def held(self) -> Iterable[Event]:
+        """Each once, whoever holds it."""
+        return {id(event): event for event in super().held()}.values()
+
+    def held_copies(self) -> list[Event]:
+        """For whoever keeps them himself. Not behind an alignment."""
         assert self.alignment is None, "who reads a topic reads held events there again"
-        found = []
+        return [twin(event) for event in self.held()]
+
+    @property
+    def waiting_places(self) -> int:
+        """Those of the operators whose held events have not been let pass (`Event.held_by`)."""
+        places = ALIGN_PLACE
         for node in self._graph.nodes:
-            for event in node.operator.held():
-                copy = twin(event)
-                copy.held_by = node.place
-                found.append(copy)
-        return found
+            if not node.operator.keeps_passed:
+                places |= node.place
+        return places
 
     def waiting(self) -> Iterable[Event]:
         """Those held that have not been let pass: the `held` of the balance."""
@@ -287,17 +296,10 @@ class Stage(Composite):
         return ALIGN if key.startswith(ALIGN) else super().prefix_of(key)
 
     def takers(self, event: Event) -> Sequence[CompositePart]:
-        """The alignment or the node that the event's place names, or else the stream's chain."""
-        if self._in_front and event.held_by == ALIGN_PLACE:
-            return self._in_front
-        for junction in self._graph.junctions:
-            if junction.node.place == event.held_by and event.stream in junction.streams:
-                return [junction.node]
-        parts = self._chains.get(event.stream)
-        if parts is None:
-            event.held_by = 0
-            return ()
-        return parts
+        """All that hold the event. What is there no more, holds it no longer."""
+        known = self._takers.get(event.stream, ())
+        event.held_by &= sum([places for places, _ in known])
+        return [part for places, part in known if event.held_by & places]
 
 
 def placeholder(dead: Malformed) -> Event | None:

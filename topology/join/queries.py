@@ -16,12 +16,11 @@ from topology.query.queries import KeepingQueries, instant_of
 
 
 class JoinQueries(KeepingQueries[Join]):
-    """`position` is its place in the chain."""
+    """`position` is its bit in `Event.held_by`."""
 
     def __init__(self, joins: Sequence[Join], position: int) -> None:
-        super().__init__(joins)
+        super().__init__(joins, position)
         self._joins = list(joins)
-        self._position = position
         self._more: dict[int, int] = {}
         """How often an event is kept beyond once, by its identity."""
         self._unkept: list[Event] = []
@@ -55,9 +54,9 @@ class JoinQueries(KeepingQueries[Join]):
     def _settle(self) -> None:
         for join in self._joins:
             for event in join.kept:
-                if event.held_by == self._position:
+                if event.held_by & self._position:
                     self._more[id(event)] = self._more.get(id(event), 0) + 1
-                event.held_by = self._position
+                event.held_by |= self._position
             join.kept.clear()
         for join in self._joins:
             for event in join.released:
@@ -65,7 +64,7 @@ class JoinQueries(KeepingQueries[Join]):
             join.released.clear()
         for join in self._joins:
             for event in join.marks.left:
-                if event.held_by != self._position:
+                if not event.held_by & self._position:
                     join.marks.forget(event)
             join.marks.left.clear()
 
@@ -74,7 +73,7 @@ class JoinQueries(KeepingQueries[Join]):
         if more > 1:
             self._more[id(event)] = more - 1
         if not more:
-            event.held_by = 0
+            event.held_by &= ~self._position
             self._unkept.append(event)
             for join in self._joins:
                 join.marks.forget(event)

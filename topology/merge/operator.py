@@ -258,7 +258,7 @@ class Merge(StepByStep):
             elif event.error_ns > progress.error_ns:
                 progress.error_ns = event.error_ns
             queue.append(event)
-            event.held_by = position
+            event.held_by |= position
             queues.count += 1
             queues.bytes += size
             progress.seq = number

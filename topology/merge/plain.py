@@ -114,7 +114,7 @@ class PlainRuns:
             if event.error_ns > error_ns:
                 error_ns = event.error_ns
             delays.append(arrival_ns - ref_ns)
-            event.held_by = position
+            event.held_by |= position
             end += 1
         if end == at:
             return at

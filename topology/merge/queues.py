@@ -82,7 +82,7 @@ class Queues:
         if not progress.queue:
             heappush(self.heads, (event.ref_time_ns, event.source))
         progress.queue.append(event)
-        event.held_by = self._position
+        event.held_by |= self._position
         self.count += 1
         self.bytes += size_of(event)
 
@@ -92,7 +92,7 @@ class Queues:
         if place == 0:
             heappush(self.heads, (event.ref_time_ns, event.source))
         progress.queue.insert(place, event)
-        event.held_by = self._position
+        event.held_by |= self._position
         self.count += 1
         self.bytes += size_of(event)
 
@@ -101,7 +101,7 @@ class Queues:
         progress.held_late += 1
         event.late = cause
         event.at_ns = now_ns
-        event.held_by = self._position
+        event.held_by |= self._position
         self.late.append(event)
         self.count += 1
         self.bytes += size_of(event)
@@ -111,7 +111,7 @@ class Queues:
         events, self.late = self.late, []
         events.sort(key=in_stream)
         for event in events:
-            event.held_by = 0
+            event.held_by &= ~self._position
             self._sources[event.source].held_late -= 1
             self.bytes -= size_of(event)
         self.count -= len(events)
@@ -162,7 +162,7 @@ class Queues:
         events = in_order(runs)
         for event in events:
             event.at_ns = now_ns
-            event.held_by = 0
+            event.held_by &= ~self._position
         if self.bytes:
             self.bytes -= sum([size_of(event) for event in events])
         self.count -= len(events)
@@ -235,7 +235,7 @@ class Queues:
 
     def _uncount(self, event: Event, now_ns: int) -> None:
         event.at_ns = now_ns
-        event.held_by = 0
+        event.held_by &= ~self._position
         self.count -= 1
         self.bytes -= size_of(event)
 

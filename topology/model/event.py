@@ -50,8 +50,10 @@ class Event:
     `offset` is the place of the event in its input (Kafka offset or line
     number) and `record` what the driver read it from; both are opaque here.
     `value` is the payload, compared only to distinguish a copy from a conflict.
-    `held_by` is the position in the chain of the operator that holds the event
-    at the moment, 0 if none does; `lane` the upstream partition it came by.
+    `held_by` is the set of operators that hold the event at the moment, a bit for
+    each (its place, topology.flow.registry), 0 if none does. An operator changes
+    its own bit alone, or all where nobody before it can hold the event (alignment,
+    REORDER). `lane` is the upstream partition the event came by.
     `late` is the reason why the event is outside the order, "" if it is inside.
     """
 

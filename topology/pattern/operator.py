@@ -65,7 +65,7 @@ TARGETS: Final = "promises"
 
 
 class Pattern(InstantOperator):
-    """`position` is its place in the chain. `correct_for_ns`: see above. `max_ahead_ns`: it is
+    """`position` is its bit in `Event.held_by`. `correct_for_ns`: see above. `max_ahead_ns`: it is
     before MERGE. `qualities`: of the queries that wait, by name. `play`: that of the stream's
     clocks. `only_final`: the queries that emit nothing before it is final, by name."""
 
@@ -127,7 +127,7 @@ class Pattern(InstantOperator):
                 if event.kind == DATA:
                     word = self._word_of(event)
                     if word == STORED:
-                        event.held_by = self._position
+                        event.held_by |= self._position
                         is_open = True
                     elif word and not event.late:
                         is_open = True
@@ -178,7 +178,7 @@ class Pattern(InstantOperator):
                     self._unreadable += 1
                     payload = None
                 if accept(Entry(event, payload, self._play), at_ns) == STORED:
-                    event.held_by = self._position
+                    event.held_by |= self._position
             elif (
                 event.error_ns
                 or waits.gathering
@@ -253,7 +253,7 @@ class Pattern(InstantOperator):
         word = self._word_of(event)
         speaks = self._max_ahead_ns is not None or not event.late
         if word == STORED:
-            event.held_by = self._position
+            event.held_by |= self._position
             self._instant_open = True
             margin_ns = 2 * self._engine.margin_ns
             self._targets.hear(event, speaks=speaks, margin_ns=margin_ns)
@@ -356,7 +356,7 @@ class Pattern(InstantOperator):
 
     def _free(self) -> None:
         for entry in self._engine.freed:
-            entry.event.held_by = 0
+            entry.event.held_by &= ~self._position
             self._freed.append(entry.event)
         self._engine.freed.clear()
 

@@ -113,9 +113,14 @@ class Queries(Composite, Generic[Q]):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class KeepingQueries(Queries[Q]):
-    """Queries that keep events beyond letting them pass; `_settle` notes who keeps what."""
+    """Queries that keep events beyond letting them pass; `_settle` notes who keeps what.
+    `position`: their bit in `Event.held_by`."""
 
     keeps_passed = True
+
+    def __init__(self, queries: Sequence[Q], position: int) -> None:
+        super().__init__(queries)
+        self._position = position
 
     def _settle(self) -> None:
         """Take note of what the queries have begun to keep, and of what they keep no more."""
@@ -143,7 +148,7 @@ class KeepingQueries(Queries[Q]):
         return step
 
     def takers(self, event: Event) -> Sequence[CompositePart]:
-        event.held_by = 0
+        event.held_by &= ~self._position
         return self._parts
 
     def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:

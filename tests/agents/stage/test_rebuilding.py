@@ -56,7 +56,7 @@ def records() -> list[FakeRecord]:
 
 
 def pages() -> HeldPages:
-    return HeldPages(1 << 60, STAMPED_FROM, arrangement().retains_from)
+    return HeldPages(1 << 60, STAMPED_FROM, arrangement().operators(SOURCE).waiting_places)
 
 
 def held_state(log: list[FakeRecord]) -> tuple[dict[bytes, bytes], Stage]:

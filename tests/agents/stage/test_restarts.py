@@ -15,14 +15,14 @@ import pytest
 from agents.stage.rebuilding import StateParts
 from agents.state import changelog
 from agents.state.held import STAMPED_FROM, HeldPages, apply_note
+from inorder.engine import Detector, Found, Seen, parse
 from tests.kit.events import copies, copy_of
 from tests.kit.outputs import Outputs
 from tests.simulation.test_simulation import READER, WRITER, batches, progress
 from tests.simulation.world import World
 from tests.topology.merge.test_one_instant import with_copies
-from topology.config import Topology, parse
-from topology.config.stages import JOIN, MERGE
-from topology.flow.registry import places_of
+from topology.config import Topology
+from topology.config.stages import DETECTOR, JOIN, MERGE, PATTERN
 from topology.flow.stage import Stage
 from topology.model.event import Event
 from topology.model.outcome import Step
@@ -43,11 +43,23 @@ queries:
   alone: {join: tumbling 50ms, key: payload.k, outer: full,
           sides: {a: {stream: default}, b: {stream: other}}, quality: {accuracy: 90%, max_wait: 1s}}
 """
+ALL_KEEP: Final = """
+  pairs: {pattern: 'PATTERN SEQ(A a, B b) WHERE [k] WITHIN 40 ms', stream: default}
+  seen: {detector: counting, stream: default, key: payload.k, answer: early}
+"""
 STAGES: Final = {
     "merge": ((MERGE,), ""),
     "join before the merge": ((JOIN,), "joins_read: sequenced\n"),
     "join in the merge": ((MERGE, JOIN), ""),
+    "all that keep events": ((MERGE, PATTERN, JOIN, DETECTOR), ALL_KEEP),
 }
+
+
+def _counting(state: int, seen: Seen) -> tuple[int, Found | None]:
+    return state + 1, Found({"n": state + 1}) if seen.type == "B" else None
+
+
+COUNTING: Final = Detector(_counting, 0)
 
 
 class Kept:
@@ -64,15 +76,16 @@ class Kept:
         self._lanes = lanes
         self._operators = operators
         self._reads = reads
-        behind = [at for name, at in places_of(topology, operators).items() if name != MERGE]
-        self._retained_from = min(behind, default=None)
         self._state: dict[bytes, bytes] = {}
+        self.shared = 0  # notes of events that several operators hold
         self._begin()
 
     def _begin(self) -> None:
         self._stage = Stage(self._topology, self._operators, self._lanes)
         self._stage.keep_moved()
-        self._held = HeldPages(self._topology.spill_after_ns, STAMPED_FROM, self._retained_from)
+        self._held = HeldPages(
+            self._topology.spill_after_ns, STAMPED_FROM, self._stage.waiting_places
+        )
 
     def take(self, batch: list[Event]) -> Step:
         step = self._stage.on_batch(batch, batch[-1].at_ns)
@@ -98,10 +111,11 @@ class Kept:
         events = [copy_of(self._reads[offset]) for offset in sorted(parts.notes)]
         for event in events:
             apply_note(event, parts.notes[event.offset])
+            self.shared += event.held_by.bit_count() > 1
         self._begin()
         if self._state:
             self._stage.restore(parts.operators, events)
-            self._held.restore(events, parts.spilled)
+            self._held.restore(events, parts.notes, parts.spilled)
 
 
 def said(kept: Kept, cuts: list[list[Event]], rng: Random, restarts: float) -> tuple[Outputs, int]:
@@ -156,28 +170,32 @@ def read_from(event: Event, lane: int) -> Event:
     headers = WRITER.stamp(event, original, lane) if is_event else WRITER.control(event, lane)
     read = READER.read_sequenced(headers, 0, 0, None, b'{"k": %d}' % (event.seq % KEYS))
     assert isinstance(read, Event), read
+    read.type = "AB"[event.seq // 3 % 2]
     return read
 
 
 @pytest.mark.parametrize("case", STAGES)
 def test_a_restart_from_what_is_kept_changes_nothing(case: str) -> None:
     operators, reads = STAGES[case]
-    topology = parse(STREAMS + reads)
-    restarted = found = late = 0
+    topology = parse(STREAMS + reads, detectors={"counting": COUNTING})
+    restarted = found = late = shared = 0
     for seed in SEEDS:
         topic = sequenced(topology, seed, Random(seed))
         cuts = list(batches(topic, Random(seed)))
         steady, _ = said(Kept(topology, operators, topic), cuts, Random(seed), 0)
-        hurt, count = said(Kept(topology, operators, topic), cuts, Random(seed), 0.3)
+        kept = Kept(topology, operators, topic)
+        hurt, count = said(kept, cuts, Random(seed), 0.3)
         assert hurt.released == steady.released, f"seed {seed}"
         assert hurt.reports == steady.reports
         assert [repr(each) for each in hurt.results] == [repr(each) for each in steady.results]
         restarted += count
+        shared += kept.shared
         found += len(steady.results)
         late += sum(each.late != "" for each in steady.released)
     assert restarted > len(SEEDS)
     assert found or JOIN not in operators
     assert late
+    assert shared or DETECTOR not in operators
 
 
 @pytest.mark.parametrize("seed", range(20))

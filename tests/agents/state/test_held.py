@@ -70,7 +70,7 @@ class Book:
     ) -> None:
         self.stage = Stage(topology, operators, lanes)
         self.stage.keep_moved()
-        self.pages = HeldPages(spill_after_ns, STAMPED_FROM)
+        self.pages = HeldPages(spill_after_ns, STAMPED_FROM, self.stage.waiting_places)
         self.log: dict[str, Any] = {}
 
     def take(self, batch: list[Event]) -> None:
@@ -103,7 +103,7 @@ def test_pages_note_what_is_held(operators: tuple[str, ...], seed: int) -> None:
     for batch in batches(troubled(seed), Random(seed)):
         book.take(batch)
         held = {event.offset: event.held_by for event in book.stage.held()}
-        assert {offset: note.place for offset, note in book.noted().items()} == held
+        assert {offset: note.held_by for offset, note in book.noted().items()} == held
         assert len(book.pages) == len(held)
 
 
@@ -123,7 +123,7 @@ def test_pages_note_what_joins_hold(reads: str, lanes: int, seed: int) -> None:
             event.stream, event.kind, event.lane = "ab"[number % 2], DATA, event.offset % lanes
         book.take(batch)
         held = {event.offset: event.held_by for event in book.stage.held()}
-        assert {offset: note.place for offset, note in book.noted().items()} == held
+        assert {offset: note.held_by for offset, note in book.noted().items()} == held
         most = max(most, len(held))
     assert most > 5
 

@@ -55,10 +55,6 @@ CASES = [
         "a: {detector: d, reads: [default]}\ndefault: {detector: d}",
         "`default` is a stream and a query",
     ),
-    (
-        'a: {detector: d, reads: [default, p]}\np: {pattern: "PATTERN A a WITHIN 1 s"}',
-        "keeps events for patterns and for detectors",
-    ),
 ]
 
 

@@ -17,7 +17,6 @@ queries:
     sides: {shot: {stream: pitch, type: Shot}, frame: {stream: video}}
 """
 JOIN = f"{BASE}    join: interval 2s\n"
-WITH_PATTERN = "stages: [reorder, merge, pattern+join]\n"
 SIDELESS = "streams: {a: {}, b: {}}\nqueries:\n  q:\n    join: tumbling 1s\n    "
 
 
@@ -138,11 +137,6 @@ REFUSED = [
     (
         f"{JOIN}    quality: {{}}\njoins_read: sequenced\nstages: [reorder, merge+join]\n",
         "joins_read",
-        "cut `join` off as a stage of its own",
-    ),
-    (
-        f"{JOIN}  p: {{pattern: PATTERN A a WITHIN 1 s, stream: pitch}}\n{WITH_PATTERN}",
-        "stages",
         "cut `join` off as a stage of its own",
     ),
     (f"{JOIN}stages: [reorder+merge, join]\n", "queries.seen", "stages: [reorder, merge, join]"),
