@@ -17,7 +17,8 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks.plots import DPI, pyplot
 from benchmarks.tables import Table
-from inorder.engine import Detector, RawEvent, Reader, parse
+from inorder.engine import Detector, RawEvent, parse
+from inorder.given import Reader
 from topology.flow.replay import Replay
 from topology.model.result import EMIT
 

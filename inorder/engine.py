@@ -14,16 +14,20 @@ carry their units (`max_wait_ns`). What is wrong is a ValueError: pydantic's Val
 section made in code, TopologyError of a file or of a whole, QueryRefused of a pattern's text. What
 is no topology or no event at all is a TypeError. A replay needs no Kafka and no clock: the same
 input gives the same records, and those of `inorder replay`.
+
+`Ordering` is the same for events that are pushed: by a callback, a socket, or a consumer of one's
+own. It is told the time, which offsets may be committed, and its state is kept as bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
 
-from inorder.records import ClockOffset, ClockSample, RawEvent, Record, record_of
+from inorder.records import ClockOffset, ClockSample, RawEvent, Record
 
 try:
+    from inorder.given import INPUTS, Input, Reader, check_many, parse, records_of, runnable
+    from inorder.ordering import Balance, Ordering, Partition
     from topology.config import (
         Aggregate,
         ClockConfig,
@@ -42,11 +46,8 @@ try:
         Topology,
         TopologyError,
         Window,
-        parse_with,
         pattern,
     )
-    from topology.config import parse as parse_file
-    from topology.config.user_functions import given_functions
     from topology.detector.detector import Detector, Emitted, Found
     from topology.detector.item import Seen
     from topology.flow.batches import batches
@@ -55,8 +56,8 @@ try:
     from topology.model.outcome import Step
     from topology.pattern.tree.errors import QueryRefused
     from topology.window.aggregates.custom import Function
-    from topology.wire.json_lines import step_lines
-    from topology.wire.line_reader import Content, LineReader, Row, bears_arrivals, reading_of
+    from topology.wire.line_reader import bears_arrivals
+    from topology.wire.marked import StateUnreadable
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] != "topology":
         raise
@@ -65,6 +66,7 @@ except ModuleNotFoundError as missing:
 
 __all__ = [
     "Aggregate",
+    "Balance",
     "ClockConfig",
     "ClockOffset",
     "ClockSample",
@@ -77,6 +79,8 @@ __all__ = [
     "JoinCondition",
     "JoinedValue",
     "MergeConfig",
+    "Ordering",
+    "Partition",
     "QualityConfig",
     "QueryConfig",
     "QueryRefused",
@@ -87,6 +91,7 @@ __all__ = [
     "SideConfig",
     "SpeculateConfig",
     "StageConfig",
+    "StateUnreadable",
     "StreamConfig",
     "TopicsConfig",
     "Topology",
@@ -96,45 +101,6 @@ __all__ = [
     "pattern",
     "replay",
 ]
-
-Input = RawEvent | ClockSample | ClockOffset | Mapping[str, Any]
-"""A mapping is a line of `inorder replay`, read as the command reads it."""
-
-INPUTS: Final = "RawEvent, ClockSample, ClockOffset, or mappings"
-
-
-def parse(
-    source: str | bytes | Mapping[str, Any],
-    functions: Mapping[str, Callable[..., Any]] | None = None,
-    aggregates: Mapping[str, Function] | None = None,
-    detectors: Mapping[str, Any] | None = None,
-) -> Topology:
-    """The topology that YAML text describes, or the mapping of such a text. Functions of your own
-    are given here; a file that the text names behind `functions:` is for workers, and not run.
-
-    Raises TopologyError with every problem, its line and its remedy.
-    """
-    if not isinstance(source, str | bytes | Mapping):
-        raise TypeError(f"{source!r} is no topology; give a Topology, or the text of a file")
-    if functions is None and aggregates is None and detectors is None:
-        return parse_file(source)
-    return parse_with(source, given_functions(functions, aggregates, detectors))
-
-
-def runnable(
-    topology: Topology | str,
-    functions: Mapping[str, Callable[..., Any]] | None = None,
-    aggregates: Mapping[str, Function] | None = None,
-    detectors: Mapping[str, Any] | None = None,
-) -> Topology:
-    """The topology, or the one that the text describes; with these functions, if any are given.
-    TopologyError if it asks for others."""
-    if not isinstance(topology, Topology):
-        topology = parse(topology, functions, aggregates, detectors)
-    elif functions is not None or aggregates is not None or detectors is not None:
-        topology = topology.with_functions(functions, aggregates, detectors)
-    topology.check_functions()
-    return topology
 
 
 def replay(
@@ -158,12 +124,6 @@ def replay(
     return (record for step in steps for record in records_of(step))
 
 
-def check_many(name: str, given: Any, of: str) -> None:
-    """TypeError for what is not many: one alone, or nothing."""
-    if isinstance(given, Mapping | str | bytes) or not isinstance(given, Iterable):
-        raise TypeError(f"{name} is of type {type(given).__name__}; give a list of {of}")
-
-
 def _steps(topology: Topology, inputs: Iterable[Input], *, to_end: bool) -> Iterator[Step]:
     bears, read = bears_arrivals(Reader(topology).contents(inputs))
     run = Replay(topology if bears else topology.without_arrivals())
@@ -172,30 +132,3 @@ def _steps(topology: Topology, inputs: Iterable[Input], *, to_end: bool) -> Iter
             yield step
     if to_end and (step := run.on_end()) is not None:
         yield step
-
-
-class Reader:
-    """Numbers the inputs and reads each as the topology's streams want it; it carries the arrival
-    clock from one to the next."""
-
-    def __init__(self, topology: Topology) -> None:
-        self._lines = LineReader(reading_of(topology))
-        self._number = 0
-
-    def contents(self, inputs: Iterable[Input]) -> Iterator[Content]:
-        each: Any
-        for each in inputs:
-            self._number += 1
-            if isinstance(each, Mapping):
-                row = Row(self._number, each)
-            elif isinstance(each, RawEvent | ClockSample | ClockOffset):
-                row = Row(self._number, each.line(), ts_is_instant=True)
-            else:
-                wrong = f"input {self._number} is of type {type(each).__name__}"
-                raise TypeError(f"{wrong}; give {INPUTS}, each by itself")
-            yield self._lines.read(row)
-
-
-def records_of(step: Step) -> Iterator[Record]:
-    """The output of a step, in the order of its instants."""
-    return (record_of(line) for line in step_lines(step))

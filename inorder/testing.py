@@ -22,24 +22,14 @@ raised: `FunctionFailed` names the function, what it was given, and comes from w
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from itertools import pairwise
-from typing import Any, Final, NamedTuple, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
-from inorder.contract import DATA
-from inorder.engine import (
-    Function,
-    Input,
-    Reader,
-    Topology,
-    check_many,
-    records_of,
-    replay,
-    runnable,
-)
+from inorder.engine import Balance, Function, Input, Ordering, Topology, replay
+from inorder.given import Reader, check_many, runnable
 from inorder.records import (
     ClockOffset,
     ClockSample,
@@ -63,9 +53,8 @@ from inorder.trial import BadDetector as BadDetector
 from inorder.trial import DetectorReport as DetectorReport
 from inorder.trial import check_detector as check_detector
 from topology.detector.detector import Detector
-from topology.flow.replay import Replay
 from topology.model.event import Event
-from topology.model.outcome import Malformed, Step
+from topology.wire.line_reader import MAX_ARRIVAL_NS
 
 __all__ = [
     "Balance",
@@ -123,22 +112,6 @@ class FunctionFailed(BrokenLaw):
     """A function of one's own has raised; it comes from what was raised."""
 
 
-class Balance(NamedTuple):
-    """What became of all that was sent; heartbeats and byes are not counted."""
-
-    sent: int
-    event: int
-    late: int
-    duplicate: int
-    dead: int
-    held: int
-
-    @property
-    def holds(self) -> bool:
-        """Every input ended as exactly one of these."""
-        return self.sent == self.event + self.late + self.duplicate + self.dead + self.held
-
-
 class TopologyDriver:
     """`topology` may be the text of a file. `functions`, `aggregates` and `detectors`: one's own,
     in place of those it has. `start_ns`: the time at which the test begins; None: when the first
@@ -163,13 +136,11 @@ class TopologyDriver:
         self.failures: list[FunctionFailed] = []
         self._raises = raise_failures
         self._raised = 0
-        self._run = Replay(_watched(self.topology, self.failures))
-        self._reader = Reader(self.topology)
+        self._order = Ordering(_watched(self.topology, self.failures))
         self._begun = start_ns is not None
         self._now_ns = FIRST_NS if start_ns is None else _checked_ns("start_ns", start_ns)
         self._unread: list[Record] = []
         self._found: list[Record] = []
-        self._counts: Counter[str] = Counter()
 
     @property
     def now_ns(self) -> int:
@@ -180,20 +151,7 @@ class TopologyDriver:
         before now. Without `ts_ns` an event happened when it arrived; one that has happened later
         than now, and has no arrival, takes time along with it. A reading of a clock concerns all
         that is sent with it in one instant."""
-        instant: list[Any] = []
-        for each in inputs:
-            before_ns = self._now_ns
-            (content,) = self._reader.contents([self._arriving(each)])
-            if isinstance(content, Malformed):  # its own arrival may be what cannot be read
-                content = replace(content, at_ns=max(content.at_ns, self._now_ns))
-            if isinstance(content, Event | Malformed):
-                if content.at_ns > before_ns:
-                    self._take(self._run.on_inputs(instant))
-                    instant = []
-                self._now_ns = content.at_ns
-                self._counts["sent"] += isinstance(content, Malformed) or content.kind == DATA
-            instant.append(content)
-        self._take(self._run.on_inputs(instant))
+        self._take(self._order.feed(*[self._arriving(each) for each in inputs]))
 
     def advance(self, by_ns: int) -> None:
         """Time goes on, and nothing comes. What is due on the way happens at its instant."""
@@ -205,11 +163,11 @@ class TopologyDriver:
             raise ValueError(f"time cannot go back: it is {self._now_ns} ns, not {now_ns} ns")
         self._begun = True
         self._now_ns = now_ns
-        self._take(self._run.on_time(now_ns))
+        self._take(self._order.tick(now_ns))
 
     def end(self) -> None:
         """The input is over: what is held leaves in order."""
-        self._take(self._run.on_end())
+        self._take(self._order.close())
 
     @overload
     def read(self) -> list[Record]: ...
@@ -231,26 +189,27 @@ class TopologyDriver:
 
     def held(self) -> list[EventPlace]:
         """The events that wait."""
-        waiting = (event for event in self._run.held() if event.kind == DATA)
-        return sorted(EventPlace(each.source, max(each.epoch, 0), each.seq) for each in waiting)
+        return self._order.held()
 
     def balance(self) -> Balance:
         """What became of all that was sent so far."""
-        counts = self._counts
-        kinds = (counts["event"], counts["late"], counts["duplicate"], counts["dead"])
-        return Balance(counts["sent"], *kinds, len(self.held()))
+        return self._order.balance()
 
     def _arriving(self, each: Any) -> Any:
-        """Its own arrival stays where it is not before now, and where it is none: that is dead."""
+        """With the arrival that the time in hand gives it; what is no time stays, and is dead."""
         is_line = isinstance(each, Mapping)
         if not is_line and not isinstance(each, RawEvent | ClockSample | ClockOffset):
             return each
         own_ns = each.get("arrival") if is_line else each.arrival_ns
         if own_ns is None:
             self._go_on_to(each, each.get("ts") if is_line else getattr(each, "ts_ns", None))
-        elif type(own_ns) is not int or own_ns >= self._now_ns:
+        elif type(own_ns) is not int or own_ns > MAX_ARRIVAL_NS:
+            if self._order.now_ns is None:
+                self._order.tick(self._now_ns)
             return each
-        at_ns = self._now_ns
+        at_ns = max(self._now_ns, own_ns or 0)
+        if isinstance(each, RawEvent) or (is_line and each.get("clock") is None):
+            self._now_ns = at_ns
         return {**each, "arrival": at_ns} if is_line else replace(each, arrival_ns=at_ns)
 
     def _go_on_to(self, each: Input, ts: Any) -> None:
@@ -261,23 +220,10 @@ class TopologyDriver:
                 self._now_ns = content.ts_ns
         self._begun = True
 
-    def _take(self, step: Step | None) -> None:
-        step = step or Step(self._now_ns)
-        for record in records_of(step):
-            self._unread.append(record)
-            match record:
-                case OrderedEvent():
-                    self._counts["late" if record.late else "event"] += 1
-                case LateRecord():
-                    self._counts["late"] += 1
-                case DuplicateRecord():
-                    self._counts["duplicate"] += 1
-                case WindowRecord() | MatchRecord() | MatchSetRecord() | JoinRecord():
-                    self._found.append(record)
-        for report in step.reports:
-            if isinstance(report, Malformed):
-                self._counts["dead"] += 1
-                self._counts["sent"] += report.kind != DATA  # it has not been counted yet
+    def _take(self, records: Sequence[Record]) -> None:
+        self._unread += records
+        kinds = WindowRecord | MatchRecord | MatchSetRecord | JoinRecord
+        self._found += [record for record in records if isinstance(record, kinds)]
         fresh = self.failures[self._raised :]
         self._raised = len(self.failures)
         if fresh and self._raises:
@@ -414,7 +360,8 @@ class _Run:
         self._name = name
         start_ns = events[0].arrival_ns if events else None
         driver = TopologyDriver(topology, start_ns=start_ns, raise_failures=raise_failures)
-        driver.send(*events)
+        for event in events:
+            driver.send(event)
         driver.end()
         self.balance = driver.balance()
         self._records = driver.read()

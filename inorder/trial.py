@@ -16,7 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from inorder.engine import RawEvent, check_many
+from inorder.engine import RawEvent
+from inorder.given import check_many
 from topology.detector.detector import behaviour_of
 from topology.detector.item import Seen
 from topology.detector.trial import tried

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from inorder.engine import RawEvent, Reader, parse
+from inorder.engine import RawEvent, parse
+from inorder.given import Reader
 from tests.topology.detector.test_answers import DETECTORS, TOPOLOGY, events
 from topology.config import Topology, query_of
 from topology.flow.batches import batches

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from inorder.engine import Detector, RawEvent, Reader, parse
+from inorder.engine import Detector, RawEvent, parse
+from inorder.given import Reader
 from topology.answer.auto import CORRECTION_STEPS, AutoAnswer
 from topology.answer.budget import FADES, Budget
 from topology.answer.spending import Load

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from inorder.engine import Detector, RawEvent, Reader, parse
+from inorder.engine import Detector, RawEvent, parse
+from inorder.given import Reader
 from tests.seeds import seeds_of_today
 from topology.answer.auto import CORRECTION_STEPS
 from topology.answer.load_model import LoadModel

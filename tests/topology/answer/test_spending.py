@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from inorder.engine import Detector, RawEvent, Reader, parse
+from inorder.engine import Detector, RawEvent, parse
+from inorder.given import Reader
 from topology.answer.budget import Budget
 from topology.answer.spending import FULL_PPM, HEAPS, WHOLE, WINDOW_NS, Load, Processor, Spending
 from topology.flow.replay import Replay

@@ -125,7 +125,7 @@ def test_what_stands_ahead_is_explained() -> None:
     for seq in range(5):
         send(run, seq, {"v": 20})
     run.advance(MS)
-    node = run._run._stage.chains["default"].operator("detector")
+    node = run._order._run._stage.chains["default"].operator("detector")
     explained = json.loads(json.dumps(node.explain()))["q"]
     assert explained["answer"] == "speculate"
     assert explained["emitted"] == 5

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from inorder.engine import RawEvent, Reader, parse, records_of, replay
+from inorder.engine import RawEvent, parse, replay
+from inorder.given import Reader, records_of
 from inorder.records import JoinRecord, MatchRecord, WindowRecord
 from spark_analytics.backfill.state import GroupState, packed, unpacked
 from topology.flow.replay import Replay

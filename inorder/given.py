@@ -1,0 +1,101 @@
+"""What a run in this process is given: a topology, or its text, and inputs; and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from inorder.records import ClockOffset, ClockSample, RawEvent, Record, record_of
+from topology.config import Topology, parse_with
+from topology.config import parse as parse_file
+from topology.config.user_functions import given_functions
+from topology.model.outcome import Malformed, Step
+from topology.window.aggregates.custom import Function
+from topology.wire.json_lines import step_lines
+from topology.wire.line_reader import Content, LineReader, Row, reading_of
+
+Input = RawEvent | ClockSample | ClockOffset | Mapping[str, Any]
+"""A mapping is a line of `inorder replay`, read as the command reads it."""
+
+INPUTS: Final = "RawEvent, ClockSample, ClockOffset, or mappings"
+
+
+def parse(
+    source: str | bytes | Mapping[str, Any],
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+    aggregates: Mapping[str, Function] | None = None,
+    detectors: Mapping[str, Any] | None = None,
+) -> Topology:
+    """The topology that YAML text describes, or the mapping of such a text. Functions of your own
+    are given here; a file that the text names behind `functions:` is for workers, and not run.
+
+    Raises TopologyError with every problem, its line and its remedy.
+    """
+    if not isinstance(source, str | bytes | Mapping):
+        raise TypeError(f"{source!r} is no topology; give a Topology, or the text of a file")
+    if functions is None and aggregates is None and detectors is None:
+        return parse_file(source)
+    return parse_with(source, given_functions(functions, aggregates, detectors))
+
+
+def runnable(
+    topology: Topology | str,
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+    aggregates: Mapping[str, Function] | None = None,
+    detectors: Mapping[str, Any] | None = None,
+) -> Topology:
+    """The topology, or the one that the text describes; with these functions, if any are given.
+    TopologyError if it asks for others."""
+    if not isinstance(topology, Topology):
+        topology = parse(topology, functions, aggregates, detectors)
+    elif functions is not None or aggregates is not None or detectors is not None:
+        topology = topology.with_functions(functions, aggregates, detectors)
+    topology.check_functions()
+    return topology
+
+
+def check_many(name: str, given: Any, of: str) -> None:
+    """TypeError for what is not many: one alone, or nothing."""
+    if isinstance(given, Mapping | str | bytes) or not isinstance(given, Iterable):
+        raise TypeError(f"{name} is of type {type(given).__name__}; give a list of {of}")
+
+
+class Reader:
+    """Numbers the inputs, from behind `number` on, and reads each as the topology's streams want
+    it; it carries the arrival clock, from `arrival_ns` on, from one to the next."""
+
+    def __init__(self, topology: Topology, number: int = 0, arrival_ns: int | None = None) -> None:
+        self._lines = LineReader(reading_of(topology), arrival_ns)
+        self.number = number
+
+    def contents(self, inputs: Iterable[Input]) -> Iterator[Content]:
+        for each in inputs:
+            check_input(each, self.number + 1)
+            yield self.read(each)
+
+    def read(self, each: Input, now_ns: int | None = None) -> Content:
+        """`now_ns`: the time that has been reached; None: that of the input before."""
+        self.number += 1
+        is_typed = not isinstance(each, Mapping)
+        values = each.line() if isinstance(each, RawEvent | ClockSample | ClockOffset) else each
+        if now_ns is not None:
+            own = values.get("arrival")
+            if own is None or (type(own) is int and 0 <= own < now_ns):
+                values = {**values, "arrival": now_ns}
+        content = self._lines.read(Row(self.number, values, ts_is_instant=is_typed))
+        if now_ns is not None and isinstance(content, Malformed) and content.at_ns < now_ns:
+            return replace(content, at_ns=now_ns)  # what cannot be read is its own arrival
+        return content
+
+
+def check_input(each: Any, number: int) -> None:
+    """TypeError for what is none."""
+    if not isinstance(each, Mapping | RawEvent | ClockSample | ClockOffset):
+        wrong = f"input {number} is of type {type(each).__name__}"
+        raise TypeError(f"{wrong}; give {INPUTS}, each by itself")
+
+
+def records_of(step: Step) -> Iterator[Record]:
+    """The output of a step, in the order of its instants."""
+    return (record_of(line) for line in step_lines(step))
