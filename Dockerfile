@@ -20,7 +20,7 @@ ARG PYTHON_SLIM=python:3.12-slim-bookworm
 FROM ${PYTHON_FULL} AS build
 WORKDIR /src
 
-COPY requirements.lock requirements-otlp.lock ./
+COPY requirements.lock requirements-otlp.lock requirements-formats.lock ./
 COPY infra/image.sh infra/
 RUN infra/image.sh dependencies /opt/inorder
 

@@ -156,8 +156,11 @@ lock: $(DEV) ## requirements*.lock anew from pyproject.toml
 	@$(LOCK) pyproject.toml --extra sinks --extra files --output-file requirements.lock
 	@$(LOCK) --group build --output-file requirements-build.lock
 	@$(LOCK) pyproject.toml --extra otlp --constraint requirements.lock --output-file requirements-otlp.lock
-	@$(LOCK) pyproject.toml --extra dev --extra sinks --extra files --extra otlp --group build \
-	    --constraint requirements.lock --constraint requirements-build.lock --constraint requirements-otlp.lock \
+	@$(LOCK) pyproject.toml --extra avro --extra protobuf --constraint requirements.lock \
+	    --constraint requirements-otlp.lock --output-file requirements-formats.lock
+	@$(LOCK) pyproject.toml --extra dev --extra sinks --extra files --extra otlp --extra avro --extra protobuf \
+	    --group build --constraint requirements.lock --constraint requirements-build.lock \
+	    --constraint requirements-otlp.lock --constraint requirements-formats.lock \
 	    --output-file requirements-dev.lock
 	@$(LOCK) pyproject.toml --extra spark --extra sinks --extra files --constraint requirements.lock \
 	    --constraint requirements-dev.lock --output-file requirements-spark.lock
@@ -167,11 +170,12 @@ lock: $(DEV) ## requirements*.lock anew from pyproject.toml
 
 audit: $(DEV) ## known faults of what is pinned; a loud word where the database cannot be reached
 	@$(PY) -m infra.audit $(BIN)/pip-audit requirements.lock requirements-build.lock \
-	    requirements-otlp.lock requirements-spark.lock
+	    requirements-otlp.lock requirements-formats.lock requirements-spark.lock
 
 # The image and the wheel with all extras but Spark's; and Spark's jobs.
 sbom: $(RUNTIME) ## the list of parts of a release, CycloneDX, into dist/
-	@$(PY) -m infra.sbom dist/inorder-engine.cdx.json requirements.lock requirements-otlp.lock
+	@$(PY) -m infra.sbom dist/inorder-engine.cdx.json requirements.lock requirements-otlp.lock \
+	    requirements-formats.lock
 	@$(PY) -m infra.sbom dist/inorder-engine-spark.cdx.json requirements.lock requirements-spark.lock
 
 clean: ## what was built or cached; not .venv, not the broker's jars

@@ -11,7 +11,7 @@ case ${1:-} in
     dependencies)
         [[ -x $2/bin/python ]] || "${PYTHON:-python}" -m venv "$2"
         "$2/bin/python" "${pip[@]}" install --no-cache-dir --require-hashes \
-            -r requirements.lock -r requirements-otlp.lock
+            -r requirements.lock -r requirements-otlp.lock -r requirements-formats.lock
         ;;
     build)
         "$2" "${pip[@]}" wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$3" ./inorder .

@@ -1,7 +1,7 @@
 """The list in NOTICE of what the image holds, from its locks: `python -m infra.notice`.
 
-Every package that requirements.lock and requirements-otlp.lock pin and this environment has, with
-the licence that its metadata names; those that are for another platform only are named without.
+Every package that the image's locks pin and this environment has, with the licence that its
+metadata names; those that are for another platform only are named without.
 `make lock` runs it.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-LOCKS: Final = ("requirements.lock", "requirements-otlp.lock")
+LOCKS: Final = ("requirements.lock", "requirements-otlp.lock", "requirements-formats.lock")
 BEGIN: Final = "Python packages in the image:\n"
 ELSEWHERE: Final = "see its own files"
 LONGEST: Final = 60

@@ -174,7 +174,7 @@ def docstring(name: str) -> str:
 
 
 def test_the_locks_name_every_dependency_with_a_hash() -> None:
-    for kind in ("", "-build", "-dev", "-docs", "-spark"):
+    for kind in ("", "-build", "-dev", "-docs", "-formats", "-otlp", "-spark"):
         name = f"requirements{kind}.lock"
         pins = re.findall(r"^[a-z0-9].*==.*$", read(name), re.MULTILINE)
         assert pins, name

@@ -30,6 +30,7 @@ from typing import Final, Literal, NamedTuple
 from inorder import rfc3339
 from inorder.contract import MAX_INT64, MAX_SOURCE_BYTES, UNIT_NS, TimeUnit
 from producers.recording.plausible import OLDEST_NS, YEAR_NS
+from topology.fields.values import Timestamp
 
 MAX_ROWS: Final = 5_000
 MAX_FIELDS: Final = 200
@@ -93,7 +94,7 @@ class Guess(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """None: nothing fits. `ts_unit` is None where times bear their unit (RFC 3339);
+    """None: nothing fits. `ts_unit` is None where times bear their unit (RFC 3339, a format's own);
     `without_zone`: the times need `ts_zone`."""
 
     source: Guess | None = None
@@ -234,7 +235,7 @@ def _leaves(row: Mapping[str, object], above: Path) -> Iterator[tuple[Path, obje
         if isinstance(value, Mapping):
             if len(path) < MAX_DEPTH:
                 yield from _leaves(value, path)
-        elif not isinstance(value, list | tuple):
+        elif isinstance(value, Timestamp) or not isinstance(value, list | tuple):
             yield path, value
 
 
@@ -401,6 +402,10 @@ class _Times(NamedTuple):
 def _times(one: _Field, now_ns: int) -> _Times | None:
     some = one.there[:LOOKED_AT]
     texts = [value for value in some if isinstance(value, str)]
+    if any(isinstance(value, Timestamp) for value in some):
+        is_local = any(isinstance(value, Timestamp) and value.is_local for value in some)
+        ns = [value.ns if isinstance(value, Timestamp) else None for value in one.values]
+        return _all_times(one, None, ns, now_ns, without_zone=is_local)
     if any(_instant_ns(text) is not None for text in texts):
         return _all_times(one, None, [_instant_ns(value) for value in one.values], now_ns)
     if any(_WITHOUT_ZONE.fullmatch(text) for text in texts):
@@ -483,7 +488,7 @@ def _ts_and_arrival(
     as_arrival = best.is_named(ARRIVAL_WORDS)
     sure: Sureness = "likely" if rivals or as_arrival or not named else "sure"
     unit = of_events[0].unit
-    why = "RFC 3339" if unit is None else f"near now in {unit}"
+    why = "a date with its time" if unit is None else f"near now in {unit}"
     if of_events[0].without_zone:
         why, sure = "a time without a zone", "likely"
     if rivals:

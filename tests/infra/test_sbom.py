@@ -16,7 +16,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from infra.sbom import BadLock, bom, read
 from tests import ROOT
 
-LOCKS = ("requirements.lock", "requirements-otlp.lock")
+LOCKS = ("requirements.lock", "requirements-otlp.lock", "requirements-formats.lock")
 ONE = f"""\
 aiokafka==0.14.0 \\
     --hash=sha256:{"a" * 64} \\

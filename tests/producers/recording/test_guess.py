@@ -13,6 +13,7 @@ import pytest
 
 from producers.recording.guess import Guess, Proposal, fit, guessed, spelled
 from tests.seeds import seeds_of_today
+from topology.fields.values import Timestamp
 
 NOW_S = 1_790_000_000
 NOW_NS = NOW_S * 10**9
@@ -74,6 +75,8 @@ def test_names_that_say_nothing_are_found_all_the_same() -> None:
         (str, "ms", False),
         (lambda ms: ms * 1_000, "us", False),
         (lambda ms: ms * 10**6, "ns", False),
+        (lambda ms: Timestamp(ms * 10**6), None, False),
+        (lambda ms: Timestamp(ms * 10**6, is_local=True), None, True),
         (lambda ms: f"2026-09-21T12:{ms // 60_000 % 60:02}:{ms // 1_000 % 60:02}Z", None, False),
         (lambda ms: f"2026-09-21 12:{ms // 60_000 % 60:02}:{ms // 1_000 % 60:02}", None, True),
     ],

@@ -1,0 +1,246 @@
+"""Avro values: records as dicts, a union as its branch, an enum as its symbol.
+
+| Avro                     | Python                                                     |
+| ------------------------ | ---------------------------------------------------------- |
+| decimal                  | Decimal, exact                                             |
+| uuid, date               | text                                                       |
+| timestamp-millis, …      | `Timestamp`                                                |
+| local-timestamp-millis…  | `Timestamp` of a clock whose zone is not known             |
+| time-millis, …           | the integer                                                |
+| duration, bytes, fixed   | bytes                                                      |
+
+A schema bounds what its values can become: `parsed` refuses one with more than `MAX_TYPES`
+types or a nesting above `MAX_DEPTH`, and arrays and maps whose items may be more than
+`MAX_VALUES_PER_BYTE` values for each of their bytes: of nulls, six bytes make two thousand million.
+Schemas that contain themselves are read by the library's Python reader, as its C reader has no
+bound of depth; that is ten times slower.
+
+The library is an extra (`inorder-engine[avro]`).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+import fastavro
+from fastavro import _read_py, read
+
+from codec.values.schema_fault import SchemaFault
+from topology.fields.values import UNDECODABLE, Decode, Timestamp, ValueFault
+
+MAX_TYPES: Final = 5_000
+MAX_DEPTH: Final = 64
+MAX_VALUES_PER_BYTE: Final = 64
+MAX_DECIMAL_BYTES: Final = 128
+MAX_SCALE: Final = 400
+
+PREFIX: Final = "inorder-"
+"""Before the names of logical types in the schemas that are read by, as the library's own readers
+of them round, or raise what no data should."""
+
+_STAMPS: Final = {
+    f"{local}timestamp-{unit}": (unit_ns, bool(local))
+    for unit, unit_ns in (("millis", 1_000_000), ("micros", 1_000), ("nanos", 1))
+    for local in ("", "local-")
+}
+_READ_AS: Final = {
+    **{f"long-{name}": f"{PREFIX}{name}" for name in _STAMPS},
+    "bytes-decimal": f"{PREFIX}decimal",
+    "fixed-decimal": f"{PREFIX}decimal",
+    "fixed-uuid": f"{PREFIX}uuid",
+    "int-date": f"{PREFIX}date",
+}
+"""By type and logical type. Others are read as the type alone."""
+
+_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
+
+_WRONG: Final = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What the library raises for bytes that are no value of the schema."""
+
+
+class AvroSchema(NamedTuple):
+    """What `decoding` takes. `is_recursive`: it contains itself."""
+
+    schema: Any
+    is_recursive: bool
+
+
+def parsed(text: str, referred: Sequence[str] = ()) -> AvroSchema:
+    """The schema of the text, which may name types of those `referred` to, in their order.
+    SchemaFault if it is none, or not bounded."""
+    named: dict[str, Any] = {}
+    try:
+        for each in (*referred, text):
+            schema = fastavro.parse_schema(_marked(json.loads(each)), named_schemas=named)
+    except (*_WRONG, fastavro.schema.SchemaParseException) as wrong:
+        raise SchemaFault(f"is no Avro schema ({str(wrong)[:200] or 'nested too deep'})") from None
+    measuring = _Measuring(named)
+    measuring.excess(schema, 0)
+    return AvroSchema(schema, measuring.is_recursive)
+
+
+def decoding(schema: AvroSchema) -> Decode:
+    """A decoder of values without any prefix; every byte has to be the value's."""
+    reader = _read_py.schemaless_reader if schema.is_recursive else fastavro.schemaless_reader
+    of_schema = schema.schema
+
+    def decode(value: bytes | None) -> object:
+        if value is None:
+            return None
+        stream = io.BytesIO(value)
+        try:
+            decoded: object = reader(stream, of_schema, None)
+        except _WRONG as wrong:
+            kind = "it ends too early" if isinstance(wrong, EOFError) else type(wrong).__name__
+            raise ValueFault(
+                UNDECODABLE,
+                f"the value is none of its Avro schema ({kind}); write the schema that it was"
+                " written by, or `registry:` where values begin with a registry's five bytes",
+            ) from None
+        if stream.tell() != len(value):
+            left = len(value) - stream.tell()
+            raise ValueFault(UNDECODABLE, f"{left} bytes are left behind the Avro value")
+        if schema.is_recursive and _is_deeper(decoded, MAX_DEPTH):
+            raise ValueFault(UNDECODABLE, f"the value is nested more than {MAX_DEPTH} deep")
+        return decoded
+
+    return decode
+
+
+# -- schemas ---------------------------------------------------------------------------------------
+
+
+def _marked(schema: Any) -> Any:
+    """A copy in which logical types are those of `_READ_AS`, or none."""
+    if isinstance(schema, list):
+        return [_marked(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    marked = {name: _marked(each) for name, each in schema.items() if name != "logicalType"}
+    logical, of_type = schema.get("logicalType"), schema.get("type")
+    read_as = _READ_AS.get(f"{of_type}-{logical}")
+    if read_as is not None:
+        marked["logicalType"] = read_as
+        scale = schema.get("scale", 0)
+        if type(scale) is not int or not 0 <= scale <= MAX_SCALE:
+            raise ValueError(f"the scale of a decimal is not in 0..{MAX_SCALE}")
+    return marked
+
+
+_LEAST_BYTES: Final = {
+    "null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1,
+    "enum": 1,
+}  # fmt: skip
+
+
+class _Measuring:
+    """A walk through a parsed schema. SchemaFault where its values have no bound.
+
+    `excess`: by how many a type's values exceed `MAX_VALUES_PER_BYTE` times their bytes, at most.
+    Of what may be repeated it must not be above 0, so the excess of the whole is a constant."""
+
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self.is_recursive = False
+        self._named = named
+        self._open: set[str] = set()
+        self._types = 0
+
+    def excess(self, schema: Any, depth: int) -> int:
+        self._types += 1
+        if self._types > MAX_TYPES or depth > MAX_DEPTH:
+            raise SchemaFault(
+                f"has more than {MAX_TYPES} types, or is nested more than {MAX_DEPTH} deep"
+            )
+        if isinstance(schema, list):
+            branches = [self.excess(branch, depth + 1) for branch in schema]
+            return max(branches, default=0) - MAX_VALUES_PER_BYTE
+        kind = schema["type"] if isinstance(schema, dict) else schema
+        if isinstance(kind, dict | list):
+            return self.excess(kind, depth + 1)
+        if kind in {"record", "error"}:
+            return self._of_record(schema, depth)
+        if kind in {"array", "map"}:
+            self._must_be_bounded(schema, kind, depth)
+            return 1 - MAX_VALUES_PER_BYTE
+        if kind == "fixed":
+            return 1 - MAX_VALUES_PER_BYTE * int(schema["size"])
+        if kind in _LEAST_BYTES:
+            return 1 - MAX_VALUES_PER_BYTE * _LEAST_BYTES[kind]
+        return self.excess(self._named[kind], depth + 1)
+
+    def _of_record(self, schema: Any, depth: int) -> int:
+        name = schema["name"]
+        if name in self._open:
+            self.is_recursive = True
+            return 0  # which is looked at where it was opened
+        self._open.add(name)
+        excess = 1 + sum(self.excess(field["type"], depth + 1) for field in schema["fields"])
+        self._open.remove(name)
+        if self.is_recursive and excess > 0:
+            raise SchemaFault(f"contains itself (`{name}`) without a bound")
+        return excess
+
+    def _must_be_bounded(self, schema: Any, kind: str, depth: int) -> None:
+        items = self.excess(schema["items" if kind == "array" else "values"], depth + 1)
+        if items > MAX_VALUES_PER_BYTE * (kind == "map"):  # its key takes a byte
+            raise SchemaFault(
+                f"has {'an array' if kind == 'array' else 'a map'} whose items may be more than"
+                f" {MAX_VALUES_PER_BYTE} values for each of their bytes"
+            )
+
+
+# -- logical types ---------------------------------------------------------------------------------
+
+
+def _stamp(unit_ns: int, is_local: bool) -> Callable[..., object]:
+    return lambda number, *_: Timestamp(number * unit_ns, is_local)
+
+
+def _decimal(value: bytes, schema: Any, *_: object) -> Decimal:
+    if len(value) > MAX_DECIMAL_BYTES:
+        raise ValueError("a decimal is too long")
+    return Decimal(f"{int.from_bytes(value, 'big', signed=True)}E-{schema.get('scale', 0)}")
+
+
+def _uuid(value: bytes, *_: object) -> str:
+    return str(UUID(bytes=bytes(value)))
+
+
+def _date(days: int, *_: object) -> str:
+    return date.fromordinal(_EPOCH_DAY + days).isoformat()
+
+
+def _readers() -> Iterator[tuple[str, Callable[..., object]]]:
+    others: dict[str, Callable[..., object]] = {"decimal": _decimal, "uuid": _uuid, "date": _date}
+    for key, name in _READ_AS.items():
+        plain = name.removeprefix(PREFIX)
+        yield (
+            f"{key.partition('-')[0]}-{name}",
+            _stamp(*_STAMPS[plain]) if plain in _STAMPS else others[plain],
+        )
+
+
+for library in (read, _read_py):
+    vars(library)["LOGICAL_READERS"].update(_readers())
+
+
+def _is_deeper(value: object, depth: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return depth == 0 or any(_is_deeper(each, depth - 1) for each in inner)

@@ -1,0 +1,231 @@
+"""Protobuf values: messages as dicts under the names of the .proto file.
+
+A scalar without presence is there, at 0 as well; what has presence and was not set is absent. An
+enum is its symbol (its number where the schema knows none), an int64 an integer, a map a dict with
+texts as keys, `google.protobuf.Timestamp` a `Timestamp`, and a wrapper (`Int64Value`, …) its value.
+
+The schema comes as serialized descriptors: a file of `protoc --include_imports
+--descriptor_set_out`, or what a registry gives. In the latter case a value begins, behind the five
+bytes, with the place of its message in the file. The library's parser bounds the nesting to 100.
+
+The library is an extra (`inorder-engine[protobuf]`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from google.protobuf import (
+    any_pb2,
+    descriptor_pb2,
+    duration_pb2,
+    empty_pb2,
+    field_mask_pb2,
+    struct_pb2,
+    timestamp_pb2,
+    wrappers_pb2,
+)
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
+
+from codec.values.schema_fault import SchemaFault
+from topology.fields.values import UNDECODABLE, Decode, Timestamp, ValueFault
+
+MAX_FILES: Final = 200
+MAX_NAMED: Final = 10
+MAX_INDEXES: Final = 16
+"""A message lies no deeper within others."""
+
+NS_PER_S: Final = 1_000_000_000
+WRAPPERS: Final = frozenset(
+    f"google.protobuf.{name}Value"
+    for name in ("Bool", "Bytes", "Double", "Float", "Int32", "Int64", "String", "UInt32", "UInt64")
+)
+
+_NO_SCHEMA: Final = (DecodeError, KeyError, TypeError, ValueError)
+_MAX_VARINT_BYTES: Final = 5
+
+Plain = Callable[[Any], object]
+
+
+def of_message(descriptors: bytes, message: str) -> Decode:
+    """A decoder of one message of a descriptor set; SchemaFault where there is none such."""
+    try:
+        files = FileDescriptorSet.FromString(descriptors).file
+    except DecodeError:
+        raise SchemaFault(
+            "is no descriptor set; write it by: protoc --include_imports --descriptor_set_out"
+        ) from None
+    pool = _pool([each.SerializeToString() for each in files])
+    try:
+        descriptor = pool.FindMessageTypeByName(message)
+    except KeyError:
+        own = [each for each in files if each.package != "google.protobuf"]
+        names = sorted(f"{each.package}.{top.name}" for each in own for top in each.message_type)
+        known = ", ".join(name.removeprefix(".") for name in names[:MAX_NAMED])
+        raise SchemaFault(f"has no message `{message}`; it has {known}") from None
+    return _decoding(descriptor)
+
+
+def of_file(schema: bytes, referred: Sequence[bytes]) -> Decode:
+    """A decoder of values that name their message of the file by its place. All are serialized
+    file descriptors, `referred` in an order in which each knows those it names."""
+    pool = _pool([*referred, schema])
+    file = pool.FindFileByName(FileDescriptorProto.FromString(schema).name)
+    decoders: dict[tuple[int, ...], Decode] = {}
+
+    def decode(value: bytes | None) -> object:
+        if value is None:
+            return None
+        indexes, begin = _indexes(value)
+        decoder = decoders.get(indexes)
+        if decoder is None:
+            decoder = decoders[indexes] = _decoding(_at(file, indexes))
+        return decoder(value[begin:])
+
+    return decode
+
+
+# -- schemas ---------------------------------------------------------------------------------------
+
+
+def _pool(files: Sequence[bytes]) -> DescriptorPool:
+    if len(files) > MAX_FILES:
+        raise SchemaFault(f"has more than {MAX_FILES} files")
+    pool = DescriptorPool()
+    names = set()
+    try:
+        for file in (*_well_known(), *files):
+            name = FileDescriptorProto.FromString(file).name
+            if name not in names:
+                pool.AddSerializedFile(file)
+                names.add(name)
+    except _NO_SCHEMA as wrong:
+        raise SchemaFault(f"is no Protobuf schema ({str(wrong)[:200]})") from None
+    return pool
+
+
+def _well_known() -> list[bytes]:
+    """The files that schemas may name without bringing them."""
+    modules = (
+        any_pb2, descriptor_pb2, duration_pb2, empty_pb2, field_mask_pb2, struct_pb2, timestamp_pb2,
+        wrappers_pb2,
+    )  # fmt: skip
+    return [module.DESCRIPTOR.serialized_pb for module in modules]
+
+
+def _indexes(value: bytes) -> tuple[tuple[int, ...], int]:
+    """The place of the message in its file, and where the value behind it begins."""
+    count, at = _varint(value, 0)
+    if not 0 <= count <= MAX_INDEXES:
+        raise ValueFault(UNDECODABLE, "the value names no message of its Protobuf schema")
+    if count == 0:
+        return (0,), at
+    indexes = []
+    for _ in range(count):
+        index, at = _varint(value, at)
+        indexes.append(index)
+    return tuple(indexes), at
+
+
+def _varint(value: bytes, at: int) -> tuple[int, int]:
+    """A zigzag integer of at most 32 bits, and where it ends."""
+    number = 0
+    for place, byte in enumerate(value[at : at + _MAX_VARINT_BYTES]):
+        number |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at + place + 1
+    raise ValueFault(UNDECODABLE, "the value names no message of its Protobuf schema")
+
+
+def _at(file: Any, indexes: tuple[int, ...]) -> Any:
+    """The descriptor of the message at this place, by the order of the file."""
+    proto = FileDescriptorProto()
+    file.CopyToProto(proto)
+    messages: Any = proto.message_type
+    name = proto.package
+    for index in indexes:
+        if not 0 <= index < len(messages):
+            raise ValueFault(UNDECODABLE, "the value names no message of its Protobuf schema")
+        name = f"{name}.{messages[index].name}" if name else messages[index].name
+        messages = messages[index].nested_type
+    return file.pool.FindMessageTypeByName(name)
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+
+def _decoding(descriptor: Any) -> Decode:
+    message_class: Any = GetMessageClass(descriptor)
+    plains: dict[str, Plain] = {}
+    plain = _plain_of(descriptor, plains)
+
+    def decode(value: bytes | None) -> object:
+        if value is None:
+            return None
+        try:
+            message = message_class.FromString(value)
+        except DecodeError:
+            raise ValueFault(
+                UNDECODABLE,
+                f"the value is no `{descriptor.full_name}` of its Protobuf schema; write the"
+                " message that it is, or `registry:` where a registry's five bytes come first",
+            ) from None
+        return plain(message)
+
+    return decode
+
+
+def _plain_of(descriptor: Any, plains: dict[str, Plain]) -> Plain:
+    """What makes a dict of the descriptor's messages. `plains`: those that are made, by name;
+    messages may contain themselves, so one that is being made is looked up when it is called."""
+    name = descriptor.full_name
+    if name == "google.protobuf.Timestamp":
+        return lambda message: Timestamp(message.seconds * NS_PER_S + message.nanos)
+    if name in WRAPPERS:
+        return lambda message: message.value
+    if name in plains:
+        return plains[name]
+    plains[name] = lambda message: plains[name](message)  # noqa: PLW0108
+    fields = [
+        (field.name, field.has_presence, _field_plain(field, plains)) for field in descriptor.fields
+    ]
+
+    def plain(message: Any) -> object:
+        found = {}
+        for field, has_presence, of_field in fields:
+            if not has_presence or message.HasField(field):
+                found[field] = of_field(getattr(message, field))
+        return found
+
+    plains[name] = plain
+    return plain
+
+
+def _field_plain(field: Any, plains: dict[str, Plain]) -> Plain:
+    of_message = field.message_type
+    if of_message is not None and of_message.GetOptions().map_entry:
+        value_plain = _one_plain(of_message.fields_by_name["value"], plains)
+        return lambda entries: {_key(key): value_plain(entries[key]) for key in entries}
+    of_one = _one_plain(field, plains)
+    if field.is_repeated:
+        return lambda values: [of_one(value) for value in values]
+    return of_one
+
+
+def _one_plain(field: Any, plains: dict[str, Plain]) -> Plain:
+    if field.message_type is not None:
+        return _plain_of(field.message_type, plains)
+    if field.enum_type is not None:
+        symbols: Mapping[int, str] = {
+            number: value.name for number, value in field.enum_type.values_by_number.items()
+        }
+        return lambda number: symbols.get(number, number)
+    return lambda value: value
+
+
+def _key(key: object) -> str:
+    return str(key).lower() if isinstance(key, bool) else str(key)

@@ -1,0 +1,237 @@
+"""Examples: what Avro values become, and what bytes of strangers get instead of an exception."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import uuid
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+import pytest
+
+from codec.values import avro
+from codec.values.schema_fault import SchemaFault
+from tests.seeds import seeds_of_today
+from topology.fields.values import UNDECODABLE, Timestamp, ValueFault
+
+NOW = datetime(2026, 9, 21, 12, 0, 0, 123456, UTC)
+NOW_NS = int(NOW.timestamp()) * 10**9 + 123_456_000
+
+
+def record(*fields: tuple[str, Any]) -> dict[str, Any]:
+    named = [{"name": name, "type": type_} for name, type_ in fields]
+    return {"type": "record", "name": "Telemetry", "namespace": "plant", "fields": named}
+
+
+def logical(type_: str, name: str, **more: object) -> dict[str, Any]:
+    return {"type": type_, "logicalType": name, **more}
+
+
+def written(schema: Any, value: object) -> bytes:
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
+    return stream.getvalue()
+
+
+def read(schema: Any, value: bytes | None) -> object:
+    return avro.decoding(avro.parsed(json.dumps(schema)))(value)
+
+
+FIXED = {"type": "fixed", "name": "F", "size": 16}
+MACHINE = uuid.UUID("12345678-1234-5678-1234-567812345678")
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "expected"),
+    [
+        ("long", 2**63 - 1, 2**63 - 1),
+        ("double", 0.1, 0.1),
+        ("string", "ü", "ü"),
+        ("bytes", b"\xff", b"\xff"),
+        ("boolean", True, True),
+        (["null", "long"], None, None),
+        (["null", "long"], 7, 7),
+        (["null", record(("n", "int"))], {"n": 7}, {"n": 7}),
+        ({"type": "enum", "name": "E", "symbols": ["UP", "DOWN"]}, "DOWN", "DOWN"),
+        ({"type": "array", "items": "int"}, [1, 2], [1, 2]),
+        ({"type": "map", "values": "int"}, {"a": 1}, {"a": 1}),
+        (logical("bytes", "decimal", precision=40, scale=3), Decimal("1.250"), Decimal("1.250")),
+        (
+            logical("bytes", "decimal", precision=40, scale=30),
+            Decimal("1234567890.123456789012345678901234567890"),
+            Decimal("1234567890.123456789012345678901234567890"),
+        ),
+        (
+            {**FIXED, "logicalType": "decimal", "precision": 30, "scale": 2},
+            Decimal("-1.25"),
+            Decimal("-1.25"),
+        ),
+        (logical("string", "uuid"), MACHINE, str(MACHINE)),
+        (logical("int", "date"), date(2026, 9, 21), "2026-09-21"),
+        (logical("long", "timestamp-micros"), NOW, Timestamp(NOW_NS)),
+        (
+            logical("long", "timestamp-millis"),
+            NOW.replace(microsecond=123_000),
+            Timestamp(NOW_NS - 456_000),
+        ),
+        (
+            logical("long", "local-timestamp-micros"),
+            NOW.replace(tzinfo=None),
+            Timestamp(NOW_NS, is_local=True),
+        ),
+        (logical("int", "time-millis"), 5, 5),
+        (logical("long", "plant-specific"), 5, 5),
+    ],
+)
+def test_a_value_and_what_it_becomes(schema: Any, value: object, expected: object) -> None:
+    found = read(schema, written(schema, value))
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+def test_nanoseconds_are_exact() -> None:
+    schema = logical("long", "timestamp-nanos")
+    assert read(schema, written("long", NOW_NS + 789)) == Timestamp(NOW_NS + 789)
+
+
+def test_a_tombstone_is_null() -> None:
+    assert read("long", None) is None
+
+
+def test_types_of_a_schema_that_is_referred_to() -> None:
+    inner = json.dumps({"type": "enum", "name": "plant.Kind", "symbols": ["A", "B"]})
+    schema = avro.parsed(json.dumps(record(("kind", "plant.Kind"))), [inner])
+    assert avro.decoding(schema)(b"\x02") == {"kind": "B"}
+
+
+NULLS = {"type": "array", "items": "null"}
+HOLLOW = {"type": "array", "items": record(*((f"f{n}", "null") for n in range(5)))}
+WIDE = {"type": "array", "items": record(("n", "int"), *((f"f{n}", "null") for n in range(200)))}
+ITSELF = record(("next", "plant.Telemetry"))
+
+
+def nested(depth: int) -> object:
+    schema: object = "int"
+    for _ in range(depth):
+        schema = {"type": "array", "items": schema}
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("schema", "what"),
+    [
+        (NULLS, "more than 64 values for each of their bytes"),
+        ({"type": "map", "values": WIDE}, "more than 64 values"),
+        (HOLLOW, "more than 64 values"),
+        (WIDE, "more than 64 values"),
+        (ITSELF, "contains itself"),
+        (nested(70), "nested more than 64 deep"),
+        (record(*((f"f{n}", "int") for n in range(6_000))), "more than 5000 types"),
+        ({"type": "recrod"}, "is no Avro schema"),
+        (record(("n", "plant.Missing")), "is no Avro schema"),
+        (logical("bytes", "decimal", precision=4, scale=10**9), "scale"),
+        ([], ""),
+        (7, "is no Avro schema"),
+    ],
+)
+def test_schemas_whose_values_have_no_bound_are_refused(schema: object, what: str) -> None:
+    if schema == []:  # of which there is no value
+        with pytest.raises(ValueFault):
+            read(schema, b"\0")
+        return
+    with pytest.raises(SchemaFault, match=what):
+        avro.parsed(json.dumps(schema))
+
+
+@pytest.mark.parametrize("text", ["", "{", '"\\ud800"', "[" * 100_000, "nul", '{"type": {}}'])
+def test_texts_that_are_no_schema(text: str) -> None:
+    with pytest.raises(SchemaFault):
+        avro.parsed(text)
+
+
+def test_what_is_usual_is_not_refused() -> None:
+    reading = record(
+        ("unit", ["null", "string"]),
+        ("a", ["null", "double"]),
+        ("tags", nested(3)),
+        ("v", "double"),
+    )
+    many = record(*((f"f{n}", ["null", "double"]) for n in range(500)))
+    many["name"] = "Many"
+    schema = record(
+        ("device", "string"),
+        ("readings", {"type": "array", "items": reading | {"name": "Reading"}}),
+        ("others", {"type": "map", "values": ["null", many]}),
+    )
+    assert read(schema, b"\x02a\0\0") == {"device": "a", "readings": [], "others": {}}
+
+
+LIST = record(("next", ["null", "plant.Telemetry"]))
+
+
+def test_a_value_that_contains_its_like_is_bounded_in_depth() -> None:
+    assert read(LIST, b"\x02\x02\0") == {"next": {"next": {"next": None}}}
+    for depth in (65, 1_000, 1_000_000):
+        with pytest.raises(ValueFault) as fault:
+            read(LIST, b"\x02" * depth + b"\0")
+        assert fault.value.reason == UNDECODABLE
+
+
+EVERYTHING = record(
+    ("device", "string"),
+    ("n", "long"),
+    ("at", logical("long", "timestamp-millis")),
+    ("local", logical("long", "local-timestamp-micros")),
+    ("day", logical("int", "date")),
+    ("price", logical("bytes", "decimal", precision=8, scale=2)),
+    ("id", {**FIXED, "logicalType": "uuid"}),
+    ("kind", {"type": "enum", "name": "E", "symbols": ["UP", "DOWN"]}),
+    ("maybe", ["null", "double", {"type": "array", "items": "string"}]),
+    ("more", {"type": "map", "values": ["null", "long", "string"]}),
+)
+SOUND = {
+    "device": "press-7",
+    "n": 12,
+    "at": NOW,
+    "local": NOW.replace(tzinfo=None),
+    "day": date(2026, 9, 21),
+    "price": Decimal("12.50"),
+    "id": b"0" * 16,
+    "kind": "UP",
+    "maybe": ["a", "b"],
+    "more": {"x": 1, "y": "z", "w": None},
+}
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(3))
+@pytest.mark.parametrize("is_recursive", [False, True])
+def test_bytes_of_strangers_are_refused_or_read_and_never_an_exception(
+    seed: int, is_recursive: bool
+) -> None:
+    dice = random.Random(seed)
+    schema = EVERYTHING
+    if is_recursive:
+        schema = {**schema, "fields": [*schema["fields"], LIST["fields"][0]]}
+    unmarked = json.loads(json.dumps(schema).replace('"logicalType": "uuid"', '"x": "uuid"'))
+    sound = written(unmarked, SOUND | {"next": None})
+    decode = avro.decoding(avro.parsed(json.dumps(schema)))
+    found = decode(sound)
+    assert isinstance(found, dict)
+    assert found["id"] == "30303030-3030-3030-3030-303030303030"
+    refused = []
+    for _ in range(2_000):
+        changed = bytearray(sound)
+        for _ in range(dice.randint(1, 4)):
+            changed[dice.randrange(len(changed))] ^= 1 << dice.randrange(8)
+        cut = bytes(changed[: dice.randint(0, len(changed))])
+        for hostile in (bytes(changed), cut, dice.randbytes(dice.randint(0, 60)), sound + b"\0"):
+            try:
+                decode(hostile)
+            except ValueFault as fault:
+                refused.append(fault.reason)
+    assert len(refused) > 2_000
+    assert set(refused) == {UNDECODABLE}

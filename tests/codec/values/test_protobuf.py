@@ -1,0 +1,141 @@
+"""Examples: what Protobuf values become, and what bytes of strangers get, never an exception."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from codec.values import protobuf
+from codec.values.schema_fault import SchemaFault
+from tests.codec.values.protobufs import descriptor_set, file_descriptor, message_class
+from tests.seeds import seeds_of_today
+from topology.fields.values import UNDECODABLE, Timestamp, ValueFault
+
+Telemetry = message_class()
+DECODE = protobuf.of_message(descriptor_set(), "plant.Telemetry")
+ZERO = {"device": "", "n": 0, "kind": "READING", "value": 0.0, "raw": b"", "more": [], "names": {}}
+ZERO |= {"nested": []}
+
+
+def full() -> Any:
+    message = Telemetry(device="press-7", n=2**62 + 1, kind=1, boot=0, value=0.5, raw=b"\xff")
+    message.at.seconds, message.at.nanos = 1_790_000_000, 7
+    message.more.extend([1.0, 2.0])
+    message.names[3] = "three"
+    message.maybe.value = 0
+    message.inner.device = "inner"
+    message.nested.add(word="w")
+    return message
+
+
+def test_a_message_and_what_it_becomes() -> None:
+    assert DECODE(full().SerializeToString()) == {
+        "device": "press-7",
+        "n": 2**62 + 1,
+        "at": Timestamp(1_790_000_000_000_000_007),
+        "kind": "STATUS",
+        "boot": 0,
+        "value": 0.5,
+        "raw": b"\xff",
+        "more": [1.0, 2.0],
+        "names": {"3": "three"},
+        "maybe": 0,
+        "inner": ZERO | {"device": "inner"},
+        "nested": [{"word": "w"}],
+    }
+
+
+def test_a_scalar_without_presence_is_there_at_0() -> None:
+    assert DECODE(b"") == ZERO
+    assert DECODE(None) is None
+
+
+def test_a_symbol_that_the_schema_does_not_know_is_its_number() -> None:
+    assert DECODE(Telemetry(kind=9).SerializeToString()) == ZERO | {"kind": 9}
+
+
+def test_the_files_that_google_wrote_need_not_be_brought() -> None:
+    decode = protobuf.of_message(descriptor_set(with_imports=False), "plant.Telemetry")
+    assert decode(full().SerializeToString()) == DECODE(full().SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("prefix", "expected"),
+    [
+        (b"\0", "press-7"),
+        (b"\x02\0", "press-7"),
+        (b"\x04\0\x02", None),  # Telemetry.Nested, of which this field is another
+    ],
+)
+def test_a_registered_value_names_its_message_by_its_place(
+    prefix: bytes, expected: str | None
+) -> None:
+    decode = protobuf.of_file(file_descriptor().SerializeToString(), [])
+    found = decode(prefix + Telemetry(device="press-7").SerializeToString())
+    assert isinstance(found, dict)
+    assert found.get("device") == expected
+
+
+@pytest.mark.parametrize(
+    "hostile", [b"", b"\x02", b"\x02\x7e", b"\x01", b"\xff" * 9, b"\x02\x01", b"\x40" + b"\0" * 40]
+)
+def test_places_that_are_none(hostile: bytes) -> None:
+    decode = protobuf.of_file(file_descriptor().SerializeToString(), [])
+    with pytest.raises(ValueFault) as fault:
+        decode(hostile)
+    assert fault.value.reason == UNDECODABLE
+
+
+def test_schemas_that_are_none() -> None:
+    with pytest.raises(SchemaFault, match="no descriptor set"):
+        protobuf.of_message(b"syntax = 'proto3';", "plant.Telemetry")
+    with pytest.raises(SchemaFault, match=r"no message `Telemetry`; it has .*plant.Telemetry"):
+        protobuf.of_message(descriptor_set(), "Telemetry")
+    with pytest.raises(SchemaFault, match="no Protobuf schema"):
+        protobuf.of_file(b"\xff\xff", [])
+    lonely = file_descriptor()
+    lonely.dependency.append("other.proto")
+    with pytest.raises(SchemaFault, match="no Protobuf schema"):
+        protobuf.of_file(lonely.SerializeToString(), [])
+
+
+def test_a_message_within_itself_is_bounded_in_depth() -> None:
+    value = b""
+    for _ in range(200):
+        value = (
+            Telemetry(inner=Telemetry.FromString(value)).SerializeToString()
+            if not value
+            else (b"\x5a" + _varint(len(value)) + value)
+        )
+    with pytest.raises(ValueFault):
+        DECODE(value)
+
+
+def _varint(number: int) -> bytes:
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*found, number])
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(3))
+def test_bytes_of_strangers_are_refused_or_read_and_never_an_exception(seed: int) -> None:
+    dice = random.Random(seed)
+    sound = b"\0" + full().SerializeToString()
+    decode = protobuf.of_file(file_descriptor().SerializeToString(), [])
+    refused = []
+    for _ in range(2_000):
+        changed = bytearray(sound)
+        for _ in range(dice.randint(1, 4)):
+            changed[dice.randrange(len(changed))] ^= 1 << dice.randrange(8)
+        cut = bytes(changed[: dice.randint(0, len(changed))])
+        for hostile in (bytes(changed), cut, dice.randbytes(dice.randint(0, 60))):
+            try:
+                decode(hostile)
+            except ValueFault as fault:
+                refused.append(fault.reason)
+    assert len(refused) > 2_000
+    assert set(refused) == {UNDECODABLE}
