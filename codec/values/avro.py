@@ -152,7 +152,7 @@ class _Measuring:
     """A walk through a parsed schema. SchemaFault where its values have no bound.
 
     `excess`: by how many a type's values exceed `MAX_VALUES_PER_BYTE` times their bytes, at most.
-    Of what may be repeated it must not be above 0, so the excess of the whole is a constant."""
+    It must not be above 0 in what may be repeated, so the excess of the whole is a constant."""
 
     def __init__(self, named: Mapping[str, Any]) -> None:
         self.is_recursive = False
