@@ -7,9 +7,9 @@ since compiled modules would hide the sources that are edited there. INORDER_COM
 core in any case and fails where that cannot be; with =0 nothing at all is compiled.
 
 The modules of `topology/` that events pass are compiled, and those of the shell that every event
-passes. Left as they are: `config`, whose models are pydantic's; `pattern/language`, which lark
-drives; `pattern/tree`, whose values are compared and digested by their fields and which no event
-passes; and the modules of `INTERPRETED`.
+passes. Left as they are: `config` and `spelling`, whose models are pydantic's; `pattern/language`,
+which lark drives; `pattern/tree`, whose values are compared and digested by their fields and which
+no event passes; and the modules of `INTERPRETED`.
 """
 
 import os
@@ -33,6 +33,7 @@ ROOMS = (
 
 INTERPRETED = {
     "__init__.py": "a list of names",
+    "settings.py": "a model of pydantic's",
     "native.py": "read by the compiler itself, and empty without it",
 }
 SHELL = ("arrival", "inlet", "outlet", "outbox")

@@ -11,8 +11,8 @@ from pydantic_core import PydanticCustomError
 
 from agents.kafka.security import Security, SecurityRefused, read_security
 from cli.topology_file import Refused
-from topology.config.problem import Fault
-from topology.config.spelling import NS_PER, in_unit
+from topology.spelling.problem import Fault
+from topology.spelling.values import NS_PER, in_unit
 
 if TYPE_CHECKING:
     from agents.kafka.brokers import Brokers

@@ -25,7 +25,6 @@ from cli.recordings import readable
 from cli.topology_file import Refused
 from inorder.contract import DEFAULT_STREAM, MAX_INT64
 from producers.recording.rows import read_rows
-from topology.config.spelling import DurationNs
 from topology.flow.batches import BATCH
 from topology.flow.unmet import Unmet, asked_by_pattern
 from topology.model.event import DATA, NO_EPOCH, Event
@@ -50,6 +49,7 @@ from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import MAX_RETAINED, Engine
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.errors import QueryRefused
+from topology.spelling.values import DurationNs
 from topology.wire.json_lines import (
     JsonObject,
     dead_line,

@@ -88,7 +88,7 @@ def length_of(text: str, option: str) -> int:
     """A length of time with its unit, in ns; Refused names the option."""
     from pydantic_core import PydanticCustomError
 
-    from topology.config.spelling import length_ns
+    from topology.spelling.values import length_ns
 
     try:
         return length_ns(text)

@@ -27,8 +27,7 @@ from topology.answer.quality import Quality
 from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample
-from topology.config import parse
-from topology.config.stream import ClockConfig, MergeConfig
+from topology.config import ClockConfig, MergeConfig, parse
 from topology.flow.alignment import Alignment
 from topology.flow.chain import Chain
 from topology.flow.stage import Stage

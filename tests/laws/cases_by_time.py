@@ -9,13 +9,12 @@ from typing import Any
 from tests.laws.cases import UNMERGED, Case
 from tests.laws.streams import MS, raw
 from tests.laws.streams_between import MAX_WAIT, two_streams
-from topology.config import parse
-from topology.config.stream import ReorderConfig
+from topology.config import ReorderConfig, parse
 from topology.flow.stage import Stage
 from topology.published.mp_k_slack import MPKSlack
 from topology.reorder.by_time import ReorderByTime
+from topology.reorder.strategy import strategy_of
 from topology.waiting.policy import SlackPolicy
-from topology.waiting.strategy import strategy_of
 
 
 def _sources_case(

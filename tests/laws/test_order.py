@@ -12,7 +12,7 @@ from tests.kit.events import copies, copy_of
 from tests.laws.streams import MS, START, orderly, raw
 from tests.laws.streams_between import MAX_WAIT, aligned, sequenced
 from tests.seeds import seeds_of_today
-from topology.config.stream import MergeConfig, ReorderConfig
+from topology.config import MergeConfig, ReorderConfig
 from topology.flow.alignment import Alignment
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, Event

@@ -11,7 +11,7 @@ import pytest
 
 from tests.laws.streams import MS, START
 from tests.seeds import seeds_of_today
-from topology.config.stream import ReorderConfig
+from topology.config import ReorderConfig
 from topology.model.event import NO_EPOCH, Event
 from topology.model.operator import Plain
 from topology.model.outcome import Duplicate, Gap, Late, Report, Step

@@ -17,7 +17,7 @@ from topology.flow.stage import Stage
 from topology.model.event import DATA, WATERMARK, Event
 from topology.model.outcome import Duplicate
 from topology.reorder.by_time import ReorderByTime
-from topology.waiting.strategy import strategy_of
+from topology.reorder.strategy import strategy_of
 
 MS = 1_000_000
 START = 10_000

@@ -21,7 +21,7 @@ from typing import Final
 from topology.clock.cell import UNSYNCED
 from topology.clock.measured import MeasuredClock
 from topology.clock.sample import Sample
-from topology.config.stream import ClockConfig
+from topology.config import ClockConfig
 from topology.published.clock import ThesisClock
 
 US: Final = 1_000

@@ -15,7 +15,7 @@ import pytest
 
 from tests.seeds import seeds_of_today
 from tests.simulation.clock_histories import CONFIG, LIES, PATHS, Outcome, Plan, plan_of, run
-from topology.config.stream import ClockConfig
+from topology.config import ClockConfig
 
 HISTORIES: Final = seeds_of_today(300)
 PARTS: Final = 3

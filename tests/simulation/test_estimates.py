@@ -18,7 +18,7 @@ import pytest
 from topology.clock import Clock
 from topology.clock.one_way import SETTLED_AFTER_NS
 from topology.clock.settings import PASSIVE_FLOOR_NS
-from topology.config.stream import ClockConfig
+from topology.config import ClockConfig
 from topology.model.event import Event
 
 MS: Final = 1_000_000

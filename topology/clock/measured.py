@@ -48,13 +48,12 @@ from topology.clock.cell import STALE, SUSPECT, SYNCED, UNSYNCED, ClockCell, cel
 from topology.clock.marzullo import majority, true_ones
 from topology.clock.sample import UNKNOWN_MONO, Sample
 from topology.clock.server_view import JUMPED, Limits, OffsetSpan, Round, ServerView
-from topology.clock.settings import MAX_RTT_NS, STALE_AFTER_NS, ClockSettings
+from topology.clock.settings import MAX_RTT_NS, MAX_SERVERS, STALE_AFTER_NS, ClockConfig
 from topology.model.operator import Plain
 from topology.model.saved import Saved
 
 CELL_ROUNDING_NS: Final = 2
 """A shifted product is up to 1 ns low, for the offset and for the error."""
-MAX_SERVERS: Final = 8
 MAX_TURNAROUND_NS: Final = 1_000_000_000
 STEP_NS: Final = 1_000_000
 
@@ -101,7 +100,7 @@ class MeasuredClock(Saved):
         "jumps",
     )
 
-    def __init__(self, config: ClockSettings) -> None:
+    def __init__(self, config: ClockConfig) -> None:
         self._limits = Limits(config)
         self._max_error_ns = config.max_error_ns
         self._servers = config.servers

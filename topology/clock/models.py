@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from topology.clock.cell import ClockCell
 from topology.clock.measured import MeasuredClock
 from topology.clock.sample import Sample
-from topology.clock.settings import ClockSettings
+from topology.clock.settings import ClockConfig
 from topology.model.operator import Plain
 
 
@@ -48,9 +48,9 @@ class Rounds(NamedTuple):
     """How rounds become a clock: by the model `made`, with these settings. `model` names it in a
     state, so that one of another model is not read."""
 
-    config: ClockSettings
+    config: ClockConfig
     model: str = "polygon"
-    made: Callable[[ClockSettings], Measuring] = MeasuredClock
+    made: Callable[[ClockConfig], Measuring] = MeasuredClock
 
     def clock(self) -> Measuring:
         """One without samples."""

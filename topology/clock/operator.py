@@ -54,7 +54,7 @@ from topology.clock.cell import CELL_BITS, STATES, WIDEST_NS
 from topology.clock.drift_table import DriftTable, Place
 from topology.clock.models import Rounds
 from topology.clock.plain import stamp_followers
-from topology.clock.settings import PASSIVE_FLOOR_NS, ClockSettings
+from topology.clock.settings import PASSIVE_FLOOR_NS, ClockConfig
 from topology.clock.source_clock import MovedSources, SourceClock
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
 from topology.model.idle import LongestIdle
@@ -104,7 +104,7 @@ class Clock(Operator):
 
     def __init__(
         self,
-        config: ClockSettings,
+        config: ClockConfig,
         max_sources: int,
         table: DriftTable | None = None,
         *,
@@ -126,7 +126,7 @@ class Clock(Operator):
         self.contradicted = 0
         self.jumps = 0
 
-    def _rounds_of(self, config: ClockSettings) -> Rounds:
+    def _rounds_of(self, config: ClockConfig) -> Rounds:
         return Rounds(config)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901, PLR0912, PLR0915

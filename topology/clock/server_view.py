@@ -45,7 +45,7 @@ from typing import Any, Final
 from topology.clock.cell import CELL_NS, STALE, SUSPECT, SYNCED, cell_start
 from topology.clock.marzullo import most_covered
 from topology.clock.polygon import PPB, Bounds, Polygon, guess_of, polygon_of
-from topology.clock.settings import STALE_AFTER_NS, ClockSettings
+from topology.clock.settings import STALE_AFTER_NS, ClockConfig
 from topology.model.saved import Saved
 
 GOOD_ROUNDS: Final = 3
@@ -78,7 +78,7 @@ class Limits:
         "window_ns",
     )
 
-    def __init__(self, config: ClockSettings) -> None:
+    def __init__(self, config: ClockConfig) -> None:
         self.granularity_ns = config.granularity_ns
         self.skew_ppb = config.max_skew_ppb
         self.window_ns = config.sync_window_ns

@@ -1,8 +1,23 @@
-"""What CLOCK is asked for: the settings that it reads of a stream."""
+"""What CLOCK is asked for: the section `clock` of a stream."""
 
 from __future__ import annotations
 
-from typing import Final, Literal, Protocol
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, model_validator
+
+from topology.model.one_clock import Play
+from topology.spelling.problem import Fault, refused_at
+from topology.spelling.section import Section
+from topology.spelling.values import (
+    MAX_INT,
+    DurationNs,
+    PositiveNs,
+    RatePpb,
+    WanderPpbPerMin,
+    one_of,
+    whole,
+)
 
 Sync = Literal["none", "udp"]
 Unsynced = Literal["trust", "estimate", "reject"]
@@ -13,22 +28,52 @@ MAX_RTT_NS: Final = 1_000_000_000
 """Rounds that took longer are rejected."""
 PASSIVE_FLOOR_NS: Final = 40_000_000
 """The longest that the quickest events of a source usually take (`estimate`)."""
+MAX_SERVERS: Final = 8
+"""Time servers whose rounds `topology.clock.measured` keeps for a source."""
+PPB_PER_PPM: Final = 1_000
+MAX_SKEW_PPB: Final = 10_000_000
+"""A clock that runs one per cent wrong is no clock."""
 
 
-class ClockSettings(Protocol):
-    """The section `clock` of a stream."""
+class ClockConfig(Section):
+    """How a source's clock is measured, and how far it is believed."""
 
-    sync: Sync
-    unsynced: Unsynced
-    max_ahead_ns: int
-    max_behind_ns: int
-    servers: int
-    max_error_ns: int
-    sync_window_ns: int
-    max_skew_ppb: int
-    wander_ppb_per_min: int
-    granularity_ns: int
-    activation_ns: int
-    broker_slack_ns: int
-    mend_above_ns: int
-    jump_min_ns: int
+    sync: Annotated[Sync, one_of(Sync)] = "udp"
+    """`none`: samples are without effect, and the clock topic is not read."""
+    unsynced: Annotated[Unsynced, one_of(Unsynced)] = "estimate"
+    """What an event of a source that has not synced gets."""
+    max_ahead_ns: DurationNs = Field(default=3_600_000_000_000, validation_alias="max_ahead")
+    """A trusted stamp further after its arrival is dead."""
+    max_behind_ns: PositiveNs = Field(default=MAX_INT, validation_alias="max_behind")
+    """An event whose time lies further before its arrival is dead."""
+    servers: Annotated[int, whole(1, MAX_SERVERS)] = 1
+    """How many time servers a source syncs with: most of them have to agree."""
+    max_error_ns: PositiveNs = Field(default=20_000_000, validation_alias="max_error")
+    """A source less sure than that counts as unsynced."""
+    sync_window_ns: PositiveNs = Field(default=300_000_000_000, validation_alias="sync_window")
+    """How long a round of time sync counts."""
+    max_skew_ppb: RatePpb = Field(default=250_000, validation_alias="max_skew")
+    """How fast a clock may drift; too small breaks the stated error."""
+    wander_ppb_per_min: WanderPpbPerMin = Field(default=100, validation_alias="wander")
+    """How fast its rate may change."""
+    granularity_ns: DurationNs = Field(default=0, validation_alias="granularity")
+    """How fine the source's clock and the server's can be read."""
+    activation_ns: DurationNs = Field(default=1_000_000_000, validation_alias="activation")
+    """From a sample's arrival until it applies."""
+    broker_slack_ns: DurationNs = Field(default=1_000_000_000, validation_alias="broker_slack")
+    """How far the broker's clock may be off before an event refutes its source."""
+    mend_above_ns: DurationNs = Field(default=500_000_000, validation_alias="mend_above")
+    """A clock that is behind by less is left alone (`estimate`)."""
+    jump_min_ns: PositiveNs = Field(default=1_000_000_000, validation_alias="jump_min")
+    """What counts as a jump seen in events."""
+
+    @property
+    def play(self) -> Play:
+        return Play(-(-self.max_skew_ppb // PPB_PER_PPM), self.granularity_ns)
+
+    @model_validator(mode="after")
+    def _is_a_clock(self) -> ClockConfig:
+        if self.max_skew_ppb > MAX_SKEW_PPB:
+            message = f"{self.max_skew_ppb} ppb is more than a clock can drift"
+            raise refused_at(Fault(("max_skew",), message, "write 10000ppm or less"))
+        return self

@@ -7,28 +7,26 @@ error anywhere, and so is a key that is there twice.
 
 In code the sections take their Python names, whose units come last
 (`ReorderConfig(rule="fixed", max_wait_ns=500_000_000)`); a mistake there is
-pydantic's `ValidationError`. The rooms of this package: `spelling` (durations,
-sizes, shares), `stream`, `stages`, `window`, `join`, `query`, `topology`, and `reading`,
-which puts paths and lines to what these refuse.
+pydantic's `ValidationError`. The rooms of this package: `stream`, `stages`, `window`,
+`join`, `query`, `topology`, and `reading`, which puts paths and lines to what these
+refuse. REORDER, CLOCK and MERGE have their sections in their own folders (`settings`);
+what all sections share is `topology.spelling`: problems, durations, sizes, shares.
 """
 
+from topology.clock.settings import ClockConfig
 from topology.config.experimental import QueryMethods, StreamMethods
 from topology.config.fields import FieldsConfig
 from topology.config.file import TopicsConfig
 from topology.config.join import SideConfig
-from topology.config.problem import Problem, TopologyError
 from topology.config.query import QualityConfig, QueryConfig, SpeculateConfig, pattern
 from topology.config.reading import parse, parse_with, query_of
 from topology.config.stages import StageConfig
-from topology.config.stream import (
-    ClockConfig,
-    HeaderConfig,
-    MergeConfig,
-    ReorderConfig,
-    StreamConfig,
-)
+from topology.config.stream import HeaderConfig, StreamConfig
 from topology.config.topology import Topology
 from topology.join.config import JoinCondition, JoinedValue
+from topology.merge.settings import MergeConfig
+from topology.reorder.settings import ReorderConfig
+from topology.spelling.problem import Problem, TopologyError
 from topology.window.config import Aggregate, Window
 
 __all__ = [

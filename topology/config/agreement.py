@@ -7,9 +7,9 @@ from typing import Final
 
 from topology.config.chains import chain_faults
 from topology.config.file import TopologyFile
-from topology.config.problem import Fault, meant
 from topology.config.query import QueryConfig
 from topology.config.stages import DETECTOR, JOIN, MERGE, PATTERN, WINDOW
+from topology.spelling.problem import Fault, meant
 from topology.window.config import BOUNDS, SLIDING, THESIS3, TUMBLING
 
 SHORTEST_STUCK_NS: Final = 10_000_000_000

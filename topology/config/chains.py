@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from topology.config.file import TopologyFile
-from topology.config.problem import Fault, meant
 from topology.config.query import QueryConfig
 from topology.config.stages import DETECTOR, PATTERN, WINDOW
 from topology.detector.result_event import Reading
+from topology.spelling.problem import Fault, meant
 
 OTHERS = (WINDOW, PATTERN)
 """Operators besides detectors whose results are read."""

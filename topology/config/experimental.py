@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
-from topology.config.problem import Fault
-from topology.config.section import Section
-from topology.config.spelling import one_of
+from topology.spelling.problem import Fault
+from topology.spelling.section import Section
+from topology.spelling.values import one_of
 
 ReorderMethod = Literal["thesis", "rfc", "mp"]
 ClockMethod = Literal["thesis"]

@@ -9,11 +9,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import ValidationInfo, model_validator
 
 from inorder.contract import TimeUnit
-from topology.config.problem import Fault, refused, refused_at, shown
-from topology.config.section import Section
-from topology.config.spelling import given, one_of
 from topology.fields.mapping import FIELD_PRESETS, FieldPreset, Fields
 from topology.fields.where import parse_where
+from topology.spelling.problem import Fault, refused, refused_at, shown
+from topology.spelling.section import Section
+from topology.spelling.values import given, one_of
 
 Format = Literal["json"]
 KeyFormat = Literal["json", "int64"]

@@ -8,23 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo
 
 from topology.config.cut import Cut, default_cut, written
-from topology.config.problem import refused, shown
 from topology.config.query import QueryConfig
-from topology.config.section import Section
-from topology.config.spelling import (
-    Count,
-    DurationNs,
-    Flag,
-    PositiveNs,
-    SizeBytes,
-    TopicName,
-    given,
-    one_of,
-    or_nothing,
-    section,
-    text,
-    whole,
-)
 from topology.config.stages import (
     DETECTOR,
     JOIN,
@@ -39,6 +23,22 @@ from topology.config.stages import (
 )
 from topology.config.stream import HeaderConfig, StreamConfig
 from topology.model.user_functions import NOTHING, UserFunctions
+from topology.spelling.problem import refused, shown
+from topology.spelling.section import Section
+from topology.spelling.values import (
+    Count,
+    DurationNs,
+    Flag,
+    PositiveNs,
+    SizeBytes,
+    TopicName,
+    given,
+    one_of,
+    or_nothing,
+    section,
+    text,
+    whole,
+)
 
 Delivery = Literal["exactly_once", "at_least_once"]
 StateStore = Literal["rocksdb", "redis", "memory"]

@@ -13,9 +13,11 @@ from typing import Annotated, Any, Final, get_args
 
 from pydantic import BeforeValidator, ValidationInfo
 
-from topology.config.problem import Fault, meant, refused, refused_at, shown
-from topology.config.section import Section
-from topology.config.spelling import (
+from topology.join.config import JoinCondition, JoinedValue, JoinKind
+from topology.model.lengths import MAX_LENGTH_NS
+from topology.spelling.problem import Fault, meant, refused, refused_at, shown
+from topology.spelling.section import Section
+from topology.spelling.values import (
     NS_PER,
     PATH,
     check_length,
@@ -29,8 +31,6 @@ from topology.config.spelling import (
     section,
     text,
 )
-from topology.join.config import JoinCondition, JoinedValue, JoinKind
-from topology.model.lengths import MAX_LENGTH_NS
 
 KINDS: Final[tuple[str, ...]] = get_args(JoinKind)
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {

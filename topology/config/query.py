@@ -23,9 +23,19 @@ from topology.config.join import (
     Sides,
     Values,
 )
-from topology.config.problem import Fault, meant, refused, refused_at, shown
-from topology.config.section import Section
-from topology.config.spelling import (
+from topology.config.user_functions import NAME
+from topology.config.window import (
+    AGGREGATE,
+    WINDOWS,
+    read_aggregates,
+    read_window,
+)
+from topology.join.config import Outer
+from topology.pattern.tree.syntax import Param, Query
+from topology.pattern.tree.walk import expressions, walk
+from topology.spelling.problem import Fault, meant, refused, refused_at, shown
+from topology.spelling.section import Section
+from topology.spelling.values import (
     MILLION,
     Count,
     DurationNs,
@@ -41,16 +51,6 @@ from topology.config.spelling import (
     user_functions_of,
     whole_number,
 )
-from topology.config.user_functions import NAME
-from topology.config.window import (
-    AGGREGATE,
-    WINDOWS,
-    read_aggregates,
-    read_window,
-)
-from topology.join.config import Outer
-from topology.pattern.tree.syntax import Param, Query
-from topology.pattern.tree.walk import expressions, walk
 from topology.window.config import Aggregate, Window
 
 Uncertainty = Literal["plain", "ignore", "thesis3", "expected", "bounds"]

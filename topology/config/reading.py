@@ -9,7 +9,11 @@ from typing import Any, Final, get_args, get_origin
 from pydantic import ValidationError
 
 from topology.config.agreement import query_faults
-from topology.config.problem import (
+from topology.config.query import QueryConfig
+from topology.config.topology import Topology
+from topology.config.yaml_text import load
+from topology.model.user_functions import NOTHING, BadFunctions, Bring, UserFunctions
+from topology.spelling.problem import (
     Fault,
     Path,
     Problem,
@@ -19,12 +23,8 @@ from topology.config.problem import (
     shown,
     spelled,
 )
-from topology.config.query import QueryConfig
-from topology.config.section import Section
-from topology.config.spelling import FromFile
-from topology.config.topology import Topology
-from topology.config.yaml_text import load
-from topology.model.user_functions import NOTHING, BadFunctions, Bring, UserFunctions
+from topology.spelling.section import Section
+from topology.spelling.values import FromFile
 
 OWN: Final = "functions"
 

@@ -20,12 +20,12 @@ from typing import Any, Final
 import yaml
 from pydantic.fields import FieldInfo
 
-from topology.config.problem import Path, TopologyError
 from topology.config.reading import parse, sections
-from topology.config.section import Section
-from topology.config.spelling import BYTES_PER, MILLION, NS_PER, RATES, WANDERS
 from topology.config.stages import StageConfig
 from topology.model.user_functions import Bring
+from topology.spelling.problem import Path, TopologyError
+from topology.spelling.section import Section
+from topology.spelling.values import BYTES_PER, MILLION, NS_PER, RATES, WANDERS
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 PART: Final = re.compile(r'"([^"]*)"|([^."]+)')

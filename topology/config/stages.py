@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationInfo
 
-from topology.config.problem import Fault, meant, refused, refused_at, shown
-from topology.config.spelling import or_fields
+from topology.spelling.problem import Fault, meant, refused, refused_at, shown
+from topology.spelling.values import or_fields
 
 REORDER: Final = "reorder"
 MERGE: Final = "merge"

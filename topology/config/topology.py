@@ -9,10 +9,10 @@ from pydantic import ValidationInfo, model_validator
 
 from topology.config.agreement import faults
 from topology.config.file import TopologyFile
-from topology.config.problem import Problem, TopologyError, refused_at
-from topology.config.spelling import MAX_INT, user_functions_of
 from topology.config.user_functions import given_functions
 from topology.pattern.tree.syntax import Query
+from topology.spelling.problem import Problem, TopologyError, refused_at
+from topology.spelling.values import MAX_INT, user_functions_of
 from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.custom import Function
 

@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
-from topology.config.problem import Problem, TopologyError
 from topology.detector.detector import behaviour_of
 from topology.model.user_functions import UserFunctions
 from topology.pattern.compile.values import FUNCTIONS
+from topology.spelling.problem import Problem, TopologyError
 from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.custom import Function
 

@@ -15,8 +15,8 @@ from typing import Any, Final, get_args
 
 from pydantic import ValidationInfo
 
-from topology.config.problem import Fault, meant, refused, refused_at, shown
-from topology.config.spelling import (
+from topology.spelling.problem import Fault, meant, refused, refused_at, shown
+from topology.spelling.values import (
     PATH,
     check_length,
     check_slide,

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from topology.config.problem import Path, Problem, shown, spelled
+from topology.spelling.problem import Path, Problem, shown, spelled
 
 MAX_CHARS: Final = 1_000_000
 MAX_MERGED: Final = 10_000

@@ -27,7 +27,7 @@ from typing import Any, Final
 from topology.model.event import PROGRESS, Event
 from topology.model.operator import Changes, Operator, Plain, State
 from topology.model.outcome import Step
-from topology.reorder.settings import size_of
+from topology.reorder.shared import size_of
 
 NOTHING_YET: Final = -1
 STATE: Final = "lanes"

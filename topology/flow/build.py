@@ -36,7 +36,7 @@ from topology.query.fields import path_of
 from topology.query.queries import Queries
 from topology.reorder.by_time import ReorderByTime
 from topology.reorder.operator import Reorder
-from topology.waiting.strategy import AT_ONCE, strategy_of
+from topology.reorder.strategy import AT_ONCE, strategy_of
 from topology.window import Windows
 from topology.window.config import PLAIN, TUMBLING, Output, WindowConfig
 

@@ -57,7 +57,7 @@ from topology.merge.passage import Passage
 from topology.merge.pause import Pause
 from topology.merge.plain import PlainRuns
 from topology.merge.queues import Queues
-from topology.merge.settings import MergeSettings
+from topology.merge.settings import MergeConfig
 from topology.merge.source import AWAITED, KEYED, POOL_EVERY, SourceProgress
 from topology.merge.sources import PROGRESS, KnownSources
 from topology.merge.status import MergeStatus
@@ -110,7 +110,7 @@ class Merge(StepByStep):
     def __init__(
         self,
         stream: str,
-        config: MergeSettings,
+        config: MergeConfig,
         *,
         late: str = "pass",
         position: int = 1,

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Final
 
 from topology.merge.bounds import SourceBounds
-from topology.merge.settings import MergeSettings
+from topology.merge.settings import MergeConfig
 from topology.merge.source import AWAITED, BEHIND, NO_REF, SourceProgress
 from topology.model.event import Event
 from topology.model.operator import NEVER
@@ -48,7 +48,7 @@ class Pause(Saved):
     FIELDS = ("received_ns", "since_ns", "_until_ns")
 
     def __init__(
-        self, sources: dict[str, SourceProgress], bounds: SourceBounds, config: MergeSettings
+        self, sources: dict[str, SourceProgress], bounds: SourceBounds, config: MergeConfig
     ) -> None:
         self._sources = sources
         self._bounds = bounds

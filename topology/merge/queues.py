@@ -22,11 +22,11 @@ from operator import attrgetter
 from typing import Final
 
 from topology.merge.bounds import Bound
-from topology.merge.settings import MergeSettings
+from topology.merge.settings import MergeConfig
 from topology.merge.source import SourceProgress
 from topology.model.event import Event
 from topology.model.journal import Journal
-from topology.reorder.settings import size_of
+from topology.reorder.shared import size_of
 
 CLEARED: Final = 64
 
@@ -57,7 +57,7 @@ class Queues:
         sources: dict[str, SourceProgress],
         journal: Journal[SourceProgress],
         position: int,
-        config: MergeSettings,
+        config: MergeConfig,
     ) -> None:
         self.max_count = config.max_queued
         self.max_bytes = config.max_queued_bytes

@@ -1,18 +1,89 @@
-"""What MERGE is asked for: the settings that it reads of a stream."""
+"""What MERGE is asked for: the section `merge` of a stream."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, ValidationInfo
+
+from topology.spelling.problem import Fault, refused, refused_at, shown
+from topology.spelling.section import Section
+from topology.spelling.values import (
+    Count,
+    DurationNs,
+    PositiveNs,
+    ProbabilityPpm,
+    SizeBytes,
+    given,
+    one_of,
+    source_name_fault,
+)
+
+MAX_SOURCES_EXPECTED: Final = 100_000
 
 
-class MergeSettings(Protocol):
-    """The section `merge` of a stream."""
+def _source_names(value: Any, _: ValidationInfo) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise refused(
+            f"{shown(value)} is not a list",
+            "write a list of source names: [s1, s2]",
+            'write a list of source names: ["s1", "s2"]',
+        )
+    if len(value) > MAX_SOURCES_EXPECTED:
+        remedy = f"name at most {MAX_SOURCES_EXPECTED}"
+        raise refused(f"{len(value)} sources are too many to wait for", remedy)
+    faults = [
+        Fault((at,), fault, "write the source's name, in quotes if it looks like a number")
+        for at, name in enumerate(value)
+        if (fault := source_name_fault(name))
+    ]
+    seen: set[Any] = set()
+    for at, name in enumerate(value):
+        if isinstance(name, str):
+            if name in seen:
+                faults.append(Fault((at,), f"{shown(name)} appears here twice", "name it once"))
+            seen.add(name)
+    if faults:
+        raise refused_at(*faults)
+    return tuple(value)
 
-    miss_target_ppm: int
-    max_wait_ns: int
-    idle_after_ns: int
-    quiet_after_ns: int
-    outage_wait_ns: int
-    max_queued: int
-    max_queued_bytes: int
-    expected_sources: tuple[str, ...]
+
+_SOURCES: Final = {
+    "type": "array",
+    "items": {"type": "string", "minLength": 1},
+    "uniqueItems": True,
+    "maxItems": MAX_SOURCES_EXPECTED,
+}
+
+
+MergeWait = Literal["delay"]
+MOVED_WAITS: Final = {"thesis": "write experimental: {merge: thesis} beside `merge`"}
+
+
+class MergeConfig(Section):
+    """Order across the sources of the stream. `newcomers`: how far behind W a source that was not
+    heard before may begin, so that results are final only so long after; None: the file's
+    `correct_for`; 0 where `expected_sources` names them all."""
+
+    wait: Annotated[MergeWait, one_of(MergeWait, moved=MOVED_WAITS)] = "delay"
+    """How long a silent source is waited for: as long as its delays call for."""
+    miss_target_ppm: ProbabilityPpm = Field(default=1_000, validation_alias="miss_target")
+    """The share of events that may come later than they are waited for."""
+    max_wait_ns: DurationNs = Field(default=500_000_000, validation_alias="max_wait")
+    """No source is waited for longer."""
+    idle_after_ns: PositiveNs = Field(default=2_000_000_000, validation_alias="idle_after")
+    """A source silent for so long, and longer than usual, holds nobody back."""
+    quiet_after_ns: PositiveNs = Field(default=30_000_000_000, validation_alias="quiet_after")
+    """Every source silent for so long: the watermark follows the clock."""
+    outage_wait_ns: DurationNs = Field(default=30_000_000_000, validation_alias="outage_wait")
+    """How long at most sources are awaited after a pause of the log."""
+    max_queued: Count = 1_000_000
+    """Events queued of a stream; at the bound order gives way, counted."""
+    max_queued_bytes: SizeBytes = 256 * 2**20
+    """The same in bytes."""
+    expected_sources: Annotated[tuple[str, ...], given(_source_names, _SOURCES)] = ()
+    """Sources that are waited for before they were first heard, for `max_wait` from the first event
+    of all."""
+    newcomers_ns: DurationNs | None = Field(default=None, validation_alias="newcomers")
+    """Room for sources not heard before: how far results stay open for them; left out,
+    `correct_for`."""

@@ -22,7 +22,7 @@ from topology.clock.measured import MAX_TURNAROUND_NS
 from topology.clock.models import Rounds
 from topology.clock.operator import Clock
 from topology.clock.sample import Sample
-from topology.clock.settings import MAX_RTT_NS, ClockSettings
+from topology.clock.settings import MAX_RTT_NS, ClockConfig
 from topology.model.saved import Saved
 
 BURST_GAP_NS: Final = 5_000_000_000
@@ -46,7 +46,7 @@ class ThesisClock(Saved):
     )
     FIELDS = ("_round_trip_ns", "_offset_ns", "_begun_ns", "_newest_ns", "rejected", "late")
 
-    def __init__(self, config: ClockSettings) -> None:
+    def __init__(self, config: ClockConfig) -> None:
         self._granularity_ns = config.granularity_ns
         self._max_error_ns = config.max_error_ns
         self._forget()
@@ -108,5 +108,5 @@ class ThesisClock(Saved):
 class RoundTripClock(Clock):
     """CLOCK with that model."""
 
-    def _rounds_of(self, config: ClockSettings) -> Rounds:
+    def _rounds_of(self, config: ClockConfig) -> Rounds:
         return Rounds(config, "thesis", ThesisClock)

@@ -19,7 +19,8 @@ from topology.model.outcome import Step
 from topology.published.smoothed import Smoothed
 from topology.reorder.operator import Reorder
 from topology.reorder.sequence import Sequence
-from topology.reorder.settings import NumberSettings, Shared
+from topology.reorder.settings import ReorderConfig
+from topology.reorder.shared import Shared
 from topology.reorder.source import NumberedBuffer
 from topology.reorder.timeout import WARM_FILLED, WARM_OPENED, Timeout
 
@@ -127,7 +128,7 @@ class PacedReorder(Reorder):
     def __init__(
         self,
         stream: str,
-        config: NumberSettings,
+        config: ReorderConfig,
         position: int = 1,
         *,
         is_rfc: bool = False,

@@ -41,7 +41,7 @@ from topology.model.location import NOT_COME, PASSED
 from topology.model.operator import NEVER, Plain
 from topology.model.outcome import Step
 from topology.reorder.buffer import SourceBuffer, Totals
-from topology.reorder.settings import TableSettings
+from topology.reorder.settings import ReorderConfig
 from topology.reorder.shell import Shell
 from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.policy import SlackPolicy
@@ -152,7 +152,7 @@ class ReorderByTime(Shell[TimedBuffer]):
     def __init__(
         self,
         stream: str,
-        config: TableSettings,
+        config: ReorderConfig,
         policy: Callable[[], SlackPolicy],
         position: int = 1,
         max_ahead_ns: int | None = None,

@@ -25,7 +25,7 @@ from topology.model.event import DEAD, Event
 from topology.reorder.buffer import SourceBuffer
 from topology.reorder.lost import LostRanges
 from topology.reorder.sequence import NO_STAMP, UNSTARTED, Sequence
-from topology.reorder.settings import Shared, extended
+from topology.reorder.shared import Shared, extended
 
 
 class Epochs(SourceBuffer):

@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
 from topology.reorder.buffer import SourceBuffer, Totals
-from topology.reorder.settings import TableSettings
+from topology.reorder.settings import ReorderConfig
 
 Buffer = TypeVar("Buffer", bound=SourceBuffer)
 
@@ -23,7 +23,7 @@ class Fullest(Generic[Buffer]):
 
     __slots__ = ("_by_bytes", "_max_bytes", "_max_held", "_table", "_totals", "heap")
 
-    def __init__(self, table: Mapping[str, Buffer], totals: Totals, config: TableSettings) -> None:
+    def __init__(self, table: Mapping[str, Buffer], totals: Totals, config: ReorderConfig) -> None:
         self._table = table
         self._totals = totals
         self._max_held = config.max_held_total

@@ -33,7 +33,8 @@ from topology.reorder import source_state
 from topology.reorder.fullest import Fullest
 from topology.reorder.locate import located
 from topology.reorder.sequence import UNKNOWN, Hole
-from topology.reorder.settings import NumberSettings, Shared, SourceSettings
+from topology.reorder.settings import ReorderConfig
+from topology.reorder.shared import Shared, SourceSettings
 from topology.reorder.shell import Shell
 from topology.reorder.source import NumberedBuffer
 
@@ -61,7 +62,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
 class Reorder(Shell[NumberedBuffer]):
     """`position` is the place in the chain, from 1."""
 
-    def __init__(self, stream: str, config: NumberSettings, position: int = 1) -> None:
+    def __init__(self, stream: str, config: ReorderConfig, position: int = 1) -> None:
         self.settings = SourceSettings(stream, position, config)
         self._shared = Shared(self.settings)
         super().__init__(BUFFER, self._shared, config)

@@ -1,115 +1,185 @@
-"""What the buffers of REORDER share: settings (asked for, and as plain values) and counts.
+"""What REORDER is asked for: the section `reorder` of a stream.
 
-`Shared` is one per operator; with it every buffer knows what all of them hold.
+Names and defaults are those of reorder_drift_merge.md section 8. A key that the rule does not look
+at is refused: whoever wrote it believes that it counts.
 """
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal
 
-from topology.model.event import Event
-from topology.reorder.buffer import Totals
-from topology.reorder.sequence import UNSTARTED
-from topology.reorder.timeout import FillTimes
+from pydantic import Field, ValidationInfo, model_validator
+
+from topology.spelling.problem import Fault, refused, refused_at, shown
+from topology.spelling.section import Section
+from topology.spelling.values import (
+    MAX_INT,
+    Count,
+    DurationNs,
+    PositiveNs,
+    ProbabilityPpm,
+    SizeBytes,
+    given,
+    one_of,
+    whole,
+)
 
 Rule = Literal["miss", "fixed", "time"]
 LatePolicy = Literal["pass", "drop", "side"]
 Start = Literal["auto", "zero"] | int
 InferRestart = Literal["auto"] | bool
+Strategy = Literal["tail", "fixed"]
 
 
-class TableSettings(Protocol):
-    """What REORDER is asked for, by numbers or by time: what becomes of late events, how long one
-    waits at most, and how much is kept."""
-
-    late: LatePolicy
-    max_wait_ns: int
-    max_held: int
-    max_held_total: int
-    max_held_bytes: int
-    max_sources: int
-    forget_after_ns: int
-
-
-class NumberSettings(TableSettings, Protocol):
-    """What REORDER by sequence numbers is asked for."""
-
-    rule: Rule
-    miss_target_ppm: int
-    start: Start
-    infer_restart: InferRestart
-    seq_bits: int
-    max_jump: int
-    gap_ranges: int
-    gap_memory_ns: int
+def _start(value: Any, _: ValidationInfo) -> Any:
+    if value == "zero" and isinstance(value, str):
+        return 0
+    if value == "auto" and isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_INT:
+        raise refused(
+            f"{shown(value)} is no start", "write auto, zero or the first number expected"
+        )
+    return value
 
 
-class SourceSettings:
-    """The settings of REORDER as plain values, read in the hot path."""
+_START: Final = {"anyOf": [{"enum": ["auto", "zero"]}, {"type": "integer", "minimum": 0}]}
 
-    __slots__ = (
-        "gap_memory_ns",
-        "gap_ranges",
-        "ignore_epoch",
-        "infer_restart",
-        "late",
-        "max_jump",
-        "max_wait_ns",
-        "miss_ppm",
-        "modulus",
-        "position",
-        "rule",
-        "start",
-        "stream",
+
+def _infer_restart(value: Any, _: ValidationInfo) -> Any:
+    if isinstance(value, bool) or value == "auto":
+        return value
+    raise refused(
+        f"{shown(value)} is not known here",
+        "write auto, true or false",
+        "write auto, True or False",
     )
 
-    def __init__(self, stream: str, position: int, config: NumberSettings) -> None:
-        self.stream = stream
-        self.position = position
-        self.rule = config.rule
-        self.late = config.late
-        self.miss_ppm = config.miss_target_ppm
-        self.max_wait_ns = config.max_wait_ns
-        self.start = first_number(config.start)
-        self.infer_restart = config.infer_restart in ("auto", True)
-        self.ignore_epoch = config.infer_restart is True
-        self.modulus = 1 << config.seq_bits if config.seq_bits < 63 else 0
-        self.max_jump = config.max_jump
-        self.gap_ranges = config.gap_ranges
-        self.gap_memory_ns = config.gap_memory_ns
+
+TIME: Final = "time"
+
+OF_NUMBERS: Final = (
+    ("miss_target_ppm", "miss_target"),
+    ("start", "start"),
+    ("infer_restart", "infer_restart"),
+    ("seq_bits", "seq_bits"),
+    ("max_jump", "max_jump"),
+    ("gap_ranges", "gap_ranges"),
+    ("gap_memory_ns", "gap_memory"),
+)
+"""(name in Python, key in the file)."""
+
+OF_TIME: Final = (
+    ("strategy", "strategy", ""),
+    ("accuracy_ppm", "accuracy", "tail"),
+    ("wait_ns", "wait", "fixed"),
+)
+"""(name, key, the strategy whose parameter it is)."""
+
+INSTEAD: Final = {"miss_target": "write accuracy, one minus it, or leave it out"}
+
+MOVED_RULES: Final = {
+    rule: f"write experimental: {{reorder: {rule}}} beside `reorder`" for rule in ("thesis", "rfc")
+}
+MOVED_STRATEGIES: Final = {"mp": "write experimental: {reorder: mp} beside `reorder`"}
+"""What to write in place of a method of a paper."""
 
 
-def first_number(start: Start) -> int:
-    if isinstance(start, int):
-        return start
-    return 0 if start == "zero" else UNSTARTED
+class ReorderConfig(Section):
+    """Order within one source: by its sequence numbers, or under `rule: time` by its own
+    time. `start: zero` is kept as 0."""
+
+    rule: Annotated[Rule, one_of(Rule, MOVED_RULES)] = "miss"
+    """How long a hole is waited for; `time`: sources that number nothing."""
+    strategy: Annotated[Strategy, one_of(Strategy, MOVED_STRATEGIES)] = "tail"
+    """Under `rule: time`, how long an event waits."""
+    accuracy_ppm: ProbabilityPpm = Field(default=999_000, validation_alias="accuracy")
+    """Under `strategy: tail`, the share of events in order."""
+    wait_ns: DurationNs | None = Field(default=None, validation_alias="wait")
+    """Under `strategy: fixed`, how long."""
+    miss_target_ppm: ProbabilityPpm = Field(default=1_000, validation_alias="miss_target")
+    """Under `rule: miss`, the share of holes that may outlive their wait."""
+    max_wait_ns: DurationNs = Field(default=500_000_000, validation_alias="max_wait")
+    """No hole is waited for longer."""
+    late: Annotated[LatePolicy, one_of(LatePolicy)] = "pass"
+    """What becomes of late events: passed on with a mark, dropped, or to `topics.late`."""
+    start: Annotated[Start, given(_start, _START)] = "auto"
+    """The first number of a source; `auto` waits a little for smaller ones."""
+    infer_restart: Annotated[
+        InferRestart, given(_infer_restart, {"enum": ["auto", True, False]})
+    ] = "auto"
+    """Whether small numbers after large ones are a new epoch."""
+    seq_bits: Annotated[int, whole(8, 63)] = 63
+    """The width of a counter that wraps."""
+    max_jump: Count = 1_000_000
+    """A number further ahead has to be confirmed by another near it."""
+    max_held: Count = 100_000
+    """Events held of one source; at the bound its oldest hole is given up."""
+    max_held_total: Count = 1_000_000
+    """Events held of all sources of a stream in a partition."""
+    max_held_bytes: SizeBytes = 256 * 2**20
+    """The same in bytes."""
+    max_sources: Count = 200_000
+    """Sources remembered; beyond, the longest idle one is forgotten."""
+    forget_after_ns: PositiveNs = Field(default=86_400_000_000_000, validation_alias="forget_after")
+    """A source silent for so long that holds nothing is forgotten."""
+    gap_ranges: Count = 10_000
+    """Lost stretches remembered of a source, to distinguish late ones from copies."""
+    gap_memory_ns: PositiveNs = Field(default=3_600_000_000_000, validation_alias="gap_memory")
+    """How long they are remembered."""
+
+    @property
+    def numbered(self) -> bool:
+        """Its records must bear sequence numbers."""
+        return self.rule != TIME
+
+    @model_validator(mode="after")
+    def _bounds_agree(self) -> ReorderConfig:
+        faults = list(_rule_faults(self))
+        if isinstance(self.start, int) and self.start >= 1 << self.seq_bits:
+            message = f"{self.start} does not fit {self.seq_bits} bits"
+            faults.append(Fault(("start",), message, "lower start or raise seq_bits"))
+        if faults:
+            raise refused_at(*faults)
+        return self
 
 
-class Shared(Totals):
-    """What the buffers of one operator share: fill times of all, and what they hold."""
-
-    __slots__ = ("blocking_until_ns", "settings", "times")
-
-    def __init__(self, settings: SourceSettings) -> None:
-        super().__init__()
-        self.settings = settings
-        self.times = FillTimes(settings.miss_ppm)
-        self.blocking_until_ns = -1
-
-
-def size_of(event: Event) -> int:
-    """Payload bytes an event keeps in memory while held, as far as known."""
-    value = event.value
-    return len(value) if isinstance(value, bytes) else 0
-
-
-def extended(raw: int, modulus: int, near: int) -> int:
-    """The number congruent to `raw` nearest to `near`, upward on a tie; below 0 where the
-    counter has wrapped to 0 between the two.
-
-    Valid while the disorder is smaller than half the modulus (1.5, wrap).
-    """
-    distance = (raw - near) % modulus
-    if distance > modulus // 2:
-        distance -= modulus
-    return near + distance
+def _rule_faults(config: ReorderConfig) -> Iterator[Fault]:
+    given = config.model_fields_set
+    if config.rule != TIME:
+        for name, key, _ in OF_TIME:
+            if name in given:
+                message = f"says nothing under rule `{config.rule}`"
+                yield Fault(
+                    (key,),
+                    message,
+                    "write rule: time, or leave it out",
+                    'write rule="time", or leave it out',
+                )
+        return
+    for name, key in OF_NUMBERS:
+        if name in given:
+            message = "says nothing under rule `time`, which knows no sequence numbers"
+            yield Fault((key,), message, INSTEAD.get(key, "leave it out"))
+    for name, key, strategy in OF_TIME:
+        if strategy and name in given and config.strategy != strategy:
+            message = f"is the parameter of strategy `{strategy}`, not of `{config.strategy}`"
+            yield Fault(
+                (key,),
+                message,
+                f"write strategy: {strategy}, or leave it out",
+                f'write strategy="{strategy}", or leave it out',
+            )
+    if config.strategy != "fixed":
+        return
+    if config.wait_ns is None:
+        yield Fault(
+            ("strategy",),
+            "`fixed` does not say how long",
+            "add wait, like wait: 100ms",
+            "add wait_ns, like 100_000_000",
+        )
+    elif config.wait_ns > config.max_wait_ns:
+        message = f"{config.wait_ns} ns is more than max_wait ({config.max_wait_ns} ns)"
+        yield Fault(("wait",), message, "lower wait or raise max_wait")

@@ -32,7 +32,7 @@ from topology.model.operator import (
 )
 from topology.model.outcome import Step
 from topology.reorder.buffer import SourceBuffer, Totals, name_of
-from topology.reorder.settings import TableSettings
+from topology.reorder.settings import ReorderConfig
 
 NOW: Final = "now"
 
@@ -42,7 +42,7 @@ Buffer = TypeVar("Buffer", bound=SourceBuffer)
 class Shell(StepByStep, Generic[Buffer]):
     """`key` is the prefix of a source's name in the state; `totals` what all sources hold."""
 
-    def __init__(self, key: str, totals: Totals, config: TableSettings) -> None:
+    def __init__(self, key: str, totals: Totals, config: ReorderConfig) -> None:
         self._key = key
         self._totals = totals
         self._max_sources = config.max_sources

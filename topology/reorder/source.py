@@ -34,7 +34,7 @@ from topology.model.operator import NEVER
 from topology.model.outcome import END, JUMP, OVERFLOW, TIMEOUT, Duplicate, Gap, Late, Step
 from topology.reorder.epochs import Epochs
 from topology.reorder.sequence import NO_STAMP, UNSTARTED, Hole, Sequence
-from topology.reorder.settings import Shared, size_of
+from topology.reorder.shared import Shared, size_of
 from topology.reorder.suspects import give_up_suspect, set_jumps_aside, suspect
 from topology.reorder.timeout import Miss, Timeout
 

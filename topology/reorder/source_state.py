@@ -6,7 +6,7 @@ from typing import Any
 
 from topology.model.event import Event
 from topology.reorder.sequence import UNSTARTED, Sequence
-from topology.reorder.settings import extended
+from topology.reorder.shared import extended
 from topology.reorder.source import NumberedBuffer
 
 

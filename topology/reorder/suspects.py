@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from topology.model.event import DATA, DEAD, Event
 from topology.model.outcome import JUMP, Step, dead_letter
 from topology.reorder.sequence import Hole, Sequence
-from topology.reorder.settings import Shared
+from topology.reorder.shared import Shared
 
 MAX_SUSPECTS: Final = 16
 """Numbers kept aside per source and epoch; at the bound the oldest is given up."""

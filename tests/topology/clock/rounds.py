@@ -9,7 +9,7 @@ from typing import Any
 from topology.clock.cell import ClockCell
 from topology.clock.measured import MeasuredClock
 from topology.clock.sample import UNKNOWN_MONO, Sample
-from topology.config.stream import ClockConfig
+from topology.config import ClockConfig
 
 US = 1_000
 MS = 1_000_000

@@ -14,7 +14,7 @@ import pytest
 from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import MAX_DECLARED_ERROR_NS, MAX_OFFSET_NS, Declared, Sample, read_word
-from topology.config.stream import ClockConfig
+from topology.config import ClockConfig
 from topology.model.event import Event
 from topology.model.outcome import Malformed
 from topology.published.clock import RoundTripClock

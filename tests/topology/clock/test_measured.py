@@ -18,11 +18,10 @@ from tests.topology.clock.rounds import (
     round_at,
 )
 from topology.clock.cell import CELL_NS, STALE, SUSPECT, SYNCED, UNSYNCED
-from topology.clock.measured import MAX_SERVERS
 from topology.clock.polygon import MAX_BOUNDS
 from topology.clock.sample import Sample
 from topology.clock.server_view import MAX_DOUBTED
-from topology.config import stream
+from topology.clock.settings import MAX_SERVERS
 
 HOUR = 3_600 * S
 
@@ -57,10 +56,6 @@ def test_three_different_rounds_are_an_answer() -> None:
     assert clock.cell(AT).state == UNSYNCED
     clock.add(third)
     assert clock.cell(AT).state == SYNCED
-
-
-def test_no_more_servers_can_be_asked_for_than_are_kept() -> None:
-    assert stream.MAX_SERVERS == MAX_SERVERS
 
 
 def test_one_of_several_servers_alone_is_no_answer() -> None:

@@ -16,7 +16,7 @@ from tests.laws.test_changes import Log
 from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample
-from topology.config.stream import ClockConfig
+from topology.config import ClockConfig
 from topology.model.event import BLOCKED, DEAD, Event
 from topology.model.late import GAP
 from topology.model.outcome import Malformed

@@ -21,7 +21,7 @@ from benchmarks.traces import MS, TRACES, S, TraceAbsent, TraceRow
 from tests.services import without_trace
 from topology.clock.measured import MeasuredClock
 from topology.clock.sample import Sample
-from topology.config.stream import ClockConfig
+from topology.config import ClockConfig
 from topology.published.clock import ThesisClock
 
 WIDE_NS = 10 * S

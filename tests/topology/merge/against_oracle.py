@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.oracle import merge as oracle
 from tests.oracle.merge import Item
-from topology.config.stream import MergeConfig
+from topology.config import MergeConfig
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
 from topology.model.late import AT_MERGE, GAP

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from tests.kit.events import copies
-from topology.config.stream import MergeConfig
+from topology.config import MergeConfig
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, Event
 from topology.model.late import MERGE_IDLE

@@ -12,7 +12,7 @@ import pytest
 
 from tests.kit.events import copies
 from tests.topology.merge.against_oracle import MS, Settings, by_operator, by_oracle, items
-from topology.config.stream import MergeConfig
+from topology.config import MergeConfig
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, BYE, HEARTBEAT, UNBLOCKED, WATERMARK, Event
 from topology.model.late import GAP

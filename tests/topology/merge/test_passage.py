@@ -11,7 +11,7 @@ import pytest
 from tests.topology.merge.against_oracle import MS
 from tests.topology.merge.test_operator import Table, event, operator, play, told
 from topology.clock import Clock
-from topology.config.stream import ClockConfig, MergeConfig
+from topology.config import ClockConfig, MergeConfig
 from topology.flow.chain import Chain
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT

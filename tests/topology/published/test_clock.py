@@ -7,7 +7,7 @@ from typing import Any
 from tests.topology.clock.rounds import AT, MS, S, burst, golden, numbers, round_at
 from topology.clock.cell import SYNCED, UNSYNCED
 from topology.clock.sample import Sample
-from topology.config.stream import ClockConfig
+from topology.config import ClockConfig
 from topology.published.clock import ThesisClock
 
 

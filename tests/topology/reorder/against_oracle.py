@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.oracle import waits
 from tests.oracle.reorder import AUTO, DUPLICATE, EMITTED, HELD, LATE, Answer, Arrival, reorder
-from topology.config.stream import ReorderConfig
+from topology.config import ReorderConfig
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.outcome import Duplicate, Gap, Late
 from topology.published.reorder import PacedReorder

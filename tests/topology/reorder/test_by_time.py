@@ -9,7 +9,7 @@ from topology.model.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED,
 from topology.model.outcome import Duplicate, Late, Malformed, Step
 from topology.reorder.by_time import ReorderByTime
 from topology.reorder.operator import Reorder
-from topology.waiting.strategy import strategy_of
+from topology.reorder.strategy import strategy_of
 
 MS = 1_000_000
 

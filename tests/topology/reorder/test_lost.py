@@ -12,7 +12,7 @@ import pytest
 
 from tests.kit.events import event
 from tests.laws.test_changes import Log
-from topology.config.stream import ReorderConfig
+from topology.config import ReorderConfig
 from topology.model.event import DATA, Event
 from topology.model.outcome import Gap
 from topology.reorder.lost import PAGE

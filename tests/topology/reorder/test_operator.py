@@ -12,7 +12,7 @@ import pytest
 
 from tests.oracle.reorder import AUTO
 from tests.topology.reorder.against_oracle import MS, RULES, arrivals, by_operator, by_oracle
-from topology.config.stream import ReorderConfig
+from topology.config import ReorderConfig
 from topology.model.event import BLOCKED, BYE, DEAD, HEARTBEAT, NO_EPOCH, UNBLOCKED, Event
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Step
 from topology.reorder.operator import Reorder

@@ -16,7 +16,7 @@ from tests.topology.window.oracle import last_word
 from tests.topology.window.streams import MS, disordered, event, sorted_events, watermark
 from tests.topology.window.test_examples import COUNT, v, windows
 from tests.topology.window.test_oracle import config_of, every_kind
-from topology.config.stream import MergeConfig
+from topology.config import MergeConfig
 from topology.merge.operator import Merge
 from topology.model.event import DATA, Event
 from topology.model.result import RETRACT

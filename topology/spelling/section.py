@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, model_validator
 
-from topology.config.spelling import is_from_file
+from topology.spelling.values import is_from_file
 
 
 class Section(BaseModel):

@@ -12,29 +12,18 @@ event for longer than it waits; `max_wait` bounds both.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol
 
 from topology.model.histogram import PPM
+from topology.reorder.settings import ReorderConfig
 from topology.waiting.fixed import KSlack
 from topology.waiting.own_tail import OwnTail
 from topology.waiting.policy import SlackPolicy
-
-Strategy = Literal["tail", "fixed"]
 
 AT_ONCE = 0
 """After so long a silence the clock of a source is taken to go on."""
 
 
-class StrategySettings(Protocol):
-    """What is asked of a source's wait under `reorder.rule: time`."""
-
-    strategy: Strategy
-    accuracy_ppm: int
-    wait_ns: int | None
-    max_wait_ns: int
-
-
-def strategy_of(config: StrategySettings) -> Callable[[], SlackPolicy]:
+def strategy_of(config: ReorderConfig) -> Callable[[], SlackPolicy]:
     """What makes it."""
     max_wait_ns = config.max_wait_ns
     if config.strategy == "fixed":

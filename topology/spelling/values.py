@@ -27,9 +27,9 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_args
 from pydantic import BeforeValidator, PlainValidator, ValidationInfo, WithJsonSchema
 
 from inorder import contract
-from topology.config.problem import meant, refused, shown
 from topology.model.lengths import ELSEWHERE, MAX_LENGTH_NS, MAX_SLICES
 from topology.model.user_functions import NOTHING, UserFunctions
+from topology.spelling.problem import meant, refused, shown
 
 
 class FromFile(NamedTuple):
