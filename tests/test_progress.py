@@ -27,10 +27,9 @@ def test_each_kind_of_outcome_is_in_the_summary(tmp_path: Path) -> None:
     (tmp_path / "test_kinds.py").write_text(ALL_KINDS)
     (tmp_path / "conftest.py").write_text(PLUGIN)
     root = Path(__file__).parents[1]
-    options = ["-ra", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
-    options += ["--basetemp", str(tmp_path / "t")]
+    folders = ["--rootdir", str(tmp_path), "--basetemp", str(tmp_path / "t")]
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, tmp_path],
+        [sys.executable, "-m", "pytest", "-ra", "-p", "no:cacheprovider", *folders, str(tmp_path)],
         check=False,
         cwd=root,
         env={"PYTHONPATH": str(root), "PATH": ""},
