@@ -1,0 +1,139 @@
+"""The topology that an audit proposes: the settings that matter for this data, and why.
+
+Each wait is one of `STEPS_NS`, a quarter above what all but one in a thousand took, so that a
+single record of yesterday makes nobody wait for hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+from producers.recording.audit.counting import Counting
+from producers.recording.audit.judged_clocks import JudgedClock
+from producers.recording.audit.quantiles import nearest_rank, ranked
+from producers.recording.audit.verdicts import shortly
+
+MS: Final = 1_000_000
+S: Final = 1_000 * MS
+MIN: Final = 60 * S
+H: Final = 60 * MIN
+STEPS_NS: Final = tuple(
+    step * unit
+    for unit, steps in (
+        (MS, (100, 200, 500)),
+        (S, (1, 2, 5, 10, 15, 20, 30)),
+        (MIN, (1, 2, 5, 10, 15, 30)),
+        (H, (1, 2, 6, 12)),
+    )
+    for step in steps
+)
+ROOM: Final = 1.25
+NEARLY_ALL: Final = 999
+MOST_SILENCES: Final = 900
+"""In thousandths."""
+
+LEAST_IDLE_NS: Final = 2 * S
+LEAST_CORRECT_NS: Final = 10 * MIN
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Settings of the stream, all durations of `STEPS_NS`. `max_wait_ns` rests on `waited_ns`, and
+    `idle_after_ns` on `silence_ns`."""
+
+    numbered: bool
+    max_wait_ns: int
+    merge_wait_ns: int
+    idle_after_ns: int
+    newcomers_ns: int
+    correct_for_ns: int
+    wrong_clocks: int
+    waited_ns: int
+    silence_ns: int
+
+    def settings(self) -> Iterator[tuple[str, str, str]]:
+        """The three that matter most: key, value, why."""
+        waited = "a missing number came" if self.numbered else "a record was behind its machine's"
+        yield (
+            "reorder.max_wait",
+            spelled_duration(self.max_wait_ns),
+            f"{waited} within {shortly(self.waited_ns)} (all but one in a thousand)",
+        )
+        yield (
+            "merge.idle_after",
+            spelled_duration(self.idle_after_ns),
+            f"machines were silent for up to {shortly(self.silence_ns)} (nine in ten)",
+        )
+        if self.wrong_clocks:
+            yield "clock.unsynced", "estimate", f"wrong clocks: {self.wrong_clocks:,}"
+        else:
+            yield "clock.unsynced", "trust", "no clock is known to be wrong"
+
+    def text(self, lines: Sequence[str], length_ns: int) -> str:
+        """The file. `lines` are those of the stream's input and mapping."""
+        rule = "{max_wait: %s}" if self.numbered else "{rule: time, max_wait: %s}"
+        newcomers, length = spelled_duration(self.newcomers_ns), spelled_duration(length_ns)
+        return "\n".join(
+            [
+                "streams:",
+                "  default:",
+                *(f"    {line}" for line in lines),
+                f"    reorder: {rule % spelled_duration(self.max_wait_ns)}",
+                f"    clock: {{unsynced: {'estimate' if self.wrong_clocks else 'trust'}}}",
+                "    # Foreign sources send no heartbeats: a silent one holds nobody back after",
+                f"    # idle_after. Results are final {newcomers} after their end, once all",
+                "    # machines have passed it, and at the latest after correct_for.",
+                "    merge:",
+                f"      max_wait: {spelled_duration(self.merge_wait_ns)}",
+                f"      idle_after: {spelled_duration(self.idle_after_ns)}",
+                f"      newcomers: {newcomers}",
+                f"correct_for: {spelled_duration(self.correct_for_ns)}",
+                "queries:",
+                f"  counts: {{window: tumbling {length}, aggregate: {{n: count()}}}}",
+                "topics: {partitions: 1}",
+                "",
+            ]
+        )
+
+
+def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:
+    """By what was counted. Where rows say when they arrived, a machine is waited for as long as its
+    own records were overtaken; else as long as records were behind the newest of all."""
+    waited = counting.holes.filled_after_ns if counting.numbered else counting.behind_own_ns
+    waited_ns = nearest_rank(ranked(waited), NEARLY_ALL)
+    late_ns = waited_ns
+    if not counting.arrives:
+        of_machines = (machine.late_ns for machine in counting.machines.values())
+        late_ns = max(waited_ns, nearest_rank(ranked(chain.from_iterable(of_machines)), NEARLY_ALL))
+    silences = ranked(machine.longest_silence_ns for machine in counting.machines.values())
+    silence_ns = nearest_rank(silences, MOST_SILENCES)
+    wrong = sum(clock.is_wrong for clock in clocks.values()) if counting.arrives else 0
+    behind_ns = counting.newcomer_behind_ns
+    correct_ns = _step(max(LEAST_CORRECT_NS, late_ns * ROOM, behind_ns * ROOM))
+    return Advice(
+        counting.numbered,
+        _step(waited_ns * ROOM),
+        _step(late_ns * ROOM),
+        _step(max(LEAST_IDLE_NS, silence_ns * ROOM)),
+        min(correct_ns, _step(max(late_ns * ROOM, behind_ns * ROOM))),
+        correct_ns,
+        wrong,
+        waited_ns,
+        silence_ns,
+    )
+
+
+def _step(amount_ns: float) -> int:
+    return next((step for step in STEPS_NS if step >= amount_ns), STEPS_NS[-1])
+
+
+def spelled_duration(amount_ns: int) -> str:
+    """As a topology file spells it."""
+    units = (("h", H), ("min", MIN), ("s", S), ("ms", MS), ("us", 1_000), ("ns", 1))
+    for unit, size_ns in units:
+        if amount_ns % size_ns == 0 and amount_ns:
+            return f"{amount_ns // size_ns}{unit}"
+    return "0s"

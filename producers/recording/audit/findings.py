@@ -1,0 +1,126 @@
+"""An audit from its rows to its findings: two passes, the second over a spool on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+from producers.recording.audit.advice import Advice, advised
+from producers.recording.audit.counting import Counting
+from producers.recording.audit.engine_run import EngineFigures, through_engine
+from producers.recording.audit.judged_clocks import JudgedClock, judged
+from producers.recording.audit.machine import Machine
+from producers.recording.audit.mended import wrong_by_clock
+from producers.recording.audit.plain_jobs import PlainJobs
+from producers.recording.audit.row import AuditInput, OrderRule, Unread
+from producers.recording.audit.spool import Spool
+from producers.recording.audit.verdicts import FINE, verdict_of
+from topology.config import parse
+
+MAX_NAMED: Final = 10_000
+"""Machines by name; beyond, the rest is one line."""
+
+REST: Final = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What an audit is asked for: the length of windows, and the bounds of plain jobs, which rise.
+    `arrives`: rows say when they arrived."""
+
+    length_ns: int
+    bounds_ns: tuple[int, ...]
+    order: OrderRule
+    arrives: bool
+
+    @property
+    def shown(self) -> int:
+        """The place of the bound by which machines and pictures are judged: the middle one, the
+        larger of two."""
+        return len(self.bounds_ns) // 2
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All that was found. `machines` are the worst first, `verdicts` and `clocks` by name."""
+
+    asked: Asked
+    counting: Counting
+    unread: Unread
+    machines: list[Machine]
+    clocks: dict[str, JudgedClock]
+    verdicts: dict[str, str]
+    wrong_by_clock: set[int]
+    engine: EngineFigures
+    advice: Advice
+
+    @property
+    def records(self) -> int:
+        return self.counting.rows + self.unread.count
+
+    @property
+    def jobs(self) -> PlainJobs:
+        return self.counting.jobs
+
+    def total(self, name: str) -> int:
+        """The count of all machines together."""
+        return sum(count_of(machine, name) for machine in self.machines)
+
+    def late(self) -> Iterator[int]:
+        """By how much records were out of time."""
+        return chain.from_iterable(machine.late_ns for machine in self.machines)
+
+
+def audited(
+    inputs: AuditInput, asked: Asked, advance: Callable[[int], object] = lambda _: None
+) -> Findings:
+    """Raises what `Counting.take` does."""
+    unread = Unread()
+    jobs = PlainJobs(asked.length_ns, asked.bounds_ns, asked.order)
+    counting = Counting(jobs, asked.order, asked.shown, arrives=asked.arrives)
+    with Spool() as spool:
+        counting.take(unread.rows(inputs, advance), spool)
+        machines = list(counting.machines.values())
+        clocks = judged(machines, by_lines=not asked.arrives)
+        wrong = [
+            clock if (clock := clocks.get(m.name)) and clock.is_wrong else None for m in machines
+        ]
+        moved: set[int] = set()
+        if asked.arrives and any(wrong):
+            moved = wrong_by_clock(spool, wrong, asked.length_ns)
+        advice = advised(counting, clocks)
+        topology = parse(advice.text((), asked.length_ns))
+        if not asked.arrives:
+            topology = topology.without_arrivals()
+        names = [machine.name for machine in machines]
+        engine = through_engine(topology, spool, names, asked.length_ns)
+    verdicts = {m.name: verdict_of(m, clocks.get(m.name), counting.last_ns) for m in machines}
+    machines.sort(key=lambda machine: _badness(machine, clocks, verdicts), reverse=True)
+    return Findings(asked, counting, unread, machines, clocks, verdicts, moved, engine, advice)
+
+
+def _if_wrong(clock: JudgedClock | None) -> JudgedClock | None:
+    return clock if clock is not None and clock.is_wrong else None
+
+
+def _badness(
+    machine: Machine, clocks: dict[str, JudgedClock], verdicts: dict[str, str]
+) -> tuple[object, ...]:
+    clock = clocks.get(machine.name)
+    wrong = clock is not None and clock.is_wrong
+    return (
+        machine.several_partitions,
+        wrong,
+        len(machine.wrong_windows),
+        verdicts[machine.name] != FINE,
+        machine.epochs.missing + machine.copies + machine.out_of_time,
+        machine.records,
+    )
+
+
+def count_of(machine: Machine, name: str) -> int:
+    if name in ("missing", "restarts"):
+        return int(getattr(machine.epochs, name))
+    return int(getattr(machine, name))

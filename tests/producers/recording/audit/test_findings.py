@@ -1,0 +1,182 @@
+"""Oracle and examples: every number of an audit is the one by its definition, over seeded plants
+and over recorded traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from random import Random
+from typing import Any
+
+import pytest
+
+from benchmarks.traces import TRACES, TraceAbsent, jr_umts
+from producers.recording.audit.document import document
+from producers.recording.audit.findings import Asked, audited
+from producers.recording.audit.row import ONE_ORDER, AuditRow, OrderRule
+from tests.producers.recording.audit.machines import (
+    BEGIN_NS,
+    FAST,
+    FAST_BY_NS,
+    MS,
+    RESTARTS,
+    S,
+    plant,
+)
+from tests.producers.recording.audit.oracle import brute_force
+from tests.seeds import seeds_of_today
+from tests.services import without_trace
+
+ASKED = Asked(60 * S, (0, 1 * S, 5 * S, 30 * S), ONE_ORDER, arrives=True)
+
+
+def found(rows: Sequence[AuditRow], asked: Asked = ASKED) -> dict[str, Any]:
+    return document(audited(rows, asked))
+
+
+def agrees(rows: Sequence[AuditRow], asked: Asked = ASKED) -> dict[str, Any]:
+    """What was found, which is what brute force says."""
+    said = found(rows, asked)
+    assert pruned(said, expected := brute_force(
+        rows, asked.length_ns, asked.bounds_ns, apart=asked.order.apart
+    )) == expected  # fmt: skip
+    return said
+
+
+def pruned(said: Any, like: Any) -> Any:
+    """The keys of `said` that `like` has."""
+    if isinstance(like, dict):
+        return {name: pruned(said[name], value) for name, value in like.items()}
+    return said
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(3))
+def test_a_plant_is_counted_as_by_brute_force(seed: int) -> None:
+    rows = plant(seed, records=1_200, machines=2 + seed % 5)
+    said = agrees(rows)
+    assert said["windows"]["lateness"]["0"]["wrong"] > 0
+    agrees(rows, replace(ASKED, length_ns=7 * S, bounds_ns=(0, 300 * MS, 90 * S)))
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(2))
+def test_partitions_without_append_time_are_counted_apart(seed: int) -> None:
+    dice = Random(seed)
+    rows = [
+        row._replace(partition=dice.randrange(3) if row.source == FAST else len(row.source) % 3)
+        for row in plant(seed, records=900)
+    ]
+    agrees(rows, replace(ASKED, order=OrderRule((0, 1, 2), apart=True)))
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(1))
+def test_rows_without_numbers_have_no_copies(seed: int) -> None:
+    rows = [row._replace(seq=None) for row in plant(seed, records=900)]
+    said = agrees(rows)
+    assert said["copies"] is said["missing"] is said["out_of_sequence"] is None
+
+
+def test_epochs_that_are_given_count() -> None:
+    rows = [
+        AuditRow("a", seq, epoch, BEGIN_NS + at * S, BEGIN_NS + at * S)
+        for at, (epoch, seq) in enumerate([(0, 5), (0, 6), (1, 0), (0, 7), (1, 0), (1, 3)])
+    ]
+    said = agrees(rows)
+    assert said["by_machine"]["a"]["restarts"] == 1
+    assert (said["copies"], said["missing"]) == (1, 2)
+
+
+def test_a_clock_that_is_41_s_fast_is_named_and_a_restart_is_no_hole() -> None:
+    said = found(plant(1, records=6_000))
+    fast = said["by_machine"][FAST]
+    assert fast["verdict"] == "fast by 41 s"
+    assert abs(fast["clock_ms"] - FAST_BY_NS / MS) <= fast["clock_error_ms"]
+    assert next(iter(said["by_machine"])) == FAST
+    for name, machine in said["by_machine"].items():
+        assert machine["restarts"] == (1 if name == RESTARTS else 0)
+        assert name == FAST or abs(machine["clock_ms"]) <= machine["clock_error_ms"]
+        assert machine["missing"] < 0.05 * machine["records"]
+
+
+def test_windows_that_are_wrong_by_a_clock_are_those_of_the_true_times() -> None:
+    rows = plant(2, records=6_000)
+    said = found(rows)
+    first = {(row.source, row.offset): row for row in plant_without_copies(rows)}
+    moved: dict[int, int] = {}
+    for row in first.values():
+        if row.source == FAST:
+            shown, true = row.ts_ns // (60 * S), (row.ts_ns - FAST_BY_NS) // (60 * S)
+            moved[shown] = moved.get(shown, 0) - 1
+            moved[true] = moved.get(true, 0) + 1
+    assert said["windows"]["wrong_by_clock"] == sum(1 for count in moved.values() if count)
+
+
+def plant_without_copies(rows: Sequence[AuditRow]) -> list[AuditRow]:
+    seen = set()
+    kept = []
+    for row in rows:
+        if (row.source, row.seq) not in seen:
+            kept.append(row)
+        seen.add((row.source, row.seq))
+    return kept
+
+
+def test_the_engine_mends_what_plain_jobs_get_wrong() -> None:
+    said = found(plant(3, records=6_000))
+    assert min(each["wrong"] for each in said["windows"]["lateness"].values()) > 0
+    assert said["inorder"]["wrong_at_last"] == 0
+
+
+def test_without_arrivals_clocks_are_judged_by_lines_and_nothing_is_mended() -> None:
+    rows = [row._replace(arrival_ns=None) for row in plant(4)]
+    said = agrees(rows, replace(ASKED, arrives=False))
+    assert said["clocks_by"] == "lines"
+    assert said["by_machine"][FAST]["verdict"] == "fast by 41 s"
+    assert said["windows"]["wrong_by_clock"] == 0
+
+
+def test_nothing_at_all_is_an_audit_too() -> None:
+    said = found([])
+    assert said["records"] == said["machines"] == said["windows"]["all"] == 0
+
+
+def trace(name: str) -> list[AuditRow]:
+    try:
+        found = TRACES[name]()
+    except TraceAbsent as missing:
+        without_trace(missing)
+    return [AuditRow(row.source, row.seq, None, row.ts_ns, row.arrival_ns) for row in found]
+
+
+@pytest.mark.parametrize("name", ["jr_umts/d1", "mesh_sensors/tdma_interference"])
+def test_recorded_traces_are_counted_as_by_brute_force(name: str) -> None:
+    agrees(trace(name)[:2_000], replace(ASKED, length_ns=10 * S))
+
+
+@pytest.mark.parametrize(
+    ("name", "out_of_time", "out_of_sequence", "longest_ms"),
+    [("jr_umts/d1", 1_544, 7, 4_544), ("jr_umts/d2", 3_666, 2, 3_457)],
+)
+def test_a_trace_has_the_figures_that_its_origin_states(
+    name: str, out_of_time: int, out_of_sequence: int, longest_ms: int
+) -> None:
+    said = found(trace(name))
+    assert said["out_of_time"] == out_of_time
+    assert said["out_of_sequence"] == out_of_sequence
+    assert said["late_ms"]["max"] == longest_ms
+    assert (said["missing"], said["copies"]) == (0, 0)
+
+
+def test_phones_on_their_own_clocks_are_off_by_what_ntp_measured() -> None:
+    try:
+        own = jr_umts("d1", own_clocks=True)
+    except TraceAbsent as missing:
+        without_trace(missing)
+    offsets_ms = {row.source: -int(row.payload["ntp_offset_ms"]) for row in own}
+    said = found([AuditRow(r.source, r.seq, None, r.ts_ns, r.arrival_ns) for r in own])
+    known = said["by_machine"]
+    for (one, one_ms), (other, other_ms) in product(offsets_ms.items(), repeat=2):
+        apart_ms = known[one]["clock_ms"] - known[other]["clock_ms"]
+        bound_ms = known[one]["clock_error_ms"] + known[other]["clock_error_ms"]
+        assert abs(apart_ms - (one_ms - other_ms)) <= bound_ms
+    assert known["dev_10"]["verdict"] == "fast by 31 s"  # the middle of the others is 0.7 s slow
