@@ -57,6 +57,14 @@ topology_option = click.option(
     help="The topology file (YAML).",
 )
 
+optional_topology_option = click.option(
+    "--topology",
+    "topology_path",
+    envvar="INORDER_TOPOLOGY",
+    metavar="FILE",
+    help="The topology file (YAML); not needed with --source.",
+)
+
 
 def _outside(_: click.Context, __: click.Parameter, brokers: str) -> str:
     if brokers == EMBEDDED:

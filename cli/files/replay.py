@@ -11,24 +11,32 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import BinaryIO, Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import click
 import orjson
 
 from cli.as_json import json_option
+from cli.files.mapping_options import MappingOptions, mapping_options
 from cli.files.summary import print_summary, warn, warn_of
 from cli.progress import counting
 from cli.recordings import readable
-from cli.topology_file import Refused, load, topology_option
-from producers.recording.lines import read_lines
+from cli.topology_file import Refused, load, optional_topology_option
+from inorder.contract import DEFAULT_STREAM
+from producers.recording.lines import lines_of, read_lines
 from producers.recording.plausible import SAMPLE, Plausibility, watched
 from producers.recording.replayed import replayed
 from producers.recording.summary import Summary
+from topology.config import ClockConfig, ReorderConfig, StreamConfig, Topology
 from topology.flow.instants import whole_instants
 from topology.model.outcome import Step
+from topology.reorder.settings import Rule
 from topology.wire.json_lines import line_json, step_lines
-from topology.wire.line_reader import reading_of
+from topology.wire.line_reader import Line, Reading, reading_of
+
+if TYPE_CHECKING:
+    from producers.recording.values import FileMapping
 
 KINDS: Final = (
     "event",
@@ -46,22 +54,37 @@ NEWLINE: Final = orjson.OPT_APPEND_NEWLINE
 
 
 @click.command("replay")
-@topology_option
+@optional_topology_option
+@mapping_options
 @click.option("--show", default=",".join(KINDS), show_default=True, help="Kinds to print.")
 @click.option("--to-end/--no-to-end", default=True, help="Flush at the end of input (default).")
 @json_option("REPLAY", "The summary as one line of JSON.")
 @click.argument("events", default="-", metavar="[EVENTS | -]")
-def command(topology_path: str, show: str, to_end: bool, as_json: bool, events: str) -> None:
-    """Put the recorded EVENTS (JSON lines, CSV, Parquet, also .gz) in order."""
+def command(
+    topology_path: str | None,
+    mapping: MappingOptions,
+    show: str,
+    to_end: bool,
+    as_json: bool,
+    events: str,
+) -> None:
+    """Put the recorded EVENTS (JSON lines, CSV, Parquet, also .gz) in order.
+
+    With --source, or --values, the file may have any columns."""
     kinds = shown(show)
-    topology = load(topology_path)
+    topology = None if topology_path is None else load(topology_path)
+    values = mapping.on_file(topology)
+    if topology is None:
+        topology = without_file(values)
     started_s, cpu_s = time.perf_counter(), time.process_time()
     summary = Summary()
     with readable():
         with counting("events", sys.stderr) as advance:
             reading = reading_of(topology)
             lines = watched(
-                read_lines(events, reading=reading), Plausibility(reading, time.time_ns()), warn
+                lines_read(events, values, reading),
+                Plausibility(reading, time.time_ns(), "" if values is None else "--ts-unit"),
+                warn,
             )
             warned = False
             steps = replayed(topology, lines, summary, to_end, advance)
@@ -73,6 +96,28 @@ def command(topology_path: str, show: str, to_end: bool, as_json: bool, events: 
         sys.stdout.buffer.flush()
     summary.took(time.perf_counter() - started_s, time.process_time() - cpu_s)
     print_summary(summary, as_json=as_json)
+
+
+def lines_read(events: str, values: FileMapping | None, reading: Reading) -> Iterator[Line]:
+    """The lines of a file: in our own form, or any rows by a mapping."""
+    if values is None:
+        return read_lines(events, reading=reading)
+    from producers.recording.values import mapped_rows
+
+    return lines_of(mapped_rows(events, values, reading), reading)
+
+
+def without_file(values: FileMapping | None) -> Topology:
+    """The topology of who gives none: one stream, whose stamps are believed, ordered by numbers
+    where there are any."""
+    if values is None:
+        raise Refused(
+            "--topology FILE is missing; or say where a file of yours has its fields:"
+            " --source NAME --seq NAME --ts NAME"
+        )
+    rule: Rule = "time" if values.fields.seq is None else "miss"
+    stream = StreamConfig(reorder=ReorderConfig(rule=rule), clock=ClockConfig(unsynced="trust"))
+    return Topology(streams={DEFAULT_STREAM: stream})
 
 
 def shown(text: str) -> frozenset[str]:

@@ -26,6 +26,7 @@ STDIN: Final = "-"
 GZIP_MARK: Final = b"\x1f\x8b"
 PARQUET_MARK: Final = b"PAR1"
 PEEKED_BYTES: Final = 4096
+OUR_COLUMNS: Final = frozenset({"source", "seq"})
 
 
 class InputError(Exception):
@@ -49,8 +50,11 @@ _FORM_OF_SUFFIX: Final = {
 
 
 @contextmanager
-def opened(path: str, stdin: IO[bytes] | None = None) -> Iterator[tuple[IO[bytes], Form]]:
-    """The unpacked bytes and what they hold; closes what it opened, not `stdin`."""
+def opened(
+    path: str, stdin: IO[bytes] | None = None, columns: frozenset[str] = OUR_COLUMNS
+) -> Iterator[tuple[IO[bytes], Form]]:
+    """The unpacked bytes and what they hold; closes what it opened, not `stdin`. `columns`: what a
+    first line has among its cells if this is CSV."""
     name = "standard input" if path == STDIN else path
     with ExitStack() as stack, _readable(name):
         raw = _buffered(path, stdin, stack)
@@ -59,7 +63,7 @@ def opened(path: str, stdin: IO[bytes] | None = None) -> Iterator[tuple[IO[bytes
             raise InputError(f"{path}: ends in .gz but is not gzip; rename it or pack it")
         if packed:
             raw = stack.enter_context(io.BufferedReader(gzip.GzipFile(fileobj=raw)))
-        form = _form(path, raw.peek(PEEKED_BYTES)[:PEEKED_BYTES])
+        form = _form(path, raw.peek(PEEKED_BYTES)[:PEEKED_BYTES], columns)
         if form is Form.PARQUET and (packed or not raw.seekable()):
             # It is read from its end, so it has to lie in a file.
             spool = stack.enter_context(tempfile.TemporaryFile())
@@ -97,12 +101,12 @@ def _readable(name: str) -> Iterator[None]:
         raise InputError(f"{name}: cannot be read ({wrong.strerror or wrong})") from None
 
 
-def _form(path: str, head: bytes) -> Form:
+def _form(path: str, head: bytes, columns: frozenset[str]) -> Form:
     suffix = Path(path.removesuffix(".gz")).suffix.lower()
     if suffix in _FORM_OF_SUFFIX:
         return _FORM_OF_SUFFIX[suffix]
     if head.startswith(PARQUET_MARK):
         return Form.PARQUET
     first = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
-    cells = {cell.strip().strip(b'"') for cell in first.split(b",")}
-    return Form.CSV if {b"source", b"seq"} <= cells or b"clock" in cells else Form.JSON_LINES
+    cells = {cell.strip().strip(b'"').decode("utf-8", "replace") for cell in first.split(b",")}
+    return Form.CSV if columns <= cells or "clock" in cells else Form.JSON_LINES

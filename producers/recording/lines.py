@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO
 
 from producers.recording.rows import NEEDED, NEEDED_BY_TIME, read_rows
-from topology.wire.line_reader import AS_WRITTEN, Line, LineReader, Reading
+from topology.wire.line_reader import AS_WRITTEN, Line, LineReader, Reading, Row
 
 
 def read_lines(
@@ -17,6 +17,12 @@ def read_lines(
     JSON lines, CSV or Parquet, each also packed by gzip. Raises `InputError` where the input as
     a whole cannot be read.
     """
+    needed = NEEDED_BY_TIME if reading.by_time else NEEDED
+    yield from lines_of(read_rows(path, stdin, needed), reading)
+
+
+def lines_of(rows: Iterable[Row], reading: Reading) -> Iterator[Line]:
+    """The lines of rows, whose arrivals may be wrong."""
     reader = LineReader(reading, judges=True)
-    for row in read_rows(path, stdin, NEEDED_BY_TIME if reading.by_time else NEEDED):
+    for row in rows:
         yield Line(row.number, reader.read(row))

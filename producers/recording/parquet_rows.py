@@ -38,18 +38,18 @@ PIECE_BYTES: Final = 16 << 20
 def parquet_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator[Row]:
     """The rows of an open file; InputError where it is none, or holds what JSON does not."""
     try:
-        file = _file(raw)
+        file = parquet_file(raw)
         columns = columns_of(list(file.schema_arrow.names), path, needed)
         columns = [column for column in columns if is_known(column.name)]
         names = [column.name for column in columns]
         for name in names:
             _refuse_type(file.schema_arrow.field(name), path)
-        _refuse_size(file.metadata, frozenset(names), path)
+        refuse_size(file.metadata, frozenset(names), path)
         is_instant = "ts" in names and pa.types.is_timestamp(file.schema_arrow.field("ts").type)
         number = 0
         for batch in file.iter_batches(batch_size=BATCH_ROWS):
             table = pa.table({name: _cast(batch, name) for name in names})
-            for piece in _pieces(table, number, path):
+            for piece in pieces(table, number, path):
                 for values in piece.to_pylist():
                     number += 1
                     row = _parquet_row(number, values, columns)
@@ -59,14 +59,14 @@ def parquet_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator
         raise InputError(f"{path}: cannot be read as Parquet ({reason})") from None
 
 
-def _file(raw: IO[bytes]) -> parquet.ParquetFile:
+def parquet_file(raw: IO[bytes]) -> parquet.ParquetFile:
     """Its texts as they are written, but those within others."""
     schema = parquet.ParquetFile(raw).schema_arrow
     texts = [field.name for field in schema if _is_text(field.type)]
     return parquet.ParquetFile(raw, read_dictionary=texts)
 
 
-def _refuse_size(metadata: Any, names: frozenset[str], path: str) -> None:
+def refuse_size(metadata: Any, names: frozenset[str], path: str) -> None:
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         for at in range(group.num_columns):
@@ -81,7 +81,7 @@ def _refuse_size(metadata: Any, names: frozenset[str], path: str) -> None:
                 )
 
 
-def _pieces(table: Any, before: int, path: str) -> Iterator[Any]:
+def pieces(table: Any, before: int, path: str) -> Iterator[Any]:
     """Rows with PIECE_BYTES of text at most, or one alone. `before`: rows before these."""
     begin, size = 0, 0
     for at, row_bytes in enumerate(_text_bytes(table, before, path)):

@@ -64,9 +64,11 @@ class _Seen:
 
 
 class Plausibility:
-    """`now_ns`: today, for what is ahead of it."""
+    """`now_ns`: today, for what is ahead of it. `option`: what sets the unit in place of the
+    topology file."""
 
-    def __init__(self, reading: Reading, now_ns: int) -> None:
+    def __init__(self, reading: Reading, now_ns: int, option: str = "") -> None:
+        self._option = option
         self._reading = reading
         self._newest_ns = now_ns + YEAR_NS
         self._seen: dict[str, _Seen] = {}
@@ -114,6 +116,7 @@ class Plausibility:
         likely = self._likely_unit(stream, seen)
         if likely is not None:
             remedy = f"streams: {{{stream}: {{headers: {{ts_unit: {likely}}}}}}}"
+            remedy = f"{self._option} {likely}" if self._option else remedy
             yield (
                 f"`ts` of stream `{stream}` looks like {UNIT_WORDS[likely]} and is read as"
                 f" {UNIT_WORDS[unit]}: write {remedy}"

@@ -64,22 +64,15 @@ def rows_in(raw: IO[bytes], form: Form, path: str, needed: tuple[str, ...]) -> I
 def json_rows(raw: LineSource, *, begins: bool = True) -> Iterator[Row]:
     """Numbered from 1. `begins`: the first line is that of a file, and may bear a byte order
     mark."""
-    number = 0
-    while line := raw.readline(MAX_LINE_BYTES + 1):
-        number += 1
-        if len(line) > MAX_LINE_BYTES:
-            _skip_line(raw, line)
-            detail = f"the line is longer than {MAX_LINE_BYTES} bytes; split it"
-            yield Row(number, {}, LineFault("line_huge", detail))
+    for number, line in text_lines(raw, begins=begins):
+        if isinstance(line, LineFault):
+            yield Row(number, {}, line)
             continue
-        if number == 1 and begins:
-            line = line.removeprefix(b"\xef\xbb\xbf")
         try:
             values = orjson.loads(line)
         except orjson.JSONDecodeError as wrong:
-            if line.strip():
-                detail = f"not JSON: {wrong.msg} (column {wrong.colno}); write one object per line"
-                yield Row(number, {}, LineFault("line_not_json", detail))
+            detail = f"not JSON: {wrong.msg} (column {wrong.colno}); write one object per line"
+            yield Row(number, {}, LineFault("line_not_json", detail))
             continue
         if isinstance(values, dict):
             yield Row(number, values)
@@ -88,13 +81,42 @@ def json_rows(raw: LineSource, *, begins: bool = True) -> Iterator[Row]:
             yield Row(number, {}, LineFault("line_not_object", detail))
 
 
+def text_lines(raw: LineSource, *, begins: bool = True) -> Iterator[tuple[int, bytes | LineFault]]:
+    """Lines that are not blank, numbered from 1, and what is too long for one; `begins`: as in
+    `json_rows`."""
+    number = 0
+    while line := raw.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(line) > MAX_LINE_BYTES:
+            _skip_line(raw, line)
+            detail = f"the line is longer than {MAX_LINE_BYTES} bytes; split it"
+            yield number, LineFault("line_huge", detail)
+            continue
+        if number == 1 and begins:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        if line.strip():
+            yield number, line
+
+
 def _skip_line(raw: LineSource, line: bytes) -> None:
     while line and not line.endswith(b"\n"):
         line = raw.readline(MAX_LINE_BYTES)
 
 
 def _csv_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator[Row]:
-    # What is not UTF-8 stays visible as lone surrogates, and hurts its row only.
+    columns: list[Column] = []
+    for number, cells in csv_lines(raw, path):
+        if isinstance(cells, LineFault):
+            yield Row(number, {}, cells)
+        elif not columns:
+            columns = columns_of(cells, path, needed)
+        else:
+            yield _csv_row(number, cells, columns)
+
+
+def csv_lines(raw: IO[bytes], path: str) -> Iterator[tuple[int, list[str] | LineFault]]:
+    """The names of the columns, then the cells of each row, numbered by lines; a row has as many
+    cells as there are columns. What is not UTF-8 stays visible as lone surrogates."""
     text = io.TextIOWrapper(raw, "utf-8-sig", "surrogateescape", newline="")
     # The reader keeps no limit of its own; this one is the process's.
     csv.field_size_limit(MAX_CELL_CHARS)
@@ -105,7 +127,7 @@ def _csv_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator[Ro
         except (StopIteration, csv.Error):
             message = f"{path}: CSV without a line of column names; write source,seq,ts,… first"
             raise InputError(message) from None
-        columns = columns_of(names, path, needed)
+        yield reader.line_num, names
         while True:
             number = reader.line_num + 1
             try:
@@ -114,10 +136,15 @@ def _csv_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator[Ro
                 return
             except csv.Error as wrong:
                 detail = f"not CSV: {wrong}; double each quote within a quoted cell"
-                yield Row(number, {}, LineFault("row_not_csv", detail))
+                yield number, LineFault("row_not_csv", detail)
                 continue
-            if cells:
-                yield _csv_row(number, cells, columns)
+            if cells and len(cells) != len(names):
+                detail = (
+                    f"{len(cells)} cells under {len(names)} columns; write an empty cell for none"
+                )
+                yield number, LineFault("row_ragged", detail)
+            elif cells:
+                yield number, cells
     finally:
         text.detach()
 
@@ -125,9 +152,6 @@ def _csv_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator[Ro
 def _csv_row(number: int, cells: list[str], columns: list[Column]) -> Row:
     values: dict[str, Any] = {}
     fault: LineFault | None = None
-    if len(cells) != len(columns):
-        detail = f"{len(cells)} cells under {len(columns)} columns; write an empty cell for none"
-        return Row(number, {}, LineFault("row_ragged", detail))
     for cell, column in zip(cells, columns, strict=True):
         if cell == "":
             continue

@@ -34,6 +34,11 @@ class TimeFault(ValueError):
         self.fault = fault
 
 
+def zone_of(name: str) -> ZoneInfo | None:
+    """The time zone of that name; None of ""."""
+    return ZoneInfo(name) if name else None
+
+
 def instant_ns(value: object, unit_ns: int, zone: ZoneInfo | None) -> int:
     """Nanoseconds since the epoch; TimeFault where the value is no time that int64 holds."""
     ns = _read_ns(value, unit_ns, zone)

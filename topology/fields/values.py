@@ -1,20 +1,21 @@
 """What a decoder of values gives, and what a path finds in it.
 
-A `Decode` makes of bytes (None: a tombstone) dict, list, str, int, Decimal, float, bool, bytes,
-`Timestamp` or None, and raises `ValueFault` for what it cannot read; no other exception comes out
-of data. A `Pick` gives the values at some paths at once, None where nothing is; a format that can
-skip the rest of a value makes a cheaper one (`Picking`).
+A `Decode` makes of bytes dict, list, str, int, Decimal, float, bool, bytes, `Timestamp` or None
+(and of None, a tombstone, None), and raises `ValueFault` for what it cannot read; no other
+exception comes out of data. Who reads files may hand in what it has made of a row. A `Pick` gives
+the values at some paths at once, None where nothing is; a format that can skip the rest of a value
+makes a cheaper one (`Picking`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from topology.fields.where import Path, Where
 
-Decode = Callable[[bytes | None], object]
-Pick = Callable[[bytes | None], Sequence[object]]
+Decode = Callable[[Any], object]
+Pick = Callable[[Any], Sequence[object]]
 Picking = Callable[[Sequence[Path]], Pick]
 
 
@@ -63,7 +64,7 @@ def ended_at(value: object, where: Where) -> str:
 def picking(decode: Decode, paths: Sequence[Path]) -> Pick:
     """A `Pick` by decoding the whole value."""
 
-    def pick(value: bytes | None) -> Sequence[object]:
+    def pick(value: Any) -> Sequence[object]:
         decoded = decode(value)
         return [walked(decoded, path) for path in paths]
 

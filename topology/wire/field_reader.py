@@ -30,8 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from typing import Final, NamedTuple, NoReturn
-from zoneinfo import ZoneInfo
+from typing import Any, Final, NamedTuple, NoReturn
 
 from inorder.contract import (
     DATA,
@@ -46,7 +45,7 @@ from inorder.contract import (
     UNIT_NS,
 )
 from topology.fields.mapping import Fields
-from topology.fields.times import TimeFault, instant_ns
+from topology.fields.times import TimeFault, instant_ns, zone_of
 from topology.fields.values import Decode, Pick, Picking, Timestamp, ValueFault, ended_at, picking
 from topology.fields.where import Path, Where
 from topology.wire.header_reader import Headers
@@ -117,7 +116,7 @@ class FieldReader:
         self._stream = stream
         self._by_time = frozenset(by_time)
         self._unit_ns = UNIT_NS[fields.ts_unit]
-        self._zone = ZoneInfo(fields.ts_zone) if fields.ts_zone else None
+        self._zone = zone_of(fields.ts_zone)
         self._where: list[Where | None] = [
             fields.source, fields.seq, fields.stream, fields.epoch, fields.ts, fields.type,
             fields.kind,
@@ -147,11 +146,11 @@ class FieldReader:
         self,
         headers: Headers,
         key: bytes | None,
-        value: bytes | None,
+        value: Any,
         timestamp_ns: int,
         partition: int = 0,
     ) -> Found | Refused:
-        """What one record says; `timestamp_ns` is its own."""
+        """What one record says; `timestamp_ns` is its own, `value` what `decode` takes."""
         values = self._constants.copy()
         faults: list[tuple[str, str]] = []
         unread: set[int] = set()
@@ -209,7 +208,7 @@ class FieldReader:
         faults: list[tuple[str, str]],
         unread: set[int],
         key: bytes | None,
-        value: bytes | None,
+        value: Any,
         timestamp_ns: int,
     ) -> Found | Refused:
         source, seq, stream, epoch, ts, type_, kind = values
@@ -250,9 +249,7 @@ class FieldReader:
             faults.append(("seq_missing", f"the mapping names no number; {remedy}"))
         return _settled(read, faults, str(name) if name else None, timestamp_ns)
 
-    def _field(
-        self, at: int, where: Where, value: object, key: bytes | None, whole: bytes | None
-    ) -> object:
+    def _field(self, at: int, where: Where, value: object, key: bytes | None, whole: Any) -> object:
         """The field's value, None where it may be missing."""
         field = FIELDS[at]
         if value is None:
@@ -275,7 +272,7 @@ class FieldReader:
                 raise _FieldFault(f"ts_{wrong.fault}", f"`{where}` {wrong}") from None
         return _text(field, where, value)
 
-    def _missing(self, where: Where, key: bytes | None, value: bytes | None) -> str:
+    def _missing(self, where: Where, key: bytes | None, value: Any) -> str:
         """What a missing field's dead letter says."""
         if where.place not in {"payload", "key"} or not where.path:
             return f"`{where}` is missing; name a place that every record has"

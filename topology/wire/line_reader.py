@@ -87,12 +87,14 @@ class LineFault(NamedTuple):
 
 class Row(NamedTuple):
     """`number` is the line, from 1 (of a Parquet file: the row). `ts_is_instant`: `ts` was a time
-    stamp with a unit of its own and is in ns, whatever the unit of numbers is."""
+    stamp with a unit of its own and is in ns, whatever the unit of numbers is. `is_mapped`: a
+    mapping has found these values, and a fault names all that is wrong."""
 
     number: int
     values: Mapping[str, Any]
     fault: LineFault | None = None
     ts_is_instant: bool = False
+    is_mapped: bool = False
 
 
 Content = Event | Malformed | Sample | Declared
@@ -330,7 +332,7 @@ class _Look:
         self.unread: set[str] = set()
         self.faults: list[LineFault] = [] if row.fault is None else [row.fault]
         # Nothing can be said to be missing of a row that was not made out at all.
-        self._whole = row.fault is None or bool(row.values)
+        self._whole = row.fault is None or bool(row.values and not row.is_mapped)
 
     def _fault(self, key: str, fault: str, what: str, remedy: str) -> None:
         self.unread.add(key)

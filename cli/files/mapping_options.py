@@ -1,0 +1,158 @@
+"""Options that name where a file or a topic has the fields of events, one group for all commands.
+
+`mapping_options` adds them to a command, which gets them as one value, `mapping`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import click
+
+from cli.topology_file import Refused
+
+if TYPE_CHECKING:
+    from inorder.contract import TimeUnit
+    from producers.recording.values import FileMapping
+    from topology.config import Topology
+    from topology.fields.mapping import Fields
+    from topology.fields.where import Where
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+UNITS: Final = ("ns", "us", "ms", "s")
+FIELD_OPTIONS: Final = {
+    "source": "Where the source's name is; on a file a bare name is a column or key.",
+    "seq": "Where the sequence number is; left out, each source is ordered by its time.",
+    "ts": "Where the time by the source's clock is.",
+    "type": "Where the type is.",
+    "epoch": "Where the source's incarnation is.",
+    "stream": "Where the stream's name is.",
+}
+
+
+class MappingOptions(NamedTuple):
+    """What was given, as text; None and "" are what was not."""
+
+    source: str | None = None
+    seq: str | None = None
+    ts: str | None = None
+    type: str | None = None
+    epoch: str | None = None
+    stream: str | None = None
+    arrival: str | None = None
+    ts_unit: TimeUnit = "ns"
+    ts_zone: str = ""
+    values: bool = False
+
+    def fields(self, *, on_file: bool) -> Fields | None:
+        """The mapping, None where no option names one. Refused says what is wrong."""
+        from topology.fields.mapping import Fields
+        from topology.fields.times import zone_of
+
+        named = {name: getattr(self, name) for name in FIELD_OPTIONS}
+        places: dict[str, Any] = {
+            name: _where(name, text, on_file=on_file) for name, text in named.items() if text
+        }
+        given = [*places, *(["arrival"] if self.arrival else [])]
+        given += ["ts_unit"] * (self.ts_unit != "ns") + ["ts_zone"] * bool(self.ts_zone)
+        if "source" not in places:
+            if given:
+                option = given[0].replace("_", "-")
+                raise Refused(f"--{option} without --source: name where the source is, too")
+            return None
+        try:
+            zone_of(self.ts_zone)
+        except (KeyError, ValueError, OSError):
+            raise Refused(
+                f"--ts-zone {self.ts_zone}: no time zone here; write Europe/Berlin or UTC"
+            ) from None
+        return Fields(**places, ts_unit=self.ts_unit, ts_zone=self.ts_zone)
+
+    def on_file(self, topology: Topology | None) -> FileMapping | None:
+        """How a file is read: by these options, or with --values by the `fields` of the topology;
+        None: as lines of our own form."""
+        from producers.recording.values import FileMapping
+
+        fields = self.fields(on_file=True)
+        if fields is None and self.values:
+            fields = _of_topology(topology)
+        if fields is None:
+            return None
+        numbered = topology is not None and any(
+            each.reorder.numbered for each in topology.streams.values()
+        )
+        if numbered and fields.seq is None:
+            raise Refused(
+                "--seq is missing: a stream of the topology is ordered by numbers; name where they"
+                " are, or write reorder: {rule: time} in the stream"
+            )
+        arrival = None if not self.arrival else _where("arrival", self.arrival, on_file=True)
+        return FileMapping(fields, arrival)
+
+
+def _where(option: str, text: str, *, on_file: bool) -> Where:
+    from topology.fields.where import parse_where
+
+    try:
+        return parse_where(text, on_file=on_file)
+    except ValueError as wrong:
+        raise Refused(f"--{option} {text}: {wrong}") from None
+
+
+def _of_topology(topology: Topology | None) -> Fields:
+    if topology is None:
+        raise Refused("--values: reads by the `fields` of a topology; give --topology, or --source")
+    mappings = {mapping for each in topology.streams.values() if (mapping := each.mapping())}
+    if len(mappings) != 1:
+        found = "no stream has `fields`" if not mappings else "its streams have different `fields`"
+        raise Refused(f"--values: {found}; name the places by --source, --seq and --ts")
+    return mappings.pop()
+
+
+def mapping_options(command: Command) -> Command:
+    """Adds the options; the command gets `mapping`, a `MappingOptions`."""
+
+    @functools.wraps(command)
+    def with_mapping(*args: Any, **kwargs: Any) -> Any:
+        found = {
+            name: given
+            for name in MappingOptions._fields
+            if (given := kwargs.pop(f"mapping_{name}")) is not None
+        }
+        return command(*args, mapping=MappingOptions(**found), **kwargs)
+
+    wrapped: Any = with_mapping
+    for name, words in reversed(FIELD_OPTIONS.items()):
+        wrapped = click.option(f"--{name}", f"mapping_{name}", metavar="WHERE", help=words)(wrapped)
+    for option in (
+        click.option(
+            "--arrival",
+            "mapping_arrival",
+            metavar="WHERE",
+            help="Where a file says when it arrived.",
+        ),
+        click.option(
+            "--ts-unit",
+            "mapping_ts_unit",
+            type=click.Choice(UNITS),
+            help="The unit of a time that is a number.  [default: ns]",
+        ),
+        click.option(
+            "--ts-zone",
+            "mapping_ts_zone",
+            metavar="ZONE",
+            help="The time zone of times that name none, like Europe/Berlin.",
+        ),
+        click.option(
+            "--values",
+            "mapping_values",
+            is_flag=True,
+            help="Read rows as values, by the `fields` of the topology.",
+        ),
+    ):
+        wrapped = option(wrapped)
+    typed: Command = wrapped
+    return typed

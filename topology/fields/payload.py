@@ -1,0 +1,29 @@
+"""A decoded value as JSON: what lines, results and tables show of a payload that was none.
+
+Decimals are their text, times RFC 3339 (without a zone where none is known), bytes
+`{"base64": …}`.
+"""
+
+from __future__ import annotations
+
+import base64
+from decimal import Decimal
+
+from inorder import rfc3339
+from topology.fields.values import Timestamp
+
+
+def as_json(value: object) -> object:
+    """The same of dict, list, text, numbers and null alone."""
+    if isinstance(value, Timestamp):
+        text = rfc3339.spelled(value.ns)
+        return text.removesuffix("Z") if value.is_local else text
+    if isinstance(value, dict):
+        return {name: as_json(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [as_json(each) for each in value]
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, bytes):
+        return {"base64": base64.b64encode(value).decode()}
+    return value
