@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from producers.recording.file import InputError
 from producers.recording.parquet_rows import parquet_file, pieces, refuse_size
-from producers.recording.row import BATCH_ROWS
-from producers.recording.values import refuse_missing
+from producers.recording.row import BATCH_ROWS, refuse_missing
 from topology.fields.values import Timestamp
 
 NS_PER_US: Final = 1_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -47,6 +47,18 @@ def columns_of(names: list[str], path: str, needed: tuple[str, ...]) -> list[Col
         )
     _refuse_clash(seen, path)
     return [_column(name) for name in names]
+
+
+def refuse_missing(names: Sequence[str], path: str, needed: frozenset[str]) -> None:
+    """InputError where two columns have one name, or one of the needed is not there."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"{path}: two columns are called `{twice[0]}`; rename one")
+    missing = sorted(needed.difference(names))
+    if missing:
+        found = ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
+        named = " and ".join(f"`{name}`" for name in missing)
+        raise InputError(f"{path}: there is no column {named}, it has {found}; name one of these")
 
 
 def _refuse_clash(names: Iterable[str], path: str) -> None:

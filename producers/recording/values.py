@@ -19,7 +19,8 @@ import orjson
 
 from codec.values import json
 from inorder.contract import MIN_INT64, UNIT_NS
-from producers.recording.file import Form, InputError, opened
+from producers.recording.file import Form, opened
+from producers.recording.row import refuse_missing
 from producers.recording.rows import csv_lines, text_lines
 from topology.fields.mapping import Fields
 from topology.fields.payload import as_json
@@ -32,7 +33,6 @@ from topology.wire.line_reader import LineFault, Reading, Row
 NO_STAMP: Final = MIN_INT64
 """A row has no timestamp of its own."""
 
-SHOWN_NAMES: Final = 12
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _MAX_NUMBER_CHARS: Final = 40
 _BOOLEANS: Final = {"true": True, "false": False}
@@ -129,18 +129,6 @@ def _is_sound(cell: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def refuse_missing(names: Sequence[str], path: str, needed: frozenset[str]) -> None:
-    """InputError where two columns have one name, or one of the needed is not there."""
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InputError(f"{path}: two columns are called `{twice[0]}`; rename one")
-    missing = sorted(needed.difference(names))
-    if missing:
-        found = ", ".join(names[:SHOWN_NAMES]) + (", …" if len(names) > SHOWN_NAMES else "")
-        named = " and ".join(f"`{name}`" for name in missing)
-        raise InputError(f"{path}: there is no column {named}, it has {found}; name one of these")
 
 
 # -- by a mapping ----------------------------------------------------------------------------------
