@@ -18,6 +18,7 @@ from typing import Final
 
 from benchmarks.baselines.early_windows import EarlyWindows
 from benchmarks.baselines.ignore import Ignore
+from benchmarks.baselines.tail_slack import TailSlack
 from benchmarks.oracle import last_arrivals, oracle
 from benchmarks.workloads.laws import MS
 from benchmarks.workloads.windows import Stream
@@ -33,7 +34,6 @@ from topology.waiting.driver import Closing
 from topology.waiting.fixed import KSlack
 from topology.waiting.policy import END, SlackPolicy
 from topology.waiting.risk import RiskSlack
-from topology.waiting.tail import TailSlack
 
 STRETCH: Final = 1_000
 ORACLE: Final = "Oracle"

@@ -30,6 +30,7 @@ from typing import Final
 
 import click
 
+from benchmarks.baselines.tail_slack import TailSlack
 from benchmarks.holding import Holding, event_of, run
 from benchmarks.plots import Axes, Curve, NoPlots, decade, draw
 from benchmarks.tables import NS_PER_MS, Page, Table, count, ms, share
@@ -44,7 +45,6 @@ from topology.published.mp_k_slack import MPKSlack
 from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.fixed import KSlack
 from topology.waiting.policy import SlackPolicy
-from topology.waiting.tail import TailSlack
 
 MESH: Final = "mesh_sensors/tdma_interference"
 DAY_NS: Final = 86_400 * S

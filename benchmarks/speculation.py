@@ -42,8 +42,7 @@ from benchmarks.baselines.alpha import Fixed, Policy, Tcp
 from benchmarks.plots import Axes, Curve, NoPlots, draw
 from benchmarks.tables import Page, Table, count
 from benchmarks.traces import TraceAbsent
-from topology.answer.budget import Budget
-from topology.answer.shares import share
+from topology.answer.budget import Budget, share
 from topology.answer.spending import WHOLE, Load, Processor
 from topology.detector.detector import Detector, Found, behaviour_of
 from topology.detector.item import LogEntry, Seen, before, behind

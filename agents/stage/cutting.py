@@ -3,13 +3,13 @@ commit is over long before the brokers would abort it.
 
 A cut takes what has changed from all operators at one instant. Its cost is that of the changes:
 next to nothing for many records of few sources, 20 us for each source that has changed. With
-the bound of `max_batch` alone, 100,000 sources that speak at once would keep the loop, and with
+the bound of `MAX_BATCH` alone, 100,000 sources that speak at once would keep the loop, and with
 it everybody else, for half a second at a time and more. A commit sends outputs and changes; over a
 slow link 64 MiB take longer than `transaction_timeout`, and the brokers abort what is sent.
 
 So both are timed. After a cut of more than `CUT_S`, or a commit of more than a quarter of
 `transaction_timeout`, so much waits for the next as fits into that time. Where they are quick it is
-twice as much each time that the bound was of use, up to `max_batch` and `MOST_BYTES`. A partition
+twice as much each time that the bound was of use, up to `MAX_BATCH` and `MOST_BYTES`. A partition
 begins with little, for how quick commits are is not known then. What the quickest commit took is
 taken for what each takes, however small, up to the same quarter, and not counted. A commit that
 fails halves what the next may bring. What comes out is the same for every cut.
@@ -35,6 +35,9 @@ QUICK: Final = 0.25
 
 COMMIT: Final = 0.25
 """A share of `transaction_timeout`, or of the time after which a commit is given up here."""
+
+MAX_BATCH: Final = 20_000
+"""Records of one transaction at most."""
 
 FEWEST: Final = 1_000
 """Records that may wait at least, as far as cuts are slow; a transaction has a cost of its own."""
@@ -74,11 +77,11 @@ class CutSize:
     """How much may wait for the next checkpoint of a partition. It outlives the partition, for what
     a commit that failed has taught counts for the next owner."""
 
-    def __init__(self, max_batch: int, transaction_timeout_ns: int) -> None:
+    def __init__(self, transaction_timeout_ns: int) -> None:
         self._commit_s = COMMIT * min(transaction_timeout_ns / 1e9, COMMIT_TIMEOUT_S)
         self._quickest_s = self._commit_s
-        self._cut = Fit(CUT_S, FEWEST, max_batch, max_batch)
-        self._sent = Fit(self._commit_s, FEWEST_SENT, FEWEST, max_batch)
+        self._cut = Fit(CUT_S, FEWEST, MAX_BATCH, MAX_BATCH)
+        self._sent = Fit(self._commit_s, FEWEST_SENT, FEWEST, MAX_BATCH)
         self._bytes = Fit(self._commit_s, LEAST_BYTES, FIRST_BYTES, MOST_BYTES)
 
     @property

@@ -17,7 +17,7 @@ The order of things, which makes it exact:
   missing, the changelog shows whether it failed (agents.stage.committing).
 * The local copy is written after the commit, by a thread of its own. It can only lag.
 
-Bounds: `topology.max_batch` records, or `MOST_BYTES` of payload, wait for a checkpoint at most,
+Bounds: `cutting.MAX_BATCH` records, or `MOST_BYTES` of payload, wait for a checkpoint at most,
 `PIECE` records apart at most; then the partition waits for the one on its way. Fewer where cuts or
 commits take long (agents.stage.cutting).
 """
@@ -138,7 +138,7 @@ class Partition:
         self._checkpoint_s = topology.checkpoint_ns / 1e9
         self._heartbeat_ns = topology.heartbeat_ns
         self._cutting = services.cut_sizes.setdefault(
-            source, CutSize(topology.max_batch, topology.transaction_timeout_ns)
+            source, CutSize(topology.transaction_timeout_ns)
         )
         self._committing = Committing(self._delivery, self._restoring, self._cutting, self._metrics)
         self._tally = StateTally()  # of the state as it was last cut

@@ -1,6 +1,6 @@
 """End to end: over a slow link transactions are as large as it carries in time, with a backlog too.
 
-At 4 MB/s what `max_batch` allows at once takes longer than `transaction_timeout`: the brokers would
+At 4 MB/s what `MAX_BATCH` allows at once takes longer than `transaction_timeout`: the brokers would
 abort it, and the partition would be restored and read again, time after time.
 """
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
+from benchmarks.baselines.tail_slack import TailSlack
 from tests.kit.events import copies
 from tests.laws.streams import MS, START, raw
 from tests.laws.streams_between import (
@@ -44,7 +45,6 @@ from topology.waiting.budget import AccuracyBudget
 from topology.waiting.fixed import KSlack
 from topology.waiting.policy import SlackPolicy
 from topology.waiting.risk import RiskSlack
-from topology.waiting.tail import TailSlack
 from topology.window import Output, WindowConfig, Windows
 from topology.window.aggregates.built_in import BUILT_IN
 

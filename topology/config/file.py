@@ -26,7 +26,6 @@ from topology.model.user_functions import NOTHING, UserFunctions
 from topology.spelling.problem import refused, shown
 from topology.spelling.section import Section
 from topology.spelling.values import (
-    Count,
     DurationNs,
     Flag,
     PositiveNs,
@@ -204,8 +203,6 @@ class TopologyFile(Section):
     """What is held longer goes into the state; well below the input's retention."""
     correct_for_ns: DurationNs = Field(default=600_000_000_000, validation_alias="correct_for")
     """How long after the watermark late events change results; then they are final."""
-    max_batch: Count = 20_000
-    """The most records of one transaction; fewer where commits take long."""
     transaction_timeout_ns: PositiveNs = Field(
         default=10_000_000_000, validation_alias="transaction_timeout"
     )

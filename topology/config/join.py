@@ -14,10 +14,10 @@ from typing import Annotated, Any, Final, get_args
 from pydantic import BeforeValidator, ValidationInfo
 
 from topology.join.config import JoinCondition, JoinedValue, JoinKind
-from topology.model.lengths import MAX_LENGTH_NS
 from topology.spelling.problem import Fault, meant, refused, refused_at, shown
 from topology.spelling.section import Section
 from topology.spelling.values import (
+    MAX_LENGTH_NS,
     NS_PER,
     PATH,
     check_length,

@@ -183,15 +183,11 @@ def _faults(error: Any, above: Path = ()) -> Iterator[Fault]:
 
 MOST_CLOSE: Final = 2
 MOVED: Final[Mapping[Path, str]] = {
-    (
-        "streams",
-        "*",
-        section,
-        key,
-    ): f"leave it out, or write experimental: {{{section}: thesis}}"
-    for section, key in (("clock", "model"), ("merge", "wait"))
+    ("streams", "*", "clock", "model"): "leave it out, or write experimental: {clock: thesis}",
+    ("streams", "*", "merge", "wait"): "leave it out, or write experimental: {merge: thesis}",
+    ("max_batch",): "leave it out: transactions are as large as the link carries",
 }
-"""The remedies for keys that stand elsewhere under another name."""
+"""The remedies for keys that are elsewhere under another name, or no longer needed."""
 
 
 def _place(path: Path, value: Any) -> str:

@@ -9,7 +9,7 @@ reads as far as those that it reads have come at most, and what is final of them
 frontiers pass a level without loss, so levels cost no wait of their own. What the emissions of an
 instant come to is all that goes up, and a correction ends where it changes nothing.
 
-Those that read ahead of the merge share a processor (`answer.shares`) and are run side by side.
+Those that read ahead of the merge share a processor (`answer.budget`) and are run side by side.
 
 At the end of a bounded input each level ends before the next; results emitted there are of the
 last instant.
@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from topology.answer.budget import share
 from topology.answer.rules import AHEAD
-from topology.answer.shares import share
 from topology.answer.spending import FULL_PPM, Processor
 from topology.detector.item import BEHIND_ALL
 from topology.detector.operator import Detecting

@@ -1,14 +1,17 @@
-"""What REORDER knows of each source, whichever way it puts its events in order."""
+"""What REORDER knows of each source, whichever way it puts its events in order, and which of them
+makes room at the bounds of all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from heapq import heapify, heappop, heappush
+from typing import Any, Generic, TypeVar
 
 from topology.model.event import Event
 from topology.model.journal import Tracked
 from topology.model.operator import NEVER
 from topology.model.outcome import Step
+from topology.reorder.settings import ReorderConfig
 
 
 class Totals:
@@ -76,3 +79,70 @@ class SourceBuffer(Tracked):
 
 def name_of(buffer: SourceBuffer) -> str:
     return buffer.source
+
+
+Buffer = TypeVar("Buffer", bound=SourceBuffer)
+
+
+class Fullest(Generic[Buffer]):
+    """Which source must make room when all together hold too much: the one that holds most.
+
+    There are two bounds, on events and on their payload; a source is full by the one that is
+    reached, and where two are equally full the first by name gives way. A heap of how full each is
+    exists only near the bounds: an entry is pushed whenever a source has grown, and one that is out
+    of date is corrected when it comes up. Cost: O(log sources) for each source that makes room.
+    `table`: the operator's, whose sources keep count in `totals`."""
+
+    __slots__ = ("_by_bytes", "_max_bytes", "_max_held", "_table", "_totals", "heap")
+
+    def __init__(self, table: Mapping[str, Buffer], totals: Totals, config: ReorderConfig) -> None:
+        self._table = table
+        self._totals = totals
+        self._max_held = config.max_held_total
+        self._max_bytes = config.max_held_bytes
+        self._by_bytes = False
+        self.heap: list[tuple[int, str]] | None = None
+        """(-fill, source) while near the bounds; None: no source needs to report that it grew."""
+
+    def note(self, grown: Buffer) -> None:
+        if self.heap is not None:
+            heappush(self.heap, (-self._fill(grown), grown.source))
+
+    def over(self) -> Buffer | None:
+        """The one that must make room; None: there is enough."""
+        totals = self._totals
+        is_over = totals.held > self._max_held or (
+            totals.held_bytes > self._max_bytes and totals.held > 0
+        )
+        if not is_over:
+            if self.heap is not None and self._well_below():
+                self.heap = None
+            return None
+        by_bytes = totals.held <= self._max_held
+        if by_bytes != self._by_bytes:
+            self._by_bytes = by_bytes
+            self.heap = None
+        return self._most()
+
+    def _well_below(self) -> bool:
+        totals = self._totals
+        return (
+            totals.held * 10 < self._max_held * 9 and totals.held_bytes * 10 < self._max_bytes * 9
+        )
+
+    def _most(self) -> Buffer:
+        if self.heap is None:
+            self.heap = [(-self._fill(buffer), source) for source, buffer in self._table.items()]
+            heapify(self.heap)
+        while True:
+            minus_fill, source = self.heap[0]
+            buffer = self._table.get(source)
+            fill = self._fill(buffer) if buffer is not None else 0
+            if buffer is not None and fill == -minus_fill:
+                return buffer
+            heappop(self.heap)
+            if buffer is not None and fill < -minus_fill:
+                heappush(self.heap, (-fill, source))
+
+    def _fill(self, buffer: Buffer) -> int:
+        return buffer.held_bytes if self._by_bytes else buffer.held

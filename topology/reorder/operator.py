@@ -30,7 +30,7 @@ from topology.model.histogram import PPM
 from topology.model.operator import Changes, Figure, Figures, Plain, State
 from topology.model.outcome import TIMEOUT, Step, dead_letter
 from topology.reorder import source_state
-from topology.reorder.fullest import Fullest
+from topology.reorder.buffer import Fullest
 from topology.reorder.locate import located
 from topology.reorder.sequence import UNKNOWN, Hole
 from topology.reorder.settings import ReorderConfig

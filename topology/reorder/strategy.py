@@ -16,8 +16,8 @@ from collections.abc import Callable
 from topology.model.histogram import PPM
 from topology.reorder.settings import ReorderConfig
 from topology.waiting.fixed import KSlack
-from topology.waiting.own_tail import OwnTail
 from topology.waiting.policy import SlackPolicy
+from topology.waiting.tail import OwnTail
 
 AT_ONCE = 0
 """After so long a silence the clock of a source is taken to go on."""

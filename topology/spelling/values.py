@@ -27,7 +27,6 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_args
 from pydantic import BeforeValidator, PlainValidator, ValidationInfo, WithJsonSchema
 
 from inorder import contract
-from topology.model.lengths import ELSEWHERE, MAX_LENGTH_NS, MAX_SLICES
 from topology.model.user_functions import NOTHING, UserFunctions
 from topology.spelling.problem import meant, refused, shown
 
@@ -50,6 +49,12 @@ MAX_INT: Final = 2**63 - 1
 """Every number fits a signed 64-bit integer: so it does on the wire and on disk."""
 
 MILLION: Final = 1_000_000
+MAX_LENGTH_NS: Final = 100 * 366 * 86_400 * 10**9
+"""A hundred years; longer ones are a slip."""
+
+MAX_SLICES: Final = 10_000
+"""Windows that one event may belong to."""
+
 NO_WORDS: Final[Mapping[str, str]] = {}
 
 NS_PER: Final[Mapping[str, int]] = {
@@ -61,6 +66,24 @@ NS_PER: Final[Mapping[str, int]] = {
     "h": 3_600_000_000_000,
     "d": 86_400_000_000_000,
 }
+ELSEWHERE: Final = {
+    "m": "min",
+    **dict.fromkeys(("mins", "minute", "minutes"), "min"),
+    **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
+    **dict.fromkeys(("hr", "hrs", "hour", "hours"), "h"),
+    **dict.fromkeys(("day", "days"), "d"),
+    **dict.fromkeys(("msec", "msecs", "millis", "millisecond", "milliseconds"), "ms"),
+    **dict.fromkeys(("usec", "usecs", "micros", "microseconds", "µs", "μs"), "us"),
+    **dict.fromkeys(("nsec", "nanos", "nanoseconds"), "ns"),
+    "kb": "KiB",
+    "mb": "MiB",
+    "gb": "GiB",
+    "k": "KiB",
+    "g": "GiB",
+    "bytes": "B",
+}
+"""Units as other programs spell them, and ours. `m` is a minute where lengths of time are meant."""
+
 RATES: Final[Mapping[str, int]] = {"ppb": 1, "ppm": 1_000}
 WANDERS: Final[Mapping[str, int]] = {"ppb/min": 1, "ppm/min": 1_000}
 BYTES_PER: Final[Mapping[str, int]] = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}

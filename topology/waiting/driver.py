@@ -37,7 +37,6 @@ from topology.model.event import Event
 from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER
 from topology.model.saved import Saved
-from topology.waiting.filled import Filled
 from topology.waiting.policy import (
     BEFORE_ALL,
     CAP,
@@ -49,7 +48,7 @@ from topology.waiting.policy import (
     SlackPolicy,
     refuse_below,
 )
-from topology.waiting.runs import Runs
+from topology.waiting.runs import Filled, Runs
 
 MAX_PENDING: Final = 100_000
 

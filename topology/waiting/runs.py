@@ -1,6 +1,9 @@
-"""Numbers that come in rising order, kept as runs.
+"""Numbers of windows kept as runs: a set of them, and those that are open and hold an event.
 
-Bound: `MAX_RUNS`; beyond, the oldest is forgotten. Cost: O(1) to add, O(log runs) to ask.
+An event belongs to a run of windows, so there is one run for a stream without pauses longer than a
+window. Bound: `MAX_RUNS`; beyond, `Runs` forgets the oldest, and `Filled` makes one of the two
+newest, so that the windows between count as filled. Cost: O(1) for an event of the newest run,
+O(log runs) else.
 """
 
 from __future__ import annotations
@@ -8,19 +11,22 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Final
 
+from topology.model.operator import NEVER
 from topology.model.saved import Saved
 
 MAX_RUNS: Final = 10_000
 
+Run = tuple[int, int]
+
 
 class Runs(Saved):
-    """A set of numbers."""
+    """A set of numbers that come in rising order."""
 
     __slots__ = ("_runs",)
     FIELDS = ("_runs",)
 
     def __init__(self) -> None:
-        self._runs: list[tuple[int, int]] = []
+        self._runs: list[Run] = []
 
     def add(self, first: int, last: int) -> None:
         """`first` .. `last`, none of them below what is in it."""
@@ -37,5 +43,58 @@ class Runs(Saved):
         return at < len(self._runs) and self._runs[at][0] <= number
 
 
-def _last_of(run: tuple[int, int]) -> int:
+class Filled(Saved):
+    """`closed`: filled windows by the reason for which they closed; `waited_ns` all of them
+    together, `longest_ns` one of them, after their last instant."""
+
+    __slots__ = ("_runs", "closed", "longest_ns", "waited_ns")
+    FIELDS = ("_runs", "closed", "waited_ns", "longest_ns")
+
+    def __init__(self) -> None:
+        self._runs: list[Run] = []
+        self.closed: dict[str, int] = {}
+        self.waited_ns = 0
+        self.longest_ns = 0
+
+    @property
+    def first(self) -> int | None:
+        """The first window that is open and filled."""
+        return self._runs[0][0] if self._runs else None
+
+    def add(self, first: int, last: int) -> None:
+        """There is an event in the windows `first` .. `last`."""
+        runs = self._runs
+        if runs and runs[-1][0] <= first and last <= runs[-1][1]:
+            return
+        at = end = bisect_left(runs, first - 1, key=_last_of)
+        while end < len(runs) and runs[end][0] <= last + 1:
+            first, last = min(first, runs[end][0]), max(last, runs[end][1])
+            end += 1
+        runs[at:end] = [(first, last)]
+        if len(runs) > MAX_RUNS:
+            runs[-2:] = [(runs[-2][0], runs[-1][1])]
+
+    def close(self, through: int, by: str, now_ns: int, every_ns: int, shift_ns: int) -> int:
+        """How many of the windows up to `through`, which close now, are filled. The last instant
+        of window k is k `every_ns` - `shift_ns`."""
+        runs = self._runs
+        count = numbers = 0
+        if runs and runs[0][0] <= through:
+            waited_ns = now_ns - runs[0][0] * every_ns + shift_ns
+            self.longest_ns = min(NEVER, max(self.longest_ns, waited_ns))
+        while runs and runs[0][0] <= through:
+            first, last = runs.pop(0)
+            if last > through:
+                runs.insert(0, (through + 1, last))
+                last = through
+            count += last + 1 - first
+            numbers += (first + last) * (last + 1 - first) // 2
+        if count:
+            self.closed[by] = self.closed.get(by, 0) + count
+            waited_ns = count * (now_ns + shift_ns) - numbers * every_ns
+            self.waited_ns = min(NEVER, self.waited_ns + waited_ns)
+        return count
+
+
+def _last_of(run: Run) -> int:
     return run[1]

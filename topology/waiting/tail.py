@@ -1,49 +1,49 @@
-"""Wait as long as all but a few of the events need: the default for a reorder by time
-(slack.md 9.6, and the budget of 9.2).
+"""Wait as long as all but a few of the events need: the default for a reorder by time, where
+nothing is numbered (slack.md 9.6, and the budget of 9.2).
 
-Two ways to know that nothing at or below a time is still to come from a source:
+A source alone needs no arrival clock to be compared with its stamps, so what its clock shows,
+and how it drifts, is all the same here. What counts is how far behind its newest event the
+others come, in two measures:
 
-    it has itself come further by K    K the q-tail of its latenesses
-    that time is over by D             D the q-tail of its delays
+    lateness   newest time - time
+    silence    the same, and what has passed since the newest arrived
 
-and the frontier is the smallest over the live sources of the larger of the two:
-min over s of max(newest_s - K_s, now - D_s). K serves sources that speak often, D those that
-are silent; a source in order has K = 0.
+both 0 for an event that is the newest itself. K and D are the q-tails of the two, and
+
+    frontier = newest + max(-K, time since the newest arrived - D)
+
+K serves while the source speaks, D when it falls silent. A source in order waits for nothing.
 
 K and D are at most `max_wait_ns`. What comes later than that, no wait could have saved
-(slack.md 5.9), so it moves neither tail: a delay above `max_wait_ns` is a trial without a sample
-of both, a lateness above it one of the latenesses. One outlier costs nothing, and a source
-whose clock is slow by more, which leaves no sample of its delays, has K = D = 0.
+(slack.md 5.9), so it moves neither tail: a silence above `max_wait_ns` is a trial without a sample
+of both, a lateness above it one of the latenesses. One outlier costs nothing.
 
 q is what the promise leaves: at most `delta` of the events that could be saved may be late. With
 *left* = delta events - late ones, q = delta left / `RESERVE`, at most all. Nothing is spent while
 nothing is left: then K and D are twice the largest that the sketch remembers. What is left
-over is spent later, so that the share of late events settles just below delta. Late ones that
-had been late though all sources were waited for as long as `max_wait_ns` are counted apart, as
-`beyond`. Until `COLD` events have come, K and D are `max_wait_ns`.
+over is spent later, so that the share of late events settles just below delta. Late ones that no
+wait allowed could have saved are counted apart, as `beyond`. Until `COLD` events have come, K and
+D are `max_wait_ns`.
 
 Sketch: `topology.model.histogram`, eight buckets an octave, halved every 4 096 samples, so that
-old tails fade. A source with less than `OWN` samples goes by the sketch of all.
+old tails fade.
 
-Cost: O(1) an event, O(live sources) a decision.
+Cost: O(1) an event. Memory: two histograms.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 from topology.model.event import Event
 from topology.model.histogram import PPM, Histogram
 from topology.model.operator import Figures
 from topology.model.saved import Saved
-from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, FlooredSlack
-from topology.waiting.sources import MAX_SOURCES, Source, Sources
+from topology.waiting.policy import BEFORE_ALL, FlooredSlack
 
 RESERVE: Final = 20
 """Late events that must be left to spend before the tail is cut at delta."""
 
-OWN: Final = 64
 COLD: Final = 64
 
 
@@ -109,51 +109,34 @@ class Tails(Saved):
         return self._cut
 
 
-class TailSource(Source):
-    __slots__ = ("tails",)
-    FIELDS = (*Source.FIELDS, "tails")
+class OwnTail(FlooredSlack):
+    """`delta_ppm`: how many of a million events may be late."""
 
-    def __init__(self, max_wait_ns: int) -> None:
+    __slots__ = ("_allowance", "_max_wait_ns", "_newest_at_ns", "_newest_ns", "_tails")
+    FIELDS = (*FlooredSlack.FIELDS, "_newest_ns", "_newest_at_ns", "_allowance", "_tails")
+
+    def __init__(self, delta_ppm: int, *, max_wait_ns: int) -> None:
         super().__init__()
-        self.tails = Tails(max_wait_ns)
-
-
-class TailSlack(FlooredSlack):
-    __slots__ = ("_all", "_allowance", "_max_wait_ns", "_sources")
-    FIELDS = (*FlooredSlack.FIELDS, "_allowance", "_all", "_sources")
-
-    def __init__(
-        self,
-        delta: float,
-        *,
-        max_wait_ns: int,
-        idle_ns: int | None = None,
-        max_sources: int = MAX_SOURCES,
-    ) -> None:
-        super().__init__()
-        if not 0 <= delta <= 1:
-            raise ValueError(f"delta is {delta}; it is a share between 0 and 1")
         self._max_wait_ns = max_wait_ns
-        self._sources = Sources(partial(TailSource, max_wait_ns), idle_ns, max_sources)
-        self._all = Tails(max_wait_ns)
-        self._allowance = Allowance(round(delta * PPM))
+        self._allowance = Allowance(delta_ppm)
+        self._tails = Tails(max_wait_ns)
+        self._newest_ns = BEFORE_ALL
+        self._newest_at_ns = BEFORE_ALL
 
     def _observe(self, event: Event, now_ns: int) -> None:
         ts_ns = event.ref_time_ns
-        source = self._sources.hear(event.source, now_ns)
-        delay_ns = now_ns - ts_ns
-        behind_ns = source.last_ns - ts_ns
-        if behind_ns <= 0 or source.last_ns == BEFORE_ALL:
-            self._sources.advance(source, ts_ns)
-            behind_ns = 0
-        if len(self._sources.known) > 1:
-            source.tails.add(behind_ns, delay_ns)
-        self._all.add(behind_ns, delay_ns)
+        lateness_ns = silence_ns = 0
+        if ts_ns >= self._newest_ns:
+            self._newest_ns = ts_ns
+            self._newest_at_ns = now_ns
+        else:
+            lateness_ns = self._newest_ns - ts_ns
+            silence_ns = lateness_ns + now_ns - self._newest_at_ns
+        self._tails.add(lateness_ns, silence_ns)
         self._allowance.events += 1
 
     def late(self, ts_ns: int, lateness_ns: int) -> None:
-        least_ns = self._sources.least_ns(self._now_ns)
-        if max(self._now_ns, least_ns) - self._max_wait_ns > ts_ns:
+        if self._newest_ns - ts_ns + self._now_ns - self._newest_at_ns > self._max_wait_ns:
             self._allowance.beyond += 1
         else:
             self._allowance.late += 1
@@ -162,42 +145,26 @@ class TailSlack(FlooredSlack):
         """What share of the events may be given up at present."""
         return self._allowance.q_ppm()
 
-    def _raw_ns(self, now_ns: int) -> int:
-        q_ppm = self.q_ppm()
-        frontier_ns = AFTER_ALL
-        for source in self._sources.live(now_ns):
-            k_ns, d_ns = self._waits_ns(source, q_ppm)
-            frontier_ns = min(frontier_ns, max(source.last_ns - k_ns, now_ns - d_ns))
-        return frontier_ns if frontier_ns < AFTER_ALL else self._sources.newest_ns
-
-    def _waits_ns(self, source: TailSource, q_ppm: int) -> tuple[int, int]:
+    def waits_ns(self) -> tuple[int, int]:
+        """K and D."""
         if self._allowance.events < COLD:
             return self._max_wait_ns, self._max_wait_ns
-        return (source.tails if source.tails.samples >= OWN else self._all).cut(q_ppm)
+        return self._tails.cut(self.q_ppm())
+
+    def _raw_ns(self, now_ns: int) -> int:
+        if self._newest_ns == BEFORE_ALL:
+            return BEFORE_ALL
+        k_ns, d_ns = self.waits_ns()
+        return self._newest_ns + max(-k_ns, now_ns - self._newest_at_ns - d_ns)
 
     def deadline_ns(self, bound_ns: int, now_ns: int) -> int | None:
-        """When the bound is over by the delays of all sources that hold it back."""
-        q_ppm = self.q_ppm()
-        due_ns = None
-        for source in self._sources.live(now_ns):
-            k_ns, d_ns = self._waits_ns(source, q_ppm)
-            if source.last_ns - k_ns < bound_ns and (due_ns is None or bound_ns + d_ns > due_ns):
-                due_ns = bound_ns + d_ns
-        idle_ns = self._sources.next_idle_ns(now_ns)
-        if due_ns is None or (idle_ns is not None and idle_ns < due_ns):
-            return idle_ns
-        return due_ns
-
-    def waives(self, bound_ns: int, now_ns: int) -> bool:
-        return self._sources.idle_is_behind(bound_ns, now_ns)
+        if self._newest_ns == BEFORE_ALL:
+            return None
+        return self._newest_at_ns + bound_ns - self._newest_ns + self.waits_ns()[1]
 
     def newest_ns(self) -> int:
-        return self._sources.newest_ns
-
-    def leave(self, source: str, now_ns: int) -> None:
-        self._sources.leave(source)
+        return self._newest_ns
 
     def figures(self) -> Figures:
-        k_ns, d_ns = self._all.cut(self.q_ppm())
-        own = {"sources": len(self._sources.known), **self._allowance.figures()}
-        return {**own, "lateness_ns": k_ns, "delay_ns": d_ns}
+        k_ns, d_ns = self.waits_ns()
+        return {**self._allowance.figures(), "lateness_ns": k_ns, "silence_ns": d_ns}

@@ -53,7 +53,7 @@ class World:
 
     def __init__(self, changes: Changes, log_end: int = 12) -> None:
         self.delivery = Unanswered()
-        self.cutting = CutSize(20_000, 10_000_000_000)
+        self.cutting = CutSize(10_000_000_000)
         self.counted: Counter[str] = Counter()
         restoring = SimpleNamespace(changes_since=self._since, accept_end=lambda *_: None)
         metrics = SimpleNamespace(

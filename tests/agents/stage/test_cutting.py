@@ -12,12 +12,12 @@ from agents.stage.cutting import (
     FEWEST_SENT,
     FIRST_BYTES,
     LEAST_BYTES,
+    MAX_BATCH,
     MOST_BYTES,
     CutSize,
 )
 from agents.stage.delivery import COMMIT_TIMEOUT_S
 
-MAX_BATCH = 20_000
 TIMEOUT_NS = 10_000_000_000
 LIMIT_S = 2.5
 """A quarter of it."""
@@ -25,10 +25,10 @@ LIMIT_S = 2.5
 MIB = 1 << 20
 
 
-def size_of(max_batch: int) -> CutSize:
+def quick() -> CutSize:
     """That of a partition whose commits are quick."""
-    size = CutSize(max_batch, TIMEOUT_NS)
-    while size.records < max_batch:
+    size = CutSize(TIMEOUT_NS)
+    while size.records < MAX_BATCH:
         size.committed(0.01, size.records, 0)
     return size
 
@@ -44,13 +44,13 @@ def size_of(max_batch: int) -> CutSize:
     ],
 )
 def test_what_a_cut_leads_to(seconds: float, records: int, then: int) -> None:
-    cutting = size_of(MAX_BATCH)
+    cutting = quick()
     cutting.took(seconds, records)
     assert cutting.records == then
 
 
 def test_quick_cuts_lead_back_step_by_step() -> None:
-    cutting = size_of(MAX_BATCH)
+    cutting = quick()
     cutting.took(0.6, 20_000)
     seen = []
     for _ in range(4):
@@ -62,7 +62,7 @@ def test_quick_cuts_lead_back_step_by_step() -> None:
 
 
 def test_a_partition_begins_with_little_and_what_is_of_use_grows() -> None:
-    size = CutSize(MAX_BATCH, TIMEOUT_NS)
+    size = CutSize(TIMEOUT_NS)
     seen = [(size.records, size.bytes)]
     for records, payload_bytes in [(10, 100), (1_000, 100), (2_000, MIB), (4_000, 2 * MIB)]:
         size.committed(0.02, records, payload_bytes)
@@ -71,7 +71,7 @@ def test_a_partition_begins_with_little_and_what_is_of_use_grows() -> None:
 
 
 def test_a_link_of_4_mb_a_second_is_given_what_it_takes_in_a_quarter_of_the_time_out() -> None:
-    size = CutSize(1_000_000, TIMEOUT_NS)
+    size = CutSize(TIMEOUT_NS)
     seen = []
     for _ in range(12):
         sent = size.bytes
@@ -95,7 +95,7 @@ def test_a_link_of_4_mb_a_second_is_given_what_it_takes_in_a_quarter_of_the_time
 def test_what_a_commit_leads_to(
     seconds: float, records: int, payload_bytes: int, then: tuple[int, int]
 ) -> None:
-    size = size_of(MAX_BATCH)
+    size = quick()
     while size.bytes < MOST_BYTES:
         size.committed(0.25, 0, size.bytes)
     size._quickest_s = 0.25
@@ -105,17 +105,17 @@ def test_what_a_commit_leads_to(
 
 def test_what_every_commit_takes_is_not_counted_up_to_the_limit() -> None:
     """Brokers that need two seconds for any transaction would need them for smaller ones, too."""
-    size = CutSize(MAX_BATCH, TIMEOUT_NS)
+    size = CutSize(TIMEOUT_NS)
     for _ in range(5):
         size.committed(2.0, size.records, size.bytes)
     assert (size.records, size.bytes) == (MAX_BATCH, 32 * MIB)
-    slow = CutSize(MAX_BATCH, TIMEOUT_NS)
+    slow = CutSize(TIMEOUT_NS)
     slow.committed(10.0, slow.records, slow.bytes)
     assert (slow.records, slow.bytes) == (333, MIB // 3)
 
 
 def test_a_commit_that_fails_halves_what_the_next_brings() -> None:
-    size = size_of(MAX_BATCH)
+    size = quick()
     size.failed()
     assert (size.records, size.bytes) == (MAX_BATCH // 2, FIRST_BYTES // 2)
     for _ in range(20):
@@ -124,28 +124,22 @@ def test_a_commit_that_fails_halves_what_the_next_brings() -> None:
 
 
 def test_a_long_time_out_allows_no_commit_that_this_side_gives_up() -> None:
-    size = CutSize(MAX_BATCH, 15 * 60 * 1_000_000_000)
+    size = CutSize(15 * 60 * 1_000_000_000)
     size.committed(0.1, 10, 10)
     before = size.bytes
     size.committed(COMMIT_TIMEOUT_S / 2, size.records, before)
     assert size.bytes < before
 
 
-def test_a_small_setting_is_kept() -> None:
-    cutting = size_of(500)
-    cutting.took(3.0, 500)
-    assert cutting.records == 500
-
-
 def test_no_garbage_is_looked_for_in_a_cut() -> None:
     assert gc.isenabled()
-    with size_of(10).timed(1):
+    with quick().timed(1):
         assert not gc.isenabled()
     assert gc.isenabled()
 
 
 def test_a_cut_that_fails_leaves_the_collector_at_work() -> None:
-    with pytest.raises(OverflowError), size_of(10).timed(1):
+    with pytest.raises(OverflowError), quick().timed(1):
         raise OverflowError
     assert gc.isenabled()
 
@@ -153,7 +147,7 @@ def test_a_cut_that_fails_leaves_the_collector_at_work() -> None:
 def test_who_collects_nothing_collects_nothing_after_a_cut() -> None:
     gc.disable()
     try:
-        with size_of(10).timed(1):
+        with quick().timed(1):
             pass
         assert not gc.isenabled()
     finally:

@@ -9,8 +9,7 @@ from typing import Any
 from tests.kit.events import copies
 from tests.laws.cases_detector import PURE
 from tests.laws.streams_between import accepted, merge_of
-from topology.answer.budget import Budget
-from topology.answer.shares import share
+from topology.answer.budget import Budget, share
 from topology.answer.spending import FULL_PPM
 from topology.detector.ahead import Ahead
 from topology.detector.config import DetectorConfig

@@ -278,6 +278,7 @@ BROKEN: list[tuple[str, str, str]] = [
         "queries.q.window",
         "no event certainly belongs to a window of at most 40000000 ns; write a longer one",
     ),
+    (f"{MINIMAL}max_batch: 5", "max_batch", "leave it out: transactions are as large as the link"),
     (
         f"{QUERY}{ONE}aggregate: {{{', '.join(f'n{i}: count()' for i in range(1_001))}}}",
         "queries.q.aggregate",

@@ -127,7 +127,6 @@ def test_defaults() -> None:
         "tick_lag_ns": 100_000_000,
         "spill_after_ns": 30 * 10**9,
         "correct_for_ns": 600 * 10**9,
-        "max_batch": 20_000,
         "transaction_timeout_ns": 10 * 10**9,
         "stuck_after_ns": 60 * 10**9,
     }
@@ -162,7 +161,6 @@ watermark: false
 tick_lag: 0ns
 spill_after: 1s
 correct_for: 0s
-max_batch: 1
 transaction_timeout: 2s
 stuck_after: 14s
 """

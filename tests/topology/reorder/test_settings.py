@@ -9,7 +9,7 @@ import pytest
 from topology.config import ReorderConfig, TopologyError, parse
 from topology.reorder.strategy import strategy_of
 from topology.waiting.fixed import KSlack
-from topology.waiting.own_tail import OwnTail
+from topology.waiting.tail import OwnTail
 
 MS = 1_000_000
 

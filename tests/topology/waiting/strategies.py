@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, Final
 
 from benchmarks.baselines.ignore import Ignore
+from benchmarks.baselines.tail_slack import TailSlack
 from benchmarks.baselines.wait_budget import WaitBudget, WaitingRisk
 from topology.model.event import Event
 from topology.published.aq_k_slack import AQKSlack
@@ -22,10 +23,9 @@ from topology.published.mp_k_slack import MPKSlack
 from topology.published.prob_slack import ProbSlack
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.fixed import ARRIVAL, KSlack
-from topology.waiting.own_tail import OwnTail
 from topology.waiting.policy import SlackPolicy
 from topology.waiting.risk import RiskSlack
-from topology.waiting.tail import TailSlack
+from topology.waiting.tail import OwnTail
 
 MS: Final = 1_000_000
 START: Final = 1_000_000 * MS

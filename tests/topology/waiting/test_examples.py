@@ -8,6 +8,7 @@ from math import inf
 import pytest
 
 from benchmarks.baselines.ignore import Ignore
+from benchmarks.baselines.tail_slack import TailSlack
 from topology.model.event import Event
 from topology.model.outcome import Duplicate, Late, Malformed
 from topology.published.aq_k_slack import AQKSlack
@@ -32,7 +33,6 @@ from topology.waiting.miss import ONE, Joint, share
 from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, CONFIRMED, PROBABLE, SlackPolicy
 from topology.waiting.posterior import Posterior
 from topology.waiting.risk import RiskSlack
-from topology.waiting.tail import TailSlack
 
 MS = 1_000_000
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.baselines.early_windows import EarlyWindows
+from benchmarks.baselines.tail_slack import TailSlack
 from tests.kit.events import copies
 from tests.kit.runs import cut, through_changelog
 from tests.seeds import seeds_of_today
@@ -34,7 +35,6 @@ from topology.waiting.fitting import EXACT
 from topology.waiting.fixed import KSlack
 from topology.waiting.policy import AFTER_ALL, CONFIRMED, PROMISED, SlackPolicy
 from topology.waiting.risk import RiskSlack
-from topology.waiting.tail import TailSlack
 
 SEEDS = seeds_of_today(1)
 SIZES = (0, 1, 1, 3, 20, 100)

@@ -1,4 +1,4 @@
-"""The tail: examples, in ms, and what it promises of events that a wait can save."""
+"""The tail of one source by its own clock: examples, in ms."""
 
 from __future__ import annotations
 
@@ -6,147 +6,109 @@ from random import Random
 
 import pytest
 
-from tests.seeds import seeds_of_today
-from tests.topology.waiting.strategies import MS, event, numbered
+from tests.kit.events import event
 from topology.model.event import Event
-from topology.model.outcome import Late
 from topology.reorder.time_buffer import TimeBuffer
-from topology.waiting.tail import TailSlack
+from topology.waiting.tail import COLD, OwnTail
 
-SEEDS = seeds_of_today(1)
-
-
-def at(ts: int, now: int, source: str = "s0", seq: int = 0) -> Event:
-    """Times in ms."""
-    return Event("default", source, 0, seq, ts * MS, now * MS)
+MS = 1_000_000
 
 
-def test_the_tail_waits_for_all_while_nothing_may_be_late() -> None:
-    policy = TailSlack(0.01, max_wait_ns=10_000 * MS)
+def waits(
+    events: list[Event], accuracy: float = 0.99, max_wait: int = 200
+) -> list[tuple[int, int]]:
+    """(number, wait in ms) in the order of leaving; late ones have a wait of -1."""
+    policy = OwnTail(round((1 - accuracy) * 1e6), max_wait_ns=max_wait * MS)
+    operator = TimeBuffer(policy, cap_ns=max_wait * MS)
+    out = []
+    for one in events:
+        out += operator.on_batch([one], one.at_ns).released
+    out += operator.on_time(events[-1].at_ns + 2 * max_wait * MS).released
+    assert len(out) == len(events)
+    return [(e.seq, -1 if e.late else (e.at_ns - e.arrival_ns) // MS) for e in out]
+
+
+def shaky(seed: int, n: int, spread: int, shift: float = 0, drift: float = 1) -> list[Event]:
+    """One event each 5 ms, each delayed by up to `spread`; by a clock that is `shift` off and
+    runs at `drift`."""
+    rng = Random(seed)
+    sent = [(5 * i, 5 * i + 1 + rng.randint(0, spread)) for i in range(n)]
+    sent.sort(key=lambda one: one[1])
+    return [event(i, shift + drift * ts, arrival) for i, (ts, arrival) in enumerate(sent)]
+
+
+def test_cold_it_waits_as_long_as_it_may_and_in_order_for_nothing_after() -> None:
+    waited = waits([event(i, 10 * i, 10 * i + 3) for i in range(200)])
+    assert [wait for _, wait in waited[: COLD - 30]] == [200] * (COLD - 30)
+    assert [wait for _, wait in waited[COLD:]] == [0] * (200 - COLD)
+
+
+def test_it_waits_for_what_comes_out_of_order_and_no_longer() -> None:
+    waited = dict(waits(shaky(1, 3_000, 30)))
+    late = sum(wait < 0 for wait in waited.values())
+    assert late <= 30
+    settled = [wait for number, wait in waited.items() if number > 1_000]
+    assert max(settled) <= 70
+    assert 5 <= sum(settled) / len(settled) <= 40
+
+
+@pytest.mark.parametrize("shift", [-3_600_000, 86_400_000, 0.25])
+@pytest.mark.parametrize("drift", [1, 0.99, 1.01])
+def test_what_the_clock_of_the_source_shows_is_all_the_same(shift: float, drift: float) -> None:
+    """A clock one per cent wrong has drifted 250 ms in the end, more than may be waited."""
+    straight = waits(shaky(2, 5_000, 30))
+    other = waits(shaky(2, 5_000, 30, shift, drift))
+    late = [sum(wait < 0 for _, wait in waited) for waited in (straight, other)]
+    assert max(late) <= 50
+    mean = [sum(wait for _, wait in waited) / 5_000 for waited in (straight, other)]
+    assert abs(mean[0] - mean[1]) < 5
+
+
+def test_a_silent_source_keeps_its_last_events_no_longer_than_the_tail() -> None:
+    events = shaky(3, 2_000, 30)
+    waited = dict(waits(events))
+    assert all(wait <= 70 for number, wait in waited.items() if number >= 1_990)
+
+
+def test_while_nothing_may_be_late_it_waits_twice_the_largest() -> None:
+    policy = OwnTail(10_000, max_wait_ns=10_000 * MS)
     for number in range(1_000):
-        lateness = 40 if number % 10 == 0 else 0
-        policy.observe(at(number * 10 - lateness, number * 10 + 1), (number * 10 + 1) * MS)
-        policy.judged()
+        behind = 40 if number % 10 == 5 else 0
+        policy.observe(event(number, number * 10 - behind, number * 10), number * 10 * MS)
     assert policy.q_ppm() == 10_000 * 10 // 20  # ten may be late, none has been
-    assert 30 * MS <= policy.figures()["lateness_ns"] <= 34 * MS
+    lateness_ns, silence_ns = policy.waits_ns()
+    assert 30 * MS <= lateness_ns <= 34 * MS
+    assert 40 * MS <= silence_ns <= 45 * MS  # what had passed since the newest counts here
     for _ in range(10):
         policy.late(0, 1)
     assert policy.q_ppm() == 0
-    assert 60 * MS <= policy.figures()["lateness_ns"] <= 68 * MS
+    assert 60 * MS <= policy.waits_ns()[0] <= 68 * MS
 
 
 def test_what_no_wait_could_have_saved_moves_neither_tail_nor_budget() -> None:
-    """One per cent comes ten seconds late, ten times what is promised in all."""
-    policy = TailSlack(0.001, max_wait_ns=200 * MS)
-    operator = TimeBuffer(policy)
-    waits = []
-    for number in range(3_000):
-        now = 20_000 + number * 10
-        behind = 40 if number % 10 == 0 else 10_000 if number % 100 == 55 else 0
-        step = operator.on_batch([at(now - behind, now, seq=number)], now * MS)
-        waits += [one.at_ns - one.arrival_ns for one in step.released if not one.late]
+    """Each fiftieth event comes a second late, where one of a thousand may be."""
+    events = shaky(4, 5_000, 30)
+    for number, one in enumerate(events):
+        if number % 50 == 7:
+            one.ts_ns = one.ref_time_ns = one.ts_ns - 1_000 * MS
+    policy = OwnTail(1_000, max_wait_ns=200 * MS)
+    operator = TimeBuffer(policy, cap_ns=200 * MS)
+    waited = []
+    for one in events:
+        step = operator.on_batch([one], one.at_ns)
+        waited += [out.at_ns - out.arrival_ns for out in step.released if not out.late]
     figures = policy.figures()
-    assert (figures["beyond"], figures["late"]) == (30, 0)
-    assert figures["q_ppm"] == 1_000 * (2_970 * 1_000) // (20 * 1_000_000)
-    assert 30 * MS <= figures["lateness_ns"] <= 34 * MS  # the one before is 10 ms older
-    assert 40 * MS <= figures["delay_ns"] <= 45 * MS
-    assert 40 * MS <= max(waits[1_000:]) <= 50 * MS
+    assert figures["beyond"] == 99  # all but the first: nothing had left before it
+    assert figures["late"] <= 5
+    assert figures["lateness_ns"] <= 40 * MS
+    assert max(waited[1_000:]) <= 70 * MS
 
 
 def test_an_event_at_the_longest_wait_can_be_saved_and_one_past_it_cannot() -> None:
-    for behind, late in ((200, (1, 0)), (201, (0, 1))):
-        policy = TailSlack(0.5, max_wait_ns=200 * MS)
-        policy.observe(at(1_000, 1_000), 1_000 * MS)
-        policy.observe(at(1_000 - behind, 1_000, seq=1), 1_000 * MS)
+    """Behind the newest, and since that came."""
+    for behind, late in ((190, (1, 0)), (191, (0, 1))):
+        policy = OwnTail(500_000, max_wait_ns=200 * MS)
+        policy.observe(event(0, 1_000, 5_000), 5_000 * MS)
+        policy.observe(event(1, 1_000 - behind, 5_010), 5_010 * MS)
         policy.late((1_000 - behind) * MS, behind * MS)
         assert (policy.figures()["late"], policy.figures()["beyond"]) == late
-
-
-def test_with_others_waited_for_an_event_behind_its_own_source_can_be_saved() -> None:
-    """It is 300 ms behind its source, whose clock is ahead, but 100 behind the other."""
-    policy = TailSlack(0.5, max_wait_ns=200 * MS)
-    policy.observe(at(1_000, 1_000, "s1"), 1_000 * MS)
-    policy.observe(at(1_200, 1_000), 1_000 * MS)
-    policy.observe(at(900, 1_000, seq=1), 1_000 * MS)
-    policy.late(900 * MS, 100 * MS)
-    assert (policy.figures()["late"], policy.figures()["beyond"]) == (1, 0)
-
-
-def test_a_step_back_of_a_clock_is_no_sample_of_the_latenesses() -> None:
-    """For a while it ran a second ahead, so that all after it are that far behind."""
-    policy = TailSlack(0.01, max_wait_ns=200 * MS)
-    for number in range(400):
-        now = 5_000 + number
-        policy.observe(at(now + (1_000 if number < 100 else 0), now, seq=number), now * MS)
-    assert policy.figures()["lateness_ns"] == 0
-    assert 0 <= policy.figures()["delay_ns"] <= 10 * MS
-
-
-def test_a_clock_that_is_an_hour_slow_holds_nobody_back() -> None:
-    policy = TailSlack(0.01, max_wait_ns=200 * MS)
-    for number in range(200):
-        now = 10**7 + number * 10
-        policy.observe(at(now, now, "right", number), now * MS)
-        policy.observe(at(now - 3_600_000, now, "slow", number), now * MS)
-    assert policy.frontier_ns(now * MS) == now * MS
-
-
-def test_a_source_that_was_alone_goes_by_the_sketch_of_all_when_a_second_comes() -> None:
-    """Its own is empty. The second speaks in order, so that the first alone holds back."""
-    policy = TailSlack(0.01, max_wait_ns=10_000 * MS)
-    for number in range(1_000):
-        now = number * 10
-        policy.observe(at(now - (40 if number % 10 == 0 else 0), now, seq=number), now * MS)
-    for now in range(10_000, 10_100):
-        policy.observe(at(now, now, "s1", now), now * MS)
-    assert policy.passes((now - 50) * MS, now * MS)
-    assert not policy.passes((now - 35) * MS, now * MS)
-
-
-def hopeless(events: list[Event], max_wait_ns: int) -> set[int]:
-    """Offsets of those that come more than that behind the arrival clock, or behind what the
-    slowest source has come to."""
-    newest: dict[str, int] = {}
-    found = set()
-    for one in events:
-        newest[one.source] = max(newest.get(one.source, one.ts_ns), one.ts_ns)
-        if max(one.at_ns, min(newest.values())) - one.ts_ns > max_wait_ns:
-            found.add(one.offset)
-    return found
-
-
-def long_late(seed: int, n: int = 20_000) -> list[Event]:
-    """Three sources that do not keep order; one event in 70 comes a second late or more."""
-    rng = Random(seed)
-    events = []
-    for source in range(3):
-        ts = 0
-        for seq in range(n // 3):
-            ts += rng.randint(0, 12)
-            delay = rng.choice((0, 0, 1, 3, 9, 25))
-            if rng.random() < 1 / 70:
-                delay = rng.randint(1_000, 100_000)
-            events.append(event(f"s{source}", seq, ts, ts + delay, rng))
-    return numbered(events)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("delta", [0.001, 0.01, 0.1])
-@pytest.mark.parametrize("max_wait", [40, 300])
-def test_of_the_events_that_a_wait_can_save_no_more_are_late_than_promised(
-    delta: float, max_wait: int
-) -> None:
-    for seed in SEEDS:
-        events = long_late(seed)
-        policy = TailSlack(delta, max_wait_ns=max_wait * MS)
-        operator = TimeBuffer(policy, late="side")
-        late = set()
-        for one in events:
-            reports = operator.on_batch([one], one.at_ns).reports
-            late |= {report.event.offset for report in reports if isinstance(report, Late)}
-        beyond = late & hopeless(events, max_wait * MS)
-        figures = policy.figures()
-        assert (figures["late"], figures["beyond"]) == (len(late - beyond), len(beyond))
-        assert len(beyond) > 200
-        assert len(late - beyond) <= delta * (len(events) - len(beyond))
-        assert figures["delay_ns"] <= 30 * MS

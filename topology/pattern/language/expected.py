@@ -7,10 +7,10 @@ from typing import Final
 
 from lark import Token
 
-from topology.model.lengths import ELSEWHERE
 from topology.pattern.language.lexing import CLAUSES, END, NAME, is_reserved, terminal
 from topology.pattern.tree.errors import cut, nearest
 from topology.pattern.tree.words import KEYWORDS, STRATEGIES, UNITS_NS
+from topology.spelling.values import ELSEWHERE
 
 MANY: Final = 6
 """More than these are not listed."""

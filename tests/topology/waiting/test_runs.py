@@ -9,8 +9,8 @@ from topology.model.event import Event
 from topology.published.event_driven import EventDriven
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing, WindowDriver
-from topology.waiting.filled import Filled
 from topology.waiting.risk import RiskSlack
+from topology.waiting.runs import Filled
 
 
 def test_runs_are_what_a_set_of_numbers_is() -> None:
