@@ -1,9 +1,10 @@
 """Measures what an item of a detector costs on this machine, for detectors that read ahead of the
 merge as far as a price allows (topology.answer.budget).
 
-It is the processor's time of the stage by the items that its detectors read, the merge beside them
-included, over stretches of `STRETCH_NS` of it, each counting for a quarter. It decides how early
-results are emitted, and never which of them are final; so it is no part of the state.
+It is the processor's time of the stage by the items that its detectors read, the merge and whatever
+else is in the stage included, over stretches of `STRETCH_NS` of it, each counting for a quarter. It
+decides how early results are emitted, and never which of them are final; so it is no part of the
+state.
 
 Other stages and partitions of the process, and the clients' threads, take of the same processor,
 for Python runs one thread at a time: their work is measured, too, as a share of the time that
@@ -17,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from topology.answer.spending import WHOLE
-from topology.detector.ahead import Ahead
+from topology.detector.queries import DetectorQueries
 
 STRETCH_NS: Final = 20_000_000
 WEIGHT: Final = 4
@@ -28,7 +29,7 @@ class ItemPrice:
 
     def __init__(
         self,
-        ahead: Sequence[Ahead],
+        ahead: Sequence[DetectorQueries],
         busy_ns: Callable[[], int] = time.process_time_ns,
         now_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:

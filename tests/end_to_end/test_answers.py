@@ -72,7 +72,7 @@ def test_whatever_they_choose_results_are_exact_under_kills(
     setting = settle(
         kafka.bootstrap,
         tmp_path,
-        stages="reorder, merge, window+pattern, detector",
+        stages="reorder, merge+window+pattern+detector",
         partitions=2,
         stream="merge: {newcomers: 0s, idle_after: 500ms, quiet_after: 5s,"
         f" expected_sources: {SOURCES}}}",

@@ -111,7 +111,7 @@ def test_what_is_told_ahead_stands_as_in_order_under_kills(
     setting = settle(
         kafka.bootstrap,
         tmp_path,
-        stages="reorder, merge, detector",
+        stages="reorder, merge+detector",
         partitions=2,
         more=QUERIES,
         functions=FUNCTIONS,

@@ -262,7 +262,7 @@ def test_prometheus_can_answer_each(kafka: SharedKafka, tmp_path: Path) -> None:
     setting = settle(
         kafka.bootstrap,
         tmp_path,
-        stages="reorder, merge, window, detector",
+        stages="reorder, merge+detector, window",
         partitions=1,
         more=QUERIES,
         functions=FUNCTIONS,

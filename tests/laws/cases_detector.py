@@ -12,7 +12,6 @@ from tests.laws.streams import MS
 from tests.laws.streams_between import accepted, merge_of, merged, written_again
 from tests.topology.detector.oracle import Counter
 from topology.answer.rules import Answer
-from topology.detector.ahead import Ahead
 from topology.detector.config import DetectorConfig
 from topology.detector.detector import Detector, behaviour_of
 from topology.detector.item import Seen
@@ -20,6 +19,7 @@ from topology.detector.operator import Detecting
 from topology.detector.queries import DetectorQueries, Holding
 from topology.detector.result_event import Reading
 from topology.flow.chain import Chain
+from topology.flow.graph import add
 from topology.model.event import Event
 from topology.model.outcome import Step
 from topology.query.queries import Queries
@@ -56,9 +56,23 @@ def operator_of(answer: Answer, *, is_ahead: bool) -> Any:
         Detecting("default", config, behaviour_of(PURE)),
         Detecting("default", other, behaviour_of(Odd)),
     ]
-    holding = Holding(4)
-    queries = DetectorQueries(detecting, holding)
-    return Ahead(merge_of(), queries, holding) if is_ahead else queries
+    queries = DetectorQueries(detecting, Holding(2))
+    return ahead_of(queries) if is_ahead else queries
+
+
+class Ahead(Chain):
+    """MERGE, and detectors that read what it accepts; ended as a stage is."""
+
+    keeps_passed = True
+
+    def on_end(self, now_ns: int) -> Step:
+        step = self.on_time(now_ns)
+        add(step, super().on_end(now_ns))
+        return step
+
+
+def ahead_of(queries: DetectorQueries) -> Ahead:
+    return Ahead([("merge", merge_of()), ("detector", queries)])
 
 
 def _after(state: str, event: Seen) -> tuple[str, Any]:
@@ -69,7 +83,7 @@ def _after(state: str, event: Seen) -> tuple[str, Any]:
 def chain_of(answer: Answer, *, is_ahead: bool) -> Any:
     """One that reads two others, and one above, that reads this one, one of the two, and all."""
     below = operator_of(answer, is_ahead=is_ahead)
-    queries = below._queries if is_ahead else below
+    queries = below.operator("detector") if is_ahead else below
     detecting = list(queries._detecting)
     config = replace(_CONFIG, answer=answer, is_ahead=is_ahead, key=None, max_events=400)
     reads = (Reading("q", "q", 1, is_keyed=True), Reading("other", "other", 1))
@@ -77,9 +91,8 @@ def chain_of(answer: Answer, *, is_ahead: bool) -> Any:
     all_of_it = replace(config, query="all", reads=(reads[0], Reading("pairs", "pairs", 2)))
     detecting.insert(0, Detecting("default", all_of_it, behaviour_of(Detector(_after, ""))))
     detecting.append(Detecting("default", pairs, behaviour_of(Detector(_after, ""))))
-    holding = Holding(4)
-    chain = DetectorQueries(detecting, holding)
-    return Ahead(merge_of(), chain, holding) if is_ahead else chain
+    chain = DetectorQueries(detecting, Holding(2))
+    return ahead_of(chain) if is_ahead else chain
 
 
 class Reader:

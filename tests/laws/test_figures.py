@@ -22,6 +22,7 @@ from topology.merge.operator import Merge
 from topology.merge.source import BEHIND, OUT
 from topology.model.operator import Figures
 from topology.reorder.operator import Reorder
+from topology.reorder.shared import size_of
 
 SEEDS = seeds_of_today(2)
 TOTALS = {name for name, figure in figures_of_all().items() if figure.is_total}
@@ -35,7 +36,7 @@ def counted(operator: object) -> Figures:
         return {
             "reorder_sources": len(buffers),
             "reorder_held": len(held),
-            "reorder_held_bytes": sum(len(event.value or b"") for event in held),
+            "reorder_held_bytes": sum(size_of(event) for event in held),
         }
     if isinstance(operator, Merge):
         sources = list(operator._sources.values())
@@ -46,7 +47,7 @@ def counted(operator: object) -> Figures:
             "merge_catching_up": sum(progress.state == BEHIND for progress in sources),
             "merge_blocked": sum(progress.blocked for progress in sources),
             "merge_queued": len(queued),
-            "merge_queued_bytes": sum(len(event.value or b"") for event in queued),
+            "merge_queued_bytes": sum(size_of(event) for event in queued),
         }
     chains = operator.chains.values() if isinstance(operator, Stage) else [operator]
     return {

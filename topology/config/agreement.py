@@ -184,16 +184,16 @@ def join_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def detector_faults(topology: TopologyFile) -> Iterator[Fault]:
-    """Detectors that run ahead of the merge need events that are not merged yet."""
-    if not topology.has_work(DETECTOR) or topology.detectors_read != "sequenced":
+    """Detectors that run ahead of the merge read what it accepts."""
+    if not topology.detectors_run_ahead:
         return
     for stage in topology.stages:
-        if DETECTOR in stage.operators and len(stage.operators) > 1:
-            message = f"`answer: speculate` reads sequenced events, and `{stage.name}` does not"
-            yield Fault(("stages",), message, "cut `detector` off as a stage of its own")
-    if topology.fused and any(DETECTOR in stage.operators for stage in topology.stages):
-        message = "reorder+merge writes no sequenced topic, which `answer: speculate` reads"
-        yield Fault(("stages",), message, "cut reorder and merge apart, or write answer: early")
+        if DETECTOR in stage.operators and MERGE not in stage.operators:
+            message = (
+                f"`answer: speculate` reads what the merge accepts, and `{stage.name}` has none"
+            )
+            merging = next(each.name for each in topology.stages if MERGE in each.operators)
+            yield Fault(("stages",), message, f"join them: {merging}+detector")
 
 
 def query_faults(queries: Mapping[str, QueryConfig], streams: tuple[str, ...]) -> Iterator[Fault]:

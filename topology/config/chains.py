@@ -148,7 +148,7 @@ def _place_faults(topology: TopologyFile) -> Iterator[Fault]:
             if topology.queries[each].kind == kind
         )
         path = ("queries", name, "reads")
-        if topology.detectors_read == "sequenced":
+        if topology.detectors_run_ahead:
             message = (
                 f"`{read}` is a {kind}, which waits for the merge, and detectors run ahead of it"
             )

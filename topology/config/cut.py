@@ -35,6 +35,16 @@ class Cut(NamedTuple):
         """Reorder and merge share a stage: no topic between, each stream in one partition."""
         return any(set(TOGETHER) <= set(stage.operators) for stage in self.stages)
 
+    def with_merge(self, name: str) -> Cut:
+        """The operator is in the stage of MERGE."""
+        stages = []
+        for stage in self.stages:
+            if MERGE in stage.operators:
+                together = (*stage.operators, name)
+                stage = StageConfig("+".join(together), together)
+            stages.append(stage)
+        return self._replace(stages=tuple(stages))
+
     def joining(self, met: Collection[str]) -> Cut:
         """All from the first to the last stage with one of these as one."""
         at = [n for n, stage in enumerate(self.stages) if {*stage.operators} & {*met}]

@@ -220,11 +220,13 @@ class TopologyFile(Section):
             "windows_read: sequenced": self.windows_read,
             "patterns_read: sequenced": self.patterns_read,
             "joins_read: sequenced": self.joins_read,
-            "answer: speculate": self.detectors_read,
         }
         between = [key for key, topic in reads.items() if topic == "sequenced"]
-        rare = [DETECTOR] if self.has_queries(DETECTOR) else []
+        ahead = self.detectors_run_ahead
+        rare = [DETECTOR] if self.has_queries(DETECTOR) and not ahead else []
         cut = default_cut(self.streams, self.topics.partitions, between, self.joined_streams, rare)
+        if ahead:
+            cut = cut.with_merge(DETECTOR)
         return cut.joining([*self.read_operators, DETECTOR]) if self.read_operators else cut
 
     @property
@@ -277,13 +279,12 @@ class TopologyFile(Section):
         return self.correct_for_ns if newcomers_ns is None else newcomers_ns
 
     @property
-    def detectors_read(self) -> str:
-        """Detectors that run ahead of the merge take events before it, and then all do."""
-        ahead = any(
+    def detectors_run_ahead(self) -> bool:
+        """Where one reads what the merge accepts, all do, in the stage of the merge."""
+        return any(
             query.detector and query.answer in ("speculate", "auto")
             for query in self.queries.values()
         )
-        return "sequenced" if ahead else "ordered"
 
     def has_work(self, operator: str) -> bool:
         """Windows, patterns, joins and detectors have none without a query of theirs."""
@@ -309,7 +310,6 @@ class TopologyFile(Section):
             WINDOW: self.windows_read,
             PATTERN: self.patterns_read,
             JOIN: self.joins_read,
-            DETECTOR: self.detectors_read,
         }
         is_merging = operators().index(operator) <= operators().index(MERGE)
         return looking.get(operator, "sequenced" if is_merging else "ordered")

@@ -3,7 +3,8 @@
 A stage reads one topic, runs its operators one after the other without a topic
 between, and writes one topic. A valid cut, read from left to right, names the
 operators of the chain `reorder, merge, window, pattern, join, detector` in this order, each at
-most once, `reorder` and `merge` always; a cut may lie between any two. `+` joins
+most once, `reorder` and `merge` always; a cut may lie between any two. Stages behind `merge`
+that only look at events may be in any order. `+` joins
 operators into one stage, and this spelling is the stage's name. An operator that lets
 events pass, as `reorder` and `merge` do, is in one stage with the last of these
 before it or the first behind it: no other stage writes events.
@@ -120,17 +121,23 @@ def _joined(operators: Any) -> str | None:
 def _cut_faults(stages: list[StageConfig]) -> list[Fault]:
     faults = []
     chain = operators()
-    furthest = -1
+    named: set[str] = set()
+    furthest = writing = -1
     for at, stage in enumerate(stages):
+        before = writing  # stages that only look at events may be in any order
         for operator in stage.operators:
             place = chain.index(operator)
-            if place == furthest:
+            is_asked = link_of(operator).is_asked
+            last = before if is_asked else furthest
+            if operator in named:
                 faults.append(Fault((at,), f"`{operator}` appears here twice", "name it once"))
-            elif place < furthest:
-                message = f"`{operator}` comes after `{chain[furthest]}`"
+            elif place < last:
+                message = f"`{operator}` comes after `{chain[last]}`"
                 faults.append(Fault((at,), message, f"keep the order {', '.join(chain)}"))
-            furthest = max(furthest, place)
-    named = {operator for stage in stages for operator in stage.operators}
+            named.add(operator)
+            before, furthest = max(before, place), max(furthest, place)
+            if not is_asked:
+                writing = max(writing, place)
     faults.extend(
         Fault((), f"`{operator}` is missing", _EXAMPLE, _IN_CODE)
         for operator in (link.name for link in CHAIN if link.is_needed)

@@ -14,7 +14,7 @@ class DetectorConfig:
     reading ahead may take of a processor. `withdrawn_ppm`: of early results, at most
     (`topology.answer.stability`). `max_ahead_ns`: the clock of the stream is never further beyond
     that of arrival.
-    `is_ahead`: events come as they are accepted, with what the merge lets go beside (`ahead`).
+    `is_ahead`: events come as the merge accepts them, with its marks (`flow.accepted`).
     `reads`: queries whose results are events for it, and `reads_stream`: so are those of the
     stream. `lag_ns`: results of these may come so far behind what is final. `below`: what the
     results of these depend on. `max_events`: held until they are final; at the bound what was

@@ -34,10 +34,6 @@ class Holding:
         self._events[number] = event
         event.held_by |= self.position
 
-    def mark(self, event: Event) -> None:
-        """It is held, whatever its record says."""
-        event.held_by |= self.position
-
     def drop(self, event: Event) -> None:
         number = id(event)
         times = self._times.pop(number)
@@ -65,6 +61,11 @@ class DetectorQueries(KeepingQueries[Detecting]):
         self._holding = holding
         self._listens = {each.query for query in detecting for each in query.config.reads}
         self._read_events: list[Event] = []
+
+    @property
+    def is_ahead(self) -> bool:
+        """Events come as MERGE accepts them, with its marks."""
+        return any(each.config.is_ahead for each in self._detecting)
 
     def overhear(self, found: Sequence[Finding]) -> None:
         """Windows and matches that a detector reads; each is an event of the instant in which it

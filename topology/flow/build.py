@@ -13,7 +13,6 @@ from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
 from topology.config import QueryConfig, StreamConfig, Topology
 from topology.config.chains import corrects_for_ns, lag_of, read_by, readings_of, reads_stream
-from topology.detector.ahead import Ahead
 from topology.detector.config import DetectorConfig
 from topology.detector.detector import behaviour_of
 from topology.detector.operator import Detecting
@@ -96,17 +95,13 @@ def clock(site: Site) -> Operator:
 
 
 def merge(site: Site) -> Operator:
-    return _merge(site, site.place)
-
-
-def _merge(site: Site, place: int) -> Merge:
     topology, config = site.topology, site.config
     made = Merge if config.experimental.merge is None else PacedMerge
     return made(
         site.stream,
         config.merge,
         late=config.reorder.late,
-        position=place,
+        position=site.place,
         max_sources=config.reorder.max_sources,
         forget_after_ns=config.reorder.forget_after_ns,
         heartbeat_ns=topology.heartbeat_ns if topology.watermark else 0,
@@ -269,9 +264,9 @@ def join_config(topology: Topology, name: str, query: QueryConfig) -> JoinConfig
 
 
 def detectors(site: Site) -> Operator | None:
-    """Behind MERGE, or, if one of the stream's runs ahead, all of them before it."""
+    """They read ordered events, or, if one of them runs ahead, all read accepted ones."""
     topology, stream = site.topology, site.stream
-    is_ahead = topology.detectors_read == "sequenced"
+    is_ahead = topology.detectors_run_ahead
     own = topology.user_functions.detectors
     found = [
         Detecting(
@@ -284,9 +279,7 @@ def detectors(site: Site) -> Operator | None:
     ]
     if not found:
         return None
-    holding = Holding(site.place)
-    queries = DetectorQueries(found, holding)
-    return Ahead(_merge(site, 1), queries, holding) if is_ahead else queries
+    return DetectorQueries(found, Holding(site.place))
 
 
 def detector_config(

@@ -3,13 +3,16 @@
 What one operator lets go is the batch of the next, at the time up to which the first
 has spoken; what it finds, detectors behind it may read. Outcomes stand in the order of their
 instant, then of the chain. What leaves a node also goes into its edges, to nodes that have several
-inputs (`topology.flow.graph`).
+inputs (`topology.flow.graph`). Nodes behind MERGE that read what it accepts, and not what it lets
+go, are passed by (`topology.flow.accepted`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from topology.config.stages import MERGE
+from topology.flow.accepted import Accepted
 from topology.flow.join_input import JoinInput
 from topology.flow.node import Node
 from topology.flow.probe import Probe
@@ -42,6 +45,7 @@ class Chain(Composite):
         """Where it is a list: what passed from one operator to the next since it was
         last emptied, for a driver that keeps book of who holds what."""
         self.probe: Probe | None = None
+        self._has_readers = any(node.reads_accepted for node in self.nodes)
 
     def operator(self, name: str) -> Operator:
         """The operator of that name, for its figures; KeyError if there is none."""
@@ -64,13 +68,23 @@ class Chain(Composite):
         if probe is not None:
             probe.entered(events)
         is_first = True
+        accepted: Accepted | None = None
         for node in self.nodes:
+            if node.reads_accepted and accepted is not None:
+                step = accepted.read_by(node.operator, now_ns)
+                results += step.results
+                freed += step.freed
+                continue
             if self.moved is not None and not is_first:
                 self.moved += events
             is_first = False
             if results and node.detectors is not None:
                 node.detectors.overhear(results)
+            if self._has_readers and node.name == MERGE:
+                accepted = Accepted(events)
             step = node.operator.on_batch(events, now_ns)
+            if accepted is not None and node.name == MERGE:
+                accepted.note(step)
             reports += step.reports
             results += step.results
             freed += step.freed
@@ -97,18 +111,29 @@ class Chain(Composite):
         for edge in self.edges:
             edge.put(released, now_ns)
         is_first = True
+        accepted: Accepted | None = None
         for node in self.nodes:
-            steps = []
+            operator, steps = node.operator, []
+            finish = operator.on_end if is_end else operator.on_time
+            if node.reads_accepted and accepted is not None:
+                step = accepted.read_by(operator, now_ns, finish)
+                results += step.results
+                freed += step.freed
+                continue
+            if self._has_readers and node.name == MERGE:
+                accepted = Accepted(released)
             if not is_first:
                 if self.moved is not None:
                     self.moved += released
                 if results and node.detectors is not None:
                     node.detectors.overhear(results)
-                steps.append(node.operator.on_batch(released, now_ns))
+                steps.append(operator.on_batch(released, now_ns))
             is_first = False
-            steps.append(node.operator.on_end(now_ns) if is_end else node.operator.on_time(now_ns))
+            steps.append(finish(now_ns))
             released = []
             for step in steps:
+                if accepted is not None and node.name == MERGE:
+                    accepted.note(step)
                 reports += step.reports
                 results += step.results
                 freed += step.freed

@@ -27,3 +27,5 @@ class Node(CompositePart):
         self.edges: list[JoinInput] = []
         self.detectors = operator if isinstance(operator, DetectorQueries) else None
         """They read what the nodes before this one find."""
+        self.reads_accepted = self.detectors is not None and self.detectors.is_ahead
+        """It gets what MERGE accepts (topology.flow.accepted), not what comes by the chain."""

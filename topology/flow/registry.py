@@ -62,10 +62,10 @@ def figures() -> dict[str, Figure]:
 
 
 def in_chain(topology: Topology, operators: Sequence[str]) -> list[str]:
-    """The operators of a stage as events meet them: windows, joins and detectors that do not wait
-    for the merge stand before it."""
+    """The operators of a stage as events meet them: windows and joins that do not wait for the
+    merge are before it."""
     names = list(operators)
-    for name in (WINDOW, JOIN, DETECTOR):
+    for name in (WINDOW, JOIN):
         if MERGE in names and name in names and topology.reads_of(name) == "sequenced":
             names.remove(name)
             names.insert(names.index(MERGE), name)

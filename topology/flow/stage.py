@@ -23,7 +23,7 @@ from topology.answer.choice import Chosen
 from topology.clock.drift_table import DriftTable
 from topology.config import QueryConfig, Topology
 from topology.config.stages import PATTERN, REORDER
-from topology.detector.ahead import Ahead
+from topology.detector.queries import DetectorQueries
 from topology.flow.alignment import Alignment
 from topology.flow.bounded import bounded
 from topology.flow.build import engine_of, only_final_of, qualities_of
@@ -207,17 +207,14 @@ class Stage(Composite):
                     qualities = qualities_of(mine, self._topology.streams[stream])
                     pattern.take_over(engine, qualities, only_final_of(mine))
 
-    def reading_ahead(self) -> list[Ahead]:
+    def reading_ahead(self) -> list[DetectorQueries]:
         """Those whose work a driver may put a price to (`items_cost`), as they emit early by it."""
-        return [node.operator for node in self._graph.nodes if isinstance(node.operator, Ahead)]
+        found = [node.detectors for node in self._graph.nodes if node.reads_accepted]
+        return [each for each in found if each is not None]
 
     def chosen(self) -> list[Chosen]:
         """How those detectors answer that choose it."""
-        found: list[Chosen] = []
-        for node in self._graph.nodes:
-            if isinstance(node.operator, Ahead):
-                found += node.operator.chosen()
-        return found
+        return [each for detectors in self.reading_ahead() for each in detectors.chosen()]
 
     def figures_of(self, stream: str) -> Figures:
         return self._graph.figures_of(stream)
@@ -265,10 +262,6 @@ class Stage(Composite):
         return moved + self._graph.take_moved()
 
     # -- state -------------------------------------------------------------------------------------
-
-    def held(self) -> Iterable[Event]:
-        """Each once, whoever holds it."""
-        return {id(event): event for event in super().held()}.values()
 
     def held_copies(self) -> list[Event]:
         """For whoever keeps them himself. Not behind an alignment."""

@@ -83,8 +83,9 @@ class Composite(StepByStep):
         return changes
 
     def held(self) -> Iterable[Event]:
-        for part in self._parts:
-            yield from part.operator.held()
+        """Each once, however many parts hold it."""
+        held = {id(event): event for part in self._parts for event in part.operator.held()}
+        return held.values()
 
     def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
         states: dict[str, State] = {part.prefix: {} for part in self._parts}

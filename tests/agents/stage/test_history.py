@@ -305,12 +305,17 @@ detectors = {"follows": Detector(step, ("", 0)), "runs": Runs, "last": Detector(
 """
 
 
-CUTS_OF_DETECTORS = ("reorder, merge, detector", "reorder+merge, detector")
+CUTS_OF_DETECTORS = (
+    "reorder, merge+detector",
+    "reorder+merge+detector",
+    "reorder, merge, detector",
+    "reorder+merge, detector",
+)
 
 
 def detectors_of(rng: Random, *, cut: bool) -> str:
     stages = rng.choice(CUTS_OF_DETECTORS) if cut else "reorder+merge+detector"
-    kinds = ("final", "early", "speculate") if ", merge" in stages else ("final", "early")
+    kinds = ("final", "early", "speculate") if "merge+" in stages else ("final", "early")
     answers = [rng.choice(kinds) for _ in "123"]
     clocks = [rng.choice(streams.CLOCKS[:2]) for _ in "abcd"]
     return f"""

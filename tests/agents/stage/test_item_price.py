@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from agents.stage.item_price import STRETCH_NS, ItemPrice
 from inorder.engine import Detector, parse
-from topology.detector.ahead import Ahead
 from topology.flow.stage import Stage
 from topology.model.event import Event
 
@@ -14,7 +13,7 @@ STREAMS = "streams: {default: {clock: {unsynced: trust}}}\n"
 
 def _stage(answer: str) -> Stage:
     text = f"{STREAMS}queries: {{q: {{detector: any, answer: {answer}}}}}"
-    return Stage(parse(text, detectors=OWN), ["detector"], lanes=1)
+    return Stage(parse(text, detectors=OWN), ["merge", "detector"], lanes=1)
 
 
 def test_a_price_is_the_time_by_the_items() -> None:
@@ -24,10 +23,9 @@ def test_a_price_is_the_time_by_the_items() -> None:
     price.spent(STRETCH_NS)
     assert price.price_ns == 0, "nothing was read"
     (ahead,) = stage.reading_ahead()
-    assert isinstance(ahead, Ahead)
     for seq in range(101):
         event = Event("default", "s", 0, seq, 1_000 + seq, 1_000 + seq)
-        ahead.on_batch([event], event.at_ns)
+        stage.on_batch([event], event.at_ns)
     price.spent(STRETCH_NS // 2)
     price.spent(STRETCH_NS // 2)
     assert price.price_ns == STRETCH_NS // ahead.items
@@ -38,10 +36,8 @@ def test_what_the_process_does_besides_is_told() -> None:
     busy, now = [0], [0]
     stage = _stage("speculate")
     price = ItemPrice(stage.reading_ahead(), lambda: busy[0], lambda: now[0])
-    (ahead,) = stage.reading_ahead()
-    assert isinstance(ahead, Ahead)
     for seq in range(200):
-        ahead.on_batch([Event("default", "s", 0, seq, 1_000 + seq, 1_000 + seq)], 1_000 + seq)
+        stage.on_batch([Event("default", "s", 0, seq, 1_000 + seq, 1_000 + seq)], 1_000 + seq)
         busy[0] += 3 * STRETCH_NS  # twice as much as its own
         now[0] += 10 * STRETCH_NS
         price.spent(STRETCH_NS)

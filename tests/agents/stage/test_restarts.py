@@ -44,8 +44,8 @@ queries:
           sides: {a: {stream: default}, b: {stream: other}}, quality: {accuracy: 90%, max_wait: 1s}}
 """
 ALL_KEEP: Final = """
-  pairs: {pattern: 'PATTERN SEQ(A a, B b) WHERE [k] WITHIN 40 ms', stream: default}
-  seen: {detector: counting, stream: default, key: payload.k, answer: early}
+  pairs: {pattern: 'PATTERN SEQ(A a, B b) WHERE [k] WITHIN 40 ms RETURN a.k AS k', stream: default}
+  seen: {detector: counting, stream: default, reads: [default, pairs], key: payload.k}
 """
 STAGES: Final = {
     "merge": ((MERGE,), ""),

@@ -7,11 +7,10 @@ from itertools import pairwise
 from typing import Any
 
 from tests.kit.events import copies
-from tests.laws.cases_detector import PURE
-from tests.laws.streams_between import accepted, merge_of
+from tests.laws.cases_detector import PURE, ahead_of
+from tests.laws.streams_between import accepted
 from topology.answer.budget import Budget, share
 from topology.answer.spending import FULL_PPM
-from topology.detector.ahead import Ahead
 from topology.detector.config import DetectorConfig
 from topology.detector.detector import behaviour_of
 from topology.detector.operator import Detecting
@@ -58,9 +57,8 @@ def _run(count: int, step_ns: int) -> list[dict[str, Any]]:
         Detecting("default", replace(config, query=f"q{n}"), behaviour_of(PURE))
         for n in range(count)
     ]
-    holding = Holding(4)
-    queries = DetectorQueries(detecting, holding)
-    ahead = Ahead(merge_of(), queries, holding)
+    queries = DetectorQueries(detecting, Holding(2))
+    ahead = ahead_of(queries)
     queries.items_cost(step_ns)
     seen: list[dict[str, Any]] = []
     for seed in range(3):

@@ -8,13 +8,13 @@ from random import Random
 
 import pytest
 
-from tests.kit.events import copies, copy_of
+from tests.kit.events import copies
 from tests.kit.outputs import Outputs
 from tests.kit.runs import held_after_restart, through_changelog
 from tests.laws.cases_detector import operator_of
 from tests.seeds import seeds_of_today
 from tests.topology.merge.test_one_instant import with_copies
-from topology.model.event import Event
+from topology.model.event import Event, twin
 
 
 def said(events: list[Event], *, restarts: bool, moved: int = 0) -> Outputs:
@@ -28,7 +28,7 @@ def said(events: list[Event], *, restarts: bool, moved: int = 0) -> Outputs:
                 each.offset -= moved
             state = through_changelog(operator.snapshot())
             operator = operator_of("final", is_ahead=True)
-            operator.restore(state, [copy_of(each) for each in held])
+            operator.restore(state, [twin(each) for each in held])
             assert through_changelog(operator.snapshot()) == state
             for each in operator.held():
                 each.offset += moved

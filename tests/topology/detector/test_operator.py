@@ -87,8 +87,8 @@ def test_a_bad_query_is_refused_with_what_to_write(query: str, wrong: str) -> No
 @pytest.mark.parametrize(
     ("stages", "wrong"),
     [
-        ("[reorder, merge+detector]", "reads sequenced events, and `merge+detector` does not"),
-        ("[reorder+merge, detector]", "reorder+merge writes no sequenced topic"),
+        ("[reorder, merge, detector]", "join them: merge+detector"),
+        ("[reorder+merge, detector]", "join them: reorder+merge+detector"),
     ],
 )
 def test_a_stage_that_cannot_be_is_refused(stages: str, wrong: str) -> None:
@@ -97,11 +97,16 @@ def test_a_stage_that_cannot_be_is_refused(stages: str, wrong: str) -> None:
     assert wrong in str(refused.value)
 
 
-def test_what_runs_ahead_is_a_stage_that_reads_before_the_merge() -> None:
+def test_what_runs_ahead_is_in_the_stage_of_the_merge() -> None:
     own = {"large": Detector(_large, 0)}
-    ahead = parse(f"{STREAM}queries: {{q: {{detector: large, answer: speculate}}}}", detectors=own)
-    assert [stage.name for stage in ahead.stages][-1] == "detector"
-    assert (ahead.fused, ahead.reads_of("detector")) == (False, "sequenced")
+    query = "queries: {q: {detector: large, answer: speculate}}"
+    apart = parse(f"{STREAM}{query}", detectors=own)
+    looking = ["window", "pattern", "join"]
+    assert [stage.name for stage in apart.stages] == ["reorder", "merge+detector", *looking]
+    whole = parse(f"{STREAM}topics: {{partitions: 1}}\n{query}", detectors=own)
+    assert [stage.name for stage in whole.stages] == ["reorder+merge+detector", *looking]
+    written = parse(f"{STREAM}stages: [reorder, merge+detector, window]\n{query}", detectors=own)
+    assert [stage.name for stage in written.stages] == ["reorder", "merge+detector", "window"]
     behind = parse(f"{STREAM}queries: {{q: {{detector: large}}}}", detectors=own)
     assert behind.reads_of("detector") == "ordered"
 
