@@ -12,7 +12,12 @@ record overtaken all the same counts as arriving at the tick, and is counted. Wh
 clock is doubted, and this machine's is nearer to that than to ours, it is ahead by as much.
 
 A topic without append times (CreateTime) gives no such clock: arrival is then the time of
-reading, and two runs over one log may differ. The embedded broker stamps nothing either, but all
+reading, and two runs over one log may differ. `arrival: timestamp` takes the largest of the
+records' own stamps so far instead, so that a replay gives the same answer; one that is further
+ahead of the reading than `max_ahead` moves nothing. Topics of others have to say which
+(`no_arrival`).
+
+The embedded broker stamps nothing either, but all
 who send to it are on this machine and under one clock: there the stamp that a producer's client
 gives a record as it is sent counts as its arrival, as long as it can be one, not ahead and not
 older than `OLDEST_STAMP_NS`.
@@ -23,6 +28,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from topology.config import Topology
+from topology.config.fields import Arrival
 from topology.model.append_clock import BLOCK, AppendClock
 from topology.model.event import DEAD, Event
 from topology.model.outcome import Malformed
@@ -36,17 +43,28 @@ OLDEST_STAMP_NS: Final = 60_000_000_000
 class ArrivalClock:
     """`now_ns` never goes back. `overtaken` counts records that a tick had passed. `embedded`:
     the log is the embedded broker's. `log`: the clock of the append times, without ticks. `judges`:
-    a broker's clock may be doubted; else any append time is taken as it is."""
+    a broker's clock may be doubted; else any append time is taken as it is. `arrival`,
+    `max_ahead_ns`: as the topology has them for the topic."""
 
     __slots__ = (
-        "_embedded", "_judges", "_tick_lag_ns", "_ticked_ns", "log", "now_ns", "overtaken",
-        "without_append_time",
+        "_arrival", "_embedded", "_judges", "_max_ahead_ns", "_tick_lag_ns",
+        "_ticked_ns", "log", "now_ns", "overtaken", "without_append_time",
     )  # fmt: skip
 
-    def __init__(self, tick_lag_ns: int, *, embedded: bool = False, judges: bool = True) -> None:
+    def __init__(
+        self,
+        tick_lag_ns: int,
+        *,
+        embedded: bool = False,
+        judges: bool = True,
+        arrival: Arrival | None = None,
+        max_ahead_ns: int = 0,
+    ) -> None:
         self._tick_lag_ns = tick_lag_ns
         self._embedded = embedded
-        self._judges = judges
+        self._arrival = arrival or "append"
+        self._max_ahead_ns = max_ahead_ns
+        self._judges = judges and self._arrival == "append"
         self._ticked_ns = 0
         self.log = AppendClock()
         self.now_ns = 0
@@ -58,7 +76,13 @@ class ArrivalClock:
     ) -> int:
         """Arrival of the next record of the log, or of so many that bear the same stamp, where the
         log goes on plainly; `read_at_ns` is the wall clock."""
-        if timestamp_type == LOG_APPEND_TIME:
+        if self._arrival == "timestamp":
+            arrival_ns = timestamp_ms * NS_PER_MS
+            if arrival_ns > read_at_ns + self._max_ahead_ns:
+                arrival_ns = self.now_ns
+        elif self._arrival == "read":
+            arrival_ns = read_at_ns
+        elif timestamp_type == LOG_APPEND_TIME:
             arrival_ns = timestamp_ms * NS_PER_MS
         else:
             self.without_append_time = True
@@ -156,6 +180,39 @@ class ArrivalClock:
         """A history is no evidence about the log."""
         self.now_ns, self._ticked_ns, self.overtaken, *log = state
         self.log.restore(log)
+
+
+def arrival_clock(
+    topology: Topology,
+    topic: str,
+    tick_lag_ns: int = 0,
+    *,
+    embedded: bool = False,
+    judges: bool = True,
+) -> ArrivalClock:
+    """The clock of a partition of this topic, as the topology says that its records arrive."""
+    arrival, max_ahead_ns = topology.arrival_of(topic)
+    return ArrivalClock(
+        tick_lag_ns,
+        embedded=embedded,
+        judges=judges,
+        arrival=arrival,
+        max_ahead_ns=max_ahead_ns,
+    )
+
+
+def no_arrival(topology: Topology, topic: str) -> str | None:
+    """Why a topic without append times cannot be read, None where it can: what others send says
+    nothing of when it arrived, unless the topology does."""
+    names = [name for name, each in topology.streams.items() if each.input == topic and each.fields]
+    if not names:
+        return None
+    return (
+        f"{topic} bears no append time (message.timestamp.type=LogAppendTime), so nothing says when"
+        f" its records arrived; write streams: {{{names[0]}: {{arrival: timestamp}}}} for the"
+        " largest of their own timestamps so far, by which a replay gives the same answer, or"
+        " arrival: read for the time of reading"
+    )
 
 
 def _is_stamped(event: Event, ts_name: str) -> bool:

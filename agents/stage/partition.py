@@ -36,8 +36,8 @@ from typing import Any, Final
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.partition_queue import PolledBatch
-from agents.stage.arrangement import Arrangement
-from agents.stage.arrival import NS_PER_MS, ArrivalClock
+from agents.stage.arrangement import Arrangement, ArrangementError
+from agents.stage.arrival import NS_PER_MS, arrival_clock, no_arrival
 from agents.stage.committing import Committing
 from agents.stage.cutting import CutSize
 from agents.stage.delivery import CameThrough, Checkpoint
@@ -95,7 +95,9 @@ class Partition:
         self._traces = None if traces is None else traces.of_partition()
         if self._traces is not None:
             self.stage.show(self._traces.probe)
-        self.clock = ArrivalClock(topology.tick_lag_ns, embedded=services.logs.is_embedded)
+        self.clock = arrival_clock(
+            topology, source.topic, topology.tick_lag_ns, embedded=services.logs.is_embedded
+        )
         self.next_offset: int | None = None
         self.high_watermark = 0
         self.is_open = False
@@ -364,6 +366,9 @@ class Partition:
         self._put(step, events[0].offset if events else ANY_OFFSET)
         if self.clock.without_append_time and not self._warned:
             self._warned = True
+            without = no_arrival(self._arrangement.topology, self.source.topic)
+            if without is not None and not self._services.logs.is_embedded:
+                raise ArrangementError(without)
             log.warning(
                 "%s bears no append time (message.timestamp.type=LogAppendTime): arrival is the"
                 " time of %s, and two runs over one log may differ",

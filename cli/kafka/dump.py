@@ -29,7 +29,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from agents.kafka.brokers import Brokers, BrokersUnavailable
 from agents.kafka.security import Security
-from agents.stage.arrival import ArrivalClock
+from agents.stage.arrival import ArrivalClock, arrival_clock, no_arrival
 from cli.as_json import json_option
 from cli.kafka_options import kafka_option, reached, security
 from cli.progress import counting
@@ -88,7 +88,7 @@ async def _print(
     count = 0
     with counting("records", sys.stderr) as advance:
         lines = TopicLines(topology, [topic], masters)
-        async for line in dumped(brokers, topic, partitions, lines):
+        async for line in dumped(brokers, topology, topic, partitions, lines):
             out.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
             advance(1)
             count += 1
@@ -105,11 +105,11 @@ class _Part:
     at one instant."""
 
     def __init__(
-        self, source: TopicPartition, end: int, rank: int, lines: TopicLines, *, embedded: bool
+        self, source: TopicPartition, end: int, rank: int, lines: TopicLines, clock: ArrivalClock
     ) -> None:
         self.source = source
         self.end = end
-        self.clock = ArrivalClock(0, embedded=embedded)
+        self.clock = clock
         self.lines: deque[JsonObject] = deque()
         self._rank = rank
         self._of = lines
@@ -124,7 +124,11 @@ class _Part:
 
 
 async def dumped(
-    brokers: Brokers, topic: str, partitions: Mapping[str, int], lines: TopicLines
+    brokers: Brokers,
+    topology: Topology,
+    topic: str,
+    partitions: Mapping[str, int],
+    lines: TopicLines,
 ) -> AsyncIterator[JsonObject]:
     """The lines of the topic up to its current end. `partitions`: how many it has, and where its
     streams sync the clock topic, how many that has. DumpStalled if it cannot be read."""
@@ -139,12 +143,17 @@ async def dumped(
                 ends[source],
                 1 if source.topic == topic else 0,
                 lines,
-                embedded=brokers.is_embedded,
+                arrival_clock(topology, source.topic, embedded=brokers.is_embedded),
             )
             for source in sources
         ]
         while parts := [part for part in parts if await _filled(reader, part)]:
-            yield min(parts, key=_order).lines.popleft()
+            least = min(parts, key=_order)
+            if least.clock.without_append_time and not brokers.is_embedded:
+                without = no_arrival(topology, least.source.topic)
+                if without is not None:
+                    raise Refused(without)
+            yield least.lines.popleft()
 
 
 def _order(part: _Part) -> tuple[int, int, int]:

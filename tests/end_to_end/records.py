@@ -131,6 +131,11 @@ class Sender:
         self._stopping.set()
         self._thread.join(FLUSH_TIMEOUT_S)
 
+    def record_of(self, row: Row, ts_ns: int) -> tuple[bytes, Headers]:
+        """Value and headers of the record of a row that is sent then."""
+        headers = contract(row.source, row.seq, ts_ns, self._epoch, self._stream(row))
+        return self._value(row), headers
+
     def _run(self) -> None:
         try:
             self._send_all()
@@ -152,9 +157,8 @@ class Sender:
             ts_ns = row.ts_ns
             if speed is not None:
                 ts_ns = began_ns + int((row.ts_ns - first_ns) / speed)
-            stream = self._stream(row)
-            headers = contract(row.source, row.seq, ts_ns, self._epoch, stream)
-            _produce(producer, self._setting, row.source, self._value(row), headers)
+            value, headers = self.record_of(row, ts_ns)
+            _produce(producer, self._setting, row.source, value, headers)
             self.sent += 1
         assert producer.flush(FLUSH_TIMEOUT_S) == 0
 

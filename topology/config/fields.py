@@ -18,6 +18,8 @@ from topology.spelling.values import given, one_of
 Format = Literal["json"]
 KeyFormat = Literal["json", "int64"]
 
+Arrival = Literal["append", "timestamp", "read"]
+
 PLACES: Final = ("source", "seq", "ts", "type", "epoch", "stream", "kind", "payload")
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo
 
 from topology.config.cut import Cut, default_cut, written
+from topology.config.fields import Arrival
 from topology.config.query import QueryConfig
 from topology.config.stages import (
     DETECTOR,
@@ -252,6 +253,13 @@ class TopologyFile(Section):
         """Streams that share an input topic share its header contract. StopIteration if none
         reads it."""
         return next(s.headers for s in self.streams.values() if s.input == topic)
+
+    def arrival_of(self, topic: str) -> tuple[Arrival | None, int]:
+        """When records of this topic arrived, and how far ahead of that a stamp may be, in ns."""
+        streams = [stream for stream in self.streams.values() if stream.input == topic]
+        if not streams:
+            return None, 0
+        return streams[0].arrival, max(stream.clock.max_ahead_ns for stream in streams)
 
     @property
     def unnamed_stream(self) -> str:

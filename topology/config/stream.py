@@ -19,6 +19,7 @@ from topology.clock.settings import ClockConfig
 from topology.config.experimental import StreamMethods, reorder_faults
 from topology.config.fields import (
     PLACES,
+    Arrival,
     FieldsConfig,
     Format,
     KeyFormat,
@@ -112,6 +113,10 @@ class StreamConfig(Section):
     (`INORDER_MASTER_KEYS_FILE`); one that does not is dead, `unsigned` or `forged`."""
     headers: Annotated[HeaderConfig, or_nothing(HeaderConfig)] = HeaderConfig()
     """What the headers of records are called, and the unit of `ts`."""
+    arrival: Annotated[Arrival, one_of(Arrival)] | None = None
+    """When a record arrived: by the broker's `append` time; by its own `timestamp`, the largest so
+    far; or when it was `read`. Left out, `append`, which a topic of others has to have. Under the
+    other two `unsynced` is `trust`."""
     fields: Annotated[FieldsConfig | None, or_nothing(FieldsConfig)] = None
     """Where records of others have source, number and time; streams of one input share it."""
     format: Annotated[Format, one_of(Format)] = "json"
@@ -136,6 +141,14 @@ class StreamConfig(Section):
         reorder = self.reorder
         faults = list(reorder_faults(self.experimental, reorder.rule, reorder.model_fields_set))
         faults += _mapping_faults(self)
+        if self.arrival in ("timestamp", "read") and self.clock.unsynced == "estimate":
+            if "unsynced" in self.clock.model_fields_set:
+                message = (
+                    f"clocks are estimated by true arrivals, which {self.arrival} does not give"
+                )
+                faults.append(Fault(("clock", "unsynced"), message, "write trust or reject"))
+            # Frozen for all others; here it is made.
+            self.__dict__["clock"] = self.clock.model_copy(update={"unsynced": "trust"})
         if faults:
             raise refused_at(*faults)
         return self
@@ -148,7 +161,7 @@ class StreamConfig(Section):
 
     def reading(self) -> tuple[object, ...]:
         """What streams of one input topic must share to read its records alike."""
-        return self.mapping(), self.format, self.key_format
+        return self.mapping(), self.format, self.key_format, self.arrival
 
 
 def _mapping_faults(stream: StreamConfig) -> Iterator[Fault]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.stage.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock
+from agents.stage.arrival import LOG_APPEND_TIME, NS_PER_MS, ArrivalClock, no_arrival
+from topology.config import parse
 
 CREATE_TIME = 0
 LAG_NS = 10 * NS_PER_MS
@@ -83,3 +84,26 @@ def test_on_the_embedded_broker_arrival_is_when_it_was_sent_if_that_can_be(
     clock = ArrivalClock(LAG_NS, embedded=True)
     assert clock.arrive(stamp_ms, CREATE_TIME, 100_000 * NS_PER_MS) == arrival_ms * NS_PER_MS
     assert clock.without_append_time
+
+
+def test_a_topic_of_others_says_when_its_records_arrive() -> None:
+    """The largest stamp so far, but for one too far ahead of the reading; or the reading."""
+    create, read_at_ns = 0, 1_000_000 * NS_PER_MS
+    by_stamp = ArrivalClock(LAG_NS, arrival="timestamp", max_ahead_ns=50 * NS_PER_MS)
+    stamps_ms = (999_000, 998_000, 1_000_050, 1_000_051, -1)
+    found = [by_stamp.arrive(ms, create, read_at_ns) // NS_PER_MS for ms in stamps_ms]
+    assert found == [999_000, 999_000, 1_000_050, 1_000_050, 1_000_050]
+    by_reading = ArrivalClock(LAG_NS, arrival="read")
+    assert by_reading.arrive(999_000, 1, read_at_ns) == read_at_ns
+    assert not by_stamp.without_append_time
+    assert not by_reading.without_append_time
+
+
+def test_only_topics_of_others_have_to_say_it() -> None:
+    topology = parse(
+        "streams:\n  ours: {input: a}\n  theirs: {input: b, fields: {source: key, seq: payload.n}}"
+    )
+    assert no_arrival(topology, "a") is None
+    said = no_arrival(topology, "b")
+    assert said is not None
+    assert "write streams: {theirs: {arrival: timestamp}}" in said

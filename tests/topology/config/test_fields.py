@@ -80,3 +80,12 @@ def test_streams_of_one_topic_share_a_mapping_that_names_the_stream() -> None:
     nameless = "{input: t, fields: {source: key, seq: payload.n}}"
     with pytest.raises(TopologyError, match="no place names the stream"):
         parse(f"streams:\n  a: {nameless}\n  b: {nameless}\n")
+
+
+def test_without_true_arrivals_stamps_are_believed() -> None:
+    by_stamp = parse("streams: {a: {arrival: timestamp}}")
+    assert by_stamp.streams["a"].clock.unsynced == "trust"
+    assert parse(filled({"streams": {"a": {"arrival": "read"}}})).streams["a"].arrival == "read"
+    assert parse("streams: {a: {arrival: append}}").streams["a"].clock.unsynced == "estimate"
+    with pytest.raises(TopologyError, match="clocks are estimated by true arrivals"):
+        parse("streams: {a: {arrival: read, clock: {unsynced: estimate}}}")

@@ -80,6 +80,9 @@ def test_a_file_with_everything_filled_in_says_the_same(text: str) -> None:
     assert reference.filled(yaml.safe_load(whole)) == whole
 
 
+MAPPING_KEYS = ("arrival", "fields", "key_format", "ts_unit", "ts_zone")
+
+
 def test_everything_is_filled_in() -> None:
     """But for what has no default, and what says nothing under the rule that is there."""
     whole = yaml.safe_load(reference.filled({"streams": {"default": {}}}))
@@ -92,7 +95,7 @@ def test_everything_is_filled_in() -> None:
     unsaid |= {("streams", "*", "reorder", key) for key in ("strategy", "accuracy", "wait")}
     methods = sections()["streams", "*", "experimental"].model_fields
     unsaid |= {("streams", "*", "experimental", key) for key in methods}
-    unsaid |= {("streams", "*", key) for key in ("fields", "key_format", "ts_unit", "ts_zone")}
+    unsaid |= {("streams", "*", key) for key in MAPPING_KEYS}
     for path, section in sections().items():
         if path[0:1] == ("queries",) or path == ("streams", "*", "fields"):
             continue
