@@ -94,10 +94,17 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             "Records not yet read", "short", (("{{stage}}", total("input_lag_records", "stage")),)
         ),
         Panel(
+            "Behind the input",
+            "s",
+            (("{{stage}}", most("input_lag_seconds", "stage")),),
+            "How long the next record to read has waited, of the partition farthest behind.",
+        ),
+        Panel(
             "Watermark behind the arrival clock",
             "s",
             ((STREAM, most("merge_watermark_lag_seconds")),),
-            "W: only late events have a smaller time from now on.",
+            "W: only late events have a smaller time from now on. The clock is that of what was"
+            " read: where a stage is behind its input, both add up.",
         ),
         Panel(
             "Sources",

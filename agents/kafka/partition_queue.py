@@ -39,7 +39,8 @@ class PolledBatch:
     that slept before it read the answer claims no more than the broker said. Records of an
     open transaction count as something beyond.
 
-    `skipped`: so many offsets before this batch were taken by retention, never read.
+    `skipped`: so many offsets before this batch were taken by retention, never read. `asked_at_ns`:
+    when that fetch was asked for; 0: not known.
     """
 
     partition: TopicPartition
@@ -48,6 +49,7 @@ class PolledBatch:
     high_watermark: int
     caught_up_at_ns: int | None
     skipped: int = 0
+    asked_at_ns: int = 0
     queue: PartitionQueue | None = field(default=None, repr=False, compare=False)
 
 

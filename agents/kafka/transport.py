@@ -333,6 +333,7 @@ class BatchConsumer(driver.Consumer):
                 end.position,
                 end.high_watermark,
                 end.caught_up_at_ns(),
+                asked_at_ns=end.asked_at_ns,
             )
 
     def _is_tick_due(self, queue: PartitionQueue, end: End, tick_ns: int) -> bool:

@@ -308,7 +308,7 @@ class StageProcess:
 
     def _ready(self) -> Health:
         reasons = self._why_not_ready(self._handler.verdict())
-        return Health(not reasons, reasons)
+        return Health(not reasons, reasons, self._handler.behind())
 
     async def _located(self, asked: Question) -> list[dict[str, Any]]:
         return self._handler.locate(asked)

@@ -30,7 +30,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from socket import socket
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
@@ -427,7 +427,12 @@ class Supervisor:
             for child in self._children
             for reason in self._reasons(child, path)
         ]
-        return Health(not reasons, tuple(reasons))
+        notes = [
+            f"{child.stage}: {note}"
+            for child in self._children
+            for note in self._health_of.get(child.stage, {}).get(path, {}).get("notes", ())
+        ]
+        return Health(not reasons, tuple(reasons), tuple(notes))
 
     def _reasons(self, child: Child, path: str) -> Sequence[str]:
         """Why this stage is not live or not ready, as `path` asks; none where it is."""
@@ -448,7 +453,7 @@ class Supervisor:
 
     async def _look(self) -> View:
         await self._ask_for_all()
-        health = {path: asdict(self._answer(path)) for path in ("live", "ready")}
+        health = {path: self._answer(path).plain() for path in ("live", "ready")}
         return view(health, self._explained(), self._metrics_texts(), self._peers.addresses)
 
     def _metrics_texts(self) -> list[str]:

@@ -35,6 +35,9 @@ OPENED_AT_ONCE: Final = 16
 """Partitions; the others that have come wait their turn. So many fetches and connecting producers
 there are at most."""
 
+BEHIND_NS: Final = 10_000_000_000
+"""A partition whose next record has waited for longer is named in the answer to `/ready`."""
+
 REST_S: Final = 2.0
 """The same while all partitions rest, until a record comes."""
 
@@ -232,6 +235,16 @@ class StageHandler:
         clocks = ((source, each.clock) for source, each in sorted(self._partitions.items()))
         faults = ((f"{source.topic}/{source.partition}", clock.fault()) for source, clock in clocks)
         return tuple(f"{place}: {fault}" for place, fault in faults if fault)
+
+    def behind(self) -> tuple[str, ...]:
+        """Partitions that lag by more than `BEHIND_NS`, and how far, the farthest first."""
+        open_ones = ((source, each) for source, each in self._partitions.items() if each.is_open)
+        lags = sorted((-(each.lag_ns or 0), source, each.lag) for source, each in open_ones)
+        return tuple(
+            f"{source.topic}/{source.partition}: {records:,} records, {-ns / 1e9:.0f} s behind"
+            for ns, source, records in lags
+            if -ns > BEHIND_NS
+        )
 
     def last_checkpoint_s(self) -> float | None:
         """When the newest one came through (monotonic); None before the first."""

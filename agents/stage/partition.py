@@ -44,6 +44,7 @@ from agents.stage.delivery import CameThrough, Checkpoint
 from agents.stage.hang import HangGuard
 from agents.stage.history import Histories, begun, refuse_other
 from agents.stage.inlet import Read
+from agents.stage.input_lag import InputLag
 from agents.stage.item_price import ItemPrice
 from agents.stage.outbox import Outbox
 from agents.stage.rebuilding import Rebuilding
@@ -100,6 +101,7 @@ class Partition:
         )
         self.next_offset: int | None = None
         self.high_watermark = 0
+        self._input_lag = InputLag()
         self.is_open = False
         self.restored = (0, 1)  # (steps done, steps known), while restoring
         self.got_batch = False  # a batch or a tick has come since the last pulse
@@ -120,7 +122,6 @@ class Partition:
             self.stage.chains,
             lambda stream, source: counts_in(stream, source).get("received", 0),
         )
-        self._is_first = arrangement.is_first
         self._inlet = arrangement.inlet(source)
         self._outlet = arrangement.outlet(source)
         self._side = arrangement.side_outlet(source)
@@ -250,6 +251,8 @@ class Partition:
         self._look_for_failure()
         self.got_batch = True
         self.high_watermark = batch.high_watermark
+        if batch.asked_at_ns:
+            self._input_lag.answered(batch.asked_at_ns, batch.high_watermark)
         if batch.skipped:
             self._metrics.lost(batch.skipped)
         begin = self.next_offset
@@ -267,7 +270,7 @@ class Partition:
             if not self.is_open:
                 return
         self.next_offset = batch.next_offset if begin is None else max(begin, batch.next_offset)
-        if self._is_first and batch.caught_up_at_ns is not None:
+        if self._arrangement.is_first and batch.caught_up_at_ns is not None:
             self._tick(batch.caught_up_at_ns)
         if self._is_full:
             await self._arrived()
@@ -336,7 +339,15 @@ class Partition:
 
     def _work(self, records: Sequence[Any]) -> None:
         with self._whole_or_nothing():
-            self._take_in(self._inlet.read(records, self.clock))
+            read = self._inlet.read(records, self.clock)
+            self._take_in(read)
+            self._input_lag.read(self._arrived_ns(records[-1], read))
+
+    def _arrived_ns(self, last: Any, read: Read) -> int:
+        """When the last record of a stretch arrived, as well as it is known."""
+        if not self._arrangement.is_first:
+            return read.events[-1].at_ns if read.events else 0
+        return last.timestamp * NS_PER_MS if self.clock.without_append_time else self.clock.now_ns
 
     @contextmanager
     def _whole_or_nothing(self) -> Iterator[None]:
@@ -357,7 +368,7 @@ class Partition:
             step = self.stage.on_batch(events, self.clock.now_ns)
         if self._price:
             self._price.spent(thread_time_ns() - begun_ns)
-        if not self._is_first:
+        if not self._arrangement.is_first:
             self.clock.now_ns = max(self.clock.now_ns, step.now_ns)
         self._held.took(events)
         self._metrics.received(events, read.dead)
@@ -482,6 +493,11 @@ class Partition:
     def lag(self) -> int:
         return max(0, self.high_watermark - (self.next_offset or 0))
 
+    @property
+    def lag_ns(self) -> int | None:
+        """How long the next record has waited (agents.stage.input_lag)."""
+        return self._input_lag.ns(self.next_offset or 0, time.time_ns())
+
     def explain(self, most_unhealthy: int) -> dict[str, Any]:
         """What is held here, since when, and what it waits for (`agents.watch.unhealthy`)."""
         return {
@@ -489,6 +505,7 @@ class Partition:
             "partition": self.source.partition,
             "next_offset": self.next_offset,
             "high_watermark": self.high_watermark,
+            "lag_ns": self.lag_ns,
             "now": self.clock.now_ns,
             "held": len(self._held),
             "overtaken": self.clock.overtaken,
@@ -511,7 +528,7 @@ class Partition:
     def observe(self) -> None:
         """Bring the gauges up to date."""
         self._waits = self._held.waits()
-        self._metrics.set_current(self._current(), self.lag, self._totals())
+        self._metrics.set_current(self._current(), self.lag, self._totals(), self.lag_ns)
         self._metrics.answers(self.stage.chosen())
 
     def _current(self) -> dict[str, StreamFigures]:

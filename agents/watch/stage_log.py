@@ -134,6 +134,7 @@ class StageLog:
             "duplicate": grown["duplicate", ""],
             "dead": {cause: n for (kind, cause), n in sorted(grown.items()) if kind == "dead"},
             **current,
+            "lag_s": self._lag_s(),
             "checkpoint_age_s": None if last_s is None else round(now_s - last_s, 1),
         }
         _log_fields("%s", _minute_line(fields, elapsed_s), **fields)
@@ -163,13 +164,19 @@ class StageLog:
             for name, gauge in gauges.items()
         }
 
+    def _lag_s(self) -> float:
+        """The lag of the partition that is farthest behind."""
+        family = self._metrics.input_lag_seconds
+        seconds = (sample.value for metric in family.collect() for sample in metric.samples)
+        return round(max(seconds, default=0.0), 1)
+
 
 def _minute_line(fields: Mapping[str, Any], elapsed_s: float) -> str:
     last_s = fields["checkpoint_age_s"]
     parts = [
         f"{elapsed_s:.0f} s: {fields['in']:,} in, {fields['per_second']:,}/s",
         f"{fields['out']:,} out",
-        f"lag {fields['lag']:,}",
+        f"lag {fields['lag']:,}" + (f" ({fields['lag_s']:,} s)" if fields["lag_s"] else ""),
         f"held {fields['held']:,}",
         f"late {_by_cause(fields['late'])}",
         f"dead {_by_cause(fields['dead'])}",

@@ -121,11 +121,15 @@ def explained(partitions: list[dict[str, Any]], source: str | None) -> list[str]
             continue
         lines.append(
             f"{place}: {part['held']} held, next offset {part['next_offset']},"
-            f" end {part['high_watermark']}"
+            f" end {part['high_watermark']}{_lag(part.get('lag_ns'))}"
         )
         lines += about
     lines = _amiss(partitions) + lines if source is None else lines
     return lines + _rest(empty, len(partitions), source) + _remedies(partitions) + _cut(partitions)
+
+
+def _lag(lag_ns: int | None) -> str:
+    return f", {lag_ns / 1e9:.1f} s behind" if lag_ns else ""
 
 
 def _amiss(partitions: list[dict[str, Any]]) -> list[str]:

@@ -120,9 +120,14 @@ class PartitionMetrics:
         self.unhealthy.came_late((event.stream, event.source) for event in events)
 
     def set_current(
-        self, streams: Mapping[str, StreamFigures], lag: int, shell: ShellTotals
+        self,
+        streams: Mapping[str, StreamFigures],
+        lag: int,
+        shell: ShellTotals,
+        lag_ns: int | None = None,
     ) -> None:
-        """Set the gauges of the partition: of its streams, and how many records are not read."""
+        """Set the gauges of the partition: of its streams, how many records are not read, and how
+        long the next of them has waited (None: not known)."""
         places: dict[PlaceMetrics, list[StreamFigures]] = {}
         for stream, current in streams.items():
             place = self._place(stream)
@@ -134,7 +139,7 @@ class PartitionMetrics:
             held = sum(part.held for part in parts)
             oldest_ns = max(part.oldest_ns for part in parts)
             place.set_current(held, together(part.figures for part in parts), oldest_ns)
-        self._metrics.lags(self._stage, self._source, lag)
+        self._metrics.lags(self._stage, self._source, lag, lag_ns)
         self._metrics.overtaken.labels(*self._labels).inc(shell.overtaken - self._shell.overtaken)
         self._metrics.waived_partitions.labels(*self._labels).inc(
             shell.waivers - self._shell.waivers

@@ -20,7 +20,7 @@ for the new owner has them from then on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -55,7 +55,7 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
         self._places: dict[tuple[str, str, int], PlaceMetrics] = {}
-        self._lags: dict[tuple[str, int], dict[str, int]] = {}  # of each topic
+        self._lags: dict[tuple[str, int], dict[str, _Lag]] = {}  # of each topic
         self.deaths: dict[Place, Deaths] = {}
         """Why records were dead, by stage and input partition of this worker."""
         self.unmet: Unmet | None = None
@@ -128,6 +128,11 @@ class Metrics:
         self.input_lag = self._gauge(
             "input_lag_records", "Input records not yet processed", *_PARTITION
         )
+        self.input_lag_seconds = self._gauge(
+            "input_lag_seconds",
+            "Time since the arrival of the next record to read, in seconds; 0 where all is read",
+            *_PARTITION,
+        )
         self.commits = self._counter("checkpoint_commits", "Transactions committed", *_PARTITION)
         self.aborts = self._counter("checkpoint_aborts", "Transactions aborted", *_PARTITION)
         self.unanswered = self._counter(
@@ -190,12 +195,27 @@ class Metrics:
     def store_error(self, stage: str, reason: str, count: int = 1) -> None:
         self.store_errors.labels(stage, self._reasons.of(reason)).inc(count)
 
-    def lags(self, stage: str, source: TopicPartition, records: int) -> None:
-        """Set how many records of it are not worked on. Topics that a stage reads side by side are
-        counted together, by the number of the partition."""
-        lags = self._lags.setdefault((stage, source.partition), {})
-        lags[source.topic] = records
-        self.input_lag.labels(stage, str(source.partition)).set(sum(lags.values()))
+    def lags(
+        self, stage: str, source: TopicPartition, records: int, lag_ns: int | None = None
+    ) -> None:
+        """Set how many records of it are not worked on, and for how long the next of them has
+        waited (None: not known). Topics that a stage reads side by side are one, by the number of
+        the partition: the sum of the records, the longest time."""
+        self._lags.setdefault((stage, source.partition), {})[source.topic] = _Lag(records, lag_ns)
+        self._set_lags(stage, source.partition)
+
+    def _set_lags(self, stage: str, partition: int) -> None:
+        lags = self._lags.get((stage, partition), {}).values()
+        place = (stage, str(partition))
+        if lags:
+            self.input_lag.labels(*place).set(sum(lag.records for lag in lags))
+        else:
+            self.input_lag.remove(*place)
+        known_ns = [lag.ns for lag in lags if lag.ns is not None]
+        if known_ns:
+            self.input_lag_seconds.labels(*place).set(max(known_ns) / NS_PER_S)
+        else:
+            self.input_lag_seconds.remove(*place)
 
     def forget(self, stage: str, source: TopicPartition, streams: Iterable[str]) -> None:
         """The partition has been given up, and these streams in it: its gauges go, its counters
@@ -207,12 +227,8 @@ class Metrics:
             place = self._places.pop((stage, self._streams.of(stream), source.partition), None)
             if place is not None:
                 place.forget()
-        lags = self._lags.get((stage, source.partition), {})
-        lags.pop(source.topic, None)
-        if lags:
-            self.input_lag.labels(stage, str(source.partition)).set(sum(lags.values()))
-        else:
-            self.input_lag.remove(stage, str(source.partition))
+        self._lags.get((stage, source.partition), {}).pop(source.topic, None)
+        self._set_lags(stage, source.partition)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"inorder_{name}", text, labels, registry=self._registry)
@@ -224,6 +240,13 @@ class Metrics:
         self, name: str, text: str, buckets: tuple[float, ...], *labels: str
     ) -> Histogram:
         return Histogram(f"inorder_{name}", text, labels, buckets=buckets, registry=self._registry)
+
+
+class _Lag(NamedTuple):
+    """The lag of one topic, in a partition."""
+
+    records: int
+    ns: int | None
 
 
 class PlaceMetrics:

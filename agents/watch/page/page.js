@@ -85,7 +85,8 @@ function drawHealth(health) {
   const ready = health.ready.ok, live = health.live.ok;
   const reasons = [...health.live.reasons, ...health.ready.reasons];
   const at = byId("health");
-  at.textContent = live && ready ? "ready" : printable(`not ready: ${[...new Set(reasons)].join("; ")}`);
+  const notes = (health.ready.notes ?? []).map((note) => `; ${note}`).join("");
+  at.textContent = live && ready ? printable(`ready${notes}`) : printable(`not ready: ${[...new Set(reasons)].join("; ")}`);
   at.className = live && ready ? "good" : live ? "wait" : "bad";
 }
 
@@ -108,6 +109,7 @@ function drawStages(stages, old, seconds) {
     say("in", perSecond(rate(stage.in, then?.in, seconds)));
     say("out", perSecond(rate(stage.emitted, then?.emitted, seconds)));
     say("not yet read", whole.format(stage.lag ?? 0), stage.lag > 10000 ? "wait" : "");
+    say("behind by", duration(stage.lag_ns ?? 0), stage.lag_ns > 10e9 ? "wait" : "");
     say("held", whole.format(stage.held ?? 0));
     say("numbers missing", whole.format(stage.missing ?? 0));
     say("late", whole.format(stage.late ?? 0), stage.late ? "wait" : "");

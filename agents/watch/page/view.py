@@ -119,8 +119,17 @@ def _stages(partitions: Explained, counts: Mapping[str, Any]) -> list[View]:
     """In the order of the flow, as workers name them."""
     names = dict.fromkeys([part["stage"] for part in partitions] + list(counts))
     topics = {part["stage"]: part["topic"] for part in partitions}
+    lags_ns: dict[str, int] = {}
+    for part in partitions:
+        lags_ns[part["stage"]] = max(lags_ns.get(part["stage"], 0), part.get("lag_ns") or 0)
     return [
-        {"stage": name, "topic": topics.get(name, ""), **counts.get(name, {})} for name in names
+        {
+            "stage": name,
+            "topic": topics.get(name, ""),
+            "lag_ns": lags_ns.get(name, 0),
+            **counts.get(name, {}),
+        }
+        for name in names
     ]
 
 

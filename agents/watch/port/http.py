@@ -3,7 +3,8 @@
 | path       | answer                                                                    |
 |------------|---------------------------------------------------------------------------|
 | `/live`    | 200 or 503, JSON `{"ok": …, "reasons": […]}`: 503 asks for a restart      |
-| `/ready`   | the same: 503 says that work does not get on, and why                     |
+| `/ready`   | the same: 503 says that work does not get on, and why; `notes`, where there |
+|            | are any, say what lags although it gets on                                |
 | `/health`  | 200 with JSON of both, `{"live": …, "ready": …}`, for whoever asks often, |
 |            | and how it runs: of a stage `core` and `codec`, of a worker its `stages`  |
 | `/metrics` | the registry, as Prometheus or OpenMetrics text                           |
@@ -26,7 +27,7 @@ import errno
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -55,10 +56,18 @@ class HttpUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """An answer to `/live` or `/ready`; where it is not ok, `reasons` say why."""
+    """An answer to `/live` or `/ready`; where it is not ok, `reasons` say why. `notes`: what
+    somebody who looks should know although it is ok."""
 
     ok: bool
     reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def plain(self) -> dict[str, Any]:
+        """As it is answered; `notes` only where there are any."""
+        return {"ok": self.ok, "reasons": self.reasons} | (
+            {"notes": self.notes} if self.notes else {}
+        )
 
 
 Explain = Callable[[Mapping[str, str]], Any]
@@ -159,7 +168,7 @@ Handler = Callable[[web.Request], Awaitable[web.Response]]
 def _health(ask: Callable[[], Health]) -> Handler:
     async def answer(_: web.Request) -> web.Response:
         health = ask()
-        return _json(asdict(health), status=200 if health.ok else 503)
+        return _json(health.plain(), status=200 if health.ok else 503)
 
     return answer
 
@@ -168,7 +177,7 @@ def _both(
     live: Callable[[], Health], ready: Callable[[], Health], about: Callable[[], Mapping[str, Any]]
 ) -> Handler:
     async def answer(_: web.Request) -> web.Response:
-        return _json({"live": asdict(live()), "ready": asdict(ready()), **about()})
+        return _json({"live": live().plain(), "ready": ready().plain(), **about()})
 
     return answer
 

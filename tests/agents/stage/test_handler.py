@@ -43,6 +43,8 @@ class FakePartition:
         self.is_open = True
         self.clock = ArrivalClock(0)
 
+        self.lag, self.lag_ns = 0, 0
+
     def observe(self) -> None:
         return
 
@@ -85,6 +87,17 @@ def test_only_a_first_stage_wants_ticks() -> None:
     around: Any = SimpleNamespace(query_feed=None)
     log: Any = None
     assert not StageHandler(arranged, around, Watchdog(), log).wants_ticks
+
+
+def test_it_names_partitions_that_are_far_behind() -> None:
+    found = handler("reorder+merge", [True] * 3)
+    for number, lag_s in enumerate((11, 168, 10)):
+        far: Any = found._partitions[TopicPartition("events.raw", number)]
+        far.lag, far.lag_ns = 157_000, lag_s * S_NS
+    assert found.behind() == (
+        "events.raw/1: 157,000 records, 168 s behind",
+        "events.raw/0: 157,000 records, 11 s behind",
+    )
 
 
 def test_a_record_wakes_it() -> None:

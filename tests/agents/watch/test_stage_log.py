@@ -107,6 +107,7 @@ def count(metrics: Metrics, events: int) -> None:
     metrics.held.labels(*place).set(30)
     metrics.input_lag.labels(STAGE, "0").set(4)
     metrics.input_lag.labels(STAGE, "1").set(8)
+    metrics.input_lag_seconds.labels(STAGE, "1").set(3.21)
 
 
 def test_a_line_a_minute_tells_what_the_minute_brought(told: Told) -> None:
@@ -116,7 +117,7 @@ def test_a_line_a_minute_tells_what_the_minute_brought(told: Told) -> None:
         told.log.minute(lambda: told.clock.now_s - 0.5)
     assert told.take() == [
         (
-            "INFO 60 s: 600 in, 10.0/s, 595 out, lag 12, held 30, late 5 (gap 4, merge 1),"
+            "INFO 60 s: 600 in, 10.0/s, 595 out, lag 12 (3.2 s), held 30, late 5 (gap 4, merge 1),"
             " dead 1 (ts_unreadable 1), duplicate 0, last checkpoint 0.5 s ago"
         )
     ]
@@ -132,7 +133,7 @@ def test_a_line_a_minute_tells_what_the_minute_brought(told: Told) -> None:
     told.log.minute(lambda: None)
     assert told.take() == [
         (
-            "INFO 60 s: 0 in, 0.0/s, 0 out, lag 12, held 30, late 0, dead 0, duplicate 0,"
+            "INFO 60 s: 0 in, 0.0/s, 0 out, lag 12 (3.2 s), held 30, late 0, dead 0, duplicate 0,"
             " no checkpoint yet"
         )
     ]

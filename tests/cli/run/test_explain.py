@@ -40,6 +40,7 @@ REORDER: dict[str, Any] = {
     "partition": 2,
     "next_offset": 50,
     "high_watermark": 60,
+    "lag_ns": 168_000_000_000,
     "now": NOW,
     "held": 5,
     "overtaken": 0,
@@ -98,7 +99,7 @@ MERGE: dict[str, Any] = {
     },
 }
 WORDS = [
-    "reorder raw/2: 5 held, next offset 50, end 60",
+    "reorder raw/2: 5 held, next offset 50, end 60, 168.0 s behind",
     "  pitch/s1 epoch 0: 3 held behind numbers 7 to 9, for 20 ms, at most 30 ms more",
     "  pitch/s2 epoch 4: 1 held behind number 7, for 20 ms, at most 30 ms more",
     (

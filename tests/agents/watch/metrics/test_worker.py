@@ -142,11 +142,14 @@ def test_the_same_partition_of_two_topics(registry: CollectorRegistry, metrics: 
     sources = {stream: TopicPartition(f"raw-{stream}", 0) for stream in ("a", "b")}
     for stream, source in sources.items():
         part = PartitionMetrics(metrics, "reorder", source, [stream])
-        part.set_current({stream: StreamFigures(7, {})}, 4, ShellTotals(0, 0))
+        lag_ns = 3_000_000_000 if stream == "a" else None
+        part.set_current({stream: StreamFigures(7, {})}, 4, ShellTotals(0, 0), lag_ns)
     lag = {"stage": "reorder", "partition": "0"}
     assert registry.get_sample_value("inorder_input_lag_records", lag) == 8
+    assert registry.get_sample_value("inorder_input_lag_seconds", lag) == 3
     metrics.forget("reorder", sources["a"], ["a"])
     assert registry.get_sample_value("inorder_input_lag_records", lag) == 4
+    assert registry.get_sample_value("inorder_input_lag_seconds", lag) is None
     assert value(registry, "inorder_records_held", stream="a", partition="0") is None
     assert value(registry, "inorder_records_held", stream="b", partition="0") == 7
 

@@ -69,6 +69,7 @@ def get(path: str, **headers: str) -> Callable[[aiohttp.ClientSession], Awaitabl
     [
         (Health(ok=True), 200, {"ok": True, "reasons": []}),
         (Health(ok=False, reasons=("a", "b")), 503, {"ok": False, "reasons": ["a", "b"]}),
+        (Health(ok=True, notes=("x",)), 200, {"ok": True, "reasons": [], "notes": ["x"]}),
     ],
 )
 def test_health(path: str, health: Health, status: int, body: Any) -> None:
