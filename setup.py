@@ -34,6 +34,7 @@ ROOMS = (
 INTERPRETED = {
     "__init__.py": "a list of names",
     "settings.py": "a model of pydantic's",
+    "encoded.py": "a class of bytes, of which a compiled one cannot be",
     "native.py": "read by the compiler itself, and empty without it",
 }
 SHELL = ("arrival", "inlet", "outlet", "outbox")

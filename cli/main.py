@@ -43,7 +43,10 @@ COMMANDS: Final = {
 
 HIDDEN: Final = frozenset({"stage"})
 
-EXTRAS: Final = {"psycopg": "sinks", "redis": "sinks", "pyarrow": "files", "pyspark": "spark"}
+EXTRAS: Final = {
+    "psycopg": "sinks", "redis": "sinks", "pyarrow": "files", "pyspark": "spark",
+    "fastavro": "avro", "google": "protobuf",
+}  # fmt: skip
 """What the plain installation does without, and how it is asked for."""
 
 

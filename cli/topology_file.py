@@ -45,6 +45,11 @@ def load(path: str, redis: str | None = None, *, runs_functions: bool = True) ->
         topology = parse(text, bring)
     except TopologyError as error:
         raise Refused(f"{path}:\n{error}") from error
+    streams = {
+        name: stream.with_schema_from(str(Path(path).parent))
+        for name, stream in topology.streams.items()
+    }
+    topology = topology.model_copy(update={"streams": streams})
     return topology if redis is None else topology.model_copy(update={"redis": redis})
 
 

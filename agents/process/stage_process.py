@@ -32,6 +32,8 @@ from agents.kafka.log_reader import LogReader
 from agents.kafka.membership import InstanceFenced
 from agents.kafka.security import PLAINTEXT, Security
 from agents.process import garbage
+from agents.registry.client import RegistryRefuses
+from agents.registry.feed import SchemaFeed
 from agents.stage.arrangement import (
     Arrangement,
     ArrangementError,
@@ -161,6 +163,7 @@ class StageProcess:
         read = dict.fromkeys(arrangement.inputs, self._most_bytes)
         read |= dict.fromkeys(changelogs, MAX_OWN_BYTES)
         self._logs = LogReader(brokers, arrangement.group, read)
+        self._schemas = SchemaFeed()
         services = Services(
             *(
                 self._logs,
@@ -173,6 +176,7 @@ class StageProcess:
             ),
             self._traces,
             settings.histories,
+            schemas=self._schemas,
         )
         watchdog = Watchdog(Patience.until(topology.stuck_after_ns))
         self._log = StageLog(metrics)
@@ -258,6 +262,7 @@ class StageProcess:
         if self._queries is not None:
             await self._queries.stop()
         await self._logs.stop()
+        await self._schemas.close()
         await self._http.stop()
         if self._traces is not None:
             await self._traces.close()
@@ -389,5 +394,7 @@ def _left_behind(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     log.debug("%s%s", context["message"], why)
 
 
-EXPECTED_FAILURES: Final = (ArrangementError, BrokersUnavailable, InstanceFenced, StateRefused)
+EXPECTED_FAILURES: Final = (
+    ArrangementError, BrokersUnavailable, InstanceFenced, RegistryRefuses, StateRefused,
+)  # fmt: skip
 """The user gets one line of each."""

@@ -30,6 +30,7 @@ from agents.stage.inlet import (
     Inlet,
     MappedInlet,
     OrderedInlet,
+    PayloadInlet,
     RawInlet,
     SequencedInlet,
     first_partitions,
@@ -44,7 +45,9 @@ from agents.stage.outlet import (
     partition_of,
 )
 from agents.state.changelog import StateRefused
-from codec.values.mapped import field_reader
+from codec.values.mapped import field_reader, registered_schemas
+from codec.values.payloads import payload_readers, tables_of
+from codec.values.schema_fault import SchemaFault
 from topology.clock.drift_table import DriftTable
 from topology.config import ClockConfig, StageConfig, StreamConfig, Topology
 from topology.config.stages import MERGE, REORDER, link_of, operators
@@ -181,6 +184,17 @@ class Arrangement:
         return Stage(self.topology, self.operator_names, self.upstream_partitions, streams, table)
 
     def inlet(self, source: TopicPartition) -> Inlet:
+        inlet = self._inlet(source)
+        tables = tables_of(self.topology)
+        if self.is_first:
+            tables = dict.fromkeys([source.topic], *inlet.registered) if inlet.registered else {}
+        try:
+            payloads = payload_readers(self.streams_of(source.topic), tables)
+        except SchemaFault as fault:
+            raise ArrangementError(f"the schema {fault}") from None
+        return PayloadInlet(inlet, payloads, tuple(tables.values())) if payloads else inlet
+
+    def _inlet(self, source: TopicPartition) -> Inlet:
         if self.is_first:
             return input_reader(self.topology, source.topic, self.masters, source.partition)
         if self.reads == ORDERED:
@@ -256,10 +270,15 @@ def _input_reader(
     streams = {name: s for name, s in topology.streams.items() if s.input == topic}
     by_time = [name for name, s in streams.items() if not s.reorder.numbered]
     reader = HeaderReader(topology.headers_of(topic), by_time)
-    fields = field_reader(topology, topic)
+    registered = registered_schemas(topology, topic)
+    try:
+        fields = field_reader(topology, topic, registered)
+    except SchemaFault as fault:
+        raise ArrangementError(f"the schema {fault}") from None
     most_bytes = topology.topics.max_record_bytes
     if fields is not None:
-        return MappedInlet(fields, reader, most_bytes, partition)
+        tables = () if registered is None else (registered,)
+        return MappedInlet(fields, reader, most_bytes, partition, tables)
     check = SignatureCheck(reader.names, signed, masters) if signed else None
     return RawInlet(reader, most_bytes, check)
 

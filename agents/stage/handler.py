@@ -186,6 +186,10 @@ class StageHandler:
             if source in self._queued:
                 self._watchdog.waits(now_ns, place)
                 continue
+            is_waiting = partition.waits_for_schemas or not partition.is_open
+            if is_waiting and self._services.schemas.faults:
+                self._watchdog.waits(now_ns, place, "waits for a schema")
+                continue
             if not partition.is_open:
                 self._watchdog.reported(now_ns, place, *partition.restored, restoring=True)
                 self._log.restoring(source, *partition.restored)
@@ -234,7 +238,8 @@ class StageHandler:
         """What is wrong with the input of partitions."""
         clocks = ((source, each.clock) for source, each in sorted(self._partitions.items()))
         faults = ((f"{source.topic}/{source.partition}", clock.fault()) for source, clock in clocks)
-        return tuple(f"{place}: {fault}" for place, fault in faults if fault)
+        of_input = (f"{place}: {fault}" for place, fault in faults if fault)
+        return (*self._services.schemas.faults, *of_input)
 
     def behind(self) -> tuple[str, ...]:
         """Partitions that lag by more than `BEHIND_NS`, and how far, the farthest first."""

@@ -23,7 +23,9 @@ from agents.state.held import Spilled
 from codec import EventReader, plain
 from codec.batches import Record as PlainRecord
 from codec.face import MAX_HEADERS, ORDERED, RAW, SEQUENCED, Form
+from codec.values.registered import RegisteredSchemas
 from topology.flow.stage import placeholder
+from topology.model.encoded import Encoded, ReadEncoded
 from topology.model.event import Event
 from topology.model.outcome import Malformed, dead_letter
 from topology.wire.field_reader import FieldReader, Refused
@@ -64,6 +66,10 @@ class Read:
 
 
 class Inlet(Protocol):
+    @property
+    def registered(self) -> tuple[RegisteredSchemas, ...]:
+        """The schemas by which records are read, to be filled before."""
+
     def read(self, records: Sequence[Record], clock: ArrivalClock) -> Read:
         """A stretch of the log, in order; moves the clock."""
 
@@ -76,6 +82,8 @@ class RawInlet:
     """Input topics: the header contract of producers, append time, and with `check` who sent it.
 
     What is checked goes through both: the codec's short path, then the check, in log order."""
+
+    registered: tuple[RegisteredSchemas, ...] = ()
 
     def __init__(
         self, reader: HeaderReader, max_record_bytes: int, check: SignatureCheck | None = None
@@ -157,9 +165,15 @@ class MappedInlet(RawInlet):
     one that has been."""
 
     def __init__(
-        self, fields: FieldReader, reader: HeaderReader, max_record_bytes: int, partition: int
+        self,
+        fields: FieldReader,
+        reader: HeaderReader,
+        max_record_bytes: int,
+        partition: int,
+        registered: tuple[RegisteredSchemas, ...] = (),
     ) -> None:
         super().__init__(reader, max_record_bytes)
+        self.registered = registered
         self._fields = fields
         self._partition = partition
         self._events = plain.EventReader(Form(RAW, reader.names), self._mapped)
@@ -207,6 +221,8 @@ class SequencedInlet:
     upstream topic has grown since the start.
     """
 
+    registered: tuple[RegisteredSchemas, ...] = ()
+
     def __init__(self, reader: HeaderReader, upstream_partitions: int) -> None:
         self._reader = reader
         self._upstream_partitions = upstream_partitions
@@ -242,6 +258,8 @@ class SequencedInlet:
 class OrderedInlet:
     """The ordered topic: each stream in one partition, with the clock it was ordered by."""
 
+    registered: tuple[RegisteredSchemas, ...] = ()
+
     def __init__(self, reader: HeaderReader) -> None:
         self._reader = reader
         self._events = EventReader(Form(ORDERED, reader.names, reader.unit_ns), self._one)
@@ -258,6 +276,36 @@ class OrderedInlet:
         return self._reader.read_ordered(
             record.headers, record.timestamp * NS_PER_MS, record.offset, record, record.value
         )
+
+
+class PayloadInlet:
+    """Another inlet, to whose values is put what reads them: by stream, in `payloads`."""
+
+    def __init__(
+        self,
+        inlet: Inlet,
+        payloads: Mapping[str, ReadEncoded],
+        registered: tuple[RegisteredSchemas, ...],
+    ) -> None:
+        self._inlet = inlet
+        self._payloads = payloads
+        self.registered = registered
+
+    def read(self, records: Sequence[Record], clock: ArrivalClock) -> Read:
+        read = self._inlet.read(records, clock)
+        self._put_to(read.events)
+        return read
+
+    def read_again(self, records: Sequence[Record]) -> list[Event]:
+        events = self._inlet.read_again(records)
+        self._put_to(events)
+        return events
+
+    def _put_to(self, events: list[Event]) -> None:
+        for event in events:
+            reads = self._payloads.get(event.stream)
+            if reads is not None and isinstance(event.value, bytes):
+                event.value = Encoded.of(event.value, reads)
 
 
 class UnknownPartition(Exception):

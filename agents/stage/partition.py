@@ -82,6 +82,8 @@ RESTS_AFTER_S: Final = 5.0
 class Partition:
     """See the module's docstring. `open` first; `take` and `pulse` until `close`."""
 
+    waits_for_schemas = False
+
     def __init__(
         self, source: TopicPartition, arrangement: Arrangement, services: Services
     ) -> None:
@@ -226,6 +228,7 @@ class Partition:
             self._note_restored,
             self._metrics.held_missing,
             self.restored[0],
+            self._services.schemas,
         )
         await rebuilding.rebuild(state, self.stage, self._held)
 
@@ -261,6 +264,7 @@ class Partition:
             records = [record for record in records if record.offset >= begin]
         self._look_for_queries()
         if records:
+            await self._schemas_known(records)
             if self._feed is not None:
                 times_ms = [record.timestamp for record in records]
                 since_ns = self.clock.now_ns or min(times_ms) * NS_PER_MS
@@ -277,6 +281,14 @@ class Partition:
             self._begin_checkpoint()
         else:
             self.pulse()
+
+    async def _schemas_known(self, records: Sequence[Any]) -> None:
+        """Wait for a registry, where the values are read by one. A partition that is revoked
+        meanwhile is cancelled here, with nothing begun."""
+        if self._inlet.registered:
+            self.waits_for_schemas = True
+            await self._services.schemas.reach_for(self._inlet.registered, records)
+            self.waits_for_schemas = False
 
     async def _work_through(self, records: Sequence[Any]) -> None:
         """Work on the records piece by piece. When a batch takes long, the process answers in

@@ -23,6 +23,7 @@ import msgspec
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.log_reader import LogReader
+from agents.registry.feed import SchemaFeed
 from agents.stage.inlet import Inlet
 from agents.state import changelog
 from agents.state.changelog import OnProgress
@@ -73,12 +74,14 @@ class Rebuilding:
         on_progress: OnProgress,
         on_missing: Callable[[int], None],
         begins_at: int,
+        schemas: SchemaFeed,
     ) -> None:
         self._logs = logs
         self._source = source
         self._inlet = inlet
         self._on_progress = on_progress
         self._on_missing = on_missing
+        self._schemas = schemas
         self._done = begins_at
         self._end = begins_at
         self._logged_s = self._turn_s = time.monotonic()
@@ -104,7 +107,7 @@ class Rebuilding:
         self._end += len(spilled)
         for first in range(0, len(spilled), MADE_AT_ONCE):
             records = spilled[first : first + MADE_AT_ONCE]
-            self._make(records, parts, found)
+            await self._make(records, parts, found)
             if self._is_turn_over(len(records)):
                 await self._pass_turn("held events")
         wanted = parts.notes.keys() - parts.spilled.keys()
@@ -113,16 +116,19 @@ class Rebuilding:
             self._end += max(wanted) + 1 - position
             async with aclosing(read_again(self._logs, self._source, wanted)) as pieces:
                 async for records, reached in pieces:
-                    self._make(records, parts, found)
+                    await self._make(records, parts, found)
                     if self._is_turn_over(reached - position):
                         await self._pass_turn("held events")
                     position = reached
         self._report_missing(parts.notes, found)
         return [found[offset] for offset in sorted(found)]
 
-    def _make(self, records: Sequence[Any], parts: StateParts, found: dict[int, Event]) -> None:
+    async def _make(
+        self, records: Sequence[Any], parts: StateParts, found: dict[int, Event]
+    ) -> None:
         notes = parts.notes
         noted = [record for record in records if record.offset in notes]
+        await self._schemas.reach_for(self._inlet.registered, noted)
         for event in self._inlet.read_again(noted):
             apply_note(event, notes[event.offset])
             found[event.offset] = event

@@ -11,6 +11,7 @@ from typing import Protocol
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.log_reader import LogReader
+from agents.registry.feed import SchemaFeed
 from agents.stage.clock_feed import ClockFeed
 from agents.stage.cutting import CutSize
 from agents.stage.delivery import Delivery
@@ -58,6 +59,7 @@ class Services:
     traces: Traces | None = None
     histories: Histories | None = None
     cut_sizes: dict[TopicPartition, CutSize] = field(default_factory=dict)
+    schemas: SchemaFeed = field(default_factory=SchemaFeed)
 
     @property
     def queries_set_aside(self) -> Mapping[str, str]:

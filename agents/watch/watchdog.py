@@ -16,7 +16,8 @@ no report of a partition comes, which its broker answers for many times a second
 nobody looks after it. While it restores it is not ready from the start; its position is
 then that in the changelog, whose highest is kept apart, and the time is not held against
 its checkpoints. One that waits while others are restored is not ready, and no time counts
-against it: its own turn has not come, or it is not read before all that came with it can be.
+against it: its own turn has not come, or it is not read before all that came with it can be. So it
+is with one that waits for a schema registry.
 
 Between `leaving` and `joined` the worker has no place in its group: it is not ready, and
 reports it, and this counts as a stall too. A broker that falls silent ends there, as the
@@ -111,7 +112,7 @@ class _Watched:
         self.commits = 0
         self.owes = False
         self.reported_ns = now_ns
-        self.waits = False
+        self.waits = ""
 
     def lag(self) -> int:
         return 0 if self.position is None else max(0, self.end_offset - self.position)
@@ -182,12 +183,14 @@ class Watchdog:
         watched.position = position
         watched.end_offset = end_offset
         watched.restoring = restoring
-        watched.waits = False
+        watched.waits = ""
         watched.reported_ns = self._elapsed_ns
 
-    def waits(self, now_ns: int, place: Place) -> None:
-        """It waits while others are restored: not ready, and the time since its last report does
-        not count. A partition that is not assigned is passed over."""
+    def waits(
+        self, now_ns: int, place: Place, why: str = "waits while others are restored"
+    ) -> None:
+        """It waits for others: not ready, and the time since its last report does not count. A
+        partition that is not assigned is passed over."""
         self._pass_time(now_ns)
         watched = self._watched.get(place)
         if watched is None:
@@ -196,7 +199,7 @@ class Watchdog:
         watched.moved_ns += uncounted_ns
         watched.paid_ns += uncounted_ns
         watched.reported_ns = self._elapsed_ns
-        watched.waits = True
+        watched.waits = why
 
     def verdict(self, now_ns: int) -> Verdict:
         """The state of the worker; with a place in the group and no partitions it is ready to get
@@ -235,7 +238,7 @@ class Watchdog:
             lag = f"lag {watched.lag()}, position {watched.position}"
             return stalled_ns, f"no {work} while there is lag for {_shown(stalled_ns)} ({lag})"
         if watched.waits:
-            return stalled_ns, "waits while others are restored"
+            return stalled_ns, watched.waits
         if watched.restoring:
             return stalled_ns, f"restoring, {watched.lag()} records to read"
         return stalled_ns, ""

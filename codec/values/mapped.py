@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from codec.values import int64, json
+from codec.values.registered import RegisteredSchemas
+from codec.values.schemas import REGISTERED, keys_decoder, values_decoder
 from topology.config import Topology
-from topology.fields.values import Decode, Picking
 from topology.wire.field_reader import FieldReader
 
-VALUES: Final[dict[str, tuple[Decode, Picking | None]]] = {"json": (json.decode, json.picking)}
-KEYS: Final[dict[str, Decode]] = {"json": json.decode, "int64": int64.decode}
+
+def registered_schemas(topology: Topology, topic: str) -> RegisteredSchemas | None:
+    """An empty table of schemas; None where no registry is needed to read the topic."""
+    stream = next(each for each in topology.streams.values() if each.input == topic)
+    schema = stream.value_schema
+    if schema is None or schema.registry is None or stream.fields is None:
+        return None
+    if not REGISTERED & {stream.format, stream.key_format}:
+        return None
+    return RegisteredSchemas(schema.registry, schema.subjects)
 
 
-def field_reader(topology: Topology, topic: str) -> FieldReader | None:
+def field_reader(
+    topology: Topology, topic: str, registered: RegisteredSchemas | None = None
+) -> FieldReader | None:
     """None where the topic's records are of the header contract. StopIteration if no stream reads
-    it."""
+    it; SchemaFault where the file of its schema is none. `registered`: as `registered_schemas`
+    gives it, by which values are read once it is filled."""
     streams = {name: each for name, each in topology.streams.items() if each.input == topic}
     stream = next(iter(streams.values()))
     mapping = stream.mapping()
     if mapping is None:
         return None
-    decode, pickings = VALUES[stream.format]
+    decode, pickings = values_decoder(stream.format, stream.value_schema, registered)
     return FieldReader(
         mapping,
         decode,
         pickings,
-        decode_key=None if stream.key_format is None else KEYS[stream.key_format],
+        decode_key=keys_decoder(stream.key_format, registered),
         stream=next(iter(streams)) if len(streams) == 1 else topology.unnamed_stream,
         by_time=[name for name, each in streams.items() if not each.reorder.numbered],
         topic=topic,

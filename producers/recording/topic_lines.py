@@ -23,8 +23,10 @@ from inorder import rfc3339
 from inorder.contract import UNIT_NS
 from topology.clock.sample import Declared
 from topology.config import Topology
+from topology.model.encoded import Encoded
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.outcome import Malformed
+from topology.model.payload import UNREADABLE, read_payload
 from topology.wire.json_lines import JsonObject
 
 
@@ -109,6 +111,8 @@ def _dead_line(dead: Malformed, arrival_ns: int) -> JsonObject:
 def _payload(value: bytes | None) -> Any:
     if value is None:
         return None
+    if isinstance(value, Encoded) and (found := read_payload(value)) is not UNREADABLE:
+        return found
     try:
         return orjson.loads(value)
     except orjson.JSONDecodeError:

@@ -20,6 +20,7 @@ from topology.config.file import TopicsConfig
 from topology.config.join import SideConfig
 from topology.config.query import QualityConfig, QueryConfig, SpeculateConfig, pattern
 from topology.config.reading import parse, parse_with, query_of
+from topology.config.schema import SchemaConfig
 from topology.config.stages import StageConfig
 from topology.config.stream import HeaderConfig, StreamConfig
 from topology.config.topology import Topology
@@ -42,6 +43,7 @@ __all__ = [
     "QueryConfig",
     "QueryMethods",
     "ReorderConfig",
+    "SchemaConfig",
     "SideConfig",
     "SpeculateConfig",
     "StageConfig",

@@ -53,7 +53,8 @@ def reading_faults(topology: TopologyFile) -> Iterator[Fault]:
         if stream.reading() != topology.streams[first].reading():
             message = f"reads `{stream.input}` by another mapping or format than stream `{first}`"
             remedy = (
-                f"write the same as for `{first}`: fields, format, key_format, ts_unit, ts_zone"
+                f"write the same as for `{first}`: fields, format, schema, key_format, ts_unit,"
+                " ts_zone"
             )
             yield Fault(("streams", name, "fields"), message, remedy)
         mapping = stream.mapping()

@@ -15,8 +15,8 @@ from topology.spelling.problem import Fault, refused, refused_at, shown
 from topology.spelling.section import Section
 from topology.spelling.values import given, one_of
 
-Format = Literal["json"]
-KeyFormat = Literal["json", "int64"]
+Format = Literal["json", "avro", "protobuf", "bytes"]
+KeyFormat = Literal["json", "avro", "protobuf", "int64"]
 
 Arrival = Literal["append", "timestamp", "read"]
 

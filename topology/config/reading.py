@@ -45,7 +45,7 @@ def _sections(path: Path, section: type[Section]) -> Iterator[tuple[Path, type[S
     """The section and all below, those without a name of the file's before the others."""
     yield path, section
     below = [
-        ((*path, name, *inner), found)
+        ((*path, str(field.validation_alias or name), *inner), found)
         for name, field in section.model_fields.items()
         for inner, found in _nested(field.annotation)
     ]

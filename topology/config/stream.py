@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import (
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from inorder.contract import HeaderNames, Preset, TimeUnit, clashing, filled
 from topology.clock.settings import ClockConfig
@@ -25,6 +23,7 @@ from topology.config.fields import (
     KeyFormat,
     ZoneName,
 )
+from topology.config.schema import Formats, SchemaConfig, schema_faults
 from topology.fields.mapping import Fields
 from topology.merge.settings import MergeConfig
 from topology.reorder.settings import ReorderConfig
@@ -121,6 +120,10 @@ class StreamConfig(Section):
     """Where records of others have source, number and time; streams of one input share it."""
     format: Annotated[Format, one_of(Format)] = "json"
     """The format of values."""
+    value_schema: Annotated[SchemaConfig | None, or_nothing(SchemaConfig)] = Field(
+        default=None, validation_alias="schema"
+    )
+    """The schema of values in Avro or Protobuf, and of keys; left out, JSON has none."""
     key_format: Annotated[KeyFormat, one_of(KeyFormat)] | None = None
     """The format of keys, where `fields` names some of theirs; left out, a key is text."""
     ts_unit: Annotated[TimeUnit, one_of(TimeUnit)] | None = None
@@ -141,6 +144,8 @@ class StreamConfig(Section):
         reorder = self.reorder
         faults = list(reorder_faults(self.experimental, reorder.rule, reorder.model_fields_set))
         faults += _mapping_faults(self)
+        formats = Formats(self.input, self.format, self.key_format)
+        faults += schema_faults(formats, self.value_schema, is_mapped=self.fields is not None)
         if self.arrival in ("timestamp", "read") and self.clock.unsynced == "estimate":
             if "unsynced" in self.clock.model_fields_set:
                 message = (
@@ -153,6 +158,14 @@ class StreamConfig(Section):
             raise refused_at(*faults)
         return self
 
+    def with_schema_from(self, folder: str) -> StreamConfig:
+        """The file of its schema, if there is one, by its path from the folder."""
+        schema = self.value_schema
+        if schema is None or schema.file is None or schema.file.startswith("/"):
+            return self
+        located = schema.model_copy(update={"file": f"{folder}/{schema.file}"})
+        return self.model_copy(update={"value_schema": located})
+
     def mapping(self) -> Fields | None:
         """Where its records bear their fields; None: by the header contract."""
         if self.fields is None:
@@ -161,7 +174,7 @@ class StreamConfig(Section):
 
     def reading(self) -> tuple[object, ...]:
         """What streams of one input topic must share to read its records alike."""
-        return self.mapping(), self.format, self.key_format, self.arrival
+        return self.mapping(), self.format, self.key_format, self.value_schema, self.arrival
 
 
 def _mapping_faults(stream: StreamConfig) -> Iterator[Fault]:

@@ -1,7 +1,7 @@
 """A decoded value as JSON: what lines, results and tables show of a payload that was none.
 
-Decimals are their text, times RFC 3339 (without a zone where none is known), bytes
-`{"base64": …}`.
+Decimals are their text, times RFC 3339 (without a zone where none is known; ns as text where no
+year has four digits), bytes `{"base64": …}`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ import base64
 from decimal import Decimal
 
 from inorder import rfc3339
+from inorder.contract import MAX_INT64, MIN_INT64
 from topology.fields.values import Timestamp
 
 
 def as_json(value: object) -> object:
     """The same of dict, list, text, numbers and null alone."""
     if isinstance(value, Timestamp):
+        if not MIN_INT64 <= value.ns <= MAX_INT64:
+            return str(value.ns)
         text = rfc3339.spelled(value.ns)
         return text.removesuffix("Z") if value.is_local else text
     if isinstance(value, dict):

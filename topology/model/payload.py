@@ -1,4 +1,4 @@
-"""What windows and patterns read of an event's value: JSON, decoded once.
+"""What windows and patterns read of an event's value: JSON, decoded once, or as `Encoded` reads it.
 
 Values are opaque bytes until then. A driver that reads events from somewhere else may have
 decoded them already; they are taken as they are.
@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 import orjson
+
+from topology.model.encoded import Encoded
 
 
 class Unreadable:
@@ -25,6 +27,11 @@ def read_payload(value: Any) -> Any:
         return value
     if not value:
         return None
+    if isinstance(value, Encoded):
+        try:
+            return value.read(value)
+        except ValueError:
+            return UNREADABLE
     try:
         return orjson.loads(value)
     except orjson.JSONDecodeError:

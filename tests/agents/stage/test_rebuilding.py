@@ -12,6 +12,7 @@ import pytest
 from aiokafka.structs import TopicPartition
 
 import agents.stage.rebuilding as room
+from agents.registry.feed import SchemaFeed
 from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.arrival import ArrivalClock
 from agents.stage.rebuilding import Rebuilding
@@ -117,7 +118,7 @@ def test_held_events_come_back_and_the_loop_has_its_turns(
         def tell(position: int, end: int) -> None:
             told.append((position, end))
 
-        rebuilding = Rebuilding(brokers, SOURCE, inlet, tell, missing.append, 7)
+        rebuilding = Rebuilding(brokers, SOURCE, inlet, tell, missing.append, 7, SchemaFeed())
         began_s = time.thread_time()
         await rebuilding.rebuild(state, stage, held)
         whole_s = time.thread_time() - began_s

@@ -1,0 +1,1 @@
+"""Schemas of foreign values, from a schema registry."""

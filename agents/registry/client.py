@@ -1,0 +1,124 @@
+"""A schema registry by its REST interface, as Confluent documents it.
+
+    GET /schemas/ids/{id}?format=serialized     the schema; a Protobuf one as base64
+    GET /schemas/ids/{id}/versions              the subjects that have it
+    GET /subjects/{s}/versions/{v}?format=…     one that another refers to
+
+Name and password come from INORDER_REGISTRY_USER and INORDER_REGISTRY_PASSWORD. Bounds: an answer
+comes within `ANSWER_S` and has at most `MAX_BYTES`, a schema refers to at most `MAX_REFERRED`.
+Redirections are not followed, as they would get the password.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+import aiohttp
+import orjson
+
+USER: Final = "INORDER_REGISTRY_USER"
+PASSWORD: Final = "INORDER_REGISTRY_PASSWORD"
+ANSWER_S: Final = 5.0
+MAX_BYTES: Final = 4 << 20
+MAX_REFERRED: Final = 100
+
+
+class RegistryAway(Exception):
+    """It gives no answer, or none that it should; asked again it may."""
+
+
+class RegistryRefuses(Exception):
+    """It does not let us in, which no waiting mends."""
+
+
+class NoSuchSchema(Exception):
+    """It knows none of this id."""
+
+
+class FoundSchema(NamedTuple):
+    """`kind`: AVRO, PROTOBUF or JSON. `referred`: the schemas it refers to, each behind those it
+    refers to itself. `subjects`: those that have it."""
+
+    kind: str
+    schema: str
+    referred: list[str]
+    subjects: frozenset[str]
+
+
+class RegistryClient:
+    """`schema`, one at a time; `close` at the end."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._session: aiohttp.ClientSession | None = None
+
+    async def schema(self, number: int) -> FoundSchema:
+        """NoSuchSchema, RegistryAway, RegistryRefuses."""
+        found = await self._get(f"/schemas/ids/{number}?format=serialized")
+        versions = await self._get(f"/schemas/ids/{number}/versions")
+        referred: dict[tuple[str, int], str] = {}
+        try:
+            await self._refer(found, referred, 0)
+            subjects = frozenset(str(each["subject"]) for each in versions)
+            kind = found.get("schemaType") or "AVRO"
+            return FoundSchema(str(kind), str(found["schema"]), [*referred.values()], subjects)
+        except (KeyError, TypeError, AttributeError) as wrong:
+            raise RegistryAway(f"{self.url} answers otherwise than a registry ({wrong})") from None
+
+    async def _refer(self, found: Any, referred: dict[tuple[str, int], str], depth: int) -> None:
+        for each in found.get("references") or ():
+            subject, version = str(each["subject"]), int(each["version"])
+            if (subject, version) in referred:
+                continue
+            if len(referred) + depth >= MAX_REFERRED:
+                raise RegistryAway(f"{self.url}: a schema refers to over {MAX_REFERRED} others")
+            place = f"/subjects/{quote(subject, safe='')}/versions/{version}?format=serialized"
+            other = await self._get(place)
+            await self._refer(other, referred, depth + 1)
+            referred[subject, version] = str(other["schema"])
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def _get(self, place: str) -> Any:
+        try:
+            async with self._opened().get(self.url + place, allow_redirects=False) as answer:
+                content = await answer.content.read(MAX_BYTES + 1)
+                while len(content) <= MAX_BYTES and not answer.content.at_eof():
+                    content += await answer.content.read(MAX_BYTES + 1)
+                status = answer.status
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise RegistryAway(f"{self.url} gives no answer ({_named(error)})") from None
+        if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+            raise RegistryRefuses(
+                f"{self.url} answers {status}; set {USER} and {PASSWORD}, with a right to read"
+            )
+        if status == HTTPStatus.NOT_FOUND:
+            raise NoSuchSchema(place)
+        if status != HTTPStatus.OK or len(content) > MAX_BYTES:
+            what = f"{status}" if status != HTTPStatus.OK else f"more than {MAX_BYTES} bytes"
+            raise RegistryAway(f"{self.url} answers {what}")
+        try:
+            return orjson.loads(content)
+        except orjson.JSONDecodeError:
+            raise RegistryAway(f"{self.url} answers no JSON; is it a schema registry?") from None
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+            if user := os.environ.get(USER):
+                pair = f"{user}:{os.environ.get(PASSWORD, '')}".encode()
+                headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
+            self._session = aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(ANSWER_S), headers=headers
+            )
+        return self._session
+
+
+def _named(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,78 @@
+"""Values that begin with a registry's five bytes: 0, then the id of their schema, big-endian.
+
+Ids are resolved before a batch is read (`agents.registry.feed`), into `RegisteredSchemas`; what is
+not in there then is dead, `schema_unknown`. At most `MAX_SCHEMAS` are kept; no sound topic has so
+many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from topology.fields.values import UNDECODABLE, Decode, ValueFault
+
+MAX_SCHEMAS: Final = 2_000
+PREFIX_BYTES: Final = 5
+SCHEMA_UNKNOWN: Final = "schema_unknown"
+SCHEMA_REFUSED: Final = "schema_refused"
+
+
+def schema_id(value: bytes) -> int | None:
+    """The id in the five bytes; None where the value does not begin so."""
+    if len(value) < PREFIX_BYTES or value[0] != 0:
+        return None
+    return int.from_bytes(value[1:PREFIX_BYTES], "big")
+
+
+def without_prefix(value: bytes | None) -> bytes | None:
+    """Without the five bytes, where they are there: no text begins with 0."""
+    return value if value is None or schema_id(value) is None else value[PREFIX_BYTES:]
+
+
+class RegisteredSchemas:
+    """The schemas of one input topic by their ids, as far as they were asked for. `subjects`:
+    whose schemas are taken."""
+
+    def __init__(self, registry: str, subjects: Collection[str]) -> None:
+        self.registry = registry
+        self.subjects = frozenset(subjects)
+        self._decoders: dict[int, Decode] = {}
+        self._faults: dict[int, ValueFault] = {}
+
+    def unresolved(self, values: Iterable[bytes | None]) -> list[int]:
+        """The ids in these values of which nothing is known, in order."""
+        ids = {schema_id(value) for value in values if value is not None} - {None}
+        return sorted(each for each in ids if each is not None and each not in self._decoders)
+
+    def learn(self, number: int, decoder: Decode) -> None:
+        """`decoder` reads what follows the five bytes."""
+        if len(self._decoders) < MAX_SCHEMAS:
+            self._decoders[number] = decoder
+            self._faults.pop(number, None)
+
+    def refuse(self, number: int, fault: ValueFault) -> None:
+        """Why values of this schema are dead. The oldest reason is forgotten at the bound."""
+        if len(self._faults) >= MAX_SCHEMAS:
+            del self._faults[next(iter(self._faults))]
+        self._faults[number] = fault
+
+    def decode(self, value: bytes | None) -> object:
+        """The value by the schema that it names."""
+        if value is None:
+            return None
+        number = schema_id(value)
+        if number is None:
+            raise ValueFault(
+                UNDECODABLE,
+                "the value does not begin with a registry's five bytes; write schema: {file: …}"
+                " where values have no such, or the format that they are in",
+            )
+        decoder = self._decoders.get(number)
+        if decoder is None:
+            raise self._faults.get(number) or unknown(number, self.registry)
+        return decoder(value[PREFIX_BYTES:])
+
+
+def unknown(number: int, registry: str) -> ValueFault:
+    return ValueFault(SCHEMA_UNKNOWN, f"{registry} has no schema {number}; register it there")

@@ -1,0 +1,96 @@
+"""Decoders of values by their format and schema: from a file, or as a registry has them.
+
+The libraries are extras and are imported where a schema of theirs is read.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from codec.values import int64, json, raw
+from codec.values.registered import RegisteredSchemas, without_prefix
+from codec.values.schema_fault import SchemaFault
+from topology.config import SchemaConfig
+from topology.fields.values import Decode, Pick, Picking
+from topology.fields.where import Path as FieldPath
+
+REGISTERED: Final = frozenset({"avro", "protobuf"})
+"""Formats that cannot be read without their schema."""
+
+
+def values_decoder(
+    format_: str, schema: SchemaConfig | None, registered: RegisteredSchemas | None = None
+) -> tuple[Decode, Picking | None]:
+    """What reads values of the format, and what reads only some fields of them. `registered`: the
+    schemas of a registry, if it has them. SchemaFault where a file has none."""
+    if format_ == "json":
+        if schema is None:
+            return json.decode, json.picking
+        return _json_behind_prefix, _picking_behind_prefix
+    if format_ == "bytes":
+        return raw.decode, None
+    if registered is not None:
+        return registered.decode, None
+    if schema is None or schema.file is None:
+        raise SchemaFault(f"of {format_} values is missing; name its file or a registry")
+    return _of_file(format_, Path(schema.file), schema.message or ""), None
+
+
+def keys_decoder(format_: str | None, registered: RegisteredSchemas | None = None) -> Decode | None:
+    """What reads keys of the format; None where a key is text."""
+    if format_ in REGISTERED and registered is not None:
+        return registered.decode
+    return {"json": json.decode, "int64": int64.decode}.get(format_ or "")
+
+
+def registered_decoder(kind: str, schema: str, referred: Sequence[str]) -> Decode:
+    """What reads values of a registry's schema, behind the five bytes. `kind`: the registry's word
+    for its type; Protobuf schemas are serialized, in base64. SchemaFault."""
+    if kind == "AVRO":
+        from codec.values import avro
+
+        return avro.decoding(avro.parsed(schema, referred))
+    if kind == "PROTOBUF":
+        from codec.values import protobuf
+
+        try:
+            first, *others = [base64.b64decode(each, validate=True) for each in (schema, *referred)]
+        except binascii.Error:
+            raise SchemaFault(
+                "is Protobuf as text; it takes a registry that knows ?format=serialized, or"
+                " schema: {file: …, message: …} of what protoc writes"
+            ) from None
+        return protobuf.of_file(first, others)
+    if kind == "JSON":
+        return json.decode
+    raise SchemaFault(f"is of an unknown type, {kind[:20]!r}")
+
+
+def _of_file(format_: str, file: Path, message: str) -> Decode:
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise SchemaFault(f"{file}: {error.strerror}; name the file of the schema") from None
+    try:
+        if format_ == "avro":
+            from codec.values import avro
+
+            return avro.decoding(avro.parsed(content.decode("utf-8", "replace")))
+        from codec.values import protobuf
+
+        return protobuf.of_message(content, message)
+    except SchemaFault as fault:
+        raise SchemaFault(f"{file} {fault}") from None
+
+
+def _json_behind_prefix(value: bytes | None) -> object:
+    return json.decode(without_prefix(value))
+
+
+def _picking_behind_prefix(paths: Sequence[FieldPath]) -> Pick:
+    pick = json.picking(paths)
+    return lambda value: pick(without_prefix(value))

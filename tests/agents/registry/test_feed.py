@@ -1,0 +1,223 @@
+"""Examples: what the shell does of a registry that knows, does not know, is away or refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import fastavro
+import pytest
+
+from agents.registry.client import RegistryRefuses
+from agents.registry.feed import SchemaFeed
+from codec.values.registered import RegisteredSchemas
+from tests.codec.values.protobufs import file_descriptor, message_class
+from tests.kit.registry import Registry, serving
+from topology.fields.values import ValueFault
+
+SUBJECT = "telemetry-value"
+SCHEMA: dict[str, Any] = {
+    "type": "record",
+    "name": "Telemetry",
+    "fields": [{"name": "device", "type": "string"}, {"name": "n", "type": "long"}],
+}
+TEXT = json.dumps(SCHEMA)
+EVENT = {"device": "press-7", "n": 12}
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    with serving(Registry()) as found:
+        yield found
+
+
+def value(number: int) -> bytes:
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(SCHEMA), EVENT)
+    return b"\0" + number.to_bytes(4, "big") + stream.getvalue()
+
+
+def table(registry: Registry) -> RegisteredSchemas:
+    return RegisteredSchemas(registry.url, [SUBJECT])
+
+
+def reached(found: RegisteredSchemas, *values: bytes | None, patience_s: float = 0.0) -> SchemaFeed:
+    async def reach() -> SchemaFeed:
+        feed = SchemaFeed(patience_s)
+        try:
+            await feed.reach(found, values)
+        finally:
+            await feed.close()
+        return feed
+
+    return asyncio.run(reach())
+
+
+def reason(found: RegisteredSchemas, content: bytes) -> tuple[str, str]:
+    with pytest.raises(ValueFault) as fault:
+        found.decode(content)
+    return fault.value.reason, fault.value.detail
+
+
+def test_a_schema_is_looked_up_once_and_values_are_read_by_it(registry: Registry) -> None:
+    number = registry.register(SUBJECT, TEXT)
+    found = table(registry)
+    reached(found, value(number), value(number), None, b"{}")
+    assert found.decode(value(number)) == EVENT
+    assert registry.asked[f"/schemas/ids/{number}"] == 1
+    assert found.unresolved([value(number)]) == []
+
+
+def test_a_schema_that_refers_to_others(registry: Registry) -> None:
+    kind = {"type": "enum", "name": "plant.Kind", "symbols": ["A", "B"]}
+    registry.register("kind", json.dumps(kind))
+    whole = {**SCHEMA, "fields": [*SCHEMA["fields"], {"name": "kind", "type": "plant.Kind"}]}
+    refers = [{"name": "plant.Kind", "subject": "kind", "version": 1}]
+    number = registry.register(SUBJECT, json.dumps(whole), references=refers)
+    found = table(registry)
+    content = value(number) + b"\x02"
+    reached(found, content)
+    assert found.decode(content) == EVENT | {"kind": "B"}
+
+
+def test_protobuf(registry: Registry) -> None:
+    schema = base64.b64encode(file_descriptor().SerializeToString()).decode()
+    number = registry.register(SUBJECT, schema, "PROTOBUF")
+    message = message_class()(device="press-7", n=12).SerializeToString()
+    content = b"\0" + number.to_bytes(4, "big") + b"\0" + message
+    found = table(registry)
+    reached(found, content)
+    decoded = found.decode(content)
+    assert isinstance(decoded, dict)
+    assert (decoded["device"], decoded["n"]) == ("press-7", 12)
+
+
+def test_an_unknown_schema_is_asked_for_again_then_dead(registry: Registry) -> None:
+    found = table(registry)
+    began_s = time.monotonic()
+    feed = reached(found, value(9), patience_s=1.0)
+    assert 0.5 < time.monotonic() - began_s < 5
+    assert reason(found, value(9)) == (
+        "schema_unknown",
+        f"{registry.url} has no schema 9; register it there",
+    )
+    asked = registry.asked["/schemas/ids/9"]
+    assert asked > 1
+    asyncio.run(feed.reach(found, [value(9)]))
+    assert registry.asked["/schemas/ids/9"] == asked
+
+
+def test_ids_that_strangers_make_up_do_not_cost_the_patience_each(registry: Registry) -> None:
+    found = table(registry)
+    began_s = time.monotonic()
+    reached(found, *(value(number) for number in range(100, 200)), patience_s=1.0)
+    assert time.monotonic() - began_s < 5
+
+
+def test_a_schema_that_is_registered_a_moment_later_is_found(registry: Registry) -> None:
+    async def both() -> None:
+        feed = SchemaFeed()
+        reach = asyncio.create_task(feed.reach(found, [value(1)]))
+        await asyncio.sleep(0.3)
+        registry.register(SUBJECT, TEXT)
+        await reach
+        await feed.close()
+
+    found = table(registry)
+    asyncio.run(both())
+    assert found.decode(value(1)) == EVENT
+
+
+def test_a_schema_of_another_subject_is_not_read_by(registry: Registry) -> None:
+    number = registry.register("somebody-s", TEXT)
+    found = table(registry)
+    reached(found, value(number))
+    assert reason(found, value(number)) == (
+        "schema_unknown",
+        "schema 1 is of somebody-s; name it in `subjects` to read by it",
+    )
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind"),
+    [
+        ('{"type": "array", "items": "null"}', "AVRO"),
+        ("nonsense", "AVRO"),
+        ("syntax = 'proto3';", "PROTOBUF"),
+        ("////", "PROTOBUF"),
+        ("{}", "XML"),
+    ],
+)
+def test_a_schema_that_is_none_or_has_no_bound(registry: Registry, schema: str, kind: str) -> None:
+    number = registry.register(SUBJECT, schema, kind)
+    found = table(registry)
+    reached(found, value(number))
+    assert reason(found, value(number))[0] == "schema_refused"
+
+
+def test_a_value_without_the_five_bytes_says_what_to_write(registry: Registry) -> None:
+    found = table(registry)
+    reached(found, b"{}")
+    assert reason(found, b"{}")[0] == "value_undecodable"
+    assert "schema: {file: …}" in reason(found, b"{}")[1]
+
+
+def test_a_registry_that_is_away_is_waited_for_and_said(registry: Registry) -> None:
+    number = registry.register(SUBJECT, TEXT)
+    found = table(registry)
+
+    async def away() -> tuple[str, ...]:
+        feed = SchemaFeed(0.0)
+        registry.status = 503
+        reach = asyncio.create_task(feed.reach(found, [value(number)]))
+        await asyncio.sleep(1.0)
+        faults = feed.faults
+        assert not reach.done()
+        registry.status = 200
+        await reach
+        assert feed.faults == ()
+        await feed.close()
+        return faults
+
+    assert asyncio.run(away()) == (f"waits for the schema registry: {registry.url} answers 503",)
+    assert found.decode(value(number)) == EVENT
+
+
+def test_nobody_there_is_waited_for_as_well(registry: Registry) -> None:
+    found = RegisteredSchemas("http://127.0.0.1:9", [SUBJECT])
+
+    async def away() -> tuple[str, ...]:
+        feed = SchemaFeed(0.0)
+        reach = asyncio.create_task(feed.reach(found, [value(1)]))
+        await asyncio.sleep(0.5)
+        faults = feed.faults
+        reach.cancel()
+        with suppress(asyncio.CancelledError):
+            await reach
+        await feed.close()
+        return faults
+
+    (fault,) = asyncio.run(away())
+    assert fault.startswith("waits for the schema registry: http://127.0.0.1:9 gives no answer")
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_who_is_not_let_in_hears_what_to_set(registry: Registry, status: int) -> None:
+    registry.status = status
+    with pytest.raises(RegistryRefuses, match="set INORDER_REGISTRY_USER and"):
+        reached(table(registry), value(1))
+
+
+def test_name_and_password_are_sent(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INORDER_REGISTRY_USER", "reader")
+    monkeypatch.setenv("INORDER_REGISTRY_PASSWORD", "secret")
+    number = registry.register(SUBJECT, TEXT)
+    found = table(registry)
+    reached(found, value(number))
+    assert registry.authorized == {"Basic " + base64.b64encode(b"reader:secret").decode()}

@@ -1,0 +1,106 @@
+"""Where the schema of a foreign topic's values is: a file, or a schema registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+from pydantic import ValidationInfo
+
+from topology.spelling.problem import Fault, refused, shown
+from topology.spelling.section import Section
+from topology.spelling.values import given, text
+
+OF_A_SCHEMA: Final = frozenset({"avro", "protobuf"})
+"""Formats that cannot be read without one."""
+
+
+def _registry(value: Any, _: ValidationInfo) -> str:
+    try:
+        parts = urlsplit(value)
+        is_url = parts.scheme in {"http", "https"} and parts.hostname is not None
+    except (ValueError, TypeError, AttributeError):
+        is_url = False
+    if not is_url:
+        raise refused("is no URL of a schema registry", "write it like http://registry:8081")
+    if parts.username or parts.password:
+        remedy = "set INORDER_REGISTRY_USER and INORDER_REGISTRY_PASSWORD"
+        raise refused("holds a name or a password, which a file should not", remedy)
+    return str(value).rstrip("/")
+
+
+def _subjects(value: Any, _: ValidationInfo) -> tuple[str, ...]:
+    named = isinstance(value, list | tuple) and all(isinstance(one, str) and one for one in value)
+    if not named or not value:
+        remedy = "write the registry's names of them, like [telemetry-value]"
+        raise refused(f"{shown(value)} is no list of subjects", remedy)
+    return tuple(value)
+
+
+FilePath = Annotated[str, text(r".{1,4096}", "a path", "write the path of a file")]
+MessageName = Annotated[
+    str, text(r"[A-Za-z_][\w.]{0,999}", "a message", "write its name, like plant.Telemetry")
+]
+
+
+class SchemaConfig(Section):
+    """The schema of values: `registry` and `subjects`, or a `file`, with `message` for Protobuf."""
+
+    registry: Annotated[str, given(_registry, {"type": "string"})] | None = None
+    """A schema registry, by its URL; values begin with five bytes that name the schema."""
+    subjects: Annotated[tuple[str, ...], given(_subjects, {"type": "array"})] = ()
+    """The subjects whose schemas are read by, of values and keys; a value of another is dead."""
+    file: FilePath | None = None
+    """A schema in Avro's JSON, or what protoc --include_imports --descriptor_set_out wrote; its
+    path from the topology file. Values begin with no five bytes."""
+    message: MessageName | None = None
+    """The Protobuf message of the file that values are, like plant.Telemetry."""
+
+
+class Formats(NamedTuple):
+    """A stream's input, and the formats of its values and keys."""
+
+    input: str
+    format: str
+    key_format: str | None
+
+
+def schema_faults(
+    stream: Formats, schema: SchemaConfig | None, *, is_mapped: bool
+) -> Iterator[Fault]:
+    """What does not fit a schema, in one stream."""
+    formats = {stream.format, stream.key_format}
+    if not is_mapped:
+        if schema is not None or stream.format != "json":
+            key = "schema" if schema is not None else "format"
+            remedy = "add `fields`; by the header contract nothing of a value is read"
+            yield Fault((key,), "is of a mapping, and there is none", remedy)
+        return
+    if schema is None:
+        if formats & OF_A_SCHEMA:
+            subject = f"[{stream.input or 'TOPIC'}-value]"
+            remedy = f"write schema: {{registry: http://HOST:8081, subjects: {subject}}}, or a file"
+            yield Fault(("schema",), f"is missing, and values are {stream.format}", remedy)
+        return
+    if (schema.registry is None) == (schema.file is None):
+        yield Fault(("schema",), "names not one place", "write either registry: URL or file: PATH")
+    elif schema.file is not None:
+        yield from _file_faults(stream, schema)
+    elif formats & OF_A_SCHEMA and not schema.subjects:
+        remedy = f"write subjects: [{stream.input}-value], or what the registry calls it"
+        yield Fault(("schema", "subjects"), "is missing: who sends could name any schema", remedy)
+    if "bytes" in formats and not formats & OF_A_SCHEMA:
+        yield Fault(("schema",), "is of no use to bytes", "leave it out")
+
+
+def _file_faults(stream: Formats, schema: SchemaConfig) -> Iterator[Fault]:
+    if stream.format == "json":
+        yield Fault(("schema", "file"), "is of no use to JSON", "leave it out")
+    if stream.key_format in OF_A_SCHEMA:
+        remedy = "write key_format: json or int64, or a registry"
+        yield Fault(("key_format",), "needs a registry: the file is that of values", remedy)
+    if stream.format == "protobuf" and schema.message is None:
+        yield Fault(("schema", "message"), "is missing", "write the message, like plant.Telemetry")
+    if stream.format == "avro" and schema.message is not None:
+        yield Fault(("schema", "message"), "is of Protobuf", "leave it out")
