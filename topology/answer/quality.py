@@ -1,4 +1,4 @@
-"""What a query asks of its waiting (`quality:`), and the strategy that gives it.
+"""How a query answers, and what it asks of its waiting (`quality:`) with the strategy for it.
 
 | `strategy` | a window is emitted                                    | its parameter      |
 |------------|--------------------------------------------------------|--------------------|
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from topology.answer.rules import EARLY, FINAL, Answer
 from topology.waiting.budget import PPM, AccuracyBudget
 from topology.waiting.fixed import KSlack
 from topology.waiting.policy import SlackPolicy
@@ -48,3 +49,23 @@ class Quality:
             return KSlack(self.wait_ns, idle_ns=self.idle_ns)
         budget = AccuracyBudget((PPM - self.accuracy_ppm) / PPM, guard=self.guard)
         return RiskSlack(budget, idle_ns=self.idle_ns, max_sources=self.max_sources)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answering:
+    """What any query asks of its results. `answer`: what is emitted before it is final. `finals`:
+    what was emitted before is emitted once more when it is final. `correct_for_ns`: how long late
+    events change results. `newcomers_ns`: how far behind W a source that was not seen before may
+    begin (`frontier`). `quality`: None for no quality target (`quality_target`)."""
+
+    answer: Answer = EARLY
+    finals: bool = False
+    correct_for_ns: int = 600 * 10**9
+    newcomers_ns: int = 600 * 10**9
+    quality: Quality | None = None
+
+    @property
+    def emits_finals(self) -> bool:
+        """A query with `answer: final` has emitted results before they were final if it had another
+        answer before a restart."""
+        return self.finals or self.answer == FINAL

@@ -33,8 +33,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from topology.answer.quality import Quality
-from topology.answer.rules import Rule, WhenFinal, WhenPassed
+from topology.answer.quality import Answering, Quality
+from topology.answer.rules import FINAL, Rule, WhenFinal, WhenPassed
 from topology.model.event import BYE, Event
 from topology.model.operator import NEVER, Figures, Plain
 from topology.model.saved import Saved, load
@@ -213,8 +213,8 @@ class WhenLikely(Rule):
         return max(passed_ns, self._target.closed_ns)
 
 
-def rule_of(target: QualityTarget | None, *, only_final: bool) -> Rule:
+def rule_of(asked: Answering, target: QualityTarget | None) -> Rule:
     """That of a window or a join."""
-    if only_final:
+    if asked.answer == FINAL:
         return WhenFinal()
     return WhenPassed() if target is None else WhenLikely(target)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from topology.answer.rules import EARLY, Answer
+from topology.answer.quality import Answering
 from topology.detector.result_event import Reading
 
 
 @dataclass(frozen=True, slots=True)
-class DetectorConfig:
+class DetectorConfig(Answering):
     """`key`: a path into the payload; None: all events are of one key. `granted_ppm`: what
     reading ahead may take of a processor. `withdrawn_ppm`: of early results, at most
     (`topology.answer.stability`). `max_ahead_ns`: the clock of the stream is never further beyond
@@ -23,13 +23,9 @@ class DetectorConfig:
 
     query: str
     detector: str
-    answer: Answer = EARLY
     key: tuple[str, ...] | None = None
-    finals: bool = False
     granted_ppm: int = 500_000
     withdrawn_ppm: int | None = None
-    correct_for_ns: int = 600 * 10**9
-    newcomers_ns: int = 600 * 10**9
     max_ahead_ns: int = 3_600 * 10**9
     max_events: int = 1_000_000
     max_keys: int = 1_000_000

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from topology.answer.quality import Quality
+from topology.answer.quality import Answering, Quality
 from topology.answer.rules import FINAL
 from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
-from topology.config import QueryConfig, StreamConfig, Topology
+from topology.config import QueryConfig, SpeculateConfig, StreamConfig, Topology
 from topology.config.chains import corrects_for_ns, lag_of, read_by, readings_of, reads_stream
 from topology.detector.config import DetectorConfig
 from topology.detector.detector import behaviour_of
@@ -141,14 +141,10 @@ def window_config(topology: Topology, stream: str, name: str, query: QueryConfig
         key=_path(query.key),
         uncertainty=query.uncertainty or PLAIN,
         early_ns=0 if query.answer == FINAL else query.early_ns,
-        finals=emits_finals(query),
-        only_final=query.answer == FINAL,
-        correct_for_ns=topology.corrects_for_ns(query),
-        newcomers_ns=topology.newcomers_ns(stream),
         max_error_ns=config.clock.max_error_ns,
         play=config.clock.play,
         max_windows=query.max_windows,
-        quality=quality_of(query, [config]),
+        **_answering(topology, query, [stream]),
     )
 
 
@@ -186,15 +182,9 @@ def engine_of(
         if before is None or before.query != wanted:
             before = Compiled(wanted, environment)
         compiled.append(before)
-        if emits_finals(query):
+        if Answering(answer=query.answer, finals=query.finals).emits_finals:
             emits_final.append(name)
     return Engine(compiled, stream, emits_final=emits_final)
-
-
-def emits_finals(query: QueryConfig) -> bool:
-    """What was emitted before it was final is emitted once more. A query with `answer: final` has
-    emitted such results if it had another answer before a restart."""
-    return query.finals or query.answer == FINAL
 
 
 def only_final_of(queries: Mapping[str, QueryConfig]) -> list[str]:
@@ -241,7 +231,7 @@ def join_config(topology: Topology, name: str, query: QueryConfig) -> JoinConfig
     )
     aliases = list(query.sides)
     values = query.values or {}
-    streams = [topology.streams[side.stream] for side in sides]
+    streams = [side.stream for side in sides]
     return JoinConfig(
         query=name,
         sides=sides,
@@ -252,14 +242,10 @@ def join_config(topology: Topology, name: str, query: QueryConfig) -> JoinConfig
         **query.join._asdict(),
         outer=query.outer or "inner",
         uncertainty=query.uncertainty or "expected",
-        finals=emits_finals(query),
-        only_final=query.answer == FINAL,
-        correct_for_ns=topology.corrects_for_ns(query),
-        newcomers_ns=max(topology.newcomers_ns(side.stream) for side in sides),
         max_events=query.max_events,
         max_rows=query.max_rows,
-        quality=quality_of(query, streams),
-        plays=tuple(stream.clock.play for stream in streams),
+        plays=tuple(topology.streams[stream].clock.play for stream in streams),
+        **_answering(topology, query, streams),
     )
 
 
@@ -287,18 +273,14 @@ def detector_config(
 ) -> DetectorConfig:
     """`query` is one with a detector."""
     assert query.detector is not None
-    granted = query.speculate
+    granted = query.speculate or SpeculateConfig()
     read = read_by(topology, query)
     return DetectorConfig(
         query=name,
         detector=query.detector,
-        answer=query.answer,
         key=_path(query.key),
-        finals=query.finals,
-        granted_ppm=500_000 if granted is None else granted.share_ppm,
-        withdrawn_ppm=None if granted is None else granted.withdrawn_ppm,
-        correct_for_ns=corrects_for_ns(topology, query),
-        newcomers_ns=topology.newcomers_ns(stream),
+        granted_ppm=granted.share_ppm,
+        withdrawn_ppm=granted.withdrawn_ppm,
         max_ahead_ns=topology.streams[stream].clock.max_ahead_ns,
         max_events=query.max_events,
         max_keys=query.max_keys,
@@ -307,6 +289,7 @@ def detector_config(
         reads_stream=reads_stream(topology, query),
         lag_ns=lag_of(topology, query),
         below=tuple(_meaning(topology, stream, each) for each in read),
+        **_answering(topology, query, [stream]),
     )
 
 
@@ -325,6 +308,17 @@ def _meaning(topology: Topology, stream: str, name: str) -> bytes:
 
 def _path(key: str | None) -> tuple[str, ...] | None:
     return None if key is None else path_of(tuple(key.split(".")))
+
+
+def _answering(topology: Topology, query: QueryConfig, streams: Sequence[str]) -> dict[str, Any]:
+    """The fields of `Answering`. `streams`: those that the query reads."""
+    return {
+        "answer": query.answer,
+        "finals": query.finals,
+        "correct_for_ns": corrects_for_ns(topology, query),
+        "newcomers_ns": max(topology.newcomers_ns(stream) for stream in streams),
+        "quality": quality_of(query, [topology.streams[stream] for stream in streams]),
+    }
 
 
 def quality_of(query: QueryConfig, streams: Sequence[StreamConfig]) -> Quality | None:

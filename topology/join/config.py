@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from topology.answer.quality import Quality
+from topology.answer.quality import Answering
 from topology.model.one_clock import STEADY, Play
 
 JoinKind = Literal["interval", "tumbling", "sliding"]
@@ -81,14 +81,12 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class JoinConfig:
+class JoinConfig(Answering):
     """`low_ns` and `high_ns` are the interval's, `size_ns` and `every_ns` the window's (`every_ns`
     of a tumbling window is its size). `uncertainty`: IGNORE takes reference times for true;
     EXPECTED emits the rows that hold by reference time and whether they are sure; BOUNDS also those
-    that are merely possible. `quality`: None for no quality target (`topology.answer`).
-    `newcomers_ns`: how far behind W a source that was not heard before may begin, on any of the
-    streams. `only_final`: no row is emitted before it is final. `plays`: those of the clocks of its
-    streams."""
+    that are merely possible. `newcomers_ns`: on any of the streams. `plays`: those of the clocks
+    of its streams."""
 
     query: str
     sides: tuple[Side, ...]
@@ -100,13 +98,8 @@ class JoinConfig:
     every_ns: int = 0
     outer: str = INNER
     uncertainty: str = EXPECTED
-    finals: bool = False
-    correct_for_ns: int = 600 * 10**9
-    newcomers_ns: int = 600 * 10**9
-    only_final: bool = False
     max_events: int = 1_000_000
     max_rows: int = 1_000
-    quality: Quality | None = None
     plays: tuple[Play, ...] = ()
 
     @property

@@ -74,7 +74,7 @@ class Frontiers:
                 config.correct_for_ns,
                 config.newcomers_ns,
                 heeds_errors=config.heeds_errors,
-                rule=rule_of(target, only_final=config.only_final),
+                rule=rule_of(config, target),
             )
             for stream in self._streams
         }

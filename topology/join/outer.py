@@ -51,7 +51,7 @@ class Owners:
         emitter: RowEmitter,
         journal: PartJournal,
     ) -> None:
-        self._finals = config.finals
+        self._finals = config.emits_finals
         self._max_rows = config.max_rows
         self._relation = relation
         self._rows = rows

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from topology.answer.quality import Quality
+from topology.answer.quality import Answering
 from topology.model.one_clock import Play
 
 WindowKind = Literal["tumbling", "sliding", "session", "count"]
@@ -63,13 +63,11 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowConfig:
+class WindowConfig(Answering):
     """`size_ns` is the gap of a session, `events` the size of a count window. `every_ns` of a
     tumbling window is its size. `early_ns`: 0 for no early results. `max_error_ns` is the
     largest clock error that `thesis3` reckons with; `play` says how far
-    the error of one source is not the same for all its events (`shifts`). `quality`: None for no
-    quality target (topology.answer.quality_target). `newcomers_ns`: how far behind W a source that
-    was not heard before may begin (`frontier`). `only_final`: emits nothing before it is final."""
+    the error of one source is not the same for all its events (`shifts`)."""
 
     query: str
     kind: str
@@ -80,16 +78,11 @@ class WindowConfig:
     key: tuple[str, ...] | None = None
     uncertainty: str = PLAIN
     early_ns: int = 0
-    finals: bool = False
-    correct_for_ns: int = 600 * 10**9
-    newcomers_ns: int = 600 * 10**9
-    only_final: bool = False
     max_error_ns: int = 20 * 10**6
     play: Play = USUAL_PLAY
     max_windows: int = 1_000_000
     max_edge_events: int = 1_000
     max_recount: int = 10_000
-    quality: Quality | None = None
 
     @property
     def heeds_errors(self) -> bool:

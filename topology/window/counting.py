@@ -121,7 +121,7 @@ class Counting:
     def _await(self, key: str, counted: Counted) -> None:
         if counted.emitted < counted.full:
             self._closing.arm(key, counted.latest(counted.emitted))
-        if counted.current and self._config.finals:
+        if counted.current and self._config.emits_finals:
             self._ending.arm(key, counted.latest(min(counted.current)))
 
     def _emit_due(self, key: str, counted: Counted) -> None:
@@ -181,7 +181,7 @@ class Counting:
         for number in sorted(counted.current):
             if (number + 1) * self._size > counted.folded + n:
                 break
-            if self._config.finals:
+            if self._config.emits_finals:
                 self._emit(key, counted, number, is_final=True)
             counted.current.pop(number, None)
         counted.fold(n, self._makers)

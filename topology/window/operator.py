@@ -172,7 +172,7 @@ class Windows(QueryOperator):
             config.correct_for_ns,
             config.newcomers_ns,
             heeds_errors=config.heeds_errors,
-            rule=rule_of(self._target, only_final=config.only_final),
+            rule=rule_of(config, self._target),
         )
         self._reading = WindowReading(config, decode, known)
         self._emitter = WindowEmitter(stream, config, self._frontier)

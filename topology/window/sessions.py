@@ -276,7 +276,7 @@ class Sessions:
             released += 1
             sessions = sessions_of(envelope.cores, self._gap_ns)
             for session in sessions:
-                if session[0].first in envelope.current and self._config.finals:
+                if session[0].first in envelope.current and self._config.emits_finals:
                     self._emit(key, envelope, session, is_closed=True)
             known.passed_ns = max(known.passed_ns, self._end_of(sessions[-1]))
             known.fresh.pop(envelope, None)

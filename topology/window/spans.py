@@ -328,7 +328,7 @@ class Spans:
         """Forget what is final; where the query asks for it, emit it as final."""
         final_ns = self._frontier.final_ns
         for start_ns in self._timers.final_windows(final_ns):
-            if self._config.finals:
+            if self._config.emits_finals:
                 for key in sorted(self._current[start_ns]):
                     self._emit((start_ns, key), is_closed=True)
             elif self.journal.is_kept:

@@ -51,7 +51,7 @@ def test_what_the_processor_does_besides_is_not_given_away() -> None:
 
 def _run(count: int, step_ns: int) -> list[dict[str, Any]]:
     config = DetectorConfig(
-        "q", "d", "speculate", ("key",), granted_ppm=GRANTED, is_ahead=True, newcomers_ns=0
+        "q", "d", ("key",), GRANTED, answer="speculate", is_ahead=True, newcomers_ns=0
     )
     detecting = [
         Detecting("default", replace(config, query=f"q{n}"), behaviour_of(PURE))
