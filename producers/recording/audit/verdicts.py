@@ -39,9 +39,11 @@ def verdict_of(machine: Machine, clock: JudgedClock | None, end_ns: int) -> str:
 
 
 def shortly(amount_ns: float) -> str:
-    """With its unit, in two digits or whole: `41 s`, `2.4 min`, `850 ms`."""
+    """With its unit, in two digits or whole: `41 s`, `90 s`, `2.4 min`, `850 ms`."""
     for size_ns, unit in UNITS:
-        if amount_ns >= size_ns or unit == "ms":
+        if amount_ns >= 2 * size_ns or amount_ns == size_ns or unit in ("s", "ms"):
+            if amount_ns < size_ns and unit == "s":
+                continue
             amount = amount_ns / size_ns
             return f"{amount:.2g} {unit}" if amount < 9.95 else f"{amount:,.0f} {unit}"
     raise AssertionError(amount_ns)

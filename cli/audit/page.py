@@ -1,0 +1,147 @@
+"""The findings as one HTML file: three pictures and all machines, nothing from a network.
+
+Light and dark follow the reader's setting; on a narrow screen wide parts scroll by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import Any, Final
+
+from cli.audit.pictures import clock_picture, lateness_picture, windows_picture
+from cli.audit.text import DEFINITIONS, bounded, by_clocks, truth_of
+from cli.printable import printable
+from producers.recording.audit.findings import Findings
+from producers.recording.audit.verdicts import FINE, shortly
+
+STYLE: Final = """
+:root{color-scheme:light dark}
+body{font:15px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif;margin:0 auto;max-width:60rem;
+padding:1.5rem 1rem;background:#fff;color:#1b2733}
+h1{font-size:1.4rem;margin:0 0 .2rem}h2{font-size:1.1rem;margin:2.2rem 0 .4rem}
+p{margin:.4rem 0}.dim{color:#5d6b7a}.wide{overflow-x:auto}.wide svg{min-width:38rem}
+.tiles{display:flex;flex-wrap:wrap;gap:.8rem;margin:1.2rem 0}
+.tile{flex:1 1 9rem;border:1px solid #d9dfe6;border-radius:8px;padding:.6rem .8rem}
+.tile b{display:block;font-size:1.5rem;line-height:1.3}.bad{color:#c2410c}.good{color:#0f766e}
+table{border-collapse:collapse;font-size:.87rem;font-variant-numeric:tabular-nums}
+th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #d9dfe6;white-space:nowrap}
+th:first-child,td:first-child,td.l,th.l{text-align:left}
+pre{background:#eef1f4;padding:.7rem .9rem;border-radius:8px;overflow-x:auto;font-size:.85rem}
+@media (prefers-color-scheme:dark){body{background:#12181e;color:#e6ebf0}.dim{color:#9aa7b4}
+.tile,th,td{border-color:#35404b}.bad{color:#fb7b3c}.good{color:#2dd4bf}pre{background:#1d252d}}
+"""
+
+
+def page_of(
+    findings: Findings,
+    document: dict[str, Any],
+    head: str,
+    said: Sequence[str],
+    next_steps: Sequence[str],
+) -> str:
+    """The whole file. `document` is the object of `--json`; the rest as in `text.shown`."""
+    return "\n".join(_parts(findings, document, head, said, next_steps)) + "\n"
+
+
+def _parts(
+    findings: Findings,
+    document: dict[str, Any],
+    head: str,
+    said: Sequence[str],
+    next_steps: Sequence[str],
+) -> Iterator[str]:
+    title = escape(printable(head))
+    yield '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+    yield '<meta name="viewport" content="width=device-width,initial-scale=1">'
+    yield f"<title>{title}</title><style>{STYLE}</style></head><body>"
+    yield f"<h1>{title}</h1>"
+    yield from (f'<p class="dim">{escape(printable(line))}</p>' for line in said)
+    yield from _tiles(findings)
+    windows = f"Windows of {shortly(findings.jobs.length_ns)} that are wrong"
+    pictures = (
+        (windows, windows_picture(findings)),
+        ("The clock of each machine, against the others", clock_picture(findings)),
+        ("Lateness by machine: p50 to p99, and the largest", lateness_picture(findings)),
+    )
+    for heading, picture in pictures:
+        yield f'<h2>{heading}</h2><div class="wide">{picture}</div>'
+    yield from _jobs(findings, document)
+    yield "<h2>Machines, worst first</h2>"
+    yield from _machines(document)
+    yield "<h2>What to do</h2><ul>"
+    for key, value, why in findings.advice.settings():
+        yield f"<li><code>{key}: {value}</code>: {escape(why)}</li>"
+    yield f"</ul><pre>{escape(chr(10).join(next_steps))}</pre></body></html>"
+
+
+def _tiles(findings: Findings) -> Iterator[str]:
+    jobs, engine = findings.jobs, findings.engine
+    bound_ns, wrong = jobs.bounds_ns[findings.asked.shown], jobs.figures(findings.asked.shown).wrong
+    share = f"{wrong / max(1, jobs.windows):.0%}"
+    late = findings.total("out_of_time") / max(1, findings.counting.rows)
+    bad = sum(verdict != FINE for verdict in findings.verdicts.values())
+    yield '<div class="tiles">'
+    yield _tile(share, f"of windows wrong at lateness {bounded(bound_ns)}", wrong)
+    yield _tile(f"{len(engine.at_last):,}", "windows wrong with inorder", len(engine.at_last))
+    yield _tile(f"{late:.1%}", "of records out of time", None)
+    yield _tile(f"{bad:,} of {len(findings.machines):,}", "machines to look at", bad)
+    yield "</div>"
+
+
+def _tile(figure: str, words: str, bad: int | None) -> str:
+    kind = "" if bad is None else "bad" if bad else "good"
+    return f'<div class="tile"><b class="{kind}">{figure}</b>{escape(words)}</div>'
+
+
+def _jobs(findings: Findings, document: dict[str, Any]) -> Iterator[str]:
+    windows, engine = document["windows"], document["inorder"]
+    yield "<h2>What a plain job gets wrong, and inorder</h2>"
+    yield (
+        '<div class="wide"><table><tr><th>job</th><th>windows wrong</th><th>rows dropped</th>'
+        "<th>windows wrong by these</th><th>copies counted</th><th>windows wrong by these</th></tr>"
+    )
+    for bound_ms, row in windows["lateness"].items():
+        name = f"plain, lateness {bounded(float(bound_ms) * 1e6)}"
+        figures = (
+            row["wrong"], row["rows_dropped"], row["wrong_by_drops"], row["copies_counted"],
+            row["wrong_by_copies"],
+        )  # fmt: skip
+        yield f"<tr><td>{name}</td>{_cells(figures)}</tr>"
+    for when in ("first", "last"):
+        yield f"<tr><td>inorder, at {when}</td><td>{engine[f'wrong_at_{when}']:,}</td></tr>"
+    wait = engine["wait_ms"]
+    mean, p99 = shortly(wait["mean"] * 1e6), shortly(wait["p99"] * 1e6)
+    yield f"</table></div><p>All windows: {windows['all']:,}. {escape(by_clocks(findings))}.</p>"
+    yield f"<p>inorder waits {mean} in the mean, {p99} (p99). Its truth: {truth_of(findings)}.</p>"
+    yield f'<p class="dim">{escape(DEFINITIONS)}</p>'
+
+
+MACHINE_COLUMNS: Final = {
+    "records": "records", "per_second": "per s", "out_of_time": "late", "copies": "copies",
+    "missing": "missing", "out_of_sequence": "out of seq", "restarts": "restarts",
+    "clock_ms": "clock ms", "clock_error_ms": "± ms", "drift_ppm": "drift ppm", "jumps": "jumps",
+    "longest_silence_ms": "longest silence ms", "rows_dropped": "rows dropped",
+    "windows_wrong": "windows wrong",
+}  # fmt: skip
+
+
+def _machines(document: dict[str, Any]) -> Iterator[str]:
+    heads = "".join(f"<th>{head}</th>" for head in MACHINE_COLUMNS.values())
+    yield f'<div class="wide"><table><tr><th>machine</th><th class="l">verdict</th>{heads}</tr>'
+    for name, machine in document["by_machine"].items():
+        kind = "good" if machine["verdict"] == FINE else "bad"
+        verdict = f'<td class="l {kind}">{escape(machine["verdict"])}</td>'
+        cells = _cells([machine.get(column) for column in MACHINE_COLUMNS])
+        yield f"<tr><td>{escape(printable(name))}</td>{verdict}{cells}</tr>"
+    yield "</table></div>"
+
+
+def _cells(figures: Sequence[Any]) -> str:
+    return "".join(f"<td>{_figure(figure)}</td>" for figure in figures)
+
+
+def _figure(figure: Any) -> str:
+    if figure is None:
+        return "-"
+    return f"{round(figure, 1) + 0.0:,.1f}" if isinstance(figure, float) else f"{figure:,}"

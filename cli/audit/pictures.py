@@ -1,0 +1,245 @@
+"""The three pictures of an audit, each an SVG that needs nothing else, readable in light and dark.
+
+Lateness by machine, on a logarithmic scale; the clock of each machine over time; wrong windows over
+time, a strip for each bound and one for inorder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from html import escape
+from math import floor, log10
+from typing import Final
+
+from cli.audit.text import bounded
+from cli.printable import printable
+from producers.recording.audit.findings import Findings
+from producers.recording.audit.judged_clocks import JudgedClock
+from producers.recording.audit.quantiles import nearest_rank, ranked
+from producers.recording.audit.verdicts import clock_time, shortly
+
+WIDTH: Final = 760
+LEFT: Final = 150
+RIGHT: Final = 150
+PLOT: Final = WIDTH - LEFT - RIGHT
+ROW: Final = 24
+HEAD: Final = 16
+MAX_ROWS: Final = 12
+MAX_LINES: Final = 60
+MAX_COLOURED: Final = 6
+MAX_BINS: Final = 120
+NAME_CHARS: Final = 20
+S: Final = 1_000_000_000
+MS: Final = 1_000_000
+
+STYLE: Final = (
+    ".au{--ink:#1b2733;--dim:#5d6b7a;--grid:#d9dfe6;--bad:#c2410c;--warn:#e8985e;--good:#0f766e;"
+    "--faint:#eef1f4;font:12px system-ui,-apple-system,sans-serif}"
+    "@media (prefers-color-scheme:dark){.au{--ink:#e6ebf0;--dim:#9aa7b4;--grid:#35404b;"
+    "--bad:#fb7b3c;--warn:#b9672f;--good:#2dd4bf;--faint:#252d35}}"
+    ".au text{fill:var(--ink)}.au .dim{fill:var(--dim)}.au .grid{stroke:var(--grid)}"
+    ".au .faint{fill:var(--faint)}.au .bad{fill:var(--bad)}.au .warn{fill:var(--warn)}"
+    ".au .good{fill:var(--good)}.au .line{fill:none;stroke-width:1.5;stroke:var(--dim);opacity:.55}"
+    ".au .wrong{fill:none;stroke-width:2.5;stroke:var(--bad)}.au .b{font-weight:600}"
+)
+
+
+def lateness_picture(findings: Findings) -> str:
+    """A bar from the median to the 99th hundredth for each of the latest machines, a mark at the
+    largest."""
+    late = [
+        (machine.name, ranked(machine.late_ns)) for machine in findings.machines if machine.late_ns
+    ]
+    late.sort(key=lambda each: nearest_rank(each[1], 990), reverse=True)
+    shown = late[:MAX_ROWS]
+    if not shown:
+        return _svg([_text(LEFT, HEAD + 12, "no record is late")], 40, "Lateness by machine")
+    low = floor(log10(max(MS, min(nearest_rank(each, 500) for _, each in shown))))
+    high = log10(max(10 * 10**low, *(each[-1] for _, each in shown)))
+
+    def x(amount_ns: int) -> float:
+        return LEFT + PLOT * (log10(max(amount_ns, 10**low)) - low) / max(high - low, 1e-9)
+
+    bottom = HEAD + ROW * len(shown)
+    parts = []
+    for power in range(low, floor(high) + 1):
+        at = x(10**power)
+        parts.append(f'<path class="grid" d="M{at:.1f} {HEAD}V{bottom}"/>')
+        parts.append(_text(at, bottom + 16, shortly(10**power), "dim", "middle"))
+    for row, (name, rising) in enumerate(shown):
+        top = HEAD + row * ROW
+        middle, most = nearest_rank(rising, 500), nearest_rank(rising, 990)
+        width = max(2.0, x(most) - x(middle))
+        label = f"p99 {shortly(most)}, {len(rising):,} late"
+        parts.append(_text(LEFT - 8, top + 16, _name(name), "", "end"))
+        parts.append(
+            f'<rect class="warn" x="{x(middle):.1f}" y="{top + 6}" width="{width:.1f}"'
+            f' height="12" rx="2"/><rect class="bad" x="{x(rising[-1]) - 1.5:.1f}" y="{top + 4}"'
+            ' width="3" height="16"/>'
+        )
+        parts.append(_text(WIDTH - RIGHT + 8, top + 16, label, "dim"))
+    if len(late) > len(shown):
+        more = f"and {len(late) - len(shown):,} more"
+        parts.append(_text(LEFT - 8, bottom + 16, more, "dim", "end"))
+    return _svg(parts, bottom + 26, "Lateness by machine")
+
+
+def clock_picture(findings: Findings) -> str:
+    """Lines of how far each clock is ahead of the others, the wrong ones in colour."""
+    clocks = {name: clock for name, clock in findings.clocks.items() if len(clock.course) > 1}
+    if not clocks:
+        words = "clocks cannot be compared: one machine, or too few records"
+        return _svg([_text(LEFT, HEAD + 12, words)], 40, "Clocks over time")
+    wrong = sorted(
+        (name for name, clock in clocks.items() if clock.is_wrong),
+        key=lambda name: -abs(clocks[name].offset_ns),
+    )
+    shown = [name for name in clocks if name not in wrong][:MAX_LINES] + wrong[::-1]
+    points = [stretch for name in shown for stretch in clocks[name].course]
+    first, last = min(p.at_ns for p in points), max(p.at_ns for p in points)
+    low, high = _range([clocks[name] for name in shown])
+    height = 180
+
+    def x(at_ns: int) -> float:
+        return LEFT + PLOT * (at_ns - first) / max(last - first, 1)
+
+    def y(offset_ns: float) -> float:
+        inside = min(max(offset_ns, low), high)
+        return HEAD + height * (high - inside) / (high - low)
+
+    parts = []
+    for mark_ns in _marks(low, high):
+        parts.append(f'<path class="grid" d="M{LEFT} {y(mark_ns):.1f}H{WIDTH - RIGHT}"/>')
+        parts.append(_text(LEFT - 8, y(mark_ns) + 4, _signed(mark_ns), "dim", "end"))
+    for name in shown:
+        kind = "wrong" if name in wrong else "line"
+        d = "L".join(f"{x(p.at_ns):.1f} {y(p.reading_ns):.1f}" for p in clocks[name].course)
+        parts.append(f'<path class="{kind}" d="M{d}"><title>{_name(name)}</title></path>')
+    taken: list[float] = []
+    for name in wrong[:MAX_COLOURED]:
+        at = _free(y(clocks[name].course[-1].reading_ns) + 4, taken)
+        words = f"{_name(name)}: {findings.verdicts[name]}"
+        parts.append(_text(WIDTH - RIGHT + 6, at, words, "b"))
+    right = len(clocks) - len(wrong)
+    if right:
+        at = _free(y(0) + 4, taken)
+        parts.append(_text(WIDTH - RIGHT + 6, at, f"{right:,} within 1 s", "dim"))
+    parts += _times(first, last, HEAD + height + 16)
+    return _svg(parts, HEAD + height + 26, "Clocks over time")
+
+
+def windows_picture(findings: Findings) -> str:
+    """A strip for each bound, one for clocks and one for inorder: the darker, the more of the
+    windows of that time are wrong."""
+    jobs = findings.jobs
+    windows = _middle_windows(findings)
+    if not windows:
+        return _svg([_text(LEFT, HEAD + 12, "no windows")], 40, "Wrong windows over time")
+    first, last = windows[0], windows[-1] + 1
+    bins = min(MAX_BINS, last - first)
+    strips: list[tuple[str, Collection[int], str]] = [
+        (f"lateness {bounded(bound_ns)}", jobs.wrong(at), "bad")
+        for at, bound_ns in enumerate(jobs.bounds_ns)
+    ]
+    if findings.wrong_by_clock:
+        strips.append(("by a wrong clock", findings.wrong_by_clock, "warn"))
+    strips.append(("inorder, at first", findings.engine.at_first, "bad"))
+    strips.append(("inorder, at last", findings.engine.at_last, "bad"))
+    in_bin = _binned(windows, first, last, bins)
+    parts = []
+    for row, (label, wrong, kind) in enumerate(strips):
+        top = HEAD + row * (ROW + 2) + (8 if label.startswith("inorder") else 0)
+        parts.append(_text(LEFT - 8, top + 16, label, "", "end"))
+        parts.append(
+            f'<rect class="faint" x="{LEFT}" y="{top}" width="{PLOT}" height="{ROW - 2}"/>'
+        )
+        inside = [window for window in wrong if first <= window < last]
+        for at, count in _binned(inside, first, last, bins).items():
+            share = min(1.0, count / max(1, in_bin.get(at, 0)))
+            parts.append(
+                f'<rect class="{kind}" x="{LEFT + PLOT * at / bins:.1f}" y="{top}"'
+                f' width="{PLOT / bins + 0.2:.1f}" height="{ROW - 2}"'
+                f' opacity="{0.25 + 0.75 * share:.2f}"/>'
+            )
+        said = f"{len(wrong):,} of {jobs.windows:,} wrong" if wrong else "none wrong"
+        parts.append(_text(WIDTH - RIGHT + 8, top + 16, said, "b" if wrong else "good b"))
+    bottom = HEAD + len(strips) * (ROW + 2) + 8
+    parts += _times(first * jobs.length_ns, last * jobs.length_ns, bottom + 14)
+    return _svg(parts, bottom + 24, "Wrong windows over time")
+
+
+def _middle_windows(findings: Findings) -> list[int]:
+    """Those of the truth, but for stray stamps far from all others."""
+    rising = sorted(findings.jobs.truth)
+    total, before = sum(findings.jobs.truth.values()), 0
+    kept = []
+    for window in rising:
+        count = findings.jobs.truth[window]
+        if before + count > total / 1_000 and before < total - total / 1_000:
+            kept.append(window)
+        before += count
+    return kept
+
+
+def _binned(windows: Iterable[int], first: int, last: int, bins: int) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for window in windows:
+        at = (window - first) * bins // (last - first)
+        found[at] = found.get(at, 0) + 1
+    return found
+
+
+def _range(clocks: Iterable[JudgedClock]) -> tuple[float, float]:
+    """The offsets that are shown: all levels, and room for what moves around them."""
+    levels = [level_ns for clock in clocks for _, level_ns in clock.segments]
+    low, high = min(0, *levels), max(0, *levels)
+    room = max(0.12 * (high - low), 0.1 * S)
+    return low - room, high + room
+
+
+def _marks(low: float, high: float) -> Iterator[float]:
+    step = 10 ** floor(log10((high - low) / 2))
+    while (high - low) / step > 5:
+        step *= 2
+    mark = -(-low // step) * step
+    while mark <= high:
+        yield mark
+        mark += step
+
+
+def _signed(offset_ns: float) -> str:
+    if abs(offset_ns) < MS:
+        return "0"
+    return f"{'+' if offset_ns > 0 else '−'}{shortly(abs(offset_ns))}"
+
+
+def _free(at: float, taken: list[float]) -> float:
+    """A line of text that meets no other."""
+    while any(abs(at - other) < 14 for other in taken):
+        at += 14
+    taken.append(at)
+    return at
+
+
+def _times(first_ns: int, last_ns: int, y: float) -> Iterator[str]:
+    yield _text(LEFT, y, clock_time(first_ns), "dim")
+    yield _text(WIDTH - RIGHT, y, clock_time(last_ns), "dim", "end")
+
+
+def _name(name: str) -> str:
+    shown = printable(name)
+    return shown if len(shown) <= NAME_CHARS else f"{shown[: NAME_CHARS - 1]}…"
+
+
+def _text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:
+    style = f' class="{kind}"' if kind else ""
+    place = "" if anchor == "start" else f' text-anchor="{anchor}"'
+    return f'<text x="{x:.1f}" y="{y:.1f}"{style}{place}>{escape(words)}</text>'
+
+
+def _svg(parts: Iterable[str], height: float, title: str) -> str:
+    return (
+        f'<svg class="au" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}"'
+        f' width="{WIDTH}" role="img" aria-label="{title}"><title>{title}</title>'
+        f"<style>{STYLE}</style>{''.join(parts)}</svg>"
+    )

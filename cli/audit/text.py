@@ -1,0 +1,193 @@
+"""The findings as text for a terminal of 100 columns: what is wrong first, then what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cli.printable import printable
+from producers.recording.audit.findings import Findings, count_of
+from producers.recording.audit.machine import Machine
+from producers.recording.audit.quantiles import RANKS, nearest_rank, ranked
+from producers.recording.audit.verdicts import FINE, shortly
+
+COLUMNS: Final = 100
+SHOWN_MACHINES: Final = 10
+BAR: Final = 24
+NAME_CHARS: Final = 24
+
+DEFINITIONS: Final = (
+    "The plain job: its watermark is the largest time so far less the lateness, moved at each"
+    " record; a row is dropped if the end of its window is at or below the watermark before it;"
+    " every other row counts, copies too. Truth: each number once, in the window of its own stamp"
+    " (of copies the first one's). Wrong: its count differs from the truth."
+)
+
+
+def shown(findings: Findings, head: str, said: Sequence[str], next_steps: Iterable[str]) -> str:
+    """`head` names the input; `said` is what was taken and what cannot be said; `next_steps` are
+    commands."""
+    console = Console(width=COLUMNS, highlight=False)
+    with console.capture() as capture:
+        console.print(Text(f"{head}\n", style="bold"))
+        for line in said:
+            console.print(Text(line, style="dim"))
+        for part in (_machines(findings), _disorder(findings), _windows(findings)):
+            console.print()
+            console.print(part)
+        console.print()
+        console.print(Text("What to do", style="bold"))
+        for key, value, why in findings.advice.settings():
+            console.print(Text.assemble("  ", (f"{key}: {value}", "cyan"), f"  {why}"))
+        for line in next_steps:
+            console.print(Text(f"  {line}"), soft_wrap=True)
+    return capture.get()
+
+
+# -- machines --------------------------------------------------------------------------------------
+
+
+def _machines(findings: Findings) -> RenderableType:
+    table = Table(title="Machines, worst first", title_justify="left", title_style="bold", box=None)
+    table.add_column("machine", max_width=NAME_CHARS, no_wrap=True, overflow="ellipsis")
+    table.add_column("verdict", no_wrap=True)
+    names = ["records", "late"]
+    if findings.counting.numbered:
+        names += ["copies", "missing", "out of\nseq", "re-\nstarts"]
+    names += ["clock", "windows\nwrong"]
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    for machine in findings.machines[:SHOWN_MACHINES]:
+        table.add_row(*_machine_row(findings, machine))
+    rest = findings.machines[SHOWN_MACHINES:]
+    if rest:
+        fine = sum(findings.verdicts[machine.name] == FINE for machine in rest)
+        table.add_row(f"… {len(rest):,} more", f"{fine:,} fine", style="dim")
+    parts: list[RenderableType] = [table]
+    several = [machine.name for machine in findings.machines if machine.several_partitions]
+    if several:
+        named = ", ".join(printable(name) for name in several[:3])
+        more = f" and {len(several) - 3:,} more" if len(several) > 3 else ""
+        parts.insert(
+            0,
+            Text(
+                f"{named}{more}: in several partitions, where no order within a machine is kept;"
+                " write one partition, or a keyed copy by `inorder produce`\n",
+                style="bold red",
+            ),
+        )
+    return Group(*parts)
+
+
+def _machine_row(findings: Findings, machine: Machine) -> Iterator[RenderableType]:
+    clock = findings.clocks.get(machine.name)
+    verdict = findings.verdicts[machine.name]
+    yield Text(printable(machine.name))
+    yield Text(verdict, style="green" if verdict == FINE else "bold red")
+    yield f"{machine.records:,}"
+    yield f"{machine.out_of_time:,}"
+    if findings.counting.numbered:
+        for name in ("copies", "missing", "out_of_sequence", "restarts"):
+            yield f"{count_of(machine, name):,}"
+    yield "-" if clock is None else signed(clock.offset_ns)
+    yield f"{len(machine.wrong_windows):,}"
+
+
+def signed(offset_ns: int) -> str:
+    """With its sign and unit; what is below a millisecond is 0."""
+    if abs(offset_ns) < 1_000_000:
+        return "0 ms"
+    return f"{'+' if offset_ns > 0 else '-'}{shortly(abs(offset_ns))}"
+
+
+# -- disorder and windows --------------------------------------------------------------------------
+
+
+def _disorder(findings: Findings) -> RenderableType:
+    late = ranked(findings.late())
+    share = len(late) / max(1, findings.counting.rows)
+    words = Text.assemble(
+        ("Disorder  ", "bold"), f"{share:.1%} of the records are older than the newest before them"
+    )
+    if late:
+        ranks = ", ".join(
+            f"{shortly(nearest_rank(late, thousandths))} ({name.replace('p999', 'p99.9')})"
+            for name, thousandths in RANKS.items()
+        )
+        words.append(f"\n          by {ranks}")
+    return words
+
+
+def _windows(findings: Findings) -> RenderableType:
+    jobs = findings.jobs
+    length = shortly(jobs.length_ns)
+    table = Table(
+        title=f"What windows of {length} get wrong, of {jobs.windows:,}",
+        title_justify="left",
+        title_style="bold",
+        box=None,
+    )
+    table.add_column("job", no_wrap=True)
+    table.add_column("wrong", justify="right", no_wrap=True)
+    table.add_column("", width=BAR, no_wrap=True)
+    table.add_column("by rows dropped", justify="right")
+    table.add_column("by copies counted", justify="right")
+    for at, bound_ns in enumerate(jobs.bounds_ns):
+        figures = jobs.figures(at)
+        table.add_row(
+            f"plain, lateness {bounded(bound_ns)}",
+            f"{figures.wrong:,}",
+            _bar(figures.wrong, jobs.windows),
+            _caused(figures.wrong_by_drops, figures.rows_dropped),
+            _caused(figures.wrong_by_copies, figures.copies_counted),
+        )
+    engine = findings.engine
+    for when, wrong in (("at first", engine.at_first), ("at last", engine.at_last)):
+        table.add_row(f"inorder, {when}", f"{len(wrong):,}", _bar(len(wrong), jobs.windows))
+    rising = ranked(engine.waits_ns)
+    mean_ns = sum(rising) / len(rising) if rising else 0.0
+    words = Text(
+        f"inorder waits {shortly(mean_ns)} in the mean, {shortly(nearest_rank(rising, 990))} (p99);"
+        f" its truth: {truth_of(findings)}"
+    )
+    return Group(table, words, Text(by_clocks(findings)), Text(DEFINITIONS, style="dim"))
+
+
+def bounded(bound_ns: float) -> str:
+    """A bound on lateness."""
+    return shortly(bound_ns) if bound_ns else "0 s"
+
+
+def _caused(windows: int, rows: int) -> str:
+    return f"{windows:,} ({rows:,} rows)" if rows else "-"
+
+
+def _bar(wrong: int, of: int) -> Text:
+    filled = min(BAR, -(-wrong * BAR // max(1, of)))
+    return Text("█" * filled + "·" * (BAR - filled), style="red" if wrong else "green")
+
+
+def truth_of(findings: Findings) -> str:
+    if findings.advice.wrong_clocks:
+        return "each number once, in the window of its time as it mended the clock"
+    if not findings.counting.numbered:
+        return "each record once, in the window of its own stamp"
+    return "each number once, in the window of its own stamp"
+
+
+def by_clocks(findings: Findings) -> str:
+    if not findings.asked.arrives:
+        return (
+            "Wrong by a clock: not known, as nothing says when records arrived; clocks are judged"
+            " by the order of lines, against the middle of the others, and none is mended"
+        )
+    if not findings.wrong_by_clock:
+        return "Wrong by a clock: none"
+    return (
+        f"Wrong by a clock: {len(findings.wrong_by_clock):,} windows would hold others if wrong"
+        " clocks showed what the others show"
+    )
