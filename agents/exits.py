@@ -31,8 +31,8 @@ _MEANINGS = {
     Exit.REFUSED: "it did not begin as asked: bad arguments, a bad file, or a place they name is"
     " absent or of another shape (no broker or worker answers there, no such topic or table,"
     " a state that is not whole or of another format), which may come to pass while a worker runs",
-    Exit.UNREADABLE: "the input cannot be read (`replay`, `match`, `produce`, `init`,"
+    Exit.UNREADABLE: "the input cannot be read (`replay`, `match`, `produce`, `init`, `audit`,"
     " `spark backfill`)",
     Exit.NOTHING_USABLE: "the input was read, and of twenty lines or more not one could be read"
-    " (`replay`, `spark backfill`)",
+    " (`replay`, `spark backfill`), or of any number (`audit`)",
 }

@@ -59,11 +59,16 @@ def reached(servers: str, access: Security) -> Brokers:
 
 def seconds(_: click.Context, option: click.Parameter, text: str) -> float:
     """A callback: a duration with its unit. `Refused` names the option."""
+    return duration_ns(option.opts[0], text) / NS_PER["s"]
+
+
+def duration_ns(option: str, text: str) -> int:
+    """A duration with its unit. `Refused` names the option."""
     try:
-        return in_unit(text, NS_PER, "5min") / NS_PER["s"]
+        return in_unit(text, NS_PER, "5min")
     except PydanticCustomError as error:
         faults: list[Fault] = (error.context or {})["faults"]
-        raise Refused(f"{option.opts[0]}: {faults[0].message}; {faults[0].remedy}") from error
+        raise Refused(f"{option}: {faults[0].message}; {faults[0].remedy}") from error
 
 
 brokers_wait_option = click.option(

@@ -15,6 +15,7 @@ from typing import Any, Final
 import click
 
 COMMANDS: Final = {
+    "audit": ("audit.command", "Say how disordered a topic or file is, and what that costs."),
     "check": ("files.check", "Check a topology file."),
     "demo": (
         "demo.show",

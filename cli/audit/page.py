@@ -20,7 +20,8 @@ STYLE: Final = """
 body{font:15px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif;margin:0 auto;max-width:60rem;
 padding:1.5rem 1rem;background:#fff;color:#1b2733}
 h1{font-size:1.4rem;margin:0 0 .2rem}h2{font-size:1.1rem;margin:2.2rem 0 .4rem}
-p{margin:.4rem 0}.dim{color:#5d6b7a}.wide{overflow-x:auto}.wide svg{min-width:38rem}
+p{margin:.4rem 0}.dim{color:#5d6b7a}.wide{overflow-x:auto}
+.wide svg{width:100%;height:auto;min-width:38rem}
 .tiles{display:flex;flex-wrap:wrap;gap:.8rem;margin:1.2rem 0}
 .tile{flex:1 1 9rem;border:1px solid #d9dfe6;border-radius:8px;padding:.6rem .8rem}
 .tile b{display:block;font-size:1.5rem;line-height:1.3}.bad{color:#c2410c}.good{color:#0f766e}
@@ -99,7 +100,7 @@ def _jobs(findings: Findings, document: dict[str, Any]) -> Iterator[str]:
     yield "<h2>What a plain job gets wrong, and inorder</h2>"
     yield (
         '<div class="wide"><table><tr><th>job</th><th>windows wrong</th><th>rows dropped</th>'
-        "<th>windows wrong by these</th><th>copies counted</th><th>windows wrong by these</th></tr>"
+        "<th>wrong by these</th><th>copies counted</th><th>wrong by these</th></tr>"
     )
     for bound_ms, row in windows["lateness"].items():
         name = f"plain, lateness {bounded(float(bound_ms) * 1e6)}"

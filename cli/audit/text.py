@@ -187,7 +187,9 @@ def by_clocks(findings: Findings) -> str:
         )
     if not findings.wrong_by_clock:
         return "Wrong by a clock: none"
-    return (
+    words = (
         f"Wrong by a clock: {len(findings.wrong_by_clock):,} windows would hold others if wrong"
         " clocks showed what the others show"
     )
+    fast = any(clock.is_wrong and clock.offset_ns > 0 for clock in findings.clocks.values())
+    return words + "; a fast one moves a plain job's watermark ahead of all others" * fast

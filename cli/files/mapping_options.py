@@ -120,35 +120,35 @@ def mapping_options(command: Command) -> Command:
         found = {
             name: given
             for name in MappingOptions._fields
-            if (given := kwargs.pop(f"mapping_{name}")) is not None
+            if (given := kwargs.pop(name)) is not None
         }
         return command(*args, mapping=MappingOptions(**found), **kwargs)
 
     wrapped: Any = with_mapping
     for name, words in reversed(FIELD_OPTIONS.items()):
-        wrapped = click.option(f"--{name}", f"mapping_{name}", metavar="WHERE", help=words)(wrapped)
+        wrapped = click.option(f"--{name}", name, metavar="WHERE", help=words)(wrapped)
     for option in (
         click.option(
             "--arrival",
-            "mapping_arrival",
+            "arrival",
             metavar="WHERE",
             help="Where a file says when it arrived.",
         ),
         click.option(
             "--ts-unit",
-            "mapping_ts_unit",
+            "ts_unit",
             type=click.Choice(UNITS),
             help="The unit of a time that is a number.  [default: ns]",
         ),
         click.option(
             "--ts-zone",
-            "mapping_ts_zone",
+            "ts_zone",
             metavar="ZONE",
             help="The time zone of times that name none, like Europe/Berlin.",
         ),
         click.option(
             "--values",
-            "mapping_values",
+            "values",
             is_flag=True,
             help="Read rows as values, by the `fields` of the topology.",
         ),

@@ -145,6 +145,13 @@ def guessed(rows: Iterable[Mapping[str, object]], now_ns: int) -> Proposal:
     )
 
 
+def unit_of(values: Iterable[object], now_ns: int) -> TimeUnit | None:
+    """The unit in which nearly all values of a field are times near enough to now; None where they
+    bear it, or none fits."""
+    found = _times(_Field(("ts",), list(islice(values, MAX_ROWS))), now_ns)
+    return found.unit if found else None
+
+
 # -- the table -------------------------------------------------------------------------------------
 
 

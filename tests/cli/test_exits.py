@@ -22,6 +22,7 @@ LIVE = TOPOLOGY + "live_queries: true\ntopics: {resend: requests}\n"
 BROKERS = ("--brokers", "{nobody}")
 WAIT = ("--brokers-wait", "0s")
 REACH_OUT = [
+    ("audit", "--topic", "raw", *BROKERS),
     ("dump", "--topology", "{topology}", *BROKERS),
     ("explain", "{nobody}"),
     ("produce", "--topic", "raw", *BROKERS),

@@ -53,8 +53,15 @@ class ClockReadings:
             wide[number // 2] = (max(other_ns, reading_ns), others + count)
         self._of = wide
 
-    def stretches(self) -> list[Stretch]:
-        """In the order of time."""
+    @property
+    def width_ns(self) -> int:
+        """The width of a stretch."""
+        return self._width_ns
+
+    def stretches(self, width_ns: int) -> list[Stretch]:
+        """In the order of time; `width_ns` is the width, or a wider one."""
+        while self._width_ns < width_ns:
+            self._widen()
         half_ns = self._width_ns // 2
         return [
             Stretch(number * self._width_ns + half_ns, reading_ns, count)

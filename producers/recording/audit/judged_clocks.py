@@ -1,13 +1,12 @@
 """What the readings of machines say of their clocks.
 
-The level of a clock is the middle of its stretches' largest readings, with valleys filled: a
-stretch below both one before and one after it is a delay, for no delay makes a reading larger.
-Where two neighbours differ by more than `JUMP_NS` the clock has jumped, unless a single stretch
-stands out. The offset of a machine is its level since the last jump, against the middle of the
-others' levels (of two in the middle the nearer one); where there are not two others, against the
-arrivals themselves.
-
-Stretches of few readings are passed over.
+A reading counts against the middle one of its stretch, where three machines or more have one. The
+level of a clock is the middle of its stretches' largest readings, with valleys filled: a stretch
+below both one before and one after it is a delay, for no delay makes a reading larger. Where two
+neighbours differ by more than `JUMP_NS` the clock has jumped, unless a single stretch stands out.
+The offset of a machine is its level since the last jump, against the middle of the others' levels
+(of two in the middle the nearer one); where there are not two others, against the arrivals
+themselves. Stretches of few readings are passed over.
 
 The bound is how far the quickest records of two machines may differ in their way, which nobody
 knows from one side: `PASSIVE_FLOOR_NS` as CLOCK has it, or as far as half of the others lie from
@@ -20,7 +19,7 @@ by it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from statistics import linear_regression
+from statistics import linear_regression, median_low
 from typing import Final
 
 from producers.recording.audit.clock_readings import Stretch, middle_of, nearer_middle
@@ -75,11 +74,12 @@ class JudgedClock:
 
 def judged(machines: list[Machine], *, by_lines: bool) -> dict[str, JudgedClock]:
     """By machine; those of which there are readings."""
-    courses = {machine.name: machine.readings.stretches() for machine in machines}
+    width_ns = max((machine.readings.width_ns for machine in machines), default=1)
+    courses = {machine.name: machine.readings.stretches(width_ns) for machine in machines}
     courses = {name: course for name, course in courses.items() if course}
     if by_lines:
         return {name: _by_lines(course) for name, course in courses.items()}
-    courses = {name: _frequent(course) for name, course in courses.items()}
+    courses = _without_shared({name: _frequent(course) for name, course in courses.items()})
     filled = {name: _filled(course) for name, course in courses.items()}
     segments = {name: _segments(course) for name, course in filled.items()}
     rising = sorted(levels[-1][1] for levels in segments.values())
@@ -110,6 +110,29 @@ def _by_lines(course: list[Stretch]) -> JudgedClock:
     apart_ns = _half_within([stretch.reading_ns for stretch in course], level_ns)
     segments = ((course[0].at_ns, level_ns),)
     return JudgedClock(level_ns, max(PASSIVE_FLOOR_NS, apart_ns), None, 0, segments, tuple(course))
+
+
+def _without_shared(courses: dict[str, list[Stretch]]) -> dict[str, list[Stretch]]:
+    """Less the middle reading of each stretch, where three machines or more have one: an outage, or
+    a history that is loaded quicker than it happened, moves all of them."""
+    if len(courses) < 3:
+        return courses
+    at: dict[int, list[int]] = {}
+    for course in courses.values():
+        for stretch in course:
+            at.setdefault(stretch.at_ns, []).append(stretch.reading_ns)
+    middle = {at_ns: median_low(found) for at_ns, found in at.items() if len(found) >= 3}
+    if not middle:
+        return courses
+    return {
+        name: [
+            stretch._replace(reading_ns=stretch.reading_ns - middle[stretch.at_ns])
+            for stretch in course
+            if stretch.at_ns in middle
+        ]
+        or course
+        for name, course in courses.items()
+    }
 
 
 def _frequent(course: list[Stretch]) -> list[Stretch]:

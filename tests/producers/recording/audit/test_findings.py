@@ -12,10 +12,7 @@ from typing import Any
 import pytest
 
 from benchmarks.traces import TRACES, TraceAbsent, jr_umts
-from producers.recording.audit.document import document
-from producers.recording.audit.findings import Asked, audited
-from producers.recording.audit.row import ONE_ORDER, AuditRow, OrderRule
-from tests.producers.recording.audit.machines import (
+from benchmarks.workloads.machines import (
     BEGIN_NS,
     FAST,
     FAST_BY_NS,
@@ -24,6 +21,9 @@ from tests.producers.recording.audit.machines import (
     S,
     plant,
 )
+from producers.recording.audit.document import document
+from producers.recording.audit.findings import Asked, audited
+from producers.recording.audit.row import ONE_ORDER, AuditRow, OrderRule
 from tests.producers.recording.audit.oracle import brute_force
 from tests.seeds import seeds_of_today
 from tests.services import without_trace

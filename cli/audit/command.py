@@ -1,0 +1,275 @@
+"""`inorder audit`: what disorder costs today, on a topic or a file that is there already.
+
+It reads, and writes to no topic: partitions are assigned, no group is joined. Where source, number
+and time are is given by options, or proposed from the first records. Where not one record can be
+read, the first three are shown with the reason, and the exit is 4.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import click
+import orjson
+
+from agents.exits import Exit
+from cli.as_json import json_option
+from cli.audit.page import page_of
+from cli.audit.source import AuditSource
+from cli.audit.text import shown
+from cli.files.mapping_options import MappingOptions, mapping_options
+from cli.kafka_options import duration_ns, kafka_option, reached, security
+from cli.printable import printable
+from cli.progress import counting
+from cli.recordings import readable
+from cli.topology_file import Refused
+from producers.recording.audit.counting import MAX_MACHINES, TooManyMachines
+from producers.recording.audit.document import document
+from producers.recording.audit.findings import Asked, Findings, audited
+from producers.recording.audit.numbers import TooManyHoles
+from producers.recording.audit.plain_jobs import MAX_WINDOWS, TooManyWindows
+from producers.recording.audit.row import AuditInput, AuditRow
+from producers.recording.audit.verdicts import shortly
+from topology.config import parse
+from topology.fields.where import Where
+from topology.model.outcome import Malformed
+
+SHOWN_RECORDS: Final = 3
+SHOWN_CHARS: Final = 160
+GIVEN_UP_AFTER: Final = 10_000
+"""So many records of which none can be read are enough."""
+
+MOST: Final = 0.5
+LAST: Final = 1_000_000
+
+
+@click.command("audit")
+@click.option("--brokers", envvar="INORDER_BROKERS", metavar="HOST:PORT[,…]", help="With --topic.")
+@kafka_option
+@click.option("--topic", help="A topic, read without joining a group or committing anything.")
+@mapping_options
+@click.option(
+    "--last",
+    type=click.IntRange(min=1),
+    help=f"So many of the newest records; on a topic {LAST:,} where --since is not given either.",
+)
+@click.option("--since", metavar="DURATION", help="On a topic: what came in this time until now.")
+@click.option(
+    "--window", default="1min", show_default=True, metavar="DURATION", help="Their length."
+)
+@click.option(
+    "--lateness",
+    multiple=True,
+    default=("0s", "1s", "5s", "30s"),
+    show_default=True,
+    metavar="DURATION",
+    help="The bound of a plain job's watermark; several are judged side by side.",
+)
+@click.option("--html", type=click.Path(dir_okay=False), help="A page with pictures.")
+@click.option("--out", type=click.Path(dir_okay=False), help="Where to write a topology file.")
+@json_option("AUDIT")
+@click.argument("events", required=False, metavar="[FILE | -]")
+def command(
+    brokers: str | None,
+    kafka_path: str | None,
+    topic: str | None,
+    mapping: MappingOptions,
+    last: int | None,
+    since: str | None,
+    window: str,
+    lateness: tuple[str, ...],
+    html: str | None,
+    out: str | None,
+    as_json: bool,
+    events: str | None,
+) -> None:
+    """Say how disordered a topic or FILE is, by which machine, and what windows get wrong."""
+    if (events is None) == (topic is None):
+        raise Refused("give a FILE (JSON lines, CSV, Parquet), or --brokers and --topic")
+    if mapping.values or mapping.stream:
+        option = "--values" if mapping.values else "--stream"
+        raise Refused(f"{option}: an audit takes all records for one stream, by --source and --ts")
+    if topic is not None and brokers is None:
+        raise Refused("--topic without --brokers: name the brokers, too")
+    if out is not None and Path(out).exists():
+        raise Refused(f"--out {out}: is there already; name another file")
+    length_ns = duration_ns("--window", window)
+    if not length_ns:
+        raise Refused("--window 0s: a window has a length; write 1min")
+    bounds_ns = tuple(sorted({duration_ns("--lateness", each) for each in lateness}))
+    with readable():
+        if topic is not None and brokers is not None:
+            from cli.audit.from_topic import topic_source
+
+            since_ns = None if since is None else duration_ns("--since", since)
+            if last is None and since_ns is None:
+                last = LAST
+            source = topic_source(
+                reached(brokers, security(kafka_path)), topic, mapping, last, since_ns
+            )
+        else:
+            from cli.audit.from_file import file_source
+
+            if since is not None:
+                raise Refused("--since is for topics; of a file write --last N")
+            source = file_source(events or "-", mapping, last)
+        asked = Asked(length_ns, bounds_ns, source.order, source.arrives)
+        findings = _audited(source, asked)
+    _answer(source, findings, html, out, as_json=as_json)
+
+
+def _audited(source: AuditSource, asked: Asked) -> Findings:
+    with counting("records", sys.stderr) as advance, _mapping_refused(source):
+        findings = audited(_given_up(source.rows), asked, advance)
+    unread = findings.unread.count
+    if unread and not findings.counting.rows:
+        _nothing_read(source, findings)
+    if unread > MOST * findings.records:
+        reason, first = findings.unread.deaths.reasons()[0]
+        click.echo(
+            f"WARNING: {unread:,} of {findings.records:,} records cannot be read, as {reason}:"
+            f" {printable(first.detail)}",
+            err=True,
+        )
+    return findings
+
+
+def _given_up(rows: AuditInput) -> Iterator[AuditRow | Malformed]:
+    """All, or as many as show that none can be read."""
+    rows = iter(rows)
+    for row in islice(rows, GIVEN_UP_AFTER):
+        yield row
+        if isinstance(row, AuditRow):
+            break
+    else:
+        return
+    yield from rows
+
+
+@contextmanager
+def _mapping_refused(source: AuditSource) -> Iterator[None]:
+    """Refused where the mapping is likely another: the counts say so."""
+    taken = source.mapping.spelled
+    try:
+        yield
+    except TooManyMachines:
+        raise Refused(
+            f"--source {taken['source']}: there are more than {MAX_MACHINES:,} of them; name a"
+            " field that few machines share"
+        ) from None
+    except TooManyHoles:
+        raise Refused(
+            f"--seq {taken.get('seq', '')}: does not rise by one within a source; name another"
+            " field, or leave it out: each source is then taken by its time"
+        ) from None
+    except TooManyWindows:
+        raise Refused(
+            f"--window: the times span more than {MAX_WINDOWS:,} windows; write a longer one, or"
+            f" another --ts-unit than {taken['ts_unit']}"
+        ) from None
+
+
+def _nothing_read(source: AuditSource, findings: Findings) -> None:
+    """Ends the command by NOTHING_USABLE."""
+    click.echo(f"{source.name}: not one record can be read", err=True)
+    click.echo("; ".join(source.mapping.said[:1]), err=True)
+    for number, text in enumerate(source.first[:SHOWN_RECORDS], 1):
+        click.echo(f"  record {number}: {cut(text)}", err=True)
+    for reason, dead in findings.unread.deaths.reasons()[:SHOWN_RECORDS]:
+        click.echo(f"  {dead.count:,} {reason}: {printable(dead.detail)}", err=True)
+    click.echo("name where the fields are: --source, --seq, --ts, --ts-unit", err=True)
+    raise SystemExit(Exit.NOTHING_USABLE)
+
+
+def cut(text: str) -> str:
+    """A line for people."""
+    safe = printable(text)
+    return safe if len(safe) <= SHOWN_CHARS else f"{safe[:SHOWN_CHARS]}…"
+
+
+# -- the answer ------------------------------------------------------------------------------------
+
+
+def _answer(
+    source: AuditSource,
+    findings: Findings,
+    html_path: str | None,
+    out: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    text = topology_text(source, findings)
+    if out is not None:
+        _written("--out", out, text)
+    said = [*source.mapping.said, *source.said, *_unread(findings)]
+    steps = _next_steps(source, out)
+    account = document(findings)
+    head = _head(source, findings)
+    if html_path is not None:
+        _written("--html", html_path, page_of(findings, account, head, said, steps))
+    if as_json:
+        click.echo(orjson.dumps(account).decode())
+    else:
+        click.echo(shown(findings, head, said, steps), nl=False)
+
+
+def topology_text(source: AuditSource, findings: Findings) -> str:
+    """The topology file; what it says is sound."""
+    text = findings.advice.text(_stream_lines(source), findings.jobs.length_ns)
+    parse(text)
+    return f"# By inorder audit of {printable(source.name)}.\n{text}"
+
+
+def _stream_lines(source: AuditSource) -> list[str]:
+    fields = source.mapping.fields
+    named: dict[str, Where | None] = {
+        "source": fields.source, "seq": fields.seq, "ts": fields.ts, "type": fields.type,
+        "epoch": fields.epoch,
+    }  # fmt: skip
+    lines = [*source.topic_lines, "fields:"]
+    lines += [f"  {name}: {_scalar(str(where))}" for name, where in named.items() if where]
+    if fields.ts.place != "timestamp":
+        lines.append(f"ts_unit: {fields.ts_unit}")
+    if fields.ts_zone:
+        lines.append(f"ts_zone: {fields.ts_zone}")
+    return lines
+
+
+def _scalar(text: str) -> str:
+    """As YAML has it: quoted where it has to be."""
+    return orjson.dumps(text).decode() if set(text) & set("`'\"[]{}=#:,&*!|>%@ ") else text
+
+
+def _written(option: str, path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Refused(f"{option} {path}: {error.strerror or error}") from error
+    click.echo(f"written: {path}", err=True)
+
+
+def _head(source: AuditSource, findings: Findings) -> str:
+    lasts_ns = findings.counting.last_ns - (findings.counting.first_ns or 0)
+    return (
+        f"inorder audit: {printable(source.name)}, {findings.records:,} records of"
+        f" {len(findings.machines):,} machines in {shortly(lasts_ns)}"
+    )
+
+
+def _unread(findings: Findings) -> Iterator[str]:
+    for reason, dead in findings.unread.deaths.reasons()[:SHOWN_RECORDS]:
+        yield f"unreadable: {dead.count:,} {reason}, the first at {dead.offset}: {dead.detail}"
+
+
+def _next_steps(source: AuditSource, out: str | None) -> list[str]:
+    name = out or "t.yaml"
+    steps = [] if out else [f"{source.command} --out {name}"]
+    return [
+        *steps,
+        f"inorder worker --topology {name} --brokers HOST:PORT",
+    ]

@@ -1,0 +1,76 @@
+"""A file as what an audit reads."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from cli.audit.mapping import audit_mapping
+from cli.audit.source import AuditSource, with_sample
+from cli.files.mapping_options import MappingOptions
+from cli.topology_file import Refused
+from producers.recording.audit.from_values import rows_of_file
+from producers.recording.audit.row import ONE_ORDER
+from producers.recording.file import STDIN, InputError
+from producers.recording.values import FileMapping, ValueRow, decode_row, value_rows
+from topology.fields.values import ValueFault
+
+BY_LINES: Final = (
+    "no column says when records arrived (--arrival): lines count in their order, and clocks are"
+    " judged by it, against the middle of the others"
+)
+
+
+def file_source(path: str, options: MappingOptions, last: int | None) -> AuditSource:
+    """`last`: so many of its last rows. InputError where it cannot be read as a whole."""
+    needed = _columns(options)
+    rows = value_rows(path, needed=needed)
+    if last is not None:
+        if path == STDIN:
+            raise Refused("--last: standard input is read once; write it to a file first")
+        count = sum(1 for _ in value_rows(path, needed=needed))
+        rows = islice(rows, max(0, count - last), None)
+    sample, rows = with_sample(rows)
+    if not sample:
+        raise InputError(f"{path}: holds no rows")
+    values = [value for row in sample if (value := _decoded(row)) is not None]
+    mapping = audit_mapping(options, values, time.time_ns(), on_file=True)
+    by = FileMapping(mapping.fields, mapping.arrival)
+    said = [] if mapping.arrival else [BY_LINES]
+    return AuditSource(
+        Path(path).name if path != STDIN else "standard input",
+        mapping,
+        rows_of_file(by, rows),
+        ONE_ORDER,
+        mapping.arrival is not None,
+        [_as_text(row) for row in sample[:3]],
+        said,
+        [],
+        f"inorder audit {shlex.quote(path)}",
+    )
+
+
+def _columns(options: MappingOptions) -> frozenset[str]:
+    """Those that are given: a table without them is refused as a whole."""
+    given = options.on_file(None) if options.source else None
+    return frozenset() if given is None else given.columns()
+
+
+def _decoded(row: ValueRow) -> Mapping[str, Any] | None:
+    if row.fault is not None:
+        return None
+    try:
+        value = decode_row(row.value)
+    except ValueFault:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _as_text(row: ValueRow) -> str:
+    if isinstance(row.value, bytes):
+        return row.value.decode("utf-8", "replace").strip()
+    return str(row.fault.detail if row.fault else row.value)

@@ -1,0 +1,104 @@
+"""A topic as what an audit reads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+from agents.kafka.brokers import Brokers
+from cli.audit.mapping import audit_mapping
+from cli.audit.source import SAMPLE, AuditSource
+from cli.audit.topic import AuditedTopic
+from cli.files.mapping_options import MappingOptions
+from codec.values import json
+from inorder.contract import DEFAULT_STREAM
+from producers.recording.audit.from_values import reading_by, row_of_record
+from producers.recording.audit.row import AuditRow
+from producers.recording.file import InputError
+from topology.fields.values import ValueFault
+from topology.model.outcome import Malformed
+from topology.wire.field_reader import FieldReader
+
+NS_PER_MS: Final = 1_000_000
+BY_RECORDS: Final = (
+    "the topic has no append time: clocks are judged by the order of records, against the middle"
+    " of the others"
+)
+APART: Final = (
+    "nothing orders its partitions: each is in its own order, and a plain job's watermark is the"
+    " least of theirs"
+)
+
+
+def topic_source(
+    brokers: Brokers,
+    topic: str,
+    options: MappingOptions,
+    last: int | None,
+    since_ns: int | None,
+) -> AuditSource:
+    """InputError where it cannot be read, or holds nothing."""
+    now_ns = time.time_ns()
+    since_ms = None if since_ns is None else (now_ns - since_ns) // NS_PER_MS
+    audited = AuditedTopic(brokers, topic, last, since_ms)
+    sample = audited.first(SAMPLE)
+    if not sample:
+        raise InputError(f"{topic} of {brokers.servers} holds no records to audit")
+    mapping = audit_mapping(options, [_decoded(each) for each in sample], now_ns, on_file=False)
+    reading = reading_by(numbered=mapping.fields.seq is not None)
+    reader = FieldReader(
+        mapping.fields,
+        json.decode,
+        json.picking,
+        stream=DEFAULT_STREAM,
+        by_time=reading.by_time,
+        topic=topic,
+    )
+    return AuditSource(
+        f"topic {topic}",
+        mapping,
+        _rows(audited, reader, arrives=audited.appends),
+        audited.order,
+        audited.appends,
+        [_as_text(record) for record in sample[:3]],
+        _said(audited),
+        [f"input: {topic}", *([] if audited.appends else ["arrival: timestamp"])],
+        f"inorder audit --brokers {brokers.servers} --topic {topic}",
+    )
+
+
+def _rows(
+    audited: AuditedTopic, reader: FieldReader, *, arrives: bool
+) -> Iterator[AuditRow | Malformed]:
+    try:
+        for clock_ns, record in audited.records():
+            arrival_ns = clock_ns if arrives else None
+            yield row_of_record(reader, record, record.timestamp * NS_PER_MS, arrival_ns)
+    finally:
+        audited.close()
+
+
+def _said(audited: AuditedTopic) -> list[str]:
+    if audited.appends:
+        return []
+    return [BY_RECORDS, *([APART] if audited.order.apart else [])]
+
+
+def _decoded(record: Any) -> dict[str, object]:
+    """As `guess` wants a record of a topic."""
+    try:
+        payload = json.decode(record.value)
+    except ValueFault:
+        payload = None
+    found: dict[str, object] = {
+        "payload": payload,
+        "header": {name: (each or b"").decode("utf-8", "replace") for name, each in record.headers},
+    }
+    if record.key is not None:
+        found["key"] = record.key.decode("utf-8", "replace")
+    return found
+
+
+def _as_text(record: Any) -> str:
+    return "null" if record.value is None else record.value.decode("utf-8", "replace")

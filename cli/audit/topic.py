@@ -1,0 +1,160 @@
+"""The records of a topic for an audit, in one order, read without leaving a trace.
+
+Partitions are assigned, no group is joined, nothing is committed or written. Where each ends is
+fixed at the start. Records of several partitions come by append time, then partition, then offset.
+Where the topic has no append time, nothing orders partitions: they come by the largest timestamp so
+far of each, and are judged apart.
+
+Memory: one fetch of each partition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from agents.kafka.brokers import Brokers
+from cli.topology_file import Refused
+from producers.recording.audit.row import OrderRule
+from producers.recording.file import InputError
+
+NS_PER_MS: Final = 1_000_000
+WAIT_MS: Final = 200
+STALLED_S: Final = 30.0
+APPEND_TIME: Final = 1
+AT_ONCE: Final = 2_000
+
+
+@dataclass(slots=True)
+class _Part:
+    """One partition on its way. `clock_ms`: the largest timestamp so far."""
+
+    place: TopicPartition
+    position: int
+    end: int
+    records: deque[tuple[int, Any]]
+    clock_ms: int = -(1 << 62)
+
+    def take(self, records: list[Any]) -> None:
+        for record in records:
+            self.position = record.offset + 1
+            if record.offset < self.end:
+                self.clock_ms = max(self.clock_ms, record.timestamp)
+                self.records.append((self.clock_ms, record))
+
+
+class AuditedTopic:
+    """`last`: so many records over all partitions together; `since_ms`: those from that timestamp
+    on; both None: all. InputError where the topic cannot be read, Refused where there is none.
+    Blocks."""
+
+    def __init__(
+        self, brokers: Brokers, topic: str, last: int | None, since_ms: int | None
+    ) -> None:
+        self._brokers = brokers
+        self._topic = topic
+        self._last = last
+        self._since_ms = since_ms
+        self._used: tuple[int, ...] = (0,)
+        self._runner = asyncio.Runner()
+        self._records = self._pages()
+        self._first: list[tuple[int, Any]] = self._next_page() or []
+        records = [record for _, record in self._first]
+        self.appends = all(record.timestamp_type == APPEND_TIME for record in records)
+        """The broker stamps records as it appends them."""
+
+    @property
+    def order(self) -> OrderRule:
+        """How partitions are put in order."""
+        return OrderRule(self._used, apart=not self.appends and len(self._used) > 1)
+
+    def records(self) -> Iterator[tuple[int, Any]]:
+        """The largest timestamp so far of its partition in ns, and the record."""
+        page: list[tuple[int, Any]] | None = self._first
+        self._first = []
+        while page:
+            yield from ((clock_ms * NS_PER_MS, record) for clock_ms, record in page)
+            page = self._next_page()
+
+    def first(self, count: int) -> list[Any]:
+        """Some of the first records."""
+        return [record for _, record in self._first[:count]]
+
+    def close(self) -> None:
+        """Ends the reading."""
+        self._runner.run(self._records.aclose())
+        self._runner.close()
+
+    def _next_page(self) -> list[tuple[int, Any]] | None:
+        try:
+            return self._runner.run(self._page())
+        except (KafkaError, TimeoutError) as error:
+            raise InputError(f"{self._topic} cannot be read: {error}") from None
+
+    async def _page(self) -> list[tuple[int, Any]] | None:
+        return await anext(self._records, None)
+
+    async def _pages(self) -> AsyncGenerator[list[tuple[int, Any]], None]:
+        async with self._brokers.reader(WAIT_MS) as reader:
+            cluster = await reader._client.fetch_all_metadata()  # a question for one would make it
+            numbers = cluster.partitions_for_topic(self._topic)
+            if not numbers:
+                raise Refused(f"--topic {self._topic}: there is no such topic")
+            places = [TopicPartition(self._topic, number) for number in sorted(numbers)]
+            reader.assign(places)
+            parts = await self._parts(reader, places)
+            self._used = tuple(part.place.partition for part in parts) or (0,)
+            page: list[tuple[int, Any]] = []
+            while parts := [part for part in parts if await _filled(reader, part)]:
+                page.append(_least(parts).records.popleft())
+                if len(page) >= AT_ONCE:
+                    yield page
+                    page = []
+            if page:
+                yield page
+
+    async def _parts(self, reader: AIOKafkaConsumer, places: list[TopicPartition]) -> list[_Part]:
+        """Those with records to read, from their first one."""
+        ends = await reader.end_offsets(places)
+        begins = await reader.beginning_offsets(places)
+        if self._last is not None:
+            each = -(-self._last // len(places))
+            begins = {place: max(begins[place], ends[place] - each) for place in places}
+        if self._since_ms is not None:
+            found = await reader.offsets_for_times(dict.fromkeys(places, self._since_ms))
+            begins = {place: at.offset if (at := found[place]) else ends[place] for place in places}
+        for place in places:
+            reader.seek(place, begins[place])
+        parts = [_Part(place, begins[place], ends[place], deque()) for place in places]
+        return [part for part in parts if part.position < part.end]
+
+
+def _least(parts: list[_Part]) -> _Part:
+    """The one whose next record is first: by its clock, then by partition."""
+    best = parts[0]
+    for part in parts[1:]:
+        if part.records[0][0] < best.records[0][0]:
+            best = part
+    return best
+
+
+async def _filled(reader: AIOKafkaConsumer, part: _Part) -> bool:
+    """True if the partition has a record to give, False at its end."""
+    if part.records:
+        return True
+    deadline_s = time.monotonic() + STALLED_S
+    while not part.records:
+        if await reader.position(part.place) >= part.end:
+            return False
+        if time.monotonic() > deadline_s:
+            raise TimeoutError(f"nothing more before its end for {STALLED_S:g} s")
+        found = await reader.getmany(part.place, timeout_ms=WAIT_MS)
+        part.take(found.get(part.place, []))
+    return True

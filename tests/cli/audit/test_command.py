@@ -1,0 +1,172 @@
+"""Examples: `inorder audit` on files of other people, what it prints, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.workloads.machines import MS, S, plant
+from producers.recording.audit.document import document
+from producers.recording.audit.findings import Asked, audited
+from producers.recording.audit.row import ONE_ORDER, AuditRow
+from tests.cli.invoking import inorder
+
+ASKED = Asked(60 * S, (0, 1 * S, 5 * S, 30 * S), ONE_ORDER, arrives=True)
+MAPPED = ("--source", "device", "--seq", "n", "--ts", "time", "--ts-unit", "ms")
+
+
+def in_ms(rows: list[AuditRow]) -> list[AuditRow]:
+    """As a file in milliseconds has them."""
+    return [
+        row._replace(
+            ts_ns=row.ts_ns // MS * MS,
+            arrival_ns=None if row.arrival_ns is None else row.arrival_ns // MS * MS,
+        )
+        for row in rows
+    ]
+
+
+@pytest.fixture
+def telemetry(tmp_path: Path) -> Path:
+    path = tmp_path / "telemetry.csv"
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["device", "n", "time", "received", "force"])
+        for row in plant(1):
+            arrived = (row.arrival_ns or 0) // MS
+            table.writerow([row.source, row.seq, row.ts_ns // MS, arrived, 12.5])
+    return path
+
+
+def test_a_foreign_file_is_audited_without_a_word(telemetry: Path) -> None:
+    answer = inorder("audit", telemetry)
+    assert answer.code == 0, answer.err
+    assert "read by source device, seq n, ts time (ms), arrival received" in answer.out
+    assert "press-7  fast by 41 s" in answer.out
+    assert all(len(line) <= 100 for line in answer.out.splitlines() if str(telemetry) not in line)
+
+
+def test_the_object_is_that_of_the_rows(telemetry: Path) -> None:
+    answer = inorder("audit", telemetry, "--json")
+    said = json.loads(answer.out.splitlines()[-1])
+    assert said == json.loads(json.dumps(document(audited(in_ms(plant(1)), ASKED))))
+
+
+def test_json_lines_packed_and_by_options(telemetry: Path, tmp_path: Path) -> None:
+    with telemetry.open() as file:
+        rows = list(csv.DictReader(file))
+    path = tmp_path / "telemetry.jsonl.gz"
+    lines = [json.dumps({"a": {"device": row["device"]}, "n": int(row["n"]),
+                         "time": int(row["time"])}) for row in rows]  # fmt: skip
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    answer = inorder(
+        "audit", path, "--source", "payload.a.device", *MAPPED[2:], "--json", "--lateness", "10s"
+    )
+    said = json.loads(answer.out.splitlines()[-1])
+    unseen = [row._replace(arrival_ns=None) for row in in_ms(plant(1))]
+    asked = replace(ASKED, bounds_ns=(10 * S,), arrives=False)
+    assert said == json.loads(json.dumps(document(audited(unseen, asked))))
+    last = inorder("audit", path, "--source", "payload.a.device", *MAPPED[2:], "--last", "100",
+                   "--json")  # fmt: skip
+    assert json.loads(last.out)["records"] == 100
+
+
+def test_the_page_needs_nothing_else(telemetry: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    assert inorder("audit", telemetry, "--html", page).code == 0
+    text = page.read_text()
+    assert text.count("<svg") == 3
+    assert "fast by 41 s" in text
+    assert not re.findall(r"(?:src|href|url\()[^>]*", text)
+    assert "<script" not in text
+
+
+def test_names_of_others_are_no_markup(tmp_path: Path) -> None:
+    path, page = tmp_path / "names.jsonl", tmp_path / "report.html"
+    name = "<script>alert(1)</script>\u202e[red]x"
+    lines = [{"source": name, "seq": n, "ts": 1_700_000_000_000 + n} for n in range(30)]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    answer = inorder("audit", path, "--html", page)
+    assert answer.code == 0, answer.err
+    assert "<script" not in page.read_text()
+    assert "\u202e" not in answer.out + page.read_text()
+
+
+def test_the_file_that_it_writes_is_sound_and_orders_the_data(
+    telemetry: Path, tmp_path: Path
+) -> None:
+    topology = tmp_path / "t.yaml"
+    assert inorder("audit", telemetry, "--out", topology).code == 0
+    assert inorder("check", topology).code == 0
+    by_file = ("--topology", topology, "--values", "--show", "window", "--json")
+    run = inorder("replay", *by_file, telemetry)
+    assert run.code == 0, run.err
+    assert run.summary["dead"] == 0
+    again = inorder("audit", telemetry, "--out", topology)
+    assert (again.code, "is there already" in again.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "word"),
+    [
+        (("--source", "dvice"), 3, "no column `dvice`"),
+        (("--source", "device", "--window", "5"), 2, "--window"),
+        (("--source", "device", "--window", "0s"), 2, "--window"),
+        (("--source", "device", "--lateness", "soon"), 2, "--lateness"),
+        (("--since", "1h"), 2, "--since"),
+        (("--topic", "t"), 2, "give a FILE"),
+        (("--values",), 2, "--values"),
+        (("--source", "device", "--stream", "force"), 2, "--stream"),
+        (("--ts", "time"), 0, ""),
+        (("--source", "device", "--ts", "force"), 0, ""),
+        (("--source", "device", "--ts", "time", "--ts-unit", "s"), 4, "ts_huge"),
+    ],
+)
+def test_wrong_options_are_refused_in_a_sentence(
+    telemetry: Path, options: tuple[str, ...], code: int, word: str
+) -> None:
+    answer = inorder("audit", telemetry, *options)
+    assert (answer.code, word in answer.err) == (code, True), answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_what_cannot_be_read_is_shown_with_the_reason(telemetry: Path) -> None:
+    answer = inorder("audit", telemetry, "--source", "device", "--seq", "force", "--ts", "time")
+    assert answer.code == 4
+    assert answer.out == ""
+    assert "not one record can be read" in answer.err
+    assert answer.err.count("  record ") == 3
+    assert "seq_not_integer" in answer.err
+
+
+def test_a_file_of_another_format_is_shown_with_the_reason(tmp_path: Path) -> None:
+    path = tmp_path / "notes.jsonl"
+    path.write_text("press-7 went off\n" * 40)
+    answer = inorder("audit", path, *MAPPED)
+    assert answer.code == 4
+    assert "press-7 went off" in answer.err
+    assert "value_undecodable" in answer.err
+
+
+def test_without_a_source_the_fields_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "values.jsonl"
+    path.write_text('{"x": 1.5, "y": 2.5}\n' * 30)
+    answer = inorder("audit", path)
+    assert answer.code == 2
+    assert "--source is missing" in answer.err
+    assert "x, y" in answer.err
+
+
+@pytest.mark.parametrize("text", ["", "\n\n"])
+def test_an_empty_file_is_unreadable(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "empty.csv"
+    path.write_text(text)
+    answer = inorder("audit", path)
+    assert answer.code == 3
+    assert "Traceback" not in answer.err
