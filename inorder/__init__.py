@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from inorder.records import OverflowRecord as OverflowRecord
     from inorder.records import RawEvent as RawEvent
     from inorder.records import Record as Record
+    from inorder.records import RetractRecord as RetractRecord
     from inorder.records import WindowRecord as WindowRecord
     from inorder.records import current as current
     from inorder.records import ordered_event as ordered_event
@@ -80,6 +81,7 @@ _HOMES = {
             "OverflowRecord",
             "RawEvent",
             "Record",
+            "RetractRecord",
             "WindowRecord",
             "current",
             "ordered_event",

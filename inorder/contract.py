@@ -19,8 +19,10 @@ YAML; `HeaderContract` is it in code. Python alone is imported here.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 Preset = Literal["plain", "cloudevents"]
 TimeUnit = Literal["ns", "us", "ms", "s"]
@@ -184,3 +186,42 @@ def ascii_fault(what: str, value: str) -> str | None:
     if not value.isascii() or not value.isprintable():
         return f"{what} {value!r} is not printable ASCII, which is what any reader can take"
     return None
+
+
+# -- results that are taken back, in a topic that is a table ---------------------------------------
+
+RETRACT: Final = "retract"
+"""`op` of a result that is taken back."""
+
+RETRACTION_INTEGERS: Final = ("revision", "start", "end", "at")
+RETRACTION_TEXTS: Final = ("op", "query", "confidence", "stream")
+RETRACTION_FLAG: Final = "final"
+
+
+def retraction_headers(line: Mapping[str, Any]) -> list[tuple[str, bytes | None]]:
+    """Headers of the record that takes a result back, of which `line` is the JSON object. Its key
+    is the result's id, and it has no value, so a compacted topic forgets the result."""
+    names = (*RETRACTION_TEXTS, *RETRACTION_INTEGERS)
+    flag = b"true" if line[RETRACTION_FLAG] else b"false"
+    return [*((name, str(line[name]).encode()) for name in names), (RETRACTION_FLAG, flag)]
+
+
+def retraction_line(
+    key: bytes | None, headers: Iterable[tuple[str, bytes | None]] | None
+) -> dict[str, Any] | None:
+    """What such a record says, as a JSON object; None if a record without a value is none. What the
+    headers do not say is missing; what is to be an integer and is none is a text."""
+    found = {name: (text or b"").decode(errors="replace") for name, text in headers or ()}
+    if found.get("op") != RETRACT:
+        return None
+    line: dict[str, Any] = {"kind": RETRACT, "id": (key or b"").decode(errors="replace")}
+    line |= {name: found[name] for name in RETRACTION_TEXTS if name in found}
+    for name in RETRACTION_INTEGERS:
+        if name in found:
+            line[name] = int(found[name]) if _INTEGER.fullmatch(found[name]) else found[name]
+    if RETRACTION_FLAG in found:
+        line[RETRACTION_FLAG] = found[RETRACTION_FLAG] == "true"
+    return line
+
+
+_INTEGER: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)

@@ -10,10 +10,12 @@ Out, from a replay, the test kit, or the topics of a worker:
     WindowRecord, MatchRecord, JoinRecord   a result, or its correction
     MatchSetRecord                          the same, of all matches that end with one event
     OverflowRecord                          a query had more results than its bound allows
+    RetractRecord                           a result is taken back, in a topic that is a table
 
 `record_of` reads a line of `inorder replay`, or the value of a record on a topic of results, gaps,
-late, duplicates or dead; `ordered_event` reads a record of `events.ordered`. Times are ns since
-1970. Python and orjson alone are imported here.
+late, duplicates or dead. It also takes the message of a Kafka client, which a topic of a query with
+`upsert` needs: what is taken back has no value there. `ordered_event` reads a record of
+`events.ordered`. Times are ns since 1970. Python and orjson alone are imported here.
 
 A result is known by its `id`; its revisions count from 0, and the highest is the latest truth:
 `op` is `emit`, `update` or `retract`. After `final` no further revision comes. `current` keeps the
@@ -29,100 +31,22 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from inorder import rfc3339
-from inorder.contract import BYE, DATA, HEARTBEAT, UNIT_NS, Contract, HeaderContract
+from inorder.contract import (
+    DATA,
+    RETRACT,
+    UNIT_NS,
+    Contract,
+    HeaderContract,
+    retraction_line,
+)
+from inorder.inputs import ClockOffset as ClockOffset
+from inorder.inputs import ClockSample as ClockSample
+from inorder.inputs import RawEvent as RawEvent
 
 Line = Mapping[str, Any]
 """A JSON object as the black-box interface has it."""
 
-RETRACT: Final = "retract"
 REF_TIME: Final = "refTs"
-
-
-# -- what goes in ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawEvent:
-    """An event as its source sends it.
-
-    `seq` may be missing in a stream by time only. `ts_ns` is the source's clock, `arrival_ns` when
-    the event reached the log; without it the event arrives at the largest `ts_ns` so far.
-    `stream` None: the only one there is, or `default`. `kind`: `heartbeat` and `bye` bear a number
-    and no payload.
-    """
-
-    source: str
-    seq: int | None = None
-    ts_ns: int | None = None
-    arrival_ns: int | None = None
-    type: str = ""
-    payload: Any = None
-    stream: str | None = None
-    epoch: int | None = None
-    kind: str = DATA
-
-    def __post_init__(self) -> None:
-        if self.kind not in (DATA, HEARTBEAT, BYE):
-            raise ValueError(f"kind {self.kind!r} is not known; write heartbeat, bye, or none")
-
-    def line(self) -> dict[str, Any]:
-        """As a line of a recording whose `ts` is in ns."""
-        values = {
-            "source": self.source,
-            "seq": self.seq,
-            "ts": self.ts_ns,
-            "arrival": self.arrival_ns,
-            "type": self.type or None,
-            "stream": self.stream,
-            "epoch": self.epoch,
-            "kind": self.kind or None,
-            "payload": self.payload,
-        }
-        return {key: value for key, value in values.items() if value is not None}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockSample:
-    """A round of time sync: asked at `t1_ns`, answered at `t4_ns` by the source's clock; received
-    at `t2_ns`, answered at `t3_ns` by the server's."""
-
-    source: str
-    t1_ns: int
-    t2_ns: int
-    t3_ns: int
-    t4_ns: int
-    server: str = ""
-    arrival_ns: int | None = None
-
-    def line(self) -> dict[str, Any]:
-        """As a line of a recording."""
-        rounds = {f"t{at}": getattr(self, f"t{at}_ns") for at in range(1, 5)}
-        line = {"clock": self.source, **rounds, "server": self.server or None}
-        return _with_arrival(line, self.arrival_ns)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClockOffset:
-    """From arrival `at_ns` on `offset_ns` is added to the source's times, give or take `error_ns`;
-    None takes the last one back."""
-
-    source: str
-    at_ns: int
-    offset_ns: int | None
-    error_ns: int = 0
-    arrival_ns: int | None = None
-
-    def line(self) -> dict[str, Any]:
-        """As a line of a recording."""
-        line = {"clock": self.source, "at": self.at_ns, "offset": self.offset_ns}
-        return _with_arrival({**line, "error": self.error_ns}, self.arrival_ns)
-
-
-def _with_arrival(line: dict[str, Any], arrival_ns: int | None) -> dict[str, Any]:
-    return line if arrival_ns is None else {**line, "arrival": arrival_ns}
-
-
-# -- what comes out --------------------------------------------------------------------------------
 
 
 class EventPlace(NamedTuple):
@@ -274,6 +198,12 @@ class JoinRecord(_Found):
 
 
 @dataclass(frozen=True, slots=True)
+class RetractRecord(_Found):
+    """The result is taken back: `op` is `retract`, `values` are empty. Only topics of queries with
+    `upsert` have it; elsewhere a retract is a record of its kind."""
+
+
+@dataclass(frozen=True, slots=True)
 class OverflowRecord:
     """More results begin with `event` than the query may emit: the `shown` ones are not all."""
 
@@ -286,13 +216,27 @@ class OverflowRecord:
 
 Found = WindowRecord | MatchRecord | MatchSetRecord | JoinRecord
 Record = (
-    OrderedEvent | GapRecord | LateRecord | DuplicateRecord | DeadRecord | Found | OverflowRecord
+    OrderedEvent
+    | GapRecord
+    | LateRecord
+    | DuplicateRecord
+    | DeadRecord
+    | Found
+    | OverflowRecord
+    | RetractRecord
 )
 
 
-def record_of(line: Line | bytes | str) -> Record:
-    """From a JSON object, or its text. ValueError for what is none of ours."""
-    values: Any = orjson.loads(line) if isinstance(line, bytes | str) else line
+def record_of(line: Any) -> Record:
+    """From a JSON object, its text, or a Kafka client's message with such a value. ValueError for
+    what is none of ours."""
+    values: Any = line
+    if hasattr(line, "headers"):
+        values = _called(line.value)
+        if values is None:
+            values = retraction_line(_called(line.key), _called(line.headers))
+    if isinstance(values, bytes | str):
+        values = orjson.loads(values)
     read = _READ.get(values.get("kind", "")) if isinstance(values, Mapping) else None
     if read is None:
         raise ValueError(f"no line of inorder's: its `kind` is none of {', '.join(_READ)}")
@@ -342,13 +286,17 @@ def ordered_event(
 def current(records: Iterable[Record]) -> dict[str, Found]:
     """The current results after all these, by id: each one's highest revision, but for those
     that are taken back."""
-    newest: dict[str, Found] = {}
+    newest: dict[str, Found | RetractRecord] = {}
     for record in records:
-        if isinstance(record, Found):
+        if isinstance(record, Found | RetractRecord):
             before = newest.get(record.id)
             if before is None or record.revision > before.revision:
                 newest[record.id] = record
-    return {id_: found for id_, found in newest.items() if found.op != RETRACT}
+    return {
+        id_: found
+        for id_, found in newest.items()
+        if not isinstance(found, RetractRecord) and found.op != RETRACT
+    }
 
 
 def _called(part: Any) -> Any:
@@ -461,6 +409,10 @@ def _overflow(line: Line) -> OverflowRecord:
     return OverflowRecord(line["query"], event, line["shown"], line["stream"], line["at"])
 
 
+def _retract(line: Line) -> RetractRecord:
+    return RetractRecord(**_found({"values": {}, **line}))
+
+
 _READ: Final[Mapping[str, Callable[[Line], Record]]] = {
     "event": _event,
     "gap": _gap,
@@ -472,4 +424,5 @@ _READ: Final[Mapping[str, Callable[[Line], Record]]] = {
     "match_set": _match_set,
     "join": _join,
     "overflow": _overflow,
+    RETRACT: _retract,
 }

@@ -18,6 +18,9 @@ Truth, by which every sink goes: of one id the highest revision counts, whatever
 first; if that is a retract, there is no such result. (id, revision) names one content
 for good, so a copy changes nothing. `newest` folds a batch so.
 
+In the topic of a query with `upsert` a retract has no value: its key is the id, and its headers say
+all fields above but `events` and `values`. Its `record` is a JSON object of these.
+
 A `Control` record is no result on purpose: it has neither key nor value, or is the `overflow` of a
 query, which its `kind` says.
 
@@ -34,6 +37,8 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import orjson
+
+from inorder.contract import RETRACT, retraction_line
 
 MAX_ID_CHARS: Final = 256
 MAX_REVISION: Final = 2**53 - 1
@@ -54,8 +59,6 @@ REASONS: Final = (
     INTERVAL_BACKWARDS,
     KEY_NOT_ID,
 )
-
-RETRACT: Final = "retract"
 
 OVERFLOW: Final = "overflow"
 
@@ -113,11 +116,18 @@ class _Wire(msgspec.Struct):
     values: dict[str, Any] | None = None
 
 
-def parse(value: bytes | None, key: bytes | None = None) -> Result | Malformed | Control:
+def parse(
+    value: bytes | None,
+    key: bytes | None = None,
+    headers: Sequence[tuple[str, bytes | None]] | None = None,
+) -> Result | Malformed | Control:
     """A record's value; without a `key`, as in a file, only the value is looked at."""
     if value is None:
-        detail = "no value; a result is a JSON object, a retract too"
-        return Control() if key == b"" else Malformed(VALUE_MISSING, detail)
+        retraction = retraction_line(key, headers)
+        if retraction is None:
+            detail = "no value, and no header `op` says retract; a result is a JSON object"
+            return Control() if key == b"" else Malformed(VALUE_MISSING, detail)
+        value = orjson.dumps(retraction)
     try:
         fields = orjson.loads(value)
     except orjson.JSONDecodeError as wrong:

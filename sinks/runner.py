@@ -34,6 +34,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import methodcaller
 from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message
@@ -190,7 +191,7 @@ class Runner:
         size, most = _size_of(message), self._limits.record_bytes
         if size > most:
             return Malformed(TOO_LARGE, f"key and value take {size} bytes; a sink takes {most}")
-        return parse(message.value(), message.key())
+        return parse(message.value(), message.key(), _headers_of(message))
 
     def _note(self, error: KafkaError, message: Message) -> None:
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
@@ -359,6 +360,21 @@ def consumer_of(
 
 def _log_error(error: KafkaError) -> None:
     log.warning("Kafka: %s", error.str())
+
+
+_ASK: Final = methodcaller("headers")
+"""Called so, Python looks whether the client has failed before anybody gets what it returned."""
+
+
+def _headers_of(message: Message) -> Any:
+    """Those of a record without a value, which alone say something here; None where a name is no
+    UTF-8. The client then returns a list with a NULL in it, whose use would end the process."""
+    if message.value() is not None:
+        return None
+    try:
+        return _ASK(message)
+    except SystemError:
+        return None
 
 
 def _size_of(message: Message) -> int:

@@ -3,8 +3,10 @@
 In: records of `results.*` (DESIGN: JSON with `id`, `query`, `op`, `revision`, `final`,
 `confidence`, interval, events, values; the key is the id). Control records say nothing of a
 result: those with a header `kind` (`frontier`, `overflow`), those whose value says that it is an
-overflow, and those without a value. `overflows` reads the records of a query beyond its bound.
-Every row has `line`, the JSON of the record, so fields without a column are not lost.
+overflow, and those without a value. But where a header `op` says retract, as in the topic of a
+query with `upsert`, a record without a value takes back the result that is its key. `overflows`
+reads the records of a query beyond its bound. Every row has `line`, the JSON of the record, so
+fields without a column are not lost.
 
 `latest` keeps, of each id, the record of the highest revision; a retract takes the result
 back, so it has `standing` false. Records may be repeated and out of order: copies of a
@@ -25,6 +27,12 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from inorder.contract import (
+    RETRACT,
+    RETRACTION_FLAG,
+    RETRACTION_INTEGERS,
+    RETRACTION_TEXTS,
+)
 from spark_analytics.decode import RECORD, Decoded
 from spark_analytics.once import once
 
@@ -48,7 +56,7 @@ own."""
 OVERFLOW_SCHEMA: Final = f"query STRING, event {EVENT}, shown BIGINT, at BIGINT, stream STRING"
 LINE: Final = "line"
 
-OPS: Final = ("emit", "update", "retract")
+OPS: Final = ("emit", "update", RETRACT)
 OVERFLOW: Final = "overflow"
 KIND_HEADER: Final = "kind"
 SPOILT: Final = "_spoilt"
@@ -58,6 +66,7 @@ RANKS: Final = ("revision", "partition", "offset", "position")
 def decoded(records: DataFrame, schema: str = SCHEMA) -> Decoded:
     """Records of results topics as typed rows, control records with their `kind` (empty without
     a header) and value, and bad ones. `schema`: another than SCHEMA, of FIELDS and more."""
+    records = records.withColumn("value", F.coalesce("value", _retraction()))
     wide = f"{schema}, {SPOILT} STRING"
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": SPOILT}
     read = F.from_json(F.col("value").cast("string"), wide, options)
@@ -84,11 +93,27 @@ def decoded(records: DataFrame, schema: str = SCHEMA) -> Decoded:
     )
 
 
+def _headers(name: str) -> tuple[Column, Column]:
+    """Those of that name, and the text of the first; null where it is none."""
+    headers = F.filter("headers", lambda header: header["key"] == F.lit(name))
+    return headers, F.try_validate_utf8(F.get(headers, F.lit(0))["value"].cast("string"))
+
+
+def _retraction() -> Column:
+    """The JSON of a record that takes a result back by its headers (inorder.contract); null for all
+    others."""
+    fields = [F.lit(RETRACT).alias("kind"), F.col("key").cast("string").alias("id")]
+    fields += [_headers(name)[1].alias(name) for name in RETRACTION_TEXTS]
+    fields += [_headers(name)[1].try_cast("long").alias(name) for name in RETRACTION_INTEGERS]
+    fields.append((_headers(RETRACTION_FLAG)[1] == "true").alias(RETRACTION_FLAG))
+    json = F.to_json(F.struct(*fields)).cast("binary")
+    return F.when(F.col("value").isNull() & (_headers("op")[1] == RETRACT), json)
+
+
 def _kind() -> Column:
     """What a control record is; null for all others. The header goes first, as for readers who
     know nothing of values."""
-    headers = F.filter("headers", lambda header: header["key"] == F.lit(KIND_HEADER))
-    text = F.try_validate_utf8(F.get(headers, F.lit(0))["value"].cast("string"))
+    headers, text = _headers(KIND_HEADER)
     there = F.coalesce(F.size(headers), F.lit(-1)) > 0
     return F.when(there, F.coalesce(text, F.lit(""))).when(
         F.col("_r.kind") == OVERFLOW, F.lit(OVERFLOW)
@@ -110,7 +135,7 @@ def latest(results: DataFrame) -> DataFrame:
     ranks = [name for name in RANKS if name in results.columns]
     newest = F.max_by(F.struct(*fields), F.struct(*ranks))
     folded = results.groupBy("id").agg(newest.alias("_newest"))
-    return folded.select("id", "_newest.*").withColumn("standing", F.col("op") != "retract")
+    return folded.select("id", "_newest.*").withColumn("standing", F.col("op") != RETRACT)
 
 
 def current(results: DataFrame) -> DataFrame:
@@ -125,12 +150,12 @@ def histories(results: DataFrame) -> DataFrame:
     return once.groupBy("query", "id").agg(
         F.count(F.lit(1)).alias("revisions"),
         F.count_if(F.col("op") == "update").alias("updates"),
-        F.count_if(F.col("op") == "retract").alias("retracts"),
+        F.count_if(F.col("op") == RETRACT).alias("retracts"),
         F.min("at").alias("first_at_ns"),
         F.min(final_at).alias("final_at_ns"),
         (F.min(final_at) - F.min("at")).alias("to_final_ns"),
         F.max_by("confidence", "revision").alias("confidence"),
-        (F.max_by("op", "revision") != "retract").alias("standing"),
+        (F.max_by("op", "revision") != RETRACT).alias("standing"),
     )
 
 

@@ -30,6 +30,7 @@ look into it. A value that is no UTF-8 stays in `value`, null otherwise.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -105,9 +106,17 @@ def events_tables(topics: Topics, topology: Topology, wanted: Wanted) -> list[Ta
     found.append(_late(topics, topology, wanted))
     found.append(_of_gaps(topics.records(names.gaps)))
     found.append(Table("dead", _dead(topics.records(names.dead)), ("letter_offset",)))
-    results_of = {RESULT_TABLES[name]: topic for name, topic in topology.result_topics.items()}
-    for table, topic in results_of.items():
-        found.append(of_results(topics.records(topic), table, settled_by_id(topology)))
+    for table, own in _result_topics(topology).items():
+        records = reduce(DataFrame.unionByName, map(topics.records, own))
+        found.append(of_results(records, table, settled_by_id(topology)))
+    return found
+
+
+def _result_topics(topology: Topology) -> dict[str, list[str]]:
+    """By table: the topic of its operators, and those of queries with one of their own."""
+    found = {RESULT_TABLES[name]: [topic] for name, topic in topology.result_topics.items()}
+    for query, topic in topology.result_tables.items():
+        found[RESULT_TABLES[topology.queries[query].kind]].append(topic)
     return found
 
 

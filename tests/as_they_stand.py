@@ -24,7 +24,11 @@ def send(servers: str, topic: str, *batches: bytes, partition: int = 0) -> None:
 
 
 def send_with_no_name(
-    servers: str, topic: str, key: bytes, value: bytes, *headers: tuple[bytes, bytes | None]
+    servers: str,
+    topic: str,
+    key: bytes,
+    value: bytes | None,
+    *headers: tuple[bytes, bytes | None],
 ) -> None:
     """A record that has a header NO_NAME besides."""
     stranger = record(key, value, [*headers, (NO_NAME, b"x")])

@@ -4,7 +4,8 @@
 * Derived topics use CreateTime, with the broker's bounds on stamps lifted and without
   retention by time: a stamp may be years off, which would fail the transaction or make
   the broker delete the record at once.
-* Results are compacted by their ids: the newest revision of each remains.
+* Results are compacted by their ids: the newest revision of each remains. In the topic of a query
+  with `upsert` a result that is taken back has no value, so what remains is the table.
 * Changelogs are compacted, one for each stage and input topic.
 * What a stage writes is what it read and its stamps: derived topics and changelogs take
   larger records than the input does, so no stamp makes a record too large.
@@ -33,6 +34,8 @@ DERIVED: Final = {
     "retention.ms": "-1",
 }
 COMPACTED: Final = {"cleanup.policy": "compact"}
+TABLE: Final = {**COMPACTED, "delete.retention.ms": "604800000"}
+"""Where a record without a value takes a result back: who reads once in a week misses none."""
 CLOCK: Final = {**ARRIVAL, **COMPACTED, "min.compaction.lag.ms": "604800000"}
 """Compacted no sooner than the input's default retention: a replay needs the samples of
 its time, not the last of each source."""
@@ -65,6 +68,10 @@ def declared(topology: Topology) -> list[TopicSpec]:
     specs += [
         TopicSpec(topic, topics.partitions, {**DERIVED, **COMPACTED, **written})
         for topic in dict.fromkeys(topology.result_topics.values())  # patterns and detectors share
+    ]
+    specs += [
+        TopicSpec(topic, topics.partitions, {**DERIVED, **TABLE, **written})
+        for topic in topology.result_tables.values()
     ]
     if topics.resend is not None:
         specs.append(TopicSpec(topics.resend, topics.partitions, {}))

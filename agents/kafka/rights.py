@@ -68,6 +68,8 @@ def rights(topology: Topology, stage: StageConfig) -> list[Right]:
     elif REORDER in operators:
         need(WRITE, topics.sequenced)
     need(WRITE, *(topic for name, topic in topology.result_topics.items() if name in operators))
+    queries = topology.queries
+    need(WRITE, *(t for q, t in topology.result_tables.items() if queries[q].kind in operators))
     orders = {REORDER, MERGE} & set(operators)
     need(WRITE if orders else DESCRIBE, topics.late, topics.gaps)
     need(WRITE, topics.dead)

@@ -223,7 +223,13 @@ class Arrangement:
         return self._targets(dict.fromkeys(streams, self.topology.topics.sequenced))
 
     def result_outlet(self) -> ResultOutlet:
-        return ResultOutlet(self._result_targets())
+        names, queries = self.operator_names, self.topology.queries
+        tables = {
+            query: (topic, self.partitions[topic])
+            for query, topic in self.topology.result_tables.items()
+            if queries[query].kind in names
+        }
+        return ResultOutlet(self._result_targets(), tables)
 
     def _result_targets(self) -> dict[str, tuple[str, int]]:
         """Where the results of each operator go, and over how many partitions."""

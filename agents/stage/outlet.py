@@ -20,12 +20,13 @@ from agents.stage.arrival import NS_PER_MS
 from agents.stage.outbox import Outbox
 from codec import EventWriter
 from codec.face import ORDERED, SEQUENCED, Form
+from inorder.contract import retraction_headers
 from topology.config import TopicsConfig
 from topology.model.event import BLOCKED, DATA, DEAD, PROGRESS, UNBLOCKED, WATERMARK, Event
 from topology.model.late import MAY_BE_COPY
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
-from topology.model.result import Finding, Overflow
-from topology.wire.header_writer import HeaderWriter, Written
+from topology.model.result import RETRACT, Finding, Overflow
+from topology.wire.header_writer import HeaderWriter
 from topology.wire.json_lines import JsonObject, dead_line, gap_line, line_json, result_line
 
 POSITIVE: Final = 0x7FFFFFFF
@@ -122,18 +123,31 @@ class NoOutlet:
 class ResultOutlet:
     """What windows, patterns and joins find, as JSON under its id: a compacted topic, or a reader
     that upserts, holds the latest truth. An overflow is a control record (`kind: overflow`) under
-    the query's name. `topics`: by operator, each with the number of its partitions."""
+    the query's name. `topics`: by operator, each with the number of its partitions; `tables`: by
+    query, of those whose results have a topic of their own, where nothing but results is: what is
+    taken back has no value there, and an overflow goes to the operator's topic."""
 
-    def __init__(self, topics: Mapping[str, tuple[str, int]]) -> None:
+    def __init__(
+        self, topics: Mapping[str, tuple[str, int]], tables: Mapping[str, tuple[str, int]]
+    ) -> None:
         self._topics = topics
+        self._tables = tables
 
     def put(self, finding: Finding, outbox: Outbox) -> None:
-        value = line_json(result_line(finding))
         topic, partitions = self._topics[finding.found_by]
-        headers: Written = []
-        key = finding.query if isinstance(finding, Overflow) else finding.id
+        line, headers = result_line(finding), list[tuple[str, bytes | None]]()
+        is_taken_back = False
         if isinstance(finding, Overflow):
+            key = finding.query
             headers.append(("kind", b"overflow"))
+        else:
+            key = finding.id
+            if finding.query in self._tables:
+                topic, partitions = self._tables[finding.query]
+                is_taken_back = finding.op == RETRACT
+        if is_taken_back:
+            headers = retraction_headers(line)
+        value = None if is_taken_back else line_json(line)
         target = (topic, partition_of(key, partitions))
         outbox.add(target, key.encode(), value, max(finding.at_ns // NS_PER_MS, 0), headers)
 

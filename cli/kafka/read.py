@@ -21,6 +21,7 @@ from agents.kafka.brokers import Brokers
 from agents.kafka.whole_topic import NoTopic, records_of
 from cli.kafka_options import kafka_option, reached, security
 from cli.topology_file import Refused, brokers_option, load
+from inorder.contract import retraction_line
 from topology.config import HeaderConfig
 from topology.model.event import DATA, Event
 from topology.wire.header_reader import HeaderReader
@@ -96,7 +97,7 @@ def _line(record: Any, reader: HeaderReader) -> dict[str, Any] | None:
         event.value = _parsed(value)
         return event_line(event)
     if value is None:
-        return None
+        return retraction_line(record.key, record.headers)
     line = _parsed(value)
     if not isinstance(line, dict) or "kind" not in line:
         raise Refused(

@@ -140,7 +140,7 @@ def clock_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Tabl
 
 
 def results_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
-    names = tuple(wanted.results) or tuple(dict.fromkeys(topology.result_topics.values()))
+    names = tuple(wanted.results) or tuple(topology.all_result_topics)
     if not names:
         raise JobRefused(
             "the topology has no queries, so no topic has results; write queries: in its file, or"
@@ -200,7 +200,7 @@ def archiving(topics: Topics, topology: Topology, _: Wanted) -> list[Table]:
     side = topology.topics
     streams = list(topology.streams)
     kept |= {side.late: streams, side.dead: streams, side.gaps: streams, side.clock: streams}
-    kept |= dict.fromkeys(topology.result_topics.values(), streams)
+    kept |= dict.fromkeys(topology.all_result_topics, streams)
     return [
         Table(
             topic,

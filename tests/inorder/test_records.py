@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from inorder.contract import retraction_headers
 from inorder.header_writer import HeaderWriter
 from inorder.records import (
     ClockOffset,
     ClockSample,
     OrderedEvent,
     RawEvent,
+    RetractRecord,
     WindowRecord,
     current,
     ordered_event,
@@ -58,6 +60,37 @@ def window(revision: int, op: str, n: int, id_: str = "i") -> WindowRecord:
     record = record_of(result_line(result))
     assert isinstance(record, WindowRecord)
     return record
+
+
+def test_a_message_of_a_table_is_read_with_what_it_takes_back() -> None:
+    """Messages of confluent-kafka have methods, those of others attributes."""
+    line = result_line(WindowResult(**{**HEAD, "op": "retract", "revision": 2, "final": True}))
+    shown = SimpleNamespace(
+        key=b"i", value=line_json(result_line(WindowResult(**HEAD))), headers=[]
+    )
+    gone = SimpleNamespace(
+        key=lambda: b"i", value=lambda: None, headers=lambda: retraction_headers(line)
+    )
+    first, last = record_of(shown), record_of(gone)
+    assert last == RetractRecord(
+        "i",
+        "q",
+        "retract",
+        2,
+        final=True,
+        confidence="confirmed",
+        start_ns=1,
+        end_ns=5,
+        values={},
+        key=None,
+        stream="s",
+        at_ns=9,
+    )
+    assert [*current([first])] == ["i"]
+    assert current([first, last]) == current([last, first]) == {}
+    for headers in (None, [], [("op", b"retract")], [("op", b"emit")]):
+        with pytest.raises(ValueError, match="no line of inorder's|without"):
+            record_of(SimpleNamespace(key=b"i", value=None, headers=headers))
 
 
 def test_a_line_is_read_as_it_was_written() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 
 import topology.model.result
+from inorder.contract import retraction_headers
 from sinks import result as kind
 from sinks.result import MAX_ID_CHARS, MAX_REVISION, Malformed, Result, newest, parse
 from tests.sinks.results import fields, record, result
@@ -44,6 +46,47 @@ def test_every_kind_that_stages_write_is_one(written: topology.model.result.Resu
         written.end_ns,
         value,
     )
+
+
+@pytest.mark.parametrize("written", WRITTEN, ids=lambda written: written.found_by)
+def test_what_a_table_takes_back_is_the_retract_of_any_other_topic(
+    written: topology.model.result.Result,
+) -> None:
+    line = result_line(replace(written, op="retract"))
+    key, headers = written.id.encode(), retraction_headers(line)
+    found, whole = parse(None, key, headers), parse(line_json(line), key)
+    assert isinstance(found, Result)
+    assert isinstance(whole, Result)
+    assert found == replace(whole, record=found.record)
+    assert parse(found.record) == found  # as a journal of files reads it
+
+
+RETRACTED = dict(retraction_headers(result_line(replace(WRITTEN[0], op="retract"))))
+
+
+@pytest.mark.parametrize(
+    ("key", "headers", "reason"),
+    [
+        (b"i", {}, kind.VALUE_MISSING),
+        (b"i", {"op": b"emit"}, kind.VALUE_MISSING),
+        (b"i", {"op": b"retract"}, kind.FIELD_MISSING),
+        (b"i", {**RETRACTED, "revision": b"high"}, kind.FIELD_WRONG),
+        (b"i", {**RETRACTED, "revision": b"-1"}, kind.FIELD_WRONG),
+        (b"i", {**RETRACTED, "revision": b"9" * 5_000}, kind.FIELD_WRONG),
+        (b"i", {**RETRACTED, "revision": None}, kind.FIELD_WRONG),
+        (b"i", {**RETRACTED, "confidence": b"\xff"}, kind.FIELD_WRONG),
+        (b"i", {**RETRACTED, "start": b"21"}, kind.INTERVAL_BACKWARDS),
+        (b"", RETRACTED, kind.FIELD_WRONG),
+        (None, RETRACTED, kind.FIELD_WRONG),
+        (b"\xff", RETRACTED, kind.KEY_NOT_ID),
+    ],
+)
+def test_a_record_without_a_value_that_takes_nothing_back(
+    key: bytes | None, headers: dict[str, bytes | None], reason: str
+) -> None:
+    found = parse(None, key, [*headers.items()])
+    assert isinstance(found, Malformed)
+    assert found.reason == reason
 
 
 def test_times_events_and_values_may_be_absent() -> None:

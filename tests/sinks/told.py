@@ -7,6 +7,7 @@ one of them overflows its LIMIT.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -43,6 +44,17 @@ QUERIES = f"""queries:
 tick_lag: 3s
 """
 """With a tick so late that it overtakes no record, which would be a difference from the replay."""
+
+
+def as_tables(unique: str) -> str:
+    """The same queries, each with a topic of its own."""
+    return re.sub(
+        r"^  (\w+): \{(?=pattern|window)",
+        rf"  \1: {{upsert: true, output: \1-{unique}, ",
+        QUERIES,
+        flags=re.MULTILINE,
+    )
+
 
 STREAM = "merge: {newcomers: 0s}"
 """All sources are there from the start, so a result needs no room for others to be final."""

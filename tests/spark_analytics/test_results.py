@@ -10,7 +10,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from inorder.contract import retraction_headers
 from inorder.engine import Detector, parse
+from inorder.records import RetractRecord, record_of
 from spark_analytics import results
 from spark_analytics.jobs.definitions import JOBS
 from spark_analytics.jobs.work import JobRefused, Wanted
@@ -101,6 +103,38 @@ def test_the_latest_revision_stands(spark: SparkSession) -> None:
     queries = results.by_query(results.histories(read.events)).collect()
     assert sum(row.standing + row.retracted for row in queries) == IDS
     assert sum(row.not_final for row in queries) == sum(not o["final"] for o in newest.values())
+
+
+def test_what_a_table_takes_back_is_gone(spark: SparkSession) -> None:
+    """The same rows as of whole retracts; `line` has what the headers say."""
+    said = [{**one, "stream": "s"} for one in seeded_results(9)]
+    rows = [
+        Record(row.key, None, retraction_headers(one), row.offset, 0, topic="r")
+        if one["op"] == "retract"
+        else row
+        for one, row in zip(said, records(said), strict=True)
+    ]
+    whole = results.latest(results.decoded(frame(spark, records(said))).events)
+    read = results.decoded(frame(spark, rows))
+    assert read.bad.count() == read.control.count() == 0
+    found = results.latest(read.events)
+    columns = (
+        "id",
+        "query",
+        "op",
+        "revision",
+        "final",
+        "confidence",
+        "start",
+        "end",
+        "at",
+        "stream",
+    )
+    assert sorted(found.select(*columns).collect()) == sorted(whole.select(*columns).collect())
+    gone = found.where(~F.col("standing")).collect()
+    assert gone
+    for row in gone:
+        assert isinstance(record_of(row.line), RetractRecord)
 
 
 def test_what_is_no_result_is_aside(spark: SparkSession) -> None:

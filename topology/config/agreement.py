@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -10,6 +11,7 @@ from topology.config.file import TopologyFile
 from topology.config.query import QueryConfig
 from topology.config.stages import DETECTOR, JOIN, MERGE, PATTERN, WINDOW
 from topology.spelling.problem import Fault, meant
+from topology.spelling.values import TOPIC_NAME
 from topology.window.config import BOUNDS, SLIDING, THESIS3, TUMBLING
 
 SHORTEST_STUCK_NS: Final = 10_000_000_000
@@ -81,6 +83,18 @@ def topic_faults(topology: TopologyFile) -> Iterator[Fault]:
         if stream.output in written:
             message = f"`{stream.output}` is `topics.{written[stream.output]}` already"
             yield Fault(("streams", name, "output"), message, "write to another topic")
+    taken = {topic: f"`topics.{key}`" for topic, key in written.items()}
+    for name, stream in topology.streams.items():
+        taken |= {stream.input: f"the input of `{name}`", stream.output: f"the output of `{name}`"}
+    for name, topic in topology.result_tables.items():
+        path = ("queries", name, "output")
+        if not re.fullmatch(TOPIC_NAME, topic):
+            message = f"`{topic}` is not a name Kafka takes for a topic"
+            yield Fault(path, message, "write output: and a name of A-Z a-z 0-9 . _ -")
+        elif topic in taken:
+            message = f"`{topic}` is {taken[topic]} already"
+            yield Fault(path, message, "write output: and a name of its own")
+        taken[topic] = f"the output of `{name}`"
 
 
 def timing_faults(topology: TopologyFile) -> Iterator[Fault]:

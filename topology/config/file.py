@@ -334,6 +334,21 @@ class TopologyFile(Section):
         return {operator: topic for operator, topic in topics.items() if self.has_work(operator)}
 
     @property
+    def result_tables(self) -> dict[str, str]:
+        """The topics of queries that have one of their own (`upsert`), by query. What is no result
+        (an overflow) is in that of `result_topics`."""
+        return {
+            name: query.output or f"results.{name}"
+            for name, query in self.queries.items()
+            if query.upsert
+        }
+
+    @property
+    def all_result_topics(self) -> list[str]:
+        """Each once; patterns and detectors share one."""
+        return [*dict.fromkeys(self.result_topics.values()), *self.result_tables.values()]
+
+    @property
     def joined_streams(self) -> list[set[str]]:
         """The streams of each join."""
         only = next(iter(self.streams))

@@ -41,6 +41,7 @@ from topology.spelling.values import (
     DurationNs,
     Flag,
     PositiveNs,
+    TopicName,
     given,
     is_from_file,
     one_of,
@@ -244,6 +245,11 @@ class QueryConfig(Section):
 
     stream: Annotated[str, text(r".{1,249}", "the name of a stream", "name a stream")] | None = None
     """Which stream it reads; may be left out where there is one."""
+    upsert: Flag = False
+    """Its results have a topic of their own, and a result that is taken back is a record without a
+    value there: compacted, the topic is the table of current results (docs/tables.md)."""
+    output: TopicName | None = None
+    """That topic; left out, `results.` and the query's name."""
     window: (
         Annotated[Window, given(read_window, {"type": "string", "examples": WINDOWS.split(", ")})]
         | None
@@ -335,6 +341,9 @@ class QueryConfig(Section):
                     'write aggregate={"n": Aggregate("count")}',
                 )
             )
+        if self.output is not None and not self.upsert:
+            message = "means nothing without `upsert: true`"
+            faults.append(Fault(("output",), message, "add it, or leave `output` out"))
         if self.join is not None:
             faults += _join_faults(self)
         faults += _answer_faults(self)

@@ -102,6 +102,9 @@ def query_of(document: Any, topology: Topology) -> QueryConfig:
         faults = [fault for error in wrong.errors() for fault in _faults(error, below)]
         raise TopologyError([_problem(fault, {}) for fault in faults]) from None
     faults = list(query_faults({"added": query}, tuple(topology.streams)))
+    if query.upsert:
+        message = "a query that comes and goes has no topic of its own"
+        faults = [Fault(("queries", "added", "upsert"), message, "leave it out")]
     if query.pattern is None:
         message = f"a {query.kind} does not come and go"
         faults = [Fault(("queries", "added"), message, "write it into the topology file")]

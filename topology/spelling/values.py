@@ -339,10 +339,11 @@ WanderPpbPerMin = Annotated[int, _amount(WANDERS, "0.1ppm/min", 0)]
 ProbabilityPpm = Annotated[int, _ppm(1, MILLION - 1)]
 Count = Annotated[int, whole(1)]
 Flag = Annotated[bool, given(_flag, {"type": "boolean"})]
+TOPIC_NAME: Final = r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}"
 TopicName = Annotated[
     str,
     text(
-        r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}",
+        TOPIC_NAME,
         "a name Kafka takes for a topic",
         "use 1 to 249 of the characters A-Z a-z 0-9 . _ -, and not . or .. alone",
     ),

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 
 from agents.stage.outbox import Outbox
-from agents.stage.outlet import OrderedOutlet, SequencedOutlet, SideOutlet, partition_of
+from agents.stage.outlet import (
+    OrderedOutlet,
+    ResultOutlet,
+    SequencedOutlet,
+    SideOutlet,
+    partition_of,
+)
 from tests.agents.records import SOUND, FakeBatch, FakeRecord, Put, taken
+from tests.sinks.written import WRITTEN
 from topology.config import HeaderConfig
 from topology.config.file import TopicsConfig
 from topology.model.event import BLOCKED, HEARTBEAT, PROGRESS, WATERMARK, Event
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
+from topology.model.result import Member, Overflow, Result
 from topology.wire.header_writer import HeaderWriter
+from topology.wire.json_lines import line_json, result_line
 
 WRITER = HeaderWriter(HeaderConfig())
 TARGETS = {"pitch": ("out", 3), "court": ("out", 1), "field": ("out", 3)}
@@ -162,3 +172,48 @@ def test_late_events_by_reason_and_policy(reason: str, policy: str, written: boo
 
 def test_a_duplicate_is_counted_only() -> None:
     assert said(Duplicate(9, event(), conflict=True)) == []
+
+
+RESULTS = {"window": ("results.windows", 3), "pattern": ("results.matches", 3)}
+
+
+def result_put(found: Result | Overflow, *tables: str) -> tuple[tuple[str, int], Put]:
+    outbox = Outbox(FakeBatch)
+    ResultOutlet(RESULTS, {query: (f"results.{query}", 3) for query in tables}).put(found, outbox)
+    ((target, put),) = taken(outbox)
+    return target, put
+
+
+@pytest.mark.parametrize("op", ["emit", "update", "retract"])
+def test_a_result_is_whole_on_the_topic_of_its_kind(op: str) -> None:
+    window = replace(WRITTEN[0], op=op)
+    target, put = result_put(window)
+    assert target == ("results.windows", partition_of("i", 3))
+    assert (put.key, put.value, put.headers) == (b"i", line_json(result_line(window)), [])
+
+
+@pytest.mark.parametrize("op", ["emit", "update", "retract"])
+def test_what_a_query_with_a_table_takes_back_has_no_value(op: str) -> None:
+    window = replace(WRITTEN[0], op=op)
+    target, put = result_put(window, "q")
+    assert (target, put.key) == (("results.q", partition_of("i", 3)), b"i")
+    if op != "retract":
+        assert (put.value, put.headers) == (line_json(result_line(window)), [])
+        return
+    assert put.value is None
+    assert dict(put.headers) == {
+        "op": b"retract",
+        "query": b"q",
+        "revision": b"3",
+        "confidence": b"uncertain",
+        "stream": b"pitch",
+        "start": b"10",
+        "end": b"20",
+        "at": b"5",
+        "final": b"true",
+    }
+
+
+def test_an_overflow_is_no_row_of_a_table() -> None:
+    target, put = result_put(Overflow(7, "pitch", "q", Member("b", "s1", 0, 5, 3), 2), "q")
+    assert (target[0], put.key, put.headers) == ("results.matches", b"q", [("kind", b"overflow")])

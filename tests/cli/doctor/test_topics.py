@@ -22,7 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from agents.kafka.declared import declared
 from agents.kafka.security import PLAINTEXT
 from cli.doctor.brokers import TIMEOUT_S, SeenBrokers
-from cli.doctor.finding import Finding
+from cli.doctor.finding import Finding, Weight
 from cli.doctor.topics import Cluster, SeenTopic, findings, looked
 from cli.doctor.transactional_ids import may_write
 from cli.local.embedded import PARTITIONS, EmbeddedBroker
@@ -69,6 +69,23 @@ stages: [reorder, merge, pattern, detector]
     names = [spec.name for spec in declared(topology)]
     assert len(names) == len(set(names))
     assert topology.topics.matches in names
+
+
+def test_the_table_of_a_query_is_compacted() -> None:
+    query = "{window: tumbling 1s, aggregate: {n: count()}, upsert: true}"
+    topology = parse(f"streams: {{default: {{}}}}\nqueries: {{q: {query}}}")
+    (spec,) = [spec for spec in declared(topology) if spec.name == "results.q"]
+    assert (spec.config["cleanup.policy"], spec.config["retention.ms"]) == ("compact", "-1")
+    topics = {
+        each.name: SeenTopic(each.partitions, 3, config={**SETTINGS, **each.config})
+        for each in declared(topology)
+    }
+    assert findings(topology, Cluster(SeenBrokers(3), topics)) == []
+    deleting = {**SETTINGS, **spec.config, "cleanup.policy": "delete"}
+    topics["results.q"] = SeenTopic(spec.partitions, 3, config=deleting)
+    (one,) = findings(topology, Cluster(SeenBrokers(3), topics))
+    assert (one.weight, one.where) == (Weight.ERROR, "results.q")
+    assert "current results depend on it" in one.what
 
 
 def found(name: str, seen: SeenTopic | None) -> list[Finding]:

@@ -25,6 +25,7 @@ def reorder(line: str) -> str:
 
 QUERY = "streams: {a: {}, b: {}}\nqueries:\n  q:\n    "
 ONE = "window: tumbling 1s\n    stream: a\n    "
+TABLE = "{window: tumbling 1s, aggregate: {n: count()}, upsert: true}"
 COUNTED = "aggregate: {n: count()}"
 PROMISED = f"{COUNTED}\n    quality: {{}}\nwindows_read: sequenced\n"
 
@@ -218,6 +219,30 @@ BROKEN: list[tuple[str, str, str]] = [
     (f"{MINIMAL}checkpoint: 10s", "checkpoint", "not below transaction_timeout"),
     (f"{MINIMAL}stuck_after: 10s", "stuck_after", "not above transaction_timeout"),
     (f"{MINIMAL}stuck_after: 9s", "stuck_after", "a rebalance alone takes that long"),
+    # topics of queries
+    (
+        f"{QUERY}{ONE}{COUNTED}\n    output: x",
+        "queries.q.output",
+        "means nothing without `upsert: true`",
+    ),
+    (f"{QUERY}{ONE}{COUNTED}\n    upsert: 3", "queries.q.upsert", "write true or false"),
+    (
+        f"{QUERY}{ONE}{COUNTED}\n    upsert: true\n    output: a b",
+        "queries.q.output",
+        "a name Kafka takes",
+    ),
+    (f"{MINIMAL}queries: {{a b: {TABLE}}}", "queries.a b.output", "`results.a b` is not a name"),
+    (f"{MINIMAL}queries: {{windows: {TABLE}}}", "queries.windows.output", "is `topics.windows`"),
+    (
+        f"{MINIMAL}queries: {{q: {TABLE[:-1]}, output: events.raw}}}}",
+        "queries.q.output",
+        "input of",
+    ),
+    (
+        f"{MINIMAL}queries: {{q: {TABLE}, r: {TABLE[:-1]}, output: results.q}}}}",
+        "queries.r.output",
+        "`results.q` is the output of `q` already; write output: and a name of its own",
+    ),
     # queries
     (f"{MINIMAL}queries: [q]", "queries", "a list is not a mapping"),
     (

@@ -1,0 +1,119 @@
+"""End to end: queries with `upsert` under kill -9. Who folds their topics has what a replay of the
+same log comes to: the newest record of a key counts, and one without a value removes it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.workloads import crowd
+from cli.local.poll import wait_until
+from tests.cli.invoking import inorder
+from tests.end_to_end.records import Sender, read_all
+from tests.end_to_end.setting import Setting, settle
+from tests.end_to_end.worker import Worker, running
+from tests.services import SharedKafka
+from tests.sinks.told import (
+    COURSE,
+    SPEED,
+    STREAM,
+    TIMEOUT_S,
+    as_tables,
+    beat,
+    content,
+    is_overflow,
+    overflows,
+    replayed,
+    value_of,
+)
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+EVENTS = 3_000
+KILLED = (0.3, 0.6)
+"""Shares of the events sent."""
+
+Table = dict[str, dict[str, Any]]
+
+
+def folded(setting: Setting) -> tuple[Table, Counter[str]]:
+    """All tables together, and how often each thing happened to a row."""
+    table: Table = {}
+    seen: Counter[str] = Counter()
+    for query, topic in setting.topology.result_tables.items():
+        revisions: dict[bytes, int] = {}
+        for record in read_all(setting.bootstrap, topic):
+            assert record.key is not None
+            if record.value is None:
+                seen["retract"] += 1
+                assert (record.header("op"), record.header("query")) == ("retract", query)
+                revision = record.number("revision")
+                del table[record.key.decode()]
+            else:
+                line = json.loads(record.value)
+                assert (line["id"], line["query"]) == (record.key.decode(), query)
+                seen[line["op"]] += 1
+                revision = line["revision"]
+                table[line["id"]] = line
+            assert revision == revisions.get(record.key, -1) + 1, "each once, and in order"
+            revisions[record.key] = revision
+    return table, seen
+
+
+def await_share(sender: Sender, share: float) -> None:
+    wait_until(lambda: sender.share >= share, TIMEOUT_S, f"{share:.0%} of the events to be sent")
+
+
+def without_course(table: Table) -> Table:
+    return {
+        id_: {name: part for name, part in line.items() if name not in COURSE}
+        for id_, line in table.items()
+    }
+
+
+def test_tables_are_what_the_replay_comes_to(kafka: SharedKafka, tmp_path: Path) -> None:
+    setting = settle(
+        kafka.bootstrap,
+        tmp_path,
+        stages="reorder+merge, window+pattern",
+        stream=STREAM,
+        more=as_tables(tmp_path.name),
+    )
+    rows = crowd(EVENTS, seed=5).rows
+    worker = Worker("worker", setting.path, setting.bootstrap, tmp_path)
+    with running(worker):
+        worker.wait_ready()
+        sender = Sender(setting, rows, speed=SPEED, value=value_of).start()
+        for share in KILLED:
+            await_share(sender, share)
+            worker.kill_all()
+            worker.start()
+        sender.finish()
+        beat(setting, rows)
+        lines = replayed(setting, tmp_path / "raw.jsonl")
+        expected = content(lines)
+        wait_until(
+            lambda: without_course(folded(setting)[0]) == expected, TIMEOUT_S, "what is expected"
+        )
+        assert worker.stop() == 0, worker.log
+    table, seen = folded(setting)
+    assert without_course(table) == expected
+    assert seen.keys() == {"emit", "update", "retract"}
+    shared = [
+        json.loads(record.value or b"")
+        for topic in setting.topology.result_topics.values()
+        for record in read_all(setting.bootstrap, topic)
+    ]
+    assert all(map(is_overflow, shared))
+    assert overflows(shared) == overflows(lines) != set()
+    printed = [
+        line
+        for topic in setting.topology.result_tables.values()
+        for line in inorder("read", "--brokers", setting.bootstrap, "--topic", topic).lines
+    ]
+    assert Counter(line["op"] for line in printed) == seen
+    assert content(printed) == expected
