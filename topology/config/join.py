@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, get_args
 from pydantic import BeforeValidator, ValidationInfo
 
 from topology.join.config import JoinCondition, JoinedValue, JoinKind
-from topology.spelling.problem import Fault, meant, refused, refused_at, shown
+from topology.spelling.problem import Fault, meant, refused, shown
 from topology.spelling.section import Section
 from topology.spelling.values import (
     MAX_LENGTH_NS,
@@ -26,6 +26,7 @@ from topology.spelling.values import (
     given,
     in_unit,
     length_ns,
+    named,
     or_fields,
     path_fault,
     section,
@@ -158,36 +159,29 @@ def _sides(value: Any) -> Any:
 
 
 def _values(value: Any, info: ValidationInfo) -> dict[str, JoinedValue]:
-    if not isinstance(value, Mapping):
-        raise refused(f"{shown(value)} is not a mapping", VALUE, VALUE_IN_CODE)
-    if len(value) > MAX_VALUES:
-        raise refused(f"{len(value)} values are too many", f"write at most {MAX_VALUES}")
-    faults: list[Fault] = []
-    read: dict[str, JoinedValue] = {}
-    for name, spelled in value.items():
-        if not isinstance(name, str):
-            faults.append(Fault((str(name),), f"{shown(name)} is not text", "write it in quotes"))
-            continue
-        found = _value(or_fields(JoinedValue, spelled, info))
-        if isinstance(found, JoinedValue):
-            read[name] = found
-        else:
-            faults.append(Fault((name,), found, VALUE, VALUE_IN_CODE))
-    if faults:
-        raise refused_at(*faults)
-    return read
+    return named(
+        value,
+        lambda spelled: _value(or_fields(JoinedValue, spelled, info)),
+        MAX_VALUES,
+        VALUE,
+        VALUE_IN_CODE,
+    )
 
 
-def _value(spelled: Any) -> JoinedValue | str:
-    """The value, or what is wrong with it."""
+def _value(spelled: Any) -> JoinedValue | Fault:
     if isinstance(spelled, JoinedValue):
         side: Any = spelled.side
+        wrong = path_fault(spelled.path)
         if not isinstance(side, str):
-            return f"{shown(side)} is not the name of a side"
-        return path_fault(spelled.path) or spelled._replace(path=tuple(spelled.path))
+            wrong = f"{shown(side)} is not the name of a side"
+        return (
+            Fault((), wrong, VALUE, VALUE_IN_CODE)
+            if wrong
+            else spelled._replace(path=tuple(spelled.path))
+        )
     found = _VALUE.fullmatch(spelled) if isinstance(spelled, str) else None
     if found is None:
-        return f"{shown(spelled)} is not a value of a side"
+        return Fault((), f"{shown(spelled)} is not a value of a side", VALUE, VALUE_IN_CODE)
     return JoinedValue(found[1], tuple(found[2].split(".")))
 
 

@@ -46,23 +46,15 @@ from topology.spelling.values import (
     is_from_file,
     one_of,
     or_nothing,
-    share_ppm,
-    share_schema,
+    share,
     text,
     user_functions_of,
-    whole_number,
 )
 from topology.window.config import Aggregate, Window
 
 Uncertainty = Literal["plain", "ignore", "thesis3", "expected", "bounds"]
 
 KINDS: Final = ("window", "join", "pattern", "detector")
-
-
-def _accuracy(value: Any, info: ValidationInfo) -> int:
-    if isinstance(value, int) and not is_from_file(info):
-        return whole_number(value, 1, 999_999)
-    return share_ppm(value, 1, 999_999, "write a share below 100%, like 99% or 0.99")
 
 
 def pattern(text: str, functions: Collection[str] = ()) -> Query:
@@ -131,9 +123,9 @@ class QualityConfig(Section):
     """What share of windows must be right at first, how long that may take, and by which strategy
     (`topology.answer.quality`)."""
 
-    accuracy_ppm: Annotated[int, given(_accuracy, share_schema(1, 999_999))] = Field(
-        default=990_000, validation_alias="accuracy"
-    )
+    accuracy_ppm: Annotated[
+        int, share(1, MILLION - 1, "write a share below 100%, like 99% or 0.99")
+    ] = Field(default=990_000, validation_alias="accuracy")
     """The share of first answers that must be right."""
     max_wait_ns: PositiveNs = Field(default=2_000_000_000, validation_alias="max_wait")
     """No answer is waited for longer."""
@@ -192,18 +184,6 @@ def _detector(value: Any, info: ValidationInfo) -> str:
     return value
 
 
-def _share(value: Any, info: ValidationInfo) -> int:
-    if isinstance(value, int) and not is_from_file(info):
-        return whole_number(value, 1, MILLION)
-    return share_ppm(value, 1, MILLION, "write a share of a processor, like 50%")
-
-
-def _withdrawn(value: Any, info: ValidationInfo) -> int:
-    if isinstance(value, int) and not is_from_file(info):
-        return whole_number(value, 1, MILLION)
-    return share_ppm(value, 1, MILLION, "write a share of early results, like 1%")
-
-
 def _reads(value: Any, _: ValidationInfo) -> tuple[str, ...]:
     names = (value,) if isinstance(value, str) else value
     if not isinstance(names, list | tuple) or not names:
@@ -223,13 +203,13 @@ class SpeculateConfig(Section):
     """What reading ahead may take of a processor (`topology.answer.budget`), and which share of
     what is emitted early may be withdrawn (`topology.answer.stability`); None: any."""
 
-    share_ppm: Annotated[int, given(_share, share_schema(1, MILLION))] = Field(
+    share_ppm: Annotated[int, share(1, MILLION, "write a share of a processor, like 50%")] = Field(
         default=500_000, validation_alias="share"
     )
     """The share of a processor."""
-    withdrawn_ppm: Annotated[int, given(_withdrawn, share_schema(1, MILLION))] | None = Field(
-        default=None, validation_alias="withdrawn"
-    )
+    withdrawn_ppm: (
+        Annotated[int, share(1, MILLION, "write a share of early results, like 1%")] | None
+    ) = Field(default=None, validation_alias="withdrawn")
     """The share of early results that may be taken back or changed; each then says how likely it
     `stands`."""
 

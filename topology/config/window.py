@@ -15,13 +15,14 @@ from typing import Any, Final, get_args
 
 from pydantic import ValidationInfo
 
-from topology.spelling.problem import Fault, meant, refused, refused_at, shown
+from topology.spelling.problem import Fault, meant, refused, shown
 from topology.spelling.values import (
     PATH,
     check_length,
     check_slide,
     check_whole,
     length_ns,
+    named,
     or_fields,
     path_fault,
     share_ppm,
@@ -117,29 +118,18 @@ def _checked_window(window: Window) -> Window:
 
 
 def read_aggregates(value: Any, info: ValidationInfo) -> dict[str, Aggregate]:
-    if not isinstance(value, Mapping):
-        in_code = 'write {"name": Aggregate("count")}'
-        raise refused(f"{shown(value)} is not a mapping", "write {name: count()}", in_code)
-    if not value:
+    own = user_functions_of(info).aggregates
+    remedy, in_code = "write {name: count()}", 'write {"name": Aggregate("count")}'
+    if value == {}:
         in_code = 'write at least one, like {"n": Aggregate("count")}'
         raise refused("is empty", "write at least one, like {n: count()}", in_code)
-    if len(value) > MAX_AGGREGATES:
-        raise refused(f"{len(value)} aggregates are too many", f"write at most {MAX_AGGREGATES}")
-    faults: list[Fault] = []
-    read: dict[str, Aggregate] = {}
-    own = user_functions_of(info).aggregates
-    for name, spelled in value.items():
-        if not isinstance(name, str):
-            faults.append(Fault((str(name),), f"{shown(name)} is not text", "write it in quotes"))
-            continue
-        found = _aggregate(or_fields(Aggregate, spelled, info), own)
-        if isinstance(found, Aggregate):
-            read[name] = found
-        else:
-            faults.append(found._replace(path=(name,)))
-    if faults:
-        raise refused_at(*faults)
-    return read
+    return named(
+        value,
+        lambda spelled: _aggregate(or_fields(Aggregate, spelled, info), own),
+        MAX_AGGREGATES,
+        remedy,
+        in_code,
+    )
 
 
 def _aggregate(spelled: Any, own: Collection[str]) -> Aggregate | Fault:

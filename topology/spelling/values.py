@@ -28,7 +28,7 @@ from pydantic import BeforeValidator, PlainValidator, ValidationInfo, WithJsonSc
 
 from inorder import contract
 from topology.model.user_functions import NOTHING, UserFunctions
-from topology.spelling.problem import meant, refused, shown
+from topology.spelling.problem import Fault, meant, refused, refused_at, shown
 
 
 class FromFile(NamedTuple):
@@ -220,6 +220,28 @@ def or_fields(kind: type[V], value: Any, info: ValidationInfo) -> Any:
     return value
 
 
+def named(
+    value: Any, read: Callable[[Any], V | Fault], most: int, remedy: str, in_code: str
+) -> dict[str, V]:
+    """A mapping of at most so many names; `read` gives a value or what is wrong with it."""
+    if not isinstance(value, Mapping):
+        raise refused(f"{shown(value)} is not a mapping", remedy, in_code)
+    if len(value) > most:
+        raise refused(f"{len(value)} are too many", f"write at most {most}")
+    faults: list[Fault] = []
+    found: dict[str, V] = {}
+    for name, spelled in value.items():
+        if not isinstance(name, str):
+            faults.append(Fault((str(name),), f"{shown(name)} is not text", "write it in quotes"))
+        elif isinstance(one := read(spelled), Fault):
+            faults.append(one._replace(path=(name,)))
+        else:
+            found[name] = one
+    if faults:
+        raise refused_at(*faults)
+    return found
+
+
 def _likely(unit_sizes: Mapping[str, int]) -> str:
     return next(unit for unit in ("ms", "MiB", "ppm", "ppm/min") if unit in unit_sizes)
 
@@ -256,24 +278,21 @@ def _bare(value: float) -> str:
     return shown(abs(value)).strip("`")
 
 
-def _ppm(low: int, high: int) -> PlainValidator:
-    remedy = f"write a share from {Decimal(low) / MILLION} to {Decimal(high) / MILLION}, like 0.001"
+def share(low: int, high: int, remedy: str) -> PlainValidator:
+    """A share in [low, high] millionths."""
 
     def read(value: Any, info: ValidationInfo) -> int:
         if isinstance(value, int) and not isinstance(value, bool) and not is_from_file(info):
             return whole_number(value, low, high)
         return share_ppm(value, low, high, remedy)
 
-    return given(read, share_schema(low, high))
-
-
-def share_schema(low: int, high: int) -> Schema:
     bounds = {"minimum": low / MILLION, "maximum": high / MILLION}
-    return {
+    schema = {
         "title": "share",
         "examples": ["0.1%"],
         "anyOf": [{"type": "number", **bounds}, {"type": "string"}],
     }
+    return given(read, schema)
 
 
 def share_ppm(value: Any, low: int, high: int, remedy: str) -> int:
@@ -336,7 +355,9 @@ PositiveNs = Annotated[int, _amount(NS_PER, "500ms", 1)]
 SizeBytes = Annotated[int, _amount(BYTES_PER, "256MiB", 1)]
 RatePpb = Annotated[int, _amount(RATES, "100ppm", 0)]
 WanderPpbPerMin = Annotated[int, _amount(WANDERS, "0.1ppm/min", 0)]
-ProbabilityPpm = Annotated[int, _ppm(1, MILLION - 1)]
+ProbabilityPpm = Annotated[
+    int, share(1, MILLION - 1, "write a share from 0.000001 to 0.999999, like 0.001")
+]
 Count = Annotated[int, whole(1)]
 Flag = Annotated[bool, given(_flag, {"type": "boolean"})]
 TOPIC_NAME: Final = r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}"

@@ -130,7 +130,7 @@ REFUSED = [
     (
         f"{JOIN}    values: {{{', '.join(f'v{i}: shot.payload' for i in range(1_001))}}}\n",
         "queries.seen.values",
-        "1001 values are too many; write at most 1000",
+        "1001 are too many; write at most 1000",
     ),
     (f"{JOIN}    values: {{v: shott.payload.v}}\n", "queries.seen.values.v", "mean `shot`?"),
     (f"{JOIN}joins_read: sequenced\n", "queries.seen", "write quality: {accuracy: 99%"),

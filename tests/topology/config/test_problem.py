@@ -307,7 +307,7 @@ BROKEN: list[tuple[str, str, str]] = [
     (
         f"{QUERY}{ONE}aggregate: {{{', '.join(f'n{i}: count()' for i in range(1_001))}}}",
         "queries.q.aggregate",
-        "1001 aggregates are too many; write at most 1000",
+        "1001 are too many; write at most 1000",
     ),
     (f"{QUERY}{ONE}quality: {{accuracy: 101%}}", "queries.q.quality.accuracy", "like 99% or 0.99"),
     (f"{QUERY}{ONE}quality: {{max_wait: 2}}", "queries.q.quality.max_wait", "write 2ms"),
