@@ -17,8 +17,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from spark_analytics.jobs.work import JobRefused
@@ -51,6 +52,17 @@ PYTHON: Final = "spark.pyspark.python"
 MASTER: Final = "spark.master"
 CONNECT: Final = "sc://"
 REMOTE: Final = "SPARK_REMOTE"
+FUNCTIONS: Final = "org.apache.spark.sql.functions"
+NAMES: Final[Mapping[str, Sequence[str]]] = {
+    FUNCTIONS: ("col", "lit", "when", "expr", "coalesce", "struct"),
+    "functions": ("col", "lit"),
+    "PythonUtils": ("toSeq", "toArray"),
+    "py4j": ("reflection.TypeUtil.isInstanceOf",),
+    "PythonSQLUtils": (),
+    "org.apache.spark.util.Utils": (),
+    "org.apache.spark.sql.classic.SparkSession": ("getActiveSession", "setActiveSession"),
+}
+"""Java's classes and their methods by which expressions are written."""
 
 
 def new_session(
@@ -69,6 +81,7 @@ def new_session(
     session = builder.getOrCreate()
     context = session.sparkContext
     context.setLogLevel("ERROR")
+    _resolve(context)
     is_local = str(context.master).startswith("local")
     is_said = PARTS in wanted or context.getConf().contains(PARTS)
     if is_local and not is_said:
@@ -78,6 +91,18 @@ def new_session(
     said = wanted.get(PYTHON) or os.environ.get("PYSPARK_PYTHON")
     context.pythonExec = said or context.getConf().get(PYTHON, own) or own
     return session
+
+
+def _resolve(context: SparkContext) -> None:
+    """Resolves `NAMES` once. Python asks Java for each name of each expression, thousands for a
+    job, and for a class without its package Java looks through all jars in vain first."""
+    for name, methods in NAMES.items():
+        for method in methods or ("",):
+            at: Any = context._jvm
+            for part in (name, *filter(None, method.split("."))):
+                found = getattr(at, part)
+                setattr(at, part, found)
+                at = found
 
 
 def is_connected(spark: SparkSession) -> bool:

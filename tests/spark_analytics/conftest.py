@@ -18,9 +18,16 @@ STOP_TIMEOUT_S = 30.0
 SETTINGS = {
     "spark.master": "local[2]",
     "spark.driver.memory": "512m",
-    # They live for a minute: the first compiler will do.
+    # The first compiler will do; alone it has room for half of what a run compiles, and the rest
+    # would be thrown out and compiled anew. Java starts chmod as a process for each file.
     "spark.driver.extraJavaOptions": " ".join(
-        ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *classes.reading(cli.spark.jars.folder()))
+        (
+            "-XX:TieredStopAtLevel=1",
+            "-XX:ReservedCodeCacheSize=256m",
+            "-XX:+UseSerialGC",
+            "-Djdk.lang.Process.launchMechanism=VFORK",
+            *classes.reading(cli.spark.jars.folder()),
+        )
     ),
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -56,6 +63,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     jars += [jar for kind in FORMATS for jar in cli.spark.jars.lake_jars(kind)]
     session = new_session("inorder tests", jars, {**SETTINGS, **settings(*FORMATS), **own})
     gateway: Any = session.sparkContext._gateway
+    java = gateway.jvm
+    files = java.org.apache.hadoop.fs.FileSystem.getLocal(
+        java.org.apache.hadoop.conf.Configuration()
+    )
+    files.setWriteChecksum(False)  # which lie in a file beside each
     yield session
     session.stop()
     # The Java process ends when nobody holds its input; a test run waits for that.

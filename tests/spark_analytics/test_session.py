@@ -1,4 +1,5 @@
-"""Examples: Python inside of Spark runs in the driver's interpreter, with what the lock pins."""
+"""Examples: Python inside of Spark runs in the driver's interpreter, with what the lock pins; the
+names of expressions are asked of Java once."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from py4j import protocol
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from spark_analytics.session import PYTHON, new_session
 from tests.spark_analytics.marks import SPARK
@@ -41,3 +44,20 @@ def test_another_interpreter_is_what_somebody_says(
         assert context.pythonExec == "/opt/two/python"
     finally:
         context.pythonExec = before
+
+
+def test_names_of_expressions_are_not_asked_of_java_again(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway: Any = spark.sparkContext._gateway
+    client = gateway._gateway_client
+    send, sent = client.send_command, list[str]()
+
+    def counted(command: str, *more: Any) -> Any:
+        sent.append(command)
+        return send(command, *more)
+
+    monkeypatch.setattr(client, "send_command", counted)
+    F.coalesce(F.when(F.col("a") > 1, F.struct("a", F.lit(1))), F.expr("b"))
+    assert [each for each in sent if each.startswith(protocol.CALL_COMMAND_NAME)]
+    assert not [each for each in sent if each.startswith(protocol.REFLECTION_COMMAND_NAME)]
