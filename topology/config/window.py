@@ -29,9 +29,9 @@ from topology.spelling.values import (
     user_functions_of,
 )
 from topology.window.aggregates.built_in import BUILT_IN
-from topology.window.config import Aggregate, Window, WindowKind
+from topology.window.config import Aggregate, Window, WindowType
 
-KINDS: Final[tuple[str, ...]] = get_args(WindowKind)
+KINDS: Final[tuple[str, ...]] = get_args(WindowType)
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "tumbling": ("size_ns",),
     "sliding": ("size_ns", "every_ns"),

@@ -23,7 +23,7 @@ from topology.flow.join_input import JoinInput
 from topology.join.operator import FIGURES as JOIN_FIGURES
 from topology.merge.operator import FIGURES as MERGE_FIGURES
 from topology.model.operator import Figure, Operator
-from topology.pattern.figures import FIGURES as PATTERN_FIGURES
+from topology.pattern.operator import FIGURES as PATTERN_FIGURES
 from topology.reorder.operator import FIGURES as REORDER_FIGURES
 from topology.window.operator import FIGURES as WINDOW_FIGURES
 

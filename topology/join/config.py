@@ -30,8 +30,6 @@ JoinKind = Literal["interval", "tumbling", "sliding"]
 Outer = Literal["inner", "left", "full"]
 
 INTERVAL: Final = "interval"
-TUMBLING: Final = "tumbling"
-SLIDING: Final = "sliding"
 
 INNER: Final = "inner"
 LEFT: Final = "left"

@@ -18,7 +18,7 @@ from typing import Final, Literal, NamedTuple
 from topology.answer.quality import Answering
 from topology.model.one_clock import Play
 
-WindowKind = Literal["tumbling", "sliding", "session", "count"]
+WindowType = Literal["tumbling", "sliding", "session", "count"]
 
 USUAL_PLAY: Final = Play(100)
 
@@ -37,7 +37,7 @@ COUNT: Final = "count"
 class Window(NamedTuple):
     """`size_ns` is the gap of a session; `events` that of a count window."""
 
-    kind: WindowKind
+    kind: WindowType
     size_ns: int = 0
     every_ns: int = 0
     events: int = 0
