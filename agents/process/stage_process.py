@@ -151,6 +151,8 @@ class StageProcess:
         self._registry = CollectorRegistry()
         topology = arrangement.topology
         metrics = self._metrics = Metrics(self._registry)
+        widest = max(arrangement.partitions[topic] for topic in arrangement.inputs)
+        metrics.input_partitions.labels(arrangement.stage.name).set(widest)
         operators = arrangement.operator_names
         if not {*KINDS}.isdisjoint(operators):
             metrics.unmet = unmet_by(topology, operators, each_batch=FIELDS_SOUGHT)

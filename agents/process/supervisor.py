@@ -15,10 +15,10 @@ supervisor was awake counts.
 
 A stage process announces where its HTTP server listens (`child_process`); the supervisor's own
 server answers for all of them: `/live` and `/ready` when all are, `/metrics` with the families of
-all and who is ready, `/explain` with what all hold, `/event` with what all know of one event, `/`
-with a page of it. It asks each stage for its health every `ASK_PAUSE_S` while one of them is not
-ready or somebody has asked lately, else every `CALM_PAUSE_S`. It asks for the rest only on request.
-It notices at once that a process ended.
+all (`scrapes`) and who is ready, `/explain` with what all hold, `/event` with what all know of one
+event, `/` with a page of it. It asks each stage for its health every `ASK_PAUSE_S` while one of
+them is not ready or somebody has asked lately, else every `CALM_PAUSE_S`. It asks for the rest only
+on request. It notices at once that a process ended.
 """
 
 from __future__ import annotations
@@ -28,17 +28,16 @@ import logging
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from socket import socket
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from uuid import uuid4
 
 import aiohttp
+import orjson
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.parser import text_string_to_metric_families
 
 from agents.exits import Exit
 from agents.process.child_process import (
@@ -50,6 +49,7 @@ from agents.process.child_process import (
     attend,
     spawned,
 )
+from agents.process.scrapes import Scrapes
 from agents.watch.location import verdict
 from agents.watch.page.serving import Page
 from agents.watch.page.view import View, view
@@ -68,7 +68,6 @@ STOP_FOLLOWS_WITHIN_S: Final = 1.0
 STOP_TIMEOUT_S: Final = 40.0
 """For a stage to finish its batch, checkpoint and leave the group; then it is killed."""
 
-READY: Final = "inorder_stage_ready"
 ASK_TIMEOUT_S: Final = 2.0
 ASK_PAUSE_S: Final = 0.5
 CALM_PAUSE_S: Final = 2.0
@@ -106,18 +105,12 @@ class Child:
         return self.process is not None and self.process.returncode is None
 
 
-class StageAnswers(NamedTuple):
-    """The answers of a stage: to `/explain`, and its metrics as text."""
-
-    explained: list[Any]
-    metrics: str
-
-
 class Supervisor:
     """`commands`: what to run for each stage, which may wait for brokers as long as
     `brokers_wait_s`. `token`: asked for by its own server, and shown to its stages and to the
     `peers`, the other workers of the topology. `forked`: stages that run already. `sockets`: where
-    its server listens, if they are bound already. `run` returns the exit code."""
+    its server listens, if they are bound already. `topology_stages`: all stages of the topology
+    file, of which other workers may run some. `run` returns the exit code."""
 
     def __init__(
         self,
@@ -130,6 +123,7 @@ class Supervisor:
         peers: Sequence[PeerAddress] = (),
         forked: Mapping[str, Process] | None = None,
         sockets: Sequence[socket] = (),
+        topology_stages: Sequence[str] = (),
     ) -> None:
         self._me = uuid4().hex
         self._token = token
@@ -143,11 +137,11 @@ class Supervisor:
         self._stopping = asyncio.Event()
         self._code = Exit.DONE
         self._health_of: dict[str, dict[str, Any]] = {}
-        self._answers: list[StageAnswers] = []
+        self._explanations: list[list[Any]] = []
+        self._scrapes = Scrapes(self._are_ready, topology_stages or tuple(commands))
         self._asked_s = time.monotonic()  # when somebody last asked
         registry = CollectorRegistry()
-        registry.register(_Merged(self._metrics_texts))
-        registry.register(_Readiness(self._are_ready))
+        registry.register(self._scrapes)
         self._http = HttpServer(
             registry=registry,
             live=lambda: self._answer("live"),
@@ -156,7 +150,8 @@ class Supervisor:
             explain=lambda _: self._explained(),
             host=host,
             port=port,
-            prepare=self._ask_for_all,
+            scrape=self._scrape,
+            prepare=self._ask_to_explain,
             page=Page(self._look),
             token=token,
             event=self._located,
@@ -253,6 +248,7 @@ class Supervisor:
         if code == -signal.SIGTERM and child.address is None:
             code = Exit.DONE  # stopped before it had begun: it owned nothing yet
         child.address = None
+        self._scrapes.forget(child.stage)
         self._health_of[child.stage] = {"fault": "not running"}
         return code
 
@@ -331,27 +327,34 @@ class Supervisor:
         except (TimeoutError, aiohttp.ClientError) as error:
             self._health_of[child.stage] = {"fault": f"does not answer: {type(error).__name__}"}
 
-    async def _ask_for_all(self) -> None:
-        """Ask each stage for its metrics and what it holds; one that does not answer is left
-        out."""
+    async def _scrape(self) -> None:
+        """Ask each stage for its metrics; of one that does not answer the last ones stay."""
         async with self._session() as session:
-            asked = [self._answers_of(session, child) for child in self._children]
-            found = await asyncio.gather(*asked)
-            self._answers = [answers for answers in found if answers is not None]
+            asked = (self._content(session, child, "/metrics") for child in self._children)
+            for child, text in zip(self._children, await asyncio.gather(*asked), strict=True):
+                if text is not None:
+                    self._scrapes.note(child.stage, text.decode())
 
-    async def _answers_of(
-        self, session: aiohttp.ClientSession, child: Child
-    ) -> StageAnswers | None:
+    async def _ask_to_explain(self) -> None:
+        """Ask each stage for what it holds; one that does not answer is left out."""
+        async with self._session() as session:
+            asked = (self._content(session, child, "/explain") for child in self._children)
+            found = await asyncio.gather(*asked)
+            self._explanations = [orjson.loads(body) for body in found if body is not None]
+
+    async def _content(
+        self, session: aiohttp.ClientSession, child: Child, path: str
+    ) -> bytes | None:
         health = self._health_of.get(child.stage, {"fault": ""})
+        process = child.process
         if not child.runs or child.address is None or "fault" in health:
             return None
         try:
-            async with session.get(f"http://{child.address}/explain") as response:
-                explained = await response.json()
-            async with session.get(f"http://{child.address}/metrics") as response:
-                return StageAnswers(explained, await response.text())
+            async with session.get(f"http://{child.address}{path}") as response:
+                body = await response.read()
         except (TimeoutError, aiohttp.ClientError):
             return None
+        return body if response.ok and child.runs and child.process is process else None
 
     async def _located(self, asked: Question) -> dict[str, Any]:
         """What all stages and, unless it is to answer alone, all workers know of one event."""
@@ -449,46 +452,13 @@ class Supervisor:
         return {child.stage: not self._reasons(child, "ready") for child in self._children}
 
     def _explained(self) -> list[Any]:
-        return [partition for answers in self._answers for partition in answers.explained]
+        return [partition for explained in self._explanations for partition in explained]
 
     async def _look(self) -> View:
-        await self._ask_for_all()
+        await asyncio.gather(self._scrape(), self._ask_to_explain())
         health = {path: self._answer(path).plain() for path in ("live", "ready")}
-        return view(health, self._explained(), self._metrics_texts(), self._peers.addresses)
-
-    def _metrics_texts(self) -> list[str]:
-        return [answers.metrics for answers in self._answers]
+        return view(health, self._explained(), self._scrapes.texts(), self._peers.addresses)
 
 
 def _exit_of(code: int | None) -> Exit:
     return Exit.REFUSED if code == Exit.REFUSED else Exit.FAILED
-
-
-class _Merged:
-    """A collector of the families that several processes expose."""
-
-    def __init__(self, texts: Any) -> None:
-        self._texts = texts
-
-    def collect(self) -> Iterable[Metric]:
-        families: dict[str, Metric] = {}
-        for text in self._texts():
-            for family in text_string_to_metric_families(text):
-                known = families.setdefault(family.name, family)
-                if known is not family:
-                    known.samples += family.samples
-        return families.values()
-
-
-class _Readiness:
-    """A collector of which stages are ready. The supervisor answers, as one that is not ready may
-    not."""
-
-    def __init__(self, are_ready: Callable[[], Mapping[str, bool]]) -> None:
-        self._are_ready = are_ready
-
-    def collect(self) -> Iterable[Metric]:
-        family = GaugeMetricFamily(READY, "Whether the stage is ready", labels=["stage"])
-        for stage, is_ready in self._are_ready().items():
-            family.add_metric([stage], float(is_ready))
-        yield family

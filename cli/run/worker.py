@@ -105,7 +105,7 @@ def command(options: StageOptions, names: tuple[str, ...], http: str, peers: str
             with _listening(host, port) as sockets, _begun(commands, sockets) as begun:
                 supervisor = Supervisor(
                     *(commands, host, port, stuck_after_s, options.brokers_wait_s, token, others),
-                    *(begun, sockets),
+                    *(begun, sockets, [stage.name for stage in topology.stages]),
                 )
                 code = asyncio.run(supervisor.run())
         except HttpUnavailable as error:

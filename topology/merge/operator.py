@@ -89,6 +89,7 @@ FIELDS: Final = (
 FIGURES: Final[Mapping[str, Figure]] = {
     "sources": Figure("Sources known"),
     "idle": Figure("Sources that are silent or said bye: not waited for"),
+    "departed": Figure("Sources that said bye"),
     "dozing": Figure("Sources silent for no longer than usual: waited for by time alone"),
     "catching_up": Figure("Sources whose last event was late: not waited for"),
     "awaited": Figure("Sources waited for since a pause of the whole log took them away"),

@@ -42,6 +42,7 @@ class MergeStatus:
         figures = {
             "sources": sources,
             "idle": sources - bounds.live - bounds.behind - bounds.dozing,
+            "departed": bounds.departed,
             "dozing": bounds.dozing,
             "catching_up": bounds.behind,
             "awaited": len(bounds.awaited),

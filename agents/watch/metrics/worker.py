@@ -133,6 +133,9 @@ class Metrics:
             "Time since the arrival of the next record to read, in seconds; 0 where all is read",
             *_PARTITION,
         )
+        self.input_partitions = self._gauge(
+            "input_partitions", "Partitions of the stage's widest input", "stage"
+        )
         self.commits = self._counter("checkpoint_commits", "Transactions committed", *_PARTITION)
         self.aborts = self._counter("checkpoint_aborts", "Transactions aborted", *_PARTITION)
         self.unanswered = self._counter(

@@ -78,7 +78,8 @@ Locate = Callable[[Question], Awaitable[Any]]
 
 class HttpServer:
     """Serves from `start` to `stop`, at `sockets` (`bound`) if there are any. The callables run in
-    the loop and must be quick; `prepare`, if any, is awaited before `/metrics` and `/explain`."""
+    the loop and must be quick; `scrape`, if any, is awaited before `/metrics`, `prepare` before
+    `/explain`."""
 
     def __init__(
         self,
@@ -89,6 +90,7 @@ class HttpServer:
         explain: Explain,
         host: str = LOOPBACK,
         port: int = FREE_PORT,
+        scrape: Callable[[], Awaitable[None]] | None = None,
         prepare: Callable[[], Awaitable[None]] | None = None,
         page: Page | None = None,
         token: str | None = None,
@@ -96,6 +98,7 @@ class HttpServer:
         event: Locate | None = None,
         sockets: Sequence[socket.socket] = (),
     ) -> None:
+        self._scrape = scrape
         self._prepare = prepare
         self._token = token
         self._registry = registry
@@ -142,8 +145,8 @@ class HttpServer:
             await runner.cleanup()
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        if self._prepare is not None:
-            await self._prepare()
+        if self._scrape is not None:
+            await self._scrape()
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         body = encode(self._registry)
         return web.Response(body=body, headers={"Content-Type": content_type})

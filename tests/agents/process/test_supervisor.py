@@ -17,9 +17,11 @@ from typing import Any
 import aiohttp
 import pytest
 from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
 from agents.process import supervisor as supervising
-from agents.process.supervisor import READY, Supervisor
+from agents.process.scrapes import AGE, READY, STAGES, Scrapes
+from agents.process.supervisor import Supervisor
 from agents.watch.port.http import HttpUnavailable
 from agents.watch.port.peers import peers_in
 from agents.watch.port.question import question
@@ -62,7 +64,8 @@ async def supervised(
             assert not running.done(), "the supervisor has ended"
             try:
                 async with session.get(path) as response:
-                    return response.status, await response.json()
+                    is_json = response.content_type == "application/json"
+                    return response.status, await (response.json() if is_json else response.text())
             except aiohttp.ClientConnectionError:
                 return 0, None
 
@@ -123,6 +126,44 @@ def test_which_stages_are_ready_is_told_for_those_that_tell_nothing() -> None:
     told = generate_latest(supervisor._http._registry).decode()
     assert f'{READY}{{stage="reorder"}} 0.0' in told
     assert f'{READY}{{stage="merge"}} 1.0' in told
+
+
+def test_a_stage_that_does_not_answer_keeps_its_last_values_with_their_age() -> None:
+    async def scenario() -> None:
+        async with supervised("reorder", "merge", stuck_after_s=60.0) as ask:
+            await until(lambda: answers(ask, "/ready"))
+            (first, _) = await pids(ask)
+
+            async def told() -> dict[str, float]:
+                families = text_string_to_metric_families(await answers(ask, "/metrics"))
+                samples = [sample for family in families for sample in family.samples]
+                ages = {s.labels["stage"]: s.value for s in samples if s.name == AGE}
+                assert {s.labels["stage"] for s in samples if s.name == STAGES} == set(ages)
+                assert sum(s.value for s in samples if s.name == "fake_total") == 2
+                return ages
+
+            assert max((await told()).values()) < 0.5
+            os.kill(first, signal.SIGSTOP)
+            await asyncio.sleep(1.0)
+            ages = await told()
+            assert ages["reorder"] >= 1.0
+            assert ages["merge"] < 0.5
+            os.kill(first, signal.SIGCONT)
+            await until(lambda: fresh(told))
+
+    async def fresh(told: Callable[[], Awaitable[dict[str, float]]]) -> bool:
+        return max((await told()).values()) < 0.5
+
+    asyncio.run(scenario())
+
+
+def test_values_go_with_the_process_that_gave_them() -> None:
+    scrapes = Scrapes(lambda: {"reorder": False}, ["reorder"])
+    scrapes.note("reorder", "fake_total 1.0\n")
+    assert scrapes.texts() == ["fake_total 1.0\n"]
+    scrapes.forget("reorder")
+    assert scrapes.texts() == []
+    assert {family.name for family in scrapes.collect()} == {AGE, READY, STAGES}
 
 
 def test_health_says_how_each_stage_runs() -> None:
