@@ -347,14 +347,15 @@ class Supervisor:
     ) -> bytes | None:
         health = self._health_of.get(child.stage, {"fault": ""})
         process = child.process
-        if not child.runs or child.address is None or "fault" in health:
+        if process is None or child.address is None or "fault" in health:
             return None
         try:
             async with session.get(f"http://{child.address}{path}") as response:
                 body = await response.read()
         except (TimeoutError, aiohttp.ClientError):
             return None
-        return body if response.ok and child.runs and child.process is process else None
+        is_of_it = child.process is process and process.returncode is None
+        return body if response.ok and is_of_it else None
 
     async def _located(self, asked: Question) -> dict[str, Any]:
         """What all stages and, unless it is to answer alone, all workers know of one event."""

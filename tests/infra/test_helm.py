@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -385,3 +386,21 @@ def test_a_lag_that_nobody_could_ask_for_is_refused(more: dict[str, object], say
 def test_pods_are_not_scaled_by_a_stage_they_do_not_run() -> None:
     with pytest.raises(HelmFailed, match="these pods do not run window, but reorder"):
         render("--values", str(STAGES), *by_lag("reorder", stage="window"))
+
+
+def test_rules_look_at_their_own_release_alone() -> None:
+    rules_of = {
+        name: [rule for group in one["spec"]["groups"] for rule in group["rules"]]
+        for name in ("plant", "other")
+        for one in manifests(STAGES, "--namespace", name, "--set", "monitoring.runbooks=https://d/")
+        if one["kind"] == "PrometheusRule"
+    }
+    for name, rules in rules_of.items():
+        plain = yaml.safe_load((CHART / "files/alerts.yaml").read_text())["groups"][0]["rules"]
+        assert [rule["alert"] for rule in rules] == [rule["alert"] for rule in plain]
+        for rule, written in zip(rules, plain, strict=True):
+            metrics = re.findall(r"\binorder_[a-z_]+", rule["expr"])
+            assert rule["expr"].count(f'{{namespace="{name}",job="') == len(metrics), rule
+            assert re.findall(r"\binorder_[a-z_]+", written["expr"]) == metrics
+            assert rule["annotations"]["runbook_url"].startswith("https://d/docs/alerts.md#")
+            assert (rule["labels"], rule.get("for")) == (written["labels"], written.get("for"))
