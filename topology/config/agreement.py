@@ -175,7 +175,13 @@ def join_faults(topology: TopologyFile) -> Iterator[Fault]:
     for stage in topology.stages:
         if JOIN not in stage.operators or not topology.has_work(JOIN):
             continue
-        if sequenced and len(stage.operators) > 1:
+        if not sequenced or MERGE in stage.operators:
+            continue
+        if topology.fused:
+            message = "reorder+merge writes no sequenced topic"
+            remedy = "write ordered, or join them: reorder+merge+join"
+            yield Fault(("joins_read",), message, remedy)
+        elif len(stage.operators) > 1:
             message = f"reads sequenced events, and `{stage.name}` does not"
             yield Fault(("joins_read",), message, "cut `join` off as a stage of its own")
     for name, query in topology.queries.items():

@@ -12,7 +12,7 @@ A mark PASSED bears the largest time and error of the events that left in order 
 is for each event that MERGE reports as late; watermarks are marks themselves.
 
 Both outputs are the same events, and MERGE changes the instant and the lateness of those that it
-lets go. So the operators that read accepted events work while these are as they came (`read_by`).
+lets go. So the operators that read accepted events work while these are as they came (`swap`).
 Cost: O(1) an event.
 """
 
@@ -59,7 +59,7 @@ class Accepted:
     def read_by(self, operator: Operator, now_ns: int, *more: Callable[[int], Step]) -> Step:
         """What the operator finds in the events and marks up to `now_ns`, and then does with `more`
         of its methods (`on_time`, `on_end`)."""
-        self._swap()
+        self.swap()
         events = [*self._events, *self._marks]
         if self._marks:
             events.sort(key=at_ns)
@@ -67,10 +67,10 @@ class Accepted:
         for step in (operator.on_batch(events, now_ns), *(each(now_ns) for each in more)):
             found.results += step.results
             found.freed += step.freed
-        self._swap()
+        self.swap()
         return found
 
-    def _swap(self) -> None:
+    def swap(self) -> None:
         """The events are as they came; after the next time, as MERGE has left them."""
         others = self._others
         self._others = [(event.at_ns, event.late) for event in self._events]

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from topology.flow.accepted import at_ns
 from topology.flow.chain import Chain, instant
 from topology.flow.join_input import JoinInput
 from topology.flow.node import Node
@@ -45,16 +46,20 @@ class Junction:
 
     def on_batch(self) -> list[Step]:
         """Gives on what has come since this was last called."""
-        events: list[Event] = []
         for each in self._inputs:
-            events += each.take()
+            each.swap()
+        events = [event for each in self._inputs for event in each.events]
         now_ns = self._spoken_ns()
         if not self._keeps_log_order:
             events.sort(key=at_ns)
         elif events:
             events.sort(key=_offset)
             now_ns = events[-1].at_ns
-        return [self.node.operator.on_batch(events, now_ns)]
+        step = self.node.operator.on_batch(events, now_ns)
+        for each in self._inputs:
+            each.swap()
+            each.clear()
+        return [step]
 
     def on_time(self) -> list[Step]:
         return [*self.on_batch(), self.node.operator.on_time(self._spoken_ns())]
@@ -180,10 +185,6 @@ def _add_found(step: Step, parts: Sequence[Step]) -> None:
         step.reports += part.reports
         step.results += part.results
         step.freed += part.freed
-
-
-def at_ns(event: Event) -> int:
-    return event.at_ns
 
 
 def _offset(event: Event) -> int:

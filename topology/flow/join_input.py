@@ -8,26 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from topology.model.event import Event, twin
+from topology.flow.accepted import Accepted
+from topology.model.event import Event
 from topology.model.operator import NEVER
 
 
 class JoinInput:
-    """`now_ns`: all before it has passed. `copies`: a node behind changes the same events, so
-    twins go in."""
+    """`now_ns`: all before it has passed. `is_accepted`: MERGE takes the same events before the
+    node behind does; that one reads them as they came (`swap`)."""
 
-    __slots__ = ("_copies", "_events", "now_ns")
+    __slots__ = ("_accepted", "_is_accepted", "events", "now_ns")
 
-    def __init__(self, *, copies: bool) -> None:
-        self._copies = copies
-        self._events: list[Event] = []
+    def __init__(self, *, is_accepted: bool) -> None:
+        self._is_accepted = is_accepted
+        self._accepted: list[Accepted] = []
+        self.events: list[Event] = []
         self.now_ns = -NEVER
 
     def put(self, events: Sequence[Event], now_ns: int) -> None:
-        self._events += [twin(event) for event in events] if self._copies else events
+        if self._is_accepted:
+            self._accepted.append(Accepted(events))
+        self.events += events
         self.now_ns = max(self.now_ns, now_ns)
 
-    def take(self) -> list[Event]:
-        """What has passed since this was last asked."""
-        events, self._events = self._events, []
-        return events
+    def swap(self) -> None:
+        """See `Accepted`."""
+        for each in self._accepted:
+            each.swap()
+
+    def clear(self) -> None:
+        """The node behind has taken all."""
+        self.events = []
+        self._accepted.clear()

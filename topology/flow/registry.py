@@ -134,9 +134,8 @@ def _joined(topology: Topology, streams: Sequence[str]) -> list[list[str]]:
 
 
 def _edge(chain: Chain, place: int) -> JoinInput:
-    """Out of the node before that place. MERGE behind it changes the instants of the events."""
-    is_before = any(node.place > place and node.name == MERGE for node in chain.nodes)
-    edge = JoinInput(copies=is_before)
+    """Out of the node before that place."""
+    edge = JoinInput(is_accepted=any(n.place > place and n.name == MERGE for n in chain.nodes))
     before = [node for node in chain.nodes if node.place < place]
     (before[-1].edges if before else chain.edges).append(edge)
     return edge

@@ -50,6 +50,7 @@ ALL_KEEP: Final = """
 STAGES: Final = {
     "merge": ((MERGE,), ""),
     "join before the merge": ((JOIN,), "joins_read: sequenced\n"),
+    "join before the merge, in its stage": ((MERGE, JOIN), "joins_read: sequenced\n"),
     "join in the merge": ((MERGE, JOIN), ""),
     "all that keep events": ((MERGE, PATTERN, JOIN, DETECTOR), ALL_KEEP),
 }

@@ -135,9 +135,14 @@ REFUSED = [
     (f"{JOIN}    values: {{v: shott.payload.v}}\n", "queries.seen.values.v", "mean `shot`?"),
     (f"{JOIN}joins_read: sequenced\n", "queries.seen", "write quality: {accuracy: 99%"),
     (
-        f"{JOIN}    quality: {{}}\njoins_read: sequenced\nstages: [reorder, merge+join]\n",
+        f"{JOIN}    quality: {{}}\njoins_read: sequenced\nstages: [reorder, merge, window+join]\n",
         "joins_read",
         "cut `join` off as a stage of its own",
+    ),
+    (
+        f"{JOIN}    quality: {{}}\njoins_read: sequenced\nstages: [reorder+merge, join]\n",
+        "joins_read",
+        "join them: reorder+merge+join",
     ),
     (f"{JOIN}stages: [reorder+merge, join]\n", "queries.seen", "stages: [reorder, merge, join]"),
     (

@@ -1,0 +1,73 @@
+"""Examples: what an operator gets that reads what MERGE accepts, and what the others see of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.kit.events import event, watermark
+from tests.laws.streams_between import merge_of
+from topology.detector.operator import PASSED, REJECTED
+from topology.flow.accepted import Accepted
+from topology.model.event import WATERMARK, Event
+from topology.model.operator import Operator
+from topology.model.outcome import Late, Step
+
+MS = 1_000_000
+Shown = tuple[str, int, int, str]
+
+
+class Noting(Operator):
+    """Notes what it is given: kind, instant, time (in ms) and lateness."""
+
+    def __init__(self) -> None:
+        self.given: list[Shown] = []
+
+    def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+        self.given += [(e.kind, e.at_ns // MS, e.ref_time_ns // MS, e.late) for e in events]
+        return Step(now_ns, list(events), freed=list(events[:1]))
+
+
+def test_events_come_as_they_are_accepted_and_marks_between_them() -> None:
+    events = [event(0, 5, 10), event(0, 7, 20, "t"), event(1, 9, 30)]
+    accepted, noting = Accepted(events), Noting()
+    for one in events[:2]:
+        one.at_ns = 30 * MS
+    accepted.note(Step(30 * MS, [events[0], events[1], watermark(7, at=30)]))
+    found = accepted.read_by(noting, 30 * MS)
+    assert noting.given == [
+        ("", 10, 5, ""),
+        ("", 20, 7, ""),
+        ("", 30, 9, ""),
+        (PASSED, 30, 7, ""),
+        (WATERMARK, 30, 7, ""),
+    ]
+    assert [one.at_ns // MS for one in events] == [30, 30, 30]
+    assert (found.released, found.freed) == ([], events[:1])
+
+
+def test_what_is_late_is_no_mark_unless_it_is_rejected() -> None:
+    marked, dropped = event(0, 5, 10), event(1, 6, 10)
+    accepted, noting = Accepted([marked, dropped]), Noting()
+    marked.late, marked.at_ns, dropped.at_ns = "wait", 20 * MS, 20 * MS
+    accepted.note(Step(20 * MS, [marked], [Late(20 * MS, dropped, "wait", 1)]))
+    accepted.read_by(noting, 20 * MS)
+    assert noting.given == [("", 10, 5, ""), ("", 10, 6, ""), (REJECTED, 20, 6, "")]
+    assert (marked.late, marked.at_ns) == ("wait", 20 * MS)
+
+
+def test_a_mark_bears_the_largest_time_and_error_of_an_instant() -> None:
+    left = [event(0, 5, 20, error=3), event(0, 7, 20, "t", error=1), event(1, 8, 30, error=2)]
+    accepted, noting = Accepted([]), Noting()
+    accepted.note(Step(30 * MS, left))
+    accepted.read_by(noting, 30 * MS)
+    assert noting.given == [(PASSED, 20, 7, ""), (PASSED, 30, 8, "")]
+
+
+def test_an_event_is_held_by_both_who_read_it() -> None:
+    """MERGE and an operator that reads accepted events each change their own bit."""
+    merge, one = merge_of(), event(0, 6, 6)
+    one.held_by = 2
+    merge.on_batch([one], 6 * MS)
+    assert one.held_by == 3
+    assert one in merge.on_end(6 * MS).released
+    assert one.held_by == 2
