@@ -9,14 +9,24 @@ stamps can be right. The file is sound by `inorder check` before it is written.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import yaml
 
+from cli.files.foreign import (
+    SAMPLE,
+    SHOWN,
+    file_rows,
+    is_foreign,
+    told,
+    topic_rows,
+)
+from cli.files.value_format import ValueFormat, value_format_options
 from cli.kafka_options import kafka_option, reached, security
 from cli.progress import counting
 from cli.recordings import readable
@@ -25,6 +35,9 @@ from producers.recording.rows import NEEDED_BY_TIME, read_rows
 from producers.recording.survey import MAX_SOURCES, StreamSeen, Survey, surveyed
 from topology.config import TopologyError, parse
 from topology.wire.line_reader import Row
+
+if TYPE_CHECKING:
+    from cli.files.topic_rows import TopicRows
 
 MAX_LINES: Final = 200_000
 MS: Final = 1_000_000
@@ -58,6 +71,7 @@ NAMED: Final = 3
 @click.option("--topic", help="An input topic, read from its beginning.")
 @click.option("--lines", default=MAX_LINES, show_default=True, help="At most so many are read.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Where to write; default: print it.")
+@value_format_options
 @click.argument("events", required=False, metavar="[EVENTS | -]")
 def command(
     brokers: str | None,
@@ -66,24 +80,37 @@ def command(
     lines: int,
     out: str | None,
     events: str | None,
+    value_format: ValueFormat,
 ) -> None:
-    """Write a first topology file for EVENTS (as `replay` reads them), or for a topic."""
+    """Write a first topology file for EVENTS (any table or JSON lines), or for a topic.
+
+    Where records are not of the header contract, it proposes where they have source, number and
+    time, and says how sure it is."""
     if (events is None) == (topic is None) or (topic is None) != (brokers is None):
         raise Refused("give a file of EVENTS, or --brokers and --topic")
     if out is not None and Path(out).exists():
         raise Refused(f"--out {out}: is there already; name another file")
-    headers = ""
+    how = HowRead()
     with readable():
         rows: Iterable[Row]
         if topic is not None and brokers is not None:
             from cli.files.topic_rows import TopicRows
 
             found = TopicRows(reached(brokers, security(kafka_path)), topic, lines)
-            rows, headers = found.rows, found.preset
+            if found.is_foreign:
+                rows, how = _foreign_topic(found, topic, value_format)
+            else:
+                rows, how = found.rows(), HowRead(found.preset)
+        elif events not in (None, "-") and is_foreign(events):
+            mapping, rows = file_rows(events)
+            how = HowRead(section=mapping.section(), said=mapping.said)
+            first = list(islice(rows, SHOWN))
+            told(mapping, first)
+            rows = chain(first, rows)
         else:
             rows = read_rows(events or "-", needed=NEEDED_BY_TIME)
         survey = surveyed(_counted(islice(rows, lines)), time.time_ns())
-    text = written(survey, topic or events or "-", topic, headers)
+    text = written(survey, topic or events or "-", topic, how)
     try:
         parse(text)
     except TopologyError as error:
@@ -110,11 +137,35 @@ def _counted(rows: Iterable[Row]) -> Iterator[Row]:
 # -- the file --------------------------------------------------------------------------------------
 
 
-def written(survey: Survey, name: str, topic: str | None = None, preset: str = "") -> str:
+@dataclass(frozen=True, slots=True)
+class HowRead:
+    """By which headers, or by which mapping: the keys of a stream, and what is said of each
+    field."""
+
+    preset: str = ""
+    section: Mapping[str, Any] = field(default_factory=dict)
+    said: Mapping[str, str] = field(default_factory=dict)
+
+
+def _foreign_topic(
+    found: TopicRows, topic: str, value_format: ValueFormat
+) -> tuple[list[Row], HowRead]:
+    values = [message.value for message in found.messages]
+    mapping, rows, faults = topic_rows(found.messages, topic, value_format.decoder(topic, values))
+    if len(faults) == min(len(values), SAMPLE):
+        raise Refused(f"--topic {topic}: no value of it can be read: {faults[0].detail}")
+    told(mapping, rows[:SHOWN])
+    arrival = {} if found.has_append_time else {"arrival": "timestamp"}
+    section = {**arrival, **value_format.section(topic), **mapping.section()}
+    return rows, HowRead(section=section, said=mapping.said)
+
+
+def written(survey: Survey, name: str, topic: str | None = None, how: HowRead | None = None) -> str:
     """The text; `topic`: the input, where it was one."""
+    how = how or HowRead()
     if not survey.streams:
         raise click.ClickException(f"{name}: no line is an event{_dead(survey)}")
-    return "\n".join([*_head(survey, name), *_streams(survey, topic, preset), *_queries(survey)])
+    return "\n".join([*_head(survey, name), *_streams(survey, topic, how), *_queries(survey)])
 
 
 def _dead(survey: Survey) -> str:
@@ -134,7 +185,7 @@ def _head(survey: Survey, name: str) -> Iterator[str]:
         yield f"# {survey.clock_lines:,} lines are words about clocks."
 
 
-def _streams(survey: Survey, topic: str | None, preset: str) -> Iterator[str]:
+def _streams(survey: Survey, topic: str | None, how: HowRead) -> Iterator[str]:
     yield "streams:"
     apart = len({survey.units.get(stream, "ns") for stream in survey.streams}) > 1
     for number, (name, seen) in enumerate(sorted(survey.streams.items())):
@@ -143,19 +194,31 @@ def _streams(survey: Survey, topic: str | None, preset: str) -> Iterator[str]:
         if topic is not None or apart:
             yield f"    input: {_scalar(topic or f'events.raw.{number}')}"
         unit = survey.units.get(name)
-        if unit or preset:
-            entries = [*([f"preset: {preset}"] if preset else [])]
+        if how.section:
+            yield from _mapping(how)
+        elif unit or how.preset:
+            entries = [*([f"preset: {how.preset}"] if how.preset else [])]
             entries += [f"ts_unit: {unit}"] if unit else []
             yield f"    headers: {{{', '.join(entries)}}}"
         yield from _reorder(seen)
-        yield from _clock(survey, seen)
-        yield from _merge(seen)
+        yield from _clock(survey, seen, by_stamps="arrival" in how.section)
+        yield from _merge(seen, without_heartbeats=bool(how.section))
     if apart:
         yield "# Streams with different units cannot share a topic."
         yield "stages: [reorder+merge, window, pattern, join]"
 
 
-def _scalar(text: str) -> str:
+def _mapping(how: HowRead) -> Iterator[str]:
+    for key, value in how.section.items():
+        if key != "fields":
+            yield f"    {key}: {_scalar(value)}"
+    yield "    fields:"
+    for name, place in how.section["fields"].items():
+        said = f"  # {how.said[name]}" if name in how.said else ""
+        yield f"      {name}: {_scalar(place)}{said}"
+
+
+def _scalar(text: Any) -> str:
     spelled: str = yaml.safe_dump(text, default_flow_style=True, allow_unicode=True)
     return spelled.removesuffix("...\n").strip()
 
@@ -179,8 +242,11 @@ def _reorder(seen: StreamSeen) -> Iterator[str]:
     yield f"      max_wait: {wait}  # the longest took {_duration(seen.longest_fill_ns)}"
 
 
-def _clock(survey: Survey, seen: StreamSeen) -> Iterator[str]:
+def _clock(survey: Survey, seen: StreamSeen, *, by_stamps: bool = False) -> Iterator[str]:
     yield "    clock:"
+    if by_stamps:
+        yield "      unsynced: trust  # the topic has no append time to judge clocks by"
+        return
     if survey.clock_lines:
         yield "      unsynced: estimate  # until a source has synced"
         return
@@ -208,7 +274,7 @@ def wrong_clocks(seen: StreamSeen) -> dict[str, int]:
     return {name: ns for name, ns in ahead.items() if ns > MS or nearest_ns - ns > FAR_OFF_NS}
 
 
-def _merge(seen: StreamSeen) -> Iterator[str]:
+def _merge(seen: StreamSeen, *, without_heartbeats: bool = False) -> Iterator[str]:
     if len(seen.sources) < 2:
         return
     wait_ns = max_wait_ns(seen)
@@ -219,6 +285,11 @@ def _merge(seen: StreamSeen) -> Iterator[str]:
         f"      idle_after: {_duration(idle_ns)}  # the longest silence was"
         f" {_duration(seen.longest_silence_ns)}, of {_scalar(seen.silent_source)}"
     )
+    if without_heartbeats:
+        yield f"      newcomers: {_duration(wait_ns)}  # so long a result stays open for others"
+        final = _duration(idle_ns + wait_ns)
+        yield f"      # no source sends heartbeats: one that is silent is waited for {final}, then"
+        yield "      # results are final without it"
     if len(seen.sources) < MAX_SOURCES and len(seen.sources) <= NAMED:
         names = ", ".join(_scalar(name) for name in sorted(seen.sources))
         yield f"      # expected_sources: [{names}]  # waited for before they are first heard"

@@ -22,11 +22,13 @@ from producers.recording.file import InputError
 from topology.wire.line_reader import Row
 
 NS_PER_MS: Final = 1_000_000
+LOG_APPEND_TIME: Final = 1
 
 
 class TopicRows:
-    """At most `most` records. `preset` is empty where it is the plain one, or none is known.
-    Raises `InputError`; `Refused` where there is no such topic."""
+    """At most `most` records. `preset` is empty where it is the plain one, or none is known;
+    `is_foreign`: the first record has no header that a contract begins with. Raises `InputError`;
+    `Refused` where there is no such topic."""
 
     def __init__(self, brokers: Brokers, topic: str, most: int) -> None:
         try:
@@ -39,11 +41,16 @@ class TopicRows:
             raise InputError(f"{topic} of {brokers.servers} holds no records; publish some first")
         first = {name for name, _ in messages[0].headers}
         found = next((name for name in PRESETS if PRESETS[name].source in first), None) or "plain"
+        self.messages = messages
+        self.is_foreign = not any(PRESETS[name].source in first for name in PRESETS)
+        self.has_append_time = messages[0].timestamp_type == LOG_APPEND_TIME
         self.preset = "" if found == "plain" else found
-        messages.sort(key=lambda message: message.timestamp)
-        self.rows = [
-            _row(number, message, PRESETS[found]) for number, message in enumerate(messages, 1)
-        ]
+        self._names = PRESETS[found]
+
+    def rows(self) -> list[Row]:
+        """By the header contract, in the order of time."""
+        ordered = sorted(self.messages, key=lambda message: message.timestamp)
+        return [_row(number, message, self._names) for number, message in enumerate(ordered, 1)]
 
 
 async def _records(brokers: Brokers, topic: str, most: int) -> list[Any]:
