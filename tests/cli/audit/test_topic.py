@@ -1,0 +1,124 @@
+"""End to end: `inorder audit` on real topics of others equals brute force over what they
+hold, and leaves no trace."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from benchmarks.workloads.machines import S, plant
+from producers.recording.audit.row import AuditRow
+from tests.cli.invoking import inorder
+from tests.producers.recording.audit.oracle import brute_force
+from tests.services import SharedKafka, UniqueName
+
+BOUNDS_NS = (0, 1 * S, 5 * S, 30 * S)
+MAPPED = ("--source", "payload.device", "--seq", "payload.n", "--ts", "payload.time")
+
+
+def published(kafka: SharedKafka, topic: str, partitions: int, stamped: str, rows: Any) -> None:
+    """As somebody else's producer does it: JSON in the value, no headers; robots key by machine."""
+    kafka.create_topic(topic, partitions, {"message.timestamp.type": stamped})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "partitioner": "consistent_random"})
+    for row in rows:
+        value = {"device": row.source, "n": row.seq, "time": row.ts_ns // 1_000_000, "kg": 4.5}
+        producer.produce(topic, json.dumps(value), row.source)
+        producer.poll(0)
+    for odd in (b"not JSON", None, b'{"device": "x"}'):
+        producer.produce(topic, odd, "odd")
+    producer.flush(30)
+
+
+def lying(kafka: SharedKafka, topic: str, partitions: int, last: int | None) -> Iterator[Any]:
+    """The records by another client: (largest timestamp so far of the partition, partition, offset,
+    value), the newest `last` of each partition."""
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "unused"})
+    for number in range(partitions):
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), 30)
+        begin = low if last is None else max(low, high - last)
+        consumer.assign([TopicPartition(topic, number, begin)])
+        clock = 0
+        while begin < high:
+            message = consumer.poll(30)
+            assert message is not None
+            begin = (message.offset() or 0) + 1
+            clock = max(clock, message.timestamp()[1])
+            yield clock, number, message.offset(), message.value()
+    consumer.close()
+
+
+def expected(kafka: SharedKafka, topic: str, partitions: int, last: int | None, apart: bool) -> Any:
+    rows = []
+    for _, number, offset, value in sorted(lying(kafka, topic, partitions, last), key=first_three):
+        found = json.loads(value) if value and value.startswith(b"{") else {}
+        if "n" in found:
+            ts_ns = found["time"] * 1_000_000
+            rows.append(AuditRow(found["device"], found["n"], None, ts_ns, None, number, offset))
+    return brute_force(rows, 60 * S, BOUNDS_NS, apart=apart)
+
+
+def first_three(record: tuple[Any, ...]) -> tuple[Any, ...]:
+    return record[:3]
+
+
+def pruned(said: Any, like: Any) -> Any:
+    if isinstance(like, dict):
+        return {name: pruned(said[name], value) for name, value in like.items()}
+    return said
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("partitions", "stamped", "last"),
+    [(1, "LogAppendTime", None), (3, "LogAppendTime", None), (3, "CreateTime", 300)],
+)
+def test_a_foreign_topic_is_counted_as_by_brute_force(
+    kafka: SharedKafka, unique_name: UniqueName, partitions: int, stamped: str, last: int | None
+) -> None:
+    topic = unique_name("telemetry")
+    published(kafka, topic, partitions, stamped, plant(1, 1_200))
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    groups = {each.group_id for each in admin.list_consumer_groups().result().valid}
+    where = ("--brokers", kafka.bootstrap, "--topic", topic)
+    only = () if last is None else ("--last", str(last * partitions))
+    answer = inorder("audit", *where, *MAPPED, *only, "--json")
+    assert answer.code == 0, answer.err
+    after = {each.group_id for each in admin.list_consumer_groups().result().valid}
+    assert after == groups
+    said = json.loads(answer.out.splitlines()[-1])
+    apart = stamped == "CreateTime"
+    like = expected(kafka, topic, partitions, last, apart)
+    assert said["unreadable"] == 3
+    like["records"] += said["unreadable"]
+    assert pruned(said, like) == like
+    assert (said["order"], said["clocks_by"]) == (
+        ("each partition", "lines") if apart else ("all records", "arrivals")
+    )
+    fewer = inorder("audit", *where, *MAPPED, "--since", "1h", "--json")
+    assert json.loads(fewer.out)["records"] >= said["records"]
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_a_topic_without_a_word_is_read_by_a_proposal_and_named_if_it_cannot(
+    kafka: SharedKafka, unique_name: UniqueName
+) -> None:
+    topic = unique_name("telemetry")
+    published(kafka, topic, 1, "LogAppendTime", plant(2, 600))
+    where = ("--brokers", kafka.bootstrap, "--topic", topic)
+    answer = inorder("audit", *where)
+    assert answer.code == 0, answer.err
+    assert "source payload.device, seq payload.n, ts payload.time (ms)" in answer.out
+    assert "unreadable: " in answer.out
+    wrong = inorder("audit", *where, "--source", "header.sourceId", "--ts", "payload.time")
+    assert wrong.code == 4
+    assert wrong.err.count("  record ") == 3
+    assert "source_missing" in wrong.err
+    absent = inorder("audit", "--brokers", kafka.bootstrap, "--topic", unique_name("absent"))
+    assert (absent.code, "no such topic" in absent.err) == (2, True)
