@@ -99,8 +99,8 @@ class Timed(Operator):
 class Pipeline:
     """The order of work in `agents.stage.partition`, part by part."""
 
-    def __init__(self, watch: Stopwatch, *, signed: bool = False) -> None:
-        topology = parse(TOPOLOGY % ("signed: true" if signed else ""))
+    def __init__(self, watch: Stopwatch, stream: str = "") -> None:
+        topology = parse(TOPOLOGY % stream)
         description = topology.stages[0]
         partitions = dict.fromkeys(topics_of(topology, description), 1)
         arrangement = arrange(topology, description, partitions, (MASTER,))
@@ -157,7 +157,7 @@ def polls(rows: Sequence[Row], watch: Stopwatch, *, signed: bool = False) -> Ite
             _appended(rows, at, min(at + APPENDED_ROWS, end), signed=signed)
             for at in range(begin, end, APPENDED_ROWS)
         )
-        yield watch.time("decode", partial(_decoded, log))
+        yield watch.time("decode", partial(decoded, log))
 
 
 def _appended(rows: Sequence[Row], begin: int, end: int, *, signed: bool) -> bytes:
@@ -171,6 +171,12 @@ def _appended(rows: Sequence[Row], begin: int, end: int, *, signed: bool) -> byt
         ts_ns = first_ns + (row.ts_ns - first_ns) // SPEED
         contract = headers.write(row.source, row.seq, ts_ns=ts_ns, epoch=0, value=value)
         batch.append(timestamp=0, key=b"default", value=value, headers=contract)
+    return as_kept(batch, rows, begin, end)
+
+
+def as_kept(batch: Any, rows: Sequence[Row], begin: int, end: int) -> bytes:
+    """A filled batch as the broker has it, of these rows."""
+    first_ns = rows[0].arrival_ns
     log = bytearray(batch._build())
     append_ms = (first_ns + (rows[end - 1].arrival_ns - first_ns) // SPEED) // NS_PER_MS
     struct.pack_into(">q", log, BASE_OFFSET_AT, begin)
@@ -179,7 +185,7 @@ def _appended(rows: Sequence[Row], begin: int, end: int, *, signed: bool) -> byt
     return bytes(log)
 
 
-def _decoded(log: bytes) -> list[Any]:
+def decoded(log: bytes) -> list[Any]:
     records = PartitionRecords(
         SOURCE, codec.memory_records(log), [], 0, None, None, check_crcs=False, isolation_level=1
     )
@@ -191,7 +197,7 @@ def measure(events: int, delayed: float, *, signed: bool = False) -> tuple[Stopw
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     watch = Stopwatch()
-    pipeline = Pipeline(watch, signed=signed)
+    pipeline = Pipeline(watch, "signed: true" if signed else "")
     for number, records in enumerate(polls(rows, watch, signed=signed), start=1):
         pipeline.take(records)
         if number % CHECKPOINT_BATCHES == 0:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol
 
 from inorder.contract import STAMPED_NAMES, HeaderNames
 from topology.model.event import Event
@@ -92,6 +92,19 @@ SEQUENCED: Final = "sequenced"
 ORDERED: Final = "ordered"
 
 
+class MappedValues(NamedTuple):
+    """What a short way through records of others needs: `pick` gives the `fields` of a value, in
+    their order, as a msgspec structure or a sequence; it may raise anything, and the general path
+    then says why. `ts_is_record`: the record's own timestamp is the time. `stream`: of all of
+    them."""
+
+    pick: Callable[[bytes], Any]
+    is_struct: bool
+    fields: tuple[str, ...]
+    ts_is_record: bool
+    stream: str
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
     """What the records of a topic look like.
@@ -107,6 +120,8 @@ class Form:
     by_time: frozenset[str] = frozenset()
     max_record_bytes: int = 0
     upstream_partitions: int = 0
+    mapped: MappedValues | None = None
+    """Records of others, on a raw topic; `unit_ns` is that of their times."""
 
 
 class Clock(Protocol):

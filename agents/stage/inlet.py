@@ -22,8 +22,9 @@ from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from agents.state.held import Spilled
 from codec import EventReader, plain
 from codec.batches import Record as PlainRecord
-from codec.face import MAX_HEADERS, ORDERED, RAW, SEQUENCED, Form
+from codec.face import MAX_HEADERS, ORDERED, RAW, SEQUENCED, Form, MappedValues
 from codec.values.registered import RegisteredSchemas
+from inorder.contract import UNIT_NS
 from topology.flow.stage import placeholder
 from topology.model.encoded import Encoded, ReadEncoded
 from topology.model.event import Event
@@ -162,7 +163,7 @@ class RawInlet:
 class MappedInlet(RawInlet):
     """Input topics that others made: each record is translated into headers of the contract
     (topology.wire.field_reader), which all that follows reads and writes on. A spilled record is
-    one that has been."""
+    one that has been. `short`: the codec's short way, where the mapping has one."""
 
     def __init__(
         self,
@@ -171,12 +172,15 @@ class MappedInlet(RawInlet):
         max_record_bytes: int,
         partition: int,
         registered: tuple[RegisteredSchemas, ...] = (),
+        short: MappedValues | None = None,
     ) -> None:
         super().__init__(reader, max_record_bytes)
         self.registered = registered
         self._fields = fields
         self._partition = partition
-        self._events = plain.EventReader(Form(RAW, reader.names), self._mapped)
+        unit_ns = UNIT_NS[fields.fields.ts_unit]
+        form = Form(RAW, reader.names, unit_ns, reader.by_time, max_record_bytes, mapped=short)
+        self._events = (plain.EventReader if short is None else EventReader)(form, self._mapped)
         if fields.fields.ts.place == "timestamp":
             self._ts_name = ""  # the broker may have written it: no evidence about a broker
 

@@ -13,6 +13,10 @@ A record is *plain* if it is a `Record` of codec.native.records and
   and the segment are not negative, and the lane is known,
 * on a raw topic it is no larger than allowed, and has no more headers.
 
+A record of others (`Form.mapped`) is plain if its value gives a source, a number and a time of the
+usual types, and none of its headers bears a name of the contract or of a stamp. It is given the
+headers of the contract in front of its own.
+
 Every other record goes to `general` as it is, which is the definition of all of these words
 (topology.wire.header_reader). The look also notes in the record what can be copied of it and
 what has to be replaced when it is written on (codec.native.batches).
@@ -24,13 +28,17 @@ Proved by: tests/codec/test_events.py
 """
 
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp
 
 from codec.native.records cimport UNREAD, Record
-from codec.native.wire cimport cursor, digits, signed_digits, take_length
+from codec.native.wire cimport (
+    cursor, digits, put_bytes, put_number, put_varint, signed_digits, take_length,
+)
+
+from msgspec.structs import astuple
 
 from codec.face import MAX_HEADERS, ORDERED, RAW, SEQUENCED, Unreadable
 from inorder.contract import DEFAULT_STREAM, MAX_SOURCE_BYTES, MAX_STREAM_BYTES, STAMPED_NAMES
@@ -38,6 +46,7 @@ from topology.model.event import NO_EPOCH, Event
 
 cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
+    long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
 
 cdef enum:
     SOURCE, SEQ, EPOCH, TS, STREAM, TYPE, KIND
@@ -53,6 +62,8 @@ cdef enum:
     HEADER_FRAMING_BYTES = 16
     MAX_CHARACTER_BYTES = 4
     DAYS_TO_EPOCH = 719_468  # from 0000-03-01
+    MAX_TYPE_BYTES = 256  # of a mapped record; a longer one is for the general path
+    MAPPED_ROOM = 2048  # six names, four numbers, a source, a type and a stream
 
 assert STAMPED_NAMES[:7] == ("refTs", "err", "segment", "arrival", "at", "lane", "late")
 assert len(STAMPED_NAMES) + 7 <= MAX_FIELDS
@@ -131,6 +142,32 @@ cdef bint rfc3339_ns(cursor p, int64_t size, int64_t* ns) noexcept:
     return True
 
 
+cdef bint count_of(object given, int64_t* number) except -1:
+    """An integer from 0 that fits; False for all else."""
+    cdef int overflow = 0
+    if type(given) is not int:
+        return False
+    number[0] = PyLong_AsLongLongAndOverflow(given, &overflow)
+    return not overflow and number[0] >= 0
+
+
+cdef inline uint8_t* put_header(
+    uint8_t* p, bytes name, const char* content, Py_ssize_t size, int64_t* whole
+):
+    p = put_bytes(p, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name))
+    whole[0] += HEADER_FRAMING_BYTES + MAX_CHARACTER_BYTES * (PyBytes_GET_SIZE(name) - 1) + size
+    return put_bytes(put_varint(p, size), content, size)
+
+
+cdef inline uint8_t* put_count(uint8_t* p, bytes name, int64_t number, int64_t* whole):
+    cdef uint8_t* begin = put_bytes(p, PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name))
+    p = put_number(begin, number)
+    whole[0] += (
+        HEADER_FRAMING_BYTES + MAX_CHARACTER_BYTES * (PyBytes_GET_SIZE(name) - 1) + (p - begin - 1)
+    )
+    return p
+
+
 @cython.final
 cdef class EventReader:
     """See the module's docstring, and `codec.face.EventReader`."""
@@ -146,6 +183,11 @@ cdef class EventReader:
     cdef int32_t _contract, _kept_to
     cdef bint _is_raw, _is_sequenced
     cdef object _by_time, _default
+    cdef object _pick, _stream
+    cdef bytes _stream_bytes, _sig
+    cdef list _spelled
+    cdef int _place[KIND]  # by field: where it is among what is picked, -1: nowhere
+    cdef bint _is_struct, _ts_is_record
 
     def __init__(self, form, general):
         names = form.names
@@ -170,12 +212,25 @@ cdef class EventReader:
         self._default = DEFAULT_STREAM
         self._is_raw = form.topic == RAW
         self._is_sequenced = form.topic == SEQUENCED
+        self._pick = None
+        if form.mapped is not None:
+            self._maps(form.mapped, names)
         self._needed = 1 << SOURCE
         if not self._is_raw:
             assert self._is_sequenced or form.topic == ORDERED
             self._needed |= 1 << REF | 1 << ERR | 1 << SEGMENT | 1 << AT
         if self._is_sequenced:
             self._needed |= 1 << ARRIVAL | 1 << LANE
+
+    cdef void _maps(self, object mapped, object names):
+        cdef int field
+        self._pick, self._is_struct, fields, self._ts_is_record, self._stream = mapped
+        self._stream_bytes = self._stream.encode()
+        self._sig = names.sig.encode()
+        self._spelled = [bytes([2 * len(name)]) + name for name in self._names[:KIND]]
+        order = ("source", "seq", "epoch", "ts", "stream", "type")
+        for field in range(KIND):
+            self._place[field] = fields.index(order[field]) if order[field] in fields else -1
 
     def read(self, records, clock, read_at_ns, list events not None, aside):
         cdef list given = records if type(records) is list else list(records)
@@ -202,7 +257,10 @@ cdef class EventReader:
                 alike = until - i
                 arrival = clock.arrive(record.timestamp, record.timestamp_type, read_at_ns, alike)
             alike -= 1
-            event = self._plain(record, arrival)
+            if self._pick is None:
+                event = self._plain(record, arrival)
+            else:
+                event = self._mapped(record, arrival)
             if event is None:
                 record.kept_to = UNREAD
                 aside(self._general(record, arrival))
@@ -297,6 +355,119 @@ cdef class EventReader:
                 event.lane = lane
         self._note(record, &look, epoch)
         return event
+
+    cdef object _mapped(self, Record record, object arrival):
+        """As `_plain`, of a record of others."""
+        cdef int64_t seq = -1, epoch = -1, ts_ns = 0, whole = 0
+        cdef Py_ssize_t source_size = 0, type_size = 0, text_size = 0
+        cdef const char* text
+        cdef uint8_t block[MAPPED_ROOM]
+        cdef uint8_t* p = block
+        cdef int32_t count = 3
+        if record.value is None or record.is_padded or not self._is_foreign(record, &whole):
+            return None
+        try:
+            values = self._pick(record.value)
+            if self._is_struct:
+                values = astuple(values)
+        except Exception:
+            return None
+        source = values[self._place[SOURCE]]
+        if type(source) is not str or not count_of(values[self._place[SEQ]], &seq):
+            return None
+        if self._place[EPOCH] >= 0:
+            given = values[self._place[EPOCH]]
+            if given is not None and not count_of(given, &epoch):
+                return None
+        if self._ts_is_record:
+            if not 0 <= record.timestamp <= max_ms:
+                return None
+            ts_ns = record.timestamp * NS_PER_MS
+        else:
+            given = values[self._place[TS]]
+            if type(given) is str:
+                text = PyUnicode_AsUTF8AndSize(given, &text_size)
+                if digits(<cursor>text, text_size, &ts_ns):
+                    if ts_ns > self._most_ts:
+                        return None
+                    ts_ns *= self._unit_ns
+                elif not rfc3339_ns(<cursor>text, text_size, &ts_ns):
+                    return None
+            elif count_of(given, &ts_ns) and ts_ns <= self._most_ts:
+                ts_ns *= self._unit_ns
+            else:
+                return None
+        type_ = ""
+        if self._place[TYPE] >= 0:
+            type_ = values[self._place[TYPE]]
+            if type_ is None:
+                type_ = ""
+            elif type(type_) is not str:
+                return None
+        text = PyUnicode_AsUTF8AndSize(source, &source_size)
+        if not 0 < source_size <= max_source_bytes:
+            return None
+        source = self._text(<cursor>text, source_size)
+        p = put_header(p, self._spelled[SOURCE], text, source_size, &whole)
+        record.seq_from = <int32_t>(p - block)
+        p = put_count(p, self._spelled[SEQ], seq, &whole)
+        record.seq_to = <int32_t>(p - block)
+        p = put_count(p, self._spelled[TS], ts_ns, &whole)
+        text = PyUnicode_AsUTF8AndSize(type_, &type_size)
+        if type_size > MAX_TYPE_BYTES:
+            return None
+        if type_size:
+            type_ = self._text(<cursor>text, type_size)
+            p = put_header(p, self._spelled[TYPE], text, type_size, &whole)
+            count += 1
+        if epoch >= 0:
+            p = put_count(p, self._spelled[EPOCH], epoch, &whole)
+            count += 1
+        if self._stream != self._default:
+            text = PyBytes_AS_STRING(self._stream_bytes)
+            p = put_header(
+                p, self._spelled[STREAM], text, PyBytes_GET_SIZE(self._stream_bytes), &whole
+            )
+            count += 1
+        if whole > self._max_record_bytes or record.count + count > max_headers:
+            return None
+        record.block = PyBytes_FromStringAndSize(<char*>block, p - block) + record.block
+        record.count += count
+        record.kept = record.count
+        record.kept_to = <int32_t>PyBytes_GET_SIZE(record.block)
+        record.contract = self._contract
+        record.seq = seq
+        record.epoch = epoch
+        return Event(
+            self._stream, source, epoch, seq, ts_ns, arrival, record.offset, record, record.value,
+            type_,
+        )
+
+    cdef bint _is_foreign(self, Record record, int64_t* whole) noexcept:
+        """No header bears a name of ours. `whole`: what the record takes at most."""
+        cdef cursor p = <cursor>PyBytes_AS_STRING(record.block)
+        cdef cursor end = p + PyBytes_GET_SIZE(record.block)
+        cdef int64_t size = 0
+        cdef int32_t place
+        for place in range(record.count):
+            if not take_length(&p, end, &size) or size < 0:
+                return False
+            if self._field_of(place, p, size) >= 0 or (
+                size == PyBytes_GET_SIZE(self._sig)
+                and memcmp(p, PyBytes_AS_STRING(self._sig), size) == 0
+            ):
+                return False
+            p += size
+            whole[0] += HEADER_FRAMING_BYTES + MAX_CHARACTER_BYTES * size
+            if not take_length(&p, end, &size):
+                return False
+            if size > 0:
+                p += size
+                whole[0] += size
+        whole[0] += PyBytes_GET_SIZE(record.value)
+        if record.key is not None:
+            whole[0] += PyBytes_GET_SIZE(record.key)
+        return True
 
     cdef bint _look(self, Record record, Look* look) noexcept:
         """False where the record is too large, or its stamps do not stand together at its end,

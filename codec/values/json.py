@@ -1,6 +1,6 @@
 """JSON values: numbers exact by their text (int, Decimal), the last of doubled keys.
 
-`decode` reads the whole value; `picking` only the fields that are wanted: what lies beside them is
+`decode` reads the whole value; a `JsonPick` only what is wanted: what lies beside these fields is
 passed over, and what is wrong within a text there is not noticed. An integer of more than
 `sys.get_int_max_str_digits` digits, and a value deeper than the interpreter's stack, are
 undecodable.
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from topology.fields.values import UNDECODABLE, Pick, ValueFault, walked
+from topology.fields.values import UNDECODABLE, ValueFault, walked
 from topology.fields.where import Path
 
 _WHOLE: Final = msgspec.json.Decoder(float_hook=Decimal)
@@ -30,37 +30,45 @@ def decode(value: bytes | None) -> object:
         raise _fault(wrong) from None
 
 
-def picking(paths: Sequence[Path]) -> Pick:
-    """As `topology.fields.values.picking` does with `decode`, without reading the rest."""
-    stems = {_stem(path) for path in paths}
-    least = [stem for stem in stems if not any(stem[:n] in stems for n in range(len(stem)))]
-    if not all(least) or not all(_is_plain(name) for stem in least for name in stem):
-        return _picked_from_whole(paths)
-    shape = _shape(least)
-    decoder = msgspec.json.Decoder(shape, float_hook=Decimal)
-    getters = [_getter(path, least) for path in paths]
-    from_whole = _picked_from_whole(paths)
+class JsonPick:
+    """A `Pick`, which reads the fields at some paths and passes over the rest.
+    `structured`: where all paths are one name each, what gives them in their order as a msgspec
+    structure."""
 
-    def pick(value: bytes | None) -> Sequence[object]:
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
+        self._decoder: Any = None
+        self.structured: Callable[[bytes], Any] | None = None
+        stems = dict.fromkeys(_stem(path) for path in paths)
+        least = [stem for stem in stems if not any(stem[:n] in stems for n in range(len(stem)))]
+        if not all(least) or not all(_is_plain(name) for stem in least for name in stem):
+            return
+        self._decoder = msgspec.json.Decoder(_shape(least), float_hook=Decimal)
+        self._getters = [_getter(path, least) for path in paths]
+        if least == list(paths):
+            self.structured = self._decoder.decode
+
+    def __call__(self, value: bytes | None) -> Sequence[object]:
         if value is None:
-            return [None] * len(getters)
+            return [None] * len(self._paths)
+        if self._decoder is None:
+            return self._from_whole(value)
         try:
-            found = decoder.decode(value)
+            found = self._decoder.decode(value)
         except msgspec.ValidationError:  # no object where a path goes through
-            return from_whole(value)
+            return self._from_whole(value)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as wrong:
             raise _fault(wrong) from None
-        return [get(found) for get in getters]
+        return [get(found) for get in self._getters]
 
-    return pick
-
-
-def _picked_from_whole(paths: Sequence[Path]) -> Pick:
-    def pick(value: bytes | None) -> Sequence[object]:
+    def _from_whole(self, value: bytes) -> Sequence[object]:
         decoded = decode(value)
-        return [walked(decoded, path) for path in paths]
+        return [walked(decoded, path) for path in self._paths]
 
-    return pick
+
+def picking(paths: Sequence[Path]) -> JsonPick:
+    """As `topology.fields.values.Picking`."""
+    return JsonPick(paths)
 
 
 def _stem(path: Path) -> tuple[str, ...]:
@@ -91,7 +99,7 @@ def _shape(stems: Sequence[tuple[str, ...]]) -> Any:
 
 
 def _firsts(stems: Sequence[tuple[str, ...]]) -> list[str]:
-    return sorted({stem[0] for stem in stems})
+    return list(dict.fromkeys(stem[0] for stem in stems))
 
 
 def _getter(path: Path, stems: Sequence[tuple[str, ...]]) -> Callable[[Any], object]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from codec.face import MappedValues
+from codec.values.json import JsonPick
 from codec.values.registered import RegisteredSchemas
 from codec.values.schemas import REGISTERED, keys_decoder, values_decoder
 from topology.config import Topology
@@ -39,4 +43,25 @@ def field_reader(
         stream=next(iter(streams)) if len(streams) == 1 else topology.unnamed_stream,
         by_time=[name for name, each in streams.items() if not each.reorder.numbered],
         topic=topic,
+    )
+
+
+SHORT: Final = frozenset({"source", "seq", "epoch", "ts", "type"})
+"""Fields that the short way reads."""
+
+
+def short_way(reader: FieldReader) -> MappedValues | None:
+    """The codec's short way to what this reader finds, None where it takes the general path: with
+    a place outside of the value, with streams or kinds that are mapped, without numbers."""
+    fields = reader.fields
+    is_record = fields.ts.place == "timestamp"
+    outside = {where.place for where in reader.places.values()} - {"payload"}
+    if outside - ({"timestamp"} if is_record else set()):
+        return None
+    if reader.by_time or fields.ts_optional or not reader.places.keys() <= SHORT:
+        return None
+    structured = reader.pick.structured if isinstance(reader.pick, JsonPick) else None
+    names = [name for name, where in reader.places.items() if where.place == "payload"]
+    return MappedValues(
+        structured or reader.pick, structured is not None, tuple(names), is_record, reader.stream
     )

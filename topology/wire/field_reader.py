@@ -96,7 +96,8 @@ class FieldReader:
 
     `decode` reads values, `pickings` makes of paths what reads only these; `decode_key` reads keys
     (None: a key is text). `stream`: of a record that names none. `by_time`: streams that need no
-    numbers. `topic`: what the place `topic` gives.
+    numbers. `topic`: what the place `topic` gives. `places` are those of its fields; `pick` reads
+    those within the value, in their order.
     """
 
     def __init__(
@@ -113,14 +114,16 @@ class FieldReader:
         self.fields = fields
         self._decode = decode
         self._decode_key = decode_key
-        self._stream = stream
-        self._by_time = frozenset(by_time)
+        self.stream = stream
+        self.by_time = frozenset(by_time)
         self._unit_ns = UNIT_NS[fields.ts_unit]
         self._zone = zone_of(fields.ts_zone)
         self._where: list[Where | None] = [
             fields.source, fields.seq, fields.stream, fields.epoch, fields.ts, fields.type,
             fields.kind,
         ]  # fmt: skip
+        pairs = zip(FIELDS, self._where, strict=True)
+        self.places = {name: where for name, where in pairs if where is not None}
         self._constants: list[object] = [None] * len(FIELDS)
         self._at: dict[str, list[int]] = {}
         for at, where in enumerate(self._where):
@@ -133,7 +136,7 @@ class FieldReader:
             else:
                 self._at.setdefault(where.place, []).append(at)
         payload_paths = self._paths("payload")
-        self._pick: Pick = (pickings or _whole(decode))(payload_paths)
+        self.pick: Pick = (pickings or _whole(decode))(payload_paths)
         self._pick_key: Pick | None = None
         if decode_key is not None:
             self._pick_key = picking(decode_key, self._paths("key"))
@@ -156,7 +159,7 @@ class FieldReader:
         unread: set[int] = set()
         if self._payload_at:
             try:
-                for at, each in zip(self._payload_at, self._pick(value), strict=True):
+                for at, each in zip(self._payload_at, self.pick(value), strict=True):
                     values[at] = each
             except ValueFault as wrong:
                 faults.append((wrong.reason, wrong.detail))
@@ -224,25 +227,25 @@ class FieldReader:
             and epoch is None
             and kind is None
             and (type_ is None or type(type_) is str)
-            and not self._by_time
+            and not self.by_time
         ):
             ts_ns = ts * self._unit_ns
             if -MAX_INT64 <= ts_ns <= MAX_INT64:
-                return Found(source, seq, ts_ns, type_ or "", None, self._stream, DATA)
+                return Found(source, seq, ts_ns, type_ or "", None, self.stream, DATA)
         read: list[object] = [None] * len(FIELDS)
-        streams_by_time = self._by_time
+        streams_by_time = self.by_time
         for at in (2, 0, 1, 3, 4, 5, 6):  # the stream first: it says whether a number is needed
             where = self._where[at]
             if at in unread or where is None:
                 continue
-            if at == 1 and (read[2] or self._stream) in streams_by_time:
+            if at == 1 and (read[2] or self.stream) in streams_by_time:
                 continue
             try:
                 read[at] = self._field(at, where, values[at], key, value)
             except _FieldFault as wrong:
                 faults.append((wrong.reason, wrong.detail))
                 unread.add(at)
-        name = None if 2 in unread else read[2] or self._stream
+        name = None if 2 in unread else read[2] or self.stream
         needs_number = name not in streams_by_time
         if needs_number and self._where[1] is None:
             remedy = "name its place: `seq`, or write reorder: {rule: time}"

@@ -1,0 +1,123 @@
+"""Laws: the compiled codec makes of records of others what the general path makes of them, and
+writes the same bytes on; and what is plain does not take the general path."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+
+pytest.importorskip("codec.native.events", reason="the compiled codec is not built")
+
+from agents.stage.arrangement import input_reader
+from agents.stage.arrival import ArrivalClock
+from agents.stage.inlet import MappedInlet, Read
+from agents.stage.outbox import Outbox
+from agents.stage.outlet import OrderedOutlet
+from codec import plain
+from codec.native import batches, records
+from codec.values.mapped import field_reader, short_way
+from tests.codec.logs import APPEND_TIME, batch, record
+from tests.codec.seeds import FIRST, SEEDS
+from tests.codec.ways import dead_told, event_told
+from topology.config import HeaderConfig, StreamConfig, Topology
+from topology.wire.header_reader import HeaderReader
+from topology.wire.header_writer import HeaderWriter
+
+MAX_BYTES = 1_000
+TARGETS = dict.fromkeys(("default", "presses"), ("ordered", 0))
+PLACES: dict[str, list[str | None]] = {
+    "source": ["payload.device", "payload.in.id", "payload.`a.b`", "key"],
+    "seq": ["payload.n", "payload.in.n", "header.n"],
+    "ts": ["payload.time", "timestamp", None],
+    "type": ["payload.kind", None, '="t"'],
+    "epoch": ["payload.boot", None],
+}
+WORDS: list[Any] = [
+    "s1", "\xe4" * 40, "x" * 300, "", 7, 0, -1, 2**63 - 1, 2**63, 1.5, True, None, "007", "1e3",
+    "1970-01-01T00:00:01.5Z", "1970-01-01T00:00:01", {"id": "s2", "n": 4}, [1], 1_700_000_000_000,
+]  # fmt: skip
+NAMES = ("device", "n", "time", "kind", "boot", "a.b", "other", "in")
+HEADERS = [
+    (b"trace", b"x"), (b"n", b"12"), (b"", None), (b"sourceId", b"liar"), (b"kind", b"progress"),
+    (b"refTs", b"1"), (b"sig", b"y"), (b"\xce\xbc", b"z" * 200),
+]  # fmt: skip
+
+
+def topology_of(dice: Random, name: str = "default") -> Topology:
+    fields = {key: text for key, each in PLACES.items() if (text := dice.choice(each))}
+    unit = dice.choice(["ns", "ms", "s"])
+    stream = StreamConfig.model_validate({"input": "t", "fields": fields, "ts_unit": unit})
+    return Topology(streams={name: stream})
+
+
+def value_of(dice: Random) -> bytes | None:
+    if dice.random() < 0.1:
+        return dice.choice([None, b"", b"{", b"[1]", b'{"device":"\xff"}', b'{"n":1,"n":2} x'])
+    sound = {"device": "s1", "n": dice.randrange(99), "time": 10**12, "in": {"id": "s2", "n": 3}}
+    value = {**sound, **{dice.choice(NAMES): dice.choice(WORDS) for _ in range(dice.randrange(4))}}
+    return json.dumps(value, ensure_ascii=dice.random() < 0.5).encode()
+
+
+def log_of(dice: Random) -> bytes:
+    given = []
+    for at in range(12):
+        headers = dice.sample(HEADERS, dice.choice([0, 0, 0, 1, 2]))
+        key = dice.choice([None, b"s1", b"\xff"])
+        given.append(record(key, value_of(dice), headers, offset_delta=at))
+    return batch(given, attributes=dice.choice([0, APPEND_TIME]))
+
+
+def read_of(topology: Topology, log: bytes, *, is_native: bool) -> tuple[Read, list[object]]:
+    """What was read, and what it is for people and in the ordered topic."""
+    reader = field_reader(topology, "t")
+    assert reader is not None
+    short = short_way(reader) if is_native else None
+    inlet = MappedInlet(reader, HeaderReader(HeaderConfig()), MAX_BYTES, 3, (), short)
+    make: Any = records.memory_records if is_native else plain.memory_records
+    found = list(make(log).next_batch())
+    read = inlet.read(found, ArrivalClock(0, arrival="timestamp"))
+    told: list[object] = [event_told(event) for event in read.events]
+    told += [dead_told(dead) for dead in read.dead]
+    writer = HeaderWriter(HeaderConfig())
+    # The other writer's own law is that both write the same.
+    outbox = Outbox(lambda: batches.new_batch(1 << 20, None, is_transactional=False))
+    OrderedOutlet(writer, TARGETS).put_all([e for e in read.events if not e.kind], outbox)
+    for filled in outbox.take().values():
+        told += [bytes(each._build()) for each in filled]
+    return read, told
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
+def test_law_records_of_others_become_the_same_events(seed: int) -> None:
+    dice = Random(f"mapped {seed}")
+    for _ in range(15):
+        topology = topology_of(dice, dice.choice(["default", "presses"]))
+        log = log_of(dice)
+        native, general = (read_of(topology, log, is_native=each)[1] for each in (True, False))
+        assert native == general, (topology.streams, log)
+
+
+def test_what_is_plain_does_not_go_to_the_general_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the law would compare the general path with itself."""
+    fields = {name: f"payload.{name}" for name in ("source", "seq", "ts", "type", "epoch")}
+    stream = StreamConfig.model_validate({"input": "t", "fields": fields, "ts_unit": "ms"})
+    inlet = input_reader(Topology(streams={"presses": stream}), "t")
+    assert isinstance(inlet, MappedInlet)
+    value = b'{"source":"s1","seq":7,"ts":5,"type":"A","epoch":2,"more":[1]}'
+    log = batch([record(b"k", value, [(b"trace", b"x")])], attributes=APPEND_TIME)
+    monkeypatch.setattr(
+        "topology.wire.field_reader.FieldReader.found", lambda *_: pytest.fail("it went there")
+    )
+    (event,) = inlet.read(
+        list(records.memory_records(log).next_batch() or ()), ArrivalClock(0)
+    ).events
+    assert (event.stream, event.source, event.seq, event.epoch) == ("presses", "s1", 7, 2)
+    assert (event.ts_ns, event.type) == (5_000_000, "A")
+    assert event.record.headers == [
+        ("sourceId", b"s1"), ("seqNum", b"7"), ("ts", b"5000000"), ("type", b"A"), ("epoch", b"2"),
+        ("streamId", b"presses"), ("trace", b"x"),
+    ]  # fmt: skip
+    assert event.record.value == value
