@@ -18,8 +18,10 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3
 # Two cores are meant: a test that waits for a process leaves its core to the third.
 JOBS ?= 3
 ARGS ?=
+# Where it is set, each of the hundreds of processes of a run compiles all that it imports.
+export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help up down install setup docs docs-reference spark-setup spark-test spark-long spark-package demo test test-quick lint format services bench chaos laws compiled wheels compiled-wheels lock audit sbom clean distclean
+.PHONY: help up down install setup docs docs-reference spark-setup spark-test spark-long spark-package helm demo test test-quick lint format services bench chaos laws compiled wheels compiled-wheels lock audit sbom clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,7 +90,12 @@ spark-package: spark-setup ## what spark-submit needs, into dist/spark (ARGS=DIR
 spark-%: spark-setup ## one Spark job (ARGS="--topology t.yaml --brokers ... --out ...")
 	@$(BIN)/inorder spark run $* $(ARGS)
 
-test: lint spark-setup ## style, types, then all tests but those that take minutes (ARGS=..., JOBS=3)
+helm: $(DEV) # built where only Go is there
+	@$(PY) -m infra.helm
+
+# mypy takes one core for a minute or two.
+test: $(DEV) $(SPARK) ## style, types, then all tests but those that take minutes (ARGS=..., JOBS=3)
+	@$(MAKE) --jobs 2 lint spark-setup helm
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 test-quick: lint ## style, types, and what a change in the core needs and takes below a second each
