@@ -165,7 +165,6 @@ class StageProcess:
         read = dict.fromkeys(arrangement.inputs, self._most_bytes)
         read |= dict.fromkeys(changelogs, MAX_OWN_BYTES)
         self._logs = LogReader(brokers, arrangement.group, read)
-        self._schemas = SchemaFeed()
         services = Services(
             *(
                 self._logs,
@@ -178,7 +177,7 @@ class StageProcess:
             ),
             self._traces,
             settings.histories,
-            schemas=self._schemas,
+            schemas=SchemaFeed(),
         )
         watchdog = Watchdog(Patience.until(topology.stuck_after_ns))
         self._log = StageLog(metrics)
@@ -264,7 +263,6 @@ class StageProcess:
         if self._queries is not None:
             await self._queries.stop()
         await self._logs.stop()
-        await self._schemas.close()
         await self._http.stop()
         if self._traces is not None:
             await self._traces.close()

@@ -49,15 +49,24 @@ class FoundSchema(NamedTuple):
     subjects: frozenset[str]
 
 
-class RegistryClient:
-    """`schema`, one at a time; `close` at the end."""
+async def schema_of(registry: str, number: int) -> FoundSchema:
+    """The schema of this id, by a connection of its own: look-ups are rare. NoSuchSchema,
+    RegistryAway, RegistryRefuses."""
+    headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+    if user := os.environ.get(USER):
+        pair = f"{user}:{os.environ.get(PASSWORD, '')}".encode()
+        headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
+    limit = aiohttp.ClientTimeout(ANSWER_S)
+    async with aiohttp.ClientSession(timeout=limit, headers=headers) as session:
+        return await _Asking(registry, session).schema(number)
 
-    def __init__(self, url: str) -> None:
+
+class _Asking:
+    def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
         self.url = url
-        self._session: aiohttp.ClientSession | None = None
+        self._session = session
 
     async def schema(self, number: int) -> FoundSchema:
-        """NoSuchSchema, RegistryAway, RegistryRefuses."""
         found = await self._get(f"/schemas/ids/{number}?format=serialized")
         versions = await self._get(f"/schemas/ids/{number}/versions")
         referred: dict[tuple[str, int], str] = {}
@@ -81,13 +90,9 @@ class RegistryClient:
             await self._refer(other, referred, depth + 1)
             referred[subject, version] = str(other["schema"])
 
-    async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-
     async def _get(self, place: str) -> Any:
         try:
-            async with self._opened().get(self.url + place, allow_redirects=False) as answer:
+            async with self._session.get(self.url + place, allow_redirects=False) as answer:
                 content = await answer.content.read(MAX_BYTES + 1)
                 while len(content) <= MAX_BYTES and not answer.content.at_eof():
                     content += await answer.content.read(MAX_BYTES + 1)
@@ -107,17 +112,6 @@ class RegistryClient:
             return orjson.loads(content)
         except orjson.JSONDecodeError:
             raise RegistryAway(f"{self.url} answers no JSON; is it a schema registry?") from None
-
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
-            if user := os.environ.get(USER):
-                pair = f"{user}:{os.environ.get(PASSWORD, '')}".encode()
-                headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
-            self._session = aiohttp.ClientSession(
-                timeout=aiohttp.ClientTimeout(ANSWER_S), headers=headers
-            )
-        return self._session
 
 
 def _named(error: Exception) -> str:

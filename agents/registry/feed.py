@@ -21,7 +21,7 @@ import time
 from collections.abc import Collection, Iterable
 from typing import Any, Final, TypeVar
 
-from agents.registry.client import FoundSchema, NoSuchSchema, RegistryAway, RegistryClient
+from agents.registry.client import FoundSchema, NoSuchSchema, RegistryAway, schema_of
 from codec.values.registered import (
     SCHEMA_REFUSED,
     SCHEMA_UNKNOWN,
@@ -46,11 +46,10 @@ V = TypeVar("V")
 
 
 class SchemaFeed:
-    """`reach` before each batch; `close` at the end. `faults`: registries that are away, while
+    """`reach` before each batch. `faults`: registries that are away, while
     somebody waits for them."""
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
-        self._clients: dict[str, RegistryClient] = {}
         self._found: dict[tuple[str, int], FoundSchema] = {}
         self._decoders: dict[tuple[str, int], Decode | ValueFault] = {}
         self._unknown_until_s: dict[tuple[str, int], float] = {}
@@ -88,10 +87,6 @@ class SchemaFeed:
         for table in tables:
             await self.reach(table, (part for each in records for part in (each.value, each.key)))
 
-    async def close(self) -> None:
-        for client in self._clients.values():
-            await client.close()
-
     def _hand_over(
         self, table: RegisteredSchemas, place: tuple[str, int], found: FoundSchema
     ) -> None:
@@ -112,12 +107,11 @@ class SchemaFeed:
     async def _look_up(self, place: tuple[str, int]) -> FoundSchema | None:
         """None: the registry knows none of this id."""
         registry, number = place
-        client = self._clients.setdefault(registry, RegistryClient(registry))
         began_s, pause_s, logged_s = time.monotonic(), SHORTEST_PAUSE_S, 0.0
         try:
             while True:
                 try:
-                    found = await client.schema(number)
+                    found = await schema_of(registry, number)
                 except RegistryAway as away:
                     self._away[registry] = f"waits for the schema registry: {away}"
                     if time.monotonic() - max(began_s, logged_s) > LOG_AFTER_S or not logged_s:

@@ -47,6 +47,7 @@ from agents.stage.outlet import (
 from agents.state.changelog import StateRefused
 from codec.values.mapped import field_reader, registered_schemas, short_way
 from codec.values.payloads import payload_readers, tables_of
+from codec.values.registered import RegisteredSchemas
 from codec.values.schema_fault import SchemaFault
 from topology.clock.drift_table import DriftTable
 from topology.config import ClockConfig, StageConfig, StreamConfig, Topology
@@ -184,19 +185,14 @@ class Arrangement:
         return Stage(self.topology, self.operator_names, self.upstream_partitions, streams, table)
 
     def inlet(self, source: TopicPartition) -> Inlet:
-        inlet = self._inlet(source)
-        tables = tables_of(self.topology)
         if self.is_first:
-            tables = dict.fromkeys([source.topic], *inlet.registered) if inlet.registered else {}
-        try:
-            payloads = payload_readers(self.streams_of(source.topic), tables)
-        except SchemaFault as fault:
-            raise ArrangementError(f"the schema {fault}") from None
-        return PayloadInlet(inlet, payloads, tuple(tables.values())) if payloads else inlet
+            topic = source.topic
+            inlet = input_reader(self.topology, topic, self.masters, source.partition)
+            return with_payloads(self.topology, topic, inlet)
+        streams = self.streams_of(source.topic)
+        return _reading_payloads(self._derived_inlet(source), streams, tables_of(self.topology))
 
-    def _inlet(self, source: TopicPartition) -> Inlet:
-        if self.is_first:
-            return input_reader(self.topology, source.topic, self.masters, source.partition)
+    def _derived_inlet(self, source: TopicPartition) -> Inlet:
         if self.reads == ORDERED:
             streams = self.streams_of(source.topic).values()
             return OrderedInlet(HeaderReader(next(iter(streams)).headers))
@@ -252,6 +248,23 @@ class Arrangement:
 
     def _partition_of(self, stream: str, topic: str) -> int:
         return partition_of(self.topology.partition_name_of(stream), self.partitions[topic])
+
+
+def with_payloads(topology: Topology, topic: str, inlet: Inlet) -> Inlet:
+    """The inlet of an input topic, and what queries read of its values."""
+    streams = {name: each for name, each in topology.streams.items() if each.input == topic}
+    tables = dict.fromkeys([topic], *inlet.registered) if inlet.registered else {}
+    return _reading_payloads(inlet, streams, tables)
+
+
+def _reading_payloads(
+    inlet: Inlet, streams: Mapping[str, StreamConfig], tables: Mapping[str, RegisteredSchemas]
+) -> Inlet:
+    try:
+        payloads = payload_readers(streams, tables)
+    except SchemaFault as fault:
+        raise ArrangementError(f"the schema {fault}") from None
+    return PayloadInlet(inlet, payloads, tuple(tables.values())) if payloads else inlet
 
 
 def input_reader(

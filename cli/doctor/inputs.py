@@ -17,6 +17,8 @@ from aiokafka.errors import KafkaError
 from agents.kafka.brokers import Brokers
 from agents.kafka.stage_topics import upstream_inputs
 from agents.kafka.whole_topic import NoTopic, records_of
+from agents.registry.client import RegistryAway, RegistryRefuses
+from agents.registry.feed import SchemaFeed
 from agents.stage.arrangement import unchecked_reader
 from agents.stage.inlet import RawInlet
 from agents.watch.deaths import Deaths
@@ -36,11 +38,14 @@ NS_PER_MS: Final = 1_000_000
 
 def input_findings(topology: Topology, brokers: Brokers) -> list[Finding]:
     """For each input topic most of whose newest records are dead: why, and what to do. Blocks."""
-    judged = {
-        topic: asyncio.run(_deaths(topology, brokers, topic)) for topic in upstream_inputs(topology)
-    }
     found = []
-    for topic, deaths in judged.items():
+    for topic in upstream_inputs(topology):
+        try:
+            deaths = asyncio.run(_deaths(topology, brokers, topic))
+        except (RegistryAway, RegistryRefuses) as fault:
+            what, _, remedy = str(fault).partition("; ")
+            found.append(Finding(Weight.ERROR, topic, what, remedy or "see whether it runs"))
+            continue
         if (verdict := deaths.verdict()) is not None:
             what, remedy = verdict
             all_dead = deaths.dead == deaths.read
@@ -53,6 +58,7 @@ async def _deaths(topology: Topology, brokers: Brokers, topic: str) -> Deaths:
     """What REORDER's inlet reports of the newest records, as far as they can be read."""
     streams = {name: each for name, each in topology.streams.items() if each.input == topic}
     readers: dict[int, RawInlet] = {}
+    schemas = SchemaFeed(0.0)
     by_partition: dict[int, Deaths] = {}
     asked = records_of(brokers, topic, newest=LOOKED_AT, stalled_s=TIMEOUT_S)
     with suppress(NoTopic, KafkaError, TimeoutError):
@@ -63,6 +69,7 @@ async def _deaths(topology: Topology, brokers: Brokers, topic: str) -> Deaths:
                 deaths.read += 1
                 if number not in readers:
                     readers[number] = unchecked_reader(topology, topic, number)
+                await _known(schemas, readers[number], record)
                 item = _read(readers[number], record)
                 if not isinstance(item, Malformed) and item.stream not in streams:
                     item = strange(item, streams)
@@ -72,6 +79,16 @@ async def _deaths(topology: Topology, brokers: Brokers, topic: str) -> Deaths:
     for deaths in by_partition.values():
         whole.join(deaths)
     return whole
+
+
+async def _known(schemas: SchemaFeed, reader: RawInlet, record: Any) -> None:
+    """Wait for the schemas that the record is read by. RegistryAway, RegistryRefuses."""
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            await schemas.reach_for(reader.registered, [record])
+    except TimeoutError:
+        registries = ", ".join(table.registry for table in reader.registered)
+        raise RegistryAway(f"the schema registry {registries} gives no answer") from None
 
 
 def _read(reader: RawInlet, record: Any) -> Event | Malformed:

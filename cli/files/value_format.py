@@ -74,12 +74,8 @@ def _looked_up(schema: SchemaConfig | None, values: Sequence[bytes | None]) -> R
     table = RegisteredSchemas(schema.registry, schema.subjects)
 
     async def reach() -> None:
-        feed = SchemaFeed(PATIENCE_S)
-        try:
-            async with asyncio.timeout(REGISTRY_WAIT_S):
-                await feed.reach(table, values)
-        finally:
-            await feed.close()
+        async with asyncio.timeout(REGISTRY_WAIT_S):
+            await SchemaFeed(PATIENCE_S).reach(table, values)
 
     try:
         asyncio.run(reach())

@@ -20,7 +20,7 @@ import asyncio
 import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from typing import Any, Final
 
 import click
@@ -29,6 +29,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from agents.kafka.brokers import Brokers, BrokersUnavailable
 from agents.kafka.security import Security
+from agents.registry.client import RegistryRefuses
 from agents.stage.arrival import ArrivalClock, arrival_clock, no_arrival
 from cli.as_json import json_option
 from cli.kafka_options import kafka_option, reached, security
@@ -59,7 +60,7 @@ def command(
     access = security(kafka_path)
     try:
         count = asyncio.run(_print(topology, name, brokers, access, masters))
-    except (BrokersUnavailable, DumpStalled) as error:
+    except (BrokersUnavailable, DumpStalled, RegistryRefuses) as error:
         raise click.ClickException(str(error)) from error
     if as_json:
         click.echo(orjson.dumps({"topic": name, "records": count}), err=True)
@@ -118,7 +119,8 @@ class _Part:
     def order(self) -> tuple[int, int, int]:
         return self.lines[0]["arrival"], self._rank, self.source.partition
 
-    def take(self, records: Iterable[Any]) -> None:
+    async def take(self, records: Collection[Any]) -> None:
+        await self._of.known(records)
         lines = (self._of.line(record, self.clock) for record in records)
         self.lines.extend(line for line in lines if line is not None)
 
@@ -174,6 +176,6 @@ async def _filled(reader: AIOKafkaConsumer, part: _Part) -> bool:
                 " or a broker that does not answer"
             )
         found = await reader.getmany(part.source, timeout_ms=READ_TIMEOUT_MS)
-        part.take(found.get(part.source, ()))
+        await part.take(found.get(part.source, ()))
         await asyncio.sleep(0)
     return True

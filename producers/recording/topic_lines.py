@@ -15,10 +15,11 @@ from typing import Any
 
 import orjson
 
-from agents.stage.arrangement import input_reader
+from agents.registry.feed import SchemaFeed
+from agents.stage.arrangement import input_reader, with_payloads
 from agents.stage.arrival import ArrivalClock
 from agents.stage.clock_feed import word_of
-from agents.stage.inlet import RawInlet
+from agents.stage.inlet import Inlet
 from inorder import rfc3339
 from inorder.contract import UNIT_NS
 from topology.clock.sample import Declared
@@ -40,12 +41,21 @@ class TopicLines:
         self._clock_topic = topology.topics.clock
         self._topology = topology
         self._masters = masters
-        self._inlets = {(topic, 0): input_reader(topology, topic, masters) for topic in topics}
-        self._units_ns = {
-            topic: UNIT_NS[topology.headers_of(topic).ts_unit] for topic, _ in self._inlets
-        }
+        self._inlets: dict[tuple[str, int], Inlet] = {}
+        self._units_ns = {topic: UNIT_NS[topology.headers_of(topic).ts_unit] for topic in topics}
+        for topic in self._units_ns:
+            self._inlet(topic, 0)
+        self._schemas = SchemaFeed()
         streams = topology.streams.values()
         self._activation_ns = min(stream.clock.activation_ns for stream in streams)
+
+    async def known(self, records: Iterable[Any]) -> None:
+        """Return when the schemas are known by which these records are read: before their lines
+        are asked for. RegistryRefuses."""
+        for record in records:
+            if record.topic != self._clock_topic:
+                inlet = self._inlet(record.topic, record.partition)
+                await self._schemas.reach_for(inlet.registered, [record])
 
     def line(self, record: Any, clock: ArrivalClock) -> JsonObject | None:
         """`clock` is that of the record's partition. None for what is no word about a clock."""
@@ -54,11 +64,11 @@ class TopicLines:
         inlet = self._inlet(record.topic, record.partition)
         return record_line(inlet, self._units_ns[record.topic], record, clock)
 
-    def _inlet(self, topic: str, partition: int) -> RawInlet:
+    def _inlet(self, topic: str, partition: int) -> Inlet:
         found = self._inlets.get((topic, partition))
         if found is None:
-            found = input_reader(self._topology, topic, self._masters, partition)
-            self._inlets[topic, partition] = found
+            inlet = input_reader(self._topology, topic, self._masters, partition)
+            found = self._inlets[topic, partition] = with_payloads(self._topology, topic, inlet)
         return found
 
 
@@ -71,7 +81,7 @@ def clock_line(activation_ns: int, record: Any, clock: ArrivalClock) -> JsonObje
     return {**orjson.loads(record.value), "clock": word.source, "arrival": word.arrival_ns}
 
 
-def record_line(inlet: RawInlet, unit_ns: int, record: Any, clock: ArrivalClock) -> JsonObject:
+def record_line(inlet: Inlet, unit_ns: int, record: Any, clock: ArrivalClock) -> JsonObject:
     read = inlet.read([record], clock)
     if read.dead:
         return _dead_line(read.dead[0], clock.now_ns)

@@ -16,6 +16,7 @@ transactions, whose marks take offsets, or the topic was compacted, holes are no
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -306,19 +307,27 @@ class RecordLines:
     def line(self, values: Mapping[str, Any], clock: ArrivalClock) -> JsonObject | None:
         """The line of a record. `values` are `log_order.COLUMNS` and `stamp_ms`; the clock is that
         of the partition. None for a record of the clock topic that is no clock line."""
-        record = Record(
-            values["topic"],
-            values["partition"],
-            values["offset"],
-            values["key"],
-            values["value"],
-            [(each["key"], each["value"]) for each in values["headers"] or ()],
-            values["stamp_ms"],
-        )
+        record = _record(values)
         line = self._lines.line(record, clock)
         if line is None or record.topic != self._clock_topic:
             return line
         return {**line, OF_TOPIC: record.offset}
+
+    def know(self, batch: Iterable[Mapping[str, Any]]) -> None:
+        """Wait for the schemas by which these are read, where a registry has them."""
+        asyncio.run(self._lines.known(map(_record, batch)))
+
+
+def _record(values: Mapping[str, Any]) -> Record:
+    return Record(
+        values["topic"],
+        values["partition"],
+        values["offset"],
+        values["key"],
+        values["value"],
+        [(each["key"], each["value"]) for each in values["headers"] or ()],
+        values["stamp_ms"],
+    )
 
 
 class _Rows:
@@ -331,7 +340,9 @@ class _Rows:
 
     def __iter__(self) -> Iterator[Row]:
         for batch in self._taken:
-            for values in batch.to_pylist():
+            listed = batch.to_pylist()
+            self._records.know(listed)
+            for values in listed:
                 clock = ArrivalClock(0, judges=False)
                 clock.now_ns = values["arrival_ms"] * NS_PER_MS
                 line = self._records.line(values, clock)

@@ -50,10 +50,7 @@ def table(registry: Registry) -> RegisteredSchemas:
 def reached(found: RegisteredSchemas, *values: bytes | None, patience_s: float = 0.0) -> SchemaFeed:
     async def reach() -> SchemaFeed:
         feed = SchemaFeed(patience_s)
-        try:
-            await feed.reach(found, values)
-        finally:
-            await feed.close()
+        await feed.reach(found, values)
         return feed
 
     return asyncio.run(reach())
@@ -127,7 +124,6 @@ def test_a_schema_that_is_registered_a_moment_later_is_found(registry: Registry)
         await asyncio.sleep(0.3)
         registry.register(SUBJECT, TEXT)
         await reach
-        await feed.close()
 
     found = table(registry)
     asyncio.run(both())
@@ -182,7 +178,6 @@ def test_a_registry_that_is_away_is_waited_for_and_said(registry: Registry) -> N
         registry.status = 200
         await reach
         assert feed.faults == ()
-        await feed.close()
         return faults
 
     assert asyncio.run(away()) == (f"waits for the schema registry: {registry.url} answers 503",)
@@ -200,7 +195,6 @@ def test_nobody_there_is_waited_for_as_well(registry: Registry) -> None:
         reach.cancel()
         with suppress(asyncio.CancelledError):
             await reach
-        await feed.close()
         return faults
 
     (fault,) = asyncio.run(away())

@@ -1,0 +1,226 @@
+"""Examples: values in Avro and Protobuf on their way in: what is an event, what is dead and why,
+what queries and dumped lines read. And a law: no value of strangers is an exception."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+from aiokafka.structs import TopicPartition
+
+from agents.registry.feed import SchemaFeed
+from agents.stage.arrangement import ArrangementError, arrange, topics_of
+from agents.stage.arrival import ArrivalClock
+from agents.stage.inlet import Inlet, Read
+from codec.batches import Record
+from producers.recording.topic_lines import TopicLines
+from tests.codec.values.protobufs import descriptor_set, message_class
+from tests.kit.registry import Registry, serving
+from tests.seeds import seeds_of_today
+from topology.config import Topology, parse
+from topology.model.outcome import Malformed
+from topology.model.payload import UNREADABLE, read_payload
+
+FIELDS = "fields: {source: payload.device, seq: payload.n, ts: payload.at}"
+SCHEMA = {
+    "type": "record",
+    "name": "Telemetry",
+    "fields": [
+        {"name": "device", "type": ["null", "string"]},
+        {"name": "n", "type": ["long", "double"]},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "raw", "type": "bytes"},
+    ],
+}
+EVENT = {"device": "press-7", "n": 12, "at": 1_790_000_000_250, "raw": b"\xff"}
+READ = {
+    "device": "press-7",
+    "n": 12,
+    "at": "2026-09-21T14:13:20.250000000Z",
+    "raw": {"base64": "/w=="},
+}
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    with serving(Registry()) as found:
+        yield found
+
+
+def written(**changes: Any) -> bytes:
+    content = io.BytesIO()
+    fastavro.schemaless_writer(content, SCHEMA, EVENT | changes)
+    return content.getvalue()
+
+
+def topology_of(stream: str) -> Topology:
+    text = f"streams: {{a: {{input: t, {stream}, {FIELDS}}}}}\nstages: [reorder, merge]\n"
+    return parse(text)
+
+
+def registered(registry: Registry) -> tuple[Topology, bytes]:
+    """And the five bytes of a value."""
+    number = registry.register("t-value", json.dumps(SCHEMA))
+    schema = f"schema: {{registry: '{registry.url}', subjects: [t-value]}}"
+    return topology_of(f"format: avro, {schema}"), b"\0" + number.to_bytes(4, "big")
+
+
+def of_file(folder: Path) -> Topology:
+    (folder / "press.avsc").write_text(json.dumps(SCHEMA))
+    return topology_of(f"format: avro, schema: {{file: {folder}/press.avsc}}")
+
+
+def inlet_of(topology: Topology, stage: int = 0, topic: str = "t") -> Inlet:
+    asked = topology.stages[stage]
+    partitions = dict.fromkeys(topics_of(topology, asked), 1)
+    return arrange(topology, asked, partitions).inlet(TopicPartition(topic, 0))
+
+
+def read(inlet: Inlet, *values: bytes | None) -> Read:
+    records = [Record(at, 1_790_000_001_000, 1, None, value, []) for at, value in enumerate(values)]
+    asyncio.run(SchemaFeed(0.0).reach_for(inlet.registered, records))
+    return inlet.read(records, ArrivalClock(0))
+
+
+def reasons(found: Read) -> list[str]:
+    return [dead.reason for dead in found.dead]
+
+
+def test_avro_by_a_file(tmp_path: Path) -> None:
+    inlet = inlet_of(of_file(tmp_path))
+    (event,) = read(inlet, written()).events
+    assert (event.source, event.seq, event.ts_ns) == ("press-7", 12, 1_790_000_000_250_000_000)
+    assert event.value == written()
+    assert event.record.value == written()
+    assert read_payload(event.value) == READ
+
+
+def test_avro_by_a_registry(registry: Registry) -> None:
+    topology, prefix = registered(registry)
+    inlet = inlet_of(topology)
+    (event,) = read(inlet, prefix + written()).events
+    assert (event.source, event.value) == ("press-7", prefix + written())
+    assert read_payload(event.value) == READ
+    (again,) = inlet.read_again([event.record])
+    assert read_payload(again.value) == READ
+
+
+def test_protobuf_by_a_file(tmp_path: Path) -> None:
+    (tmp_path / "plant.desc").write_bytes(descriptor_set())
+    schema = f"schema: {{file: {tmp_path}/plant.desc, message: plant.Telemetry}}"
+    message = message_class()(device="press-7", n=0)
+    message.at.seconds = 1_790_000_000
+    found = read(inlet_of(topology_of(f"format: protobuf, {schema}")), message.SerializeToString())
+    (event,) = found.events
+    assert (event.source, event.seq, event.ts_ns) == ("press-7", 0, 1_790_000_000 * 10**9)
+    payload = read_payload(event.value)
+    assert (payload["n"], payload["kind"]) == (0, "READING")
+
+
+def test_json_behind_a_registry_s_five_bytes(registry: Registry) -> None:
+    topology = topology_of(f"schema: {{registry: '{registry.url}'}}")
+    value = json.dumps({"device": "press-7", "n": 1, "at": 5, "v": 0.5}).encode()
+    found = read(inlet_of(topology), b"\0\0\0\0\x09" + value, value)
+    assert [event.source for event in found.events] == ["press-7", "press-7"]
+    assert [read_payload(event.value)["v"] for event in found.events] == [0.5, 0.5]
+    assert not registry.asked
+
+
+def test_what_is_dead_and_why(registry: Registry) -> None:
+    topology, prefix = registered(registry)
+    found = read(
+        inlet_of(topology),
+        prefix + written(device=None),
+        prefix + written(n=17.0),
+        prefix + written()[:-3],
+        prefix + written() + b"\0",
+        b"\0\0\0\x63\x63" + written(),
+        b"{}",
+        None,
+    )
+    assert reasons(found) == [
+        "source_missing",
+        "seq_not_integer",
+        "value_undecodable",
+        "value_undecodable",
+        "schema_unknown",
+        "value_undecodable",
+        "source_missing",
+    ]
+    details = [dead.detail for dead in found.dead]
+    assert all("press-7" not in detail for detail in details)
+    assert "nothing is below `payload`; name a field every record has" in details[0]
+    assert "cast the column" in details[1]
+    assert "register it there" in details[4]
+    assert "write schema: {file: …}" in details[5]
+
+
+SEQUENCED: list[tuple[str, bytes | None]] = [
+    ("sourceId", b"press-7"), ("seqNum", b"12"), ("streamId", b"a"), ("ts", b"5"), ("refTs", b"5"),
+    ("err", b"0"), ("arrival", b"5"), ("lane", b"0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("is_sound", [True, False])
+def test_behind_reorder_queries_read_the_same(registry: Registry, *, is_sound: bool) -> None:
+    topology, prefix = registered(registry)
+    inlet = inlet_of(topology, 1, topology.topics.sequenced)
+    value = prefix + written() if is_sound else prefix
+    records = [Record(0, 5, 1, None, value, SEQUENCED)]
+    asyncio.run(SchemaFeed(0.0).reach_for(inlet.registered, records))
+    found = inlet.read(records, ArrivalClock(0))
+    assert not found.dead
+    expected = READ if is_sound else UNREADABLE
+    assert [read_payload(event.value) for event in found.events] == [expected]
+
+
+def test_dumped_lines_bear_what_queries_read(registry: Registry) -> None:
+    topology, prefix = registered(registry)
+    lines = TopicLines(topology, ["t"], ())
+
+    class Polled(Record):
+        topic, partition = "t", 0
+
+    record = Polled(0, 1_790_000_001_000, 1, None, prefix + written(), [])
+    asyncio.run(lines.known([record]))
+    line = lines.line(record, ArrivalClock(0))
+    assert line is not None
+    assert (line["source"], line["payload"]) == ("press-7", READ)
+
+
+def test_a_schema_file_that_is_none_is_refused_at_the_start(tmp_path: Path) -> None:
+    topology = of_file(tmp_path)
+    (tmp_path / "press.avsc").write_text('{"type": "array", "items": "null"}')
+    with pytest.raises(ArrangementError, match=r"press.avsc has an array whose items"):
+        inlet_of(topology)
+    (tmp_path / "press.avsc").unlink()
+    with pytest.raises(ArrangementError, match="No such file or directory; name the file"):
+        inlet_of(topology)
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(2))
+def test_each_record_of_strangers_is_an_event_or_dead(registry: Registry, seed: int) -> None:
+    dice = random.Random(seed)
+    topology, prefix = registered(registry)
+    inlet = inlet_of(topology)
+    values = []
+    for _ in range(1_000):
+        value = bytearray(prefix + written(n=dice.randrange(2**40)))
+        for _ in range(dice.randrange(5)):
+            value[dice.randrange(5, len(value))] ^= 1 << dice.randrange(8)
+        values.append(bytes(value[: dice.randint(5, len(value))] if dice.random() < 0.2 else value))
+    values += [dice.randbytes(dice.randrange(1, 40)).lstrip(b"\0") for _ in range(200)]
+    found = read(inlet, *values)
+    at = {event.offset for event in found.events if event.record is not None}
+    assert at | {dead.offset for dead in found.dead} == set(range(len(values)))
+    assert all(isinstance(dead, Malformed) for dead in found.dead)
+    for event in found.events:
+        if isinstance(event.value, bytes):
+            json.dumps(read_payload(event.value))
