@@ -76,7 +76,8 @@ class Replayer:
     `unnumbered`: streams whose rows need no number; `unnamed`: the stream of rows that name none.
     A row's `ts` is in the unit of `headers`, as in a replay. `now_s` is a monotonic clock,
     `wait_s` waits (and by default serves the client). With `signing_key` each record is signed;
-    a source that it does not speak for stops the run.
+    a source that it does not speak for stops the run. Without `writes_headers` records have none,
+    as those of others.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Replayer:
         limits: ChannelLimits | None = None,
         settings: Settings | None = None,
         signing_key: SigningKey | None = None,
+        writes_headers: bool = True,
         on_malformed: Callable[[Malformed], None] | None = None,
         on_progress: Callable[[Published], None] | None = None,
         now_s: Callable[[], float] = time.monotonic,
@@ -107,6 +109,7 @@ class Replayer:
         headers = headers or HeaderContract()
         self._writer = HeaderWriter(headers, signing_key)
         self._signing_key = signing_key
+        self._writes_headers = writes_headers
         self._unit_ns = UNIT_NS[headers.ts_unit]
         self._unnumbered = unnumbered
         self._unnamed = unnamed
@@ -171,6 +174,7 @@ class Replayer:
         key = record.stream if self._key_by_stream else record.source
         number = NO_NUMBER if record.seq is None else record.seq
         coordinates = Coordinates(record.source, record.epoch or 0, number)
+        headers = headers if self._writes_headers else []
         self._channel.send(coordinates, key.encode(), record.value, headers)
         count.sent += 1
 

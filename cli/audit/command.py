@@ -22,8 +22,8 @@ from cli.as_json import json_option
 from cli.audit.page import page_of
 from cli.audit.source import AuditSource
 from cli.audit.text import shown
-from cli.files.mapping_options import MappingOptions, mapping_options
 from cli.kafka_options import duration_ns, kafka_option, reached, security
+from cli.mapping_options import MappingOptions, mapping_options
 from cli.printable import printable
 from cli.progress import counting
 from cli.recordings import readable

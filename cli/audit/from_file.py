@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from cli.audit.mapping import audit_mapping
 from cli.audit.source import AuditSource, with_sample
-from cli.files.mapping_options import MappingOptions
+from cli.mapping_options import MappingOptions
 from cli.topology_file import Refused
 from producers.recording.audit.from_values import rows_of_file
 from producers.recording.audit.row import ONE_ORDER

@@ -10,7 +10,7 @@ from agents.kafka.brokers import Brokers
 from cli.audit.mapping import audit_mapping
 from cli.audit.source import SAMPLE, AuditSource
 from cli.audit.topic import AuditedTopic
-from cli.files.mapping_options import MappingOptions
+from cli.mapping_options import MappingOptions
 from codec.values import json
 from inorder.contract import DEFAULT_STREAM
 from producers.recording.audit.from_values import reading_by, row_of_record

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cli.files.mapping_options import MappingOptions
+from cli.mapping_options import MappingOptions
 from cli.topology_file import Refused
 from inorder.contract import TimeUnit
 from producers.recording.guess import Guess, Path, Proposal, guessed, spelled, unit_of

@@ -19,12 +19,14 @@ from pydantic import TypeAdapter, ValidationError
 
 from cli.as_json import json_option
 from cli.files.replay import NEWLINE
+from cli.mapping_options import MappingOptions, mapping_options
 from cli.printable import printable
 from cli.progress import counting
 from cli.recordings import readable
 from cli.topology_file import Refused
 from inorder.contract import DEFAULT_STREAM, MAX_INT64
 from producers.recording.rows import read_rows
+from producers.recording.values import FileMapping, mapped_rows
 from topology.flow.batches import BATCH
 from topology.flow.unmet import Unmet, asked_by_pattern
 from topology.model.event import DATA, NO_EPOCH, Event
@@ -58,7 +60,7 @@ from topology.wire.json_lines import (
     line_json,
     result_line,
 )
-from topology.wire.line_reader import LineReader
+from topology.wire.line_reader import LineReader, Reading
 
 LENGTH: Final = TypeAdapter(DurationNs)
 LINES: Final = ("match", "overflow", "late", "duplicate", "dead")
@@ -86,6 +88,7 @@ MATCHES: Final = frozenset({"match", SETS})
     metavar="LENGTH",
     help="The largest error of a time, like 20ms, known beforehand; events beyond are dead.",
 )
+@mapping_options
 @json_option("MATCH", "The summary as one line of JSON.")
 @click.argument("events", default="-", metavar="[EVENTS | -]")
 def command(
@@ -96,6 +99,7 @@ def command(
     param: tuple[str, ...],
     max_retained: int,
     max_error: str | None,
+    mapping: MappingOptions,
     as_json: bool,
     events: str,
 ) -> None:
@@ -109,6 +113,7 @@ def command(
         max_error_ns=None if max_error is None else _length_ns(max_error),
     )
     matching = Matching(engine, correct=correct)
+    any_file = mapping.on_file(None)
     asked = {each.name: asked_by_pattern(each.query, DEFAULT_STREAM) for each in queries}
     unmet = Unmet(asked, [DEFAULT_STREAM])
     found: set[str] = set()
@@ -117,7 +122,7 @@ def command(
     current: dict[str, JsonObject] = {}
     with readable():
         with counting("events", sys.stderr) as advance:
-            for line in matching.lines(_seen(_content(events), unmet), advance):
+            for line in matching.lines(_seen(_content(events, any_file), unmet), advance):
                 counts[line["kind"]] += 1
                 found.update([line["query"]] if line["kind"] in MATCHES else ())
                 if final_only and line["kind"] in MATCHES:
@@ -197,10 +202,13 @@ def _update(current: dict[str, JsonObject], line: JsonObject) -> None:
         current[line["id"]] = line
 
 
-def _content(path: str) -> Iterator[Event | Malformed]:
+def _content(path: str, values: FileMapping | None) -> Iterator[Event | Malformed]:
     """The events of a file; clock lines have no meaning here."""
-    reader = LineReader()
-    for row in read_rows(path):
+    numbered = values is None or values.fields.seq is not None
+    reading = Reading() if numbered else Reading(frozenset({DEFAULT_STREAM}))
+    rows = read_rows(path) if values is None else mapped_rows(path, values, reading)
+    reader = LineReader(reading)
+    for row in rows:
         content = reader.read(row)
         if isinstance(content, Malformed):
             yield content

@@ -18,8 +18,8 @@ import click
 import orjson
 
 from cli.as_json import json_option
-from cli.files.mapping_options import MappingOptions, mapping_options
 from cli.files.summary import print_summary, warn, warn_of
+from cli.mapping_options import MappingOptions, mapping_options
 from cli.progress import counting
 from cli.recordings import readable
 from cli.topology_file import Refused, load, optional_topology_option

@@ -12,17 +12,23 @@ import click
 
 from cli.as_json import json_option
 from cli.kafka_options import kafka_option, reached, security
+from cli.mapping_options import MappingOptions, mapping_options
 from cli.progress import counting
 from cli.recordings import readable
 from cli.signing import signing_key
 from cli.topology_file import Refused, brokers_option, load
 from inorder import rfc3339
+from inorder.contract import DEFAULT_STREAM
 from inorder.failure import ProducerError
 from producers.recorded import Malformed
+from producers.recording.lines import lines_of
 from producers.recording.rows import NEEDED, NEEDED_BY_TIME, read_rows
+from producers.recording.values import FileMapping, mapped_rows
 from producers.replayer import Replayer, ReplayPace
-from topology.config import HeaderConfig
-from topology.wire.line_reader import Row
+from topology.config import HeaderConfig, Topology
+from topology.model.event import Event
+from topology.model.outcome import Malformed as Dead
+from topology.wire.line_reader import Reading, Row, reading_of
 
 MAX_REPORTED: Final = 20
 """Malformed rows that are reported one by one."""
@@ -40,6 +46,7 @@ MAX_REPORTED: Final = 20
     envvar="INORDER_PRODUCE_TOPOLOGY",
     help="For its header names, how records are keyed, and which need no number.",
 )
+@mapping_options
 @json_option("PRODUCE", "The summary as JSON, last of all.")
 @click.argument("events", default="-", metavar="[EVENTS | -]")
 def command(
@@ -49,16 +56,21 @@ def command(
     rate: float | None,
     speed: float | None,
     topology_path: str | None,
+    mapping: MappingOptions,
     as_json: bool,
     events: str,
 ) -> None:
-    """Publish EVENTS (as `inorder replay` reads them); default: as fast as it goes."""
+    """Publish EVENTS (as `inorder replay` reads them); default: as fast as it goes.
+
+    With --source, or --values, the rows of any file go out as they are, without headers."""
     try:
         pace = ReplayPace(rate, speed)
     except ValueError as error:
         raise Refused(str(error)) from error
     left_out = LeftOut()
-    keying = _keying(topic, topology_path)
+    topology = None if topology_path is None else load(topology_path)
+    keying = _keying(topic, topology, topology_path)
+    values = mapping.on_file(topology)
     access = security(kafka_path)
     key = signing_key()
     try:
@@ -75,13 +87,17 @@ def command(
             on_malformed=left_out.refused,
             settings=access.librdkafka(),
             signing_key=key,
+            writes_headers=values is None,
             **keying,
         )
         with readable(), counting("published", sys.stderr) as advance:
-            needed = NEEDED_BY_TIME if keying.get("unnumbered") else NEEDED
-            rows = read_rows(events, needed=needed)
-            in_ns = "headers" not in keying or keying["headers"].ts_unit == "ns"
-            done = replayer.publish(sound(rows, advance, left_out, in_ns))
+            if values is None:
+                needed = NEEDED_BY_TIME if keying.get("unnumbered") else NEEDED
+                rows = read_rows(events, needed=needed)
+                in_ns = "headers" not in keying or keying["headers"].ts_unit == "ns"
+                done = replayer.publish(sound(rows, advance, left_out, in_ns))
+            else:
+                done = replayer.publish(mapped(events, values, topology, advance, left_out))
     except ProducerError as error:
         raise click.ClickException(str(error)) from error
     for line in left_out.sentences():
@@ -111,10 +127,9 @@ class Keying(TypedDict, total=False):
     unnamed: str
 
 
-def _keying(topic: str, topology_path: str | None) -> Keying:
-    if topology_path is None:
+def _keying(topic: str, topology: Topology | None, topology_path: str | None) -> Keying:
+    if topology is None:
         return {}
-    topology = load(topology_path)
     streams = {name: each for name, each in topology.streams.items() if each.input == topic}
     if not streams:
         raise Refused(f"--topic {topic}: no stream of {topology_path} reads it")
@@ -163,3 +178,24 @@ def sound(
             yield row.values
         else:
             left_out.add(Malformed(row.number, row.fault.reason, row.fault.detail))
+
+
+def mapped(
+    events: str,
+    values: FileMapping,
+    topology: Topology | None,
+    advance: Callable[[int], None],
+    left_out: LeftOut,
+) -> Iterator[Event]:
+    """The rows of any file that have source, number and time, each with its bytes."""
+    if topology is not None:
+        reading = reading_of(topology)
+    else:
+        reading = Reading(frozenset() if values.fields.seq else frozenset({DEFAULT_STREAM}))
+    for number, content in lines_of(mapped_rows(events, values, reading, in_bytes=True), reading):
+        advance(1)
+        left_out.row = number
+        if isinstance(content, Event):
+            yield content
+        elif isinstance(content, Dead):
+            left_out.add(Malformed(number, content.reason, content.detail))

@@ -59,6 +59,10 @@ class ValueRow(NamedTuple):
             detail = f"not JSON: {wrong.msg} (column {wrong.colno})"
             raise ValueFault(UNDECODABLE, detail) from None
 
+    def in_bytes(self, payload: object) -> bytes:
+        """What is published of it, whose payload that is."""
+        return self.value.strip() if isinstance(self.value, bytes) else orjson.dumps(payload)
+
 
 def _from_cell(cell: str) -> object:
     if cell in _BOOLEANS:
@@ -164,9 +168,15 @@ class FileMapping:
 
 
 def mapped_rows(
-    path: str, mapping: FileMapping, reading: Reading, stdin: IO[bytes] | None = None
+    path: str,
+    mapping: FileMapping,
+    reading: Reading,
+    stdin: IO[bytes] | None = None,
+    *,
+    in_bytes: bool = False,
 ) -> Iterator[Row]:
-    """The rows as a recording in our own form would have them."""
+    """The rows as a recording in our own form would have them. `in_bytes`: a payload is the whole
+    row in bytes, a JSON line as it is."""
     reader, arrivals = mapping.reader(reading), Arrivals(mapping)
     fields = mapping.fields
     for each in value_rows(path, stdin, mapping.columns()):
@@ -187,7 +197,10 @@ def mapped_rows(
         values["type"], values["kind"] = found.type, found.kind or None
         try:
             values["arrival"] = arrivals.of(value)
-            values["payload"] = walked(each.payload(), fields.payload.path)
+            payload = each.payload()
+            values["payload"] = (
+                each.in_bytes(payload) if in_bytes else walked(payload, fields.payload.path)
+            )
         except ValueFault as refused:
             yield row._replace(fault=LineFault(refused.reason, refused.detail))
         else:

@@ -329,9 +329,10 @@ def _stamp_fault(offset: int, reason: str, detail: str, record: Any) -> Malforme
 
 
 NEEDED: Final = {
-    "source": "write it on every record, or the header that has it: headers: {source: NAME}",
-    "seq": "write it on every record, or the header that has it: headers: {seq: NAME}; sources"
-    " that number nothing take reorder: {rule: time}",
+    "source": "write it on every record, or where records of others have it, in the stream:"
+    " fields: {source: payload.NAME, seq: payload.NAME, ts: payload.NAME} (or header.NAME, key)",
+    "seq": "write it on every record, or where records have it, in the stream: fields: {seq:"
+    " payload.NAME, …}; sources that number nothing take reorder: {rule: time}",
 }
 """What to do where a field is missing that has to be there."""
 

@@ -11,7 +11,7 @@ from cli.kafka.produce import MAX_REPORTED
 from cli.local.embedded import EmbeddedBroker
 from cli.local.ports import free_ports
 from tests.cli.invoking import inorder
-from tests.inorder.records import read_events
+from tests.inorder.records import headers_of, read_events, read_messages
 from tests.services import UniqueName
 
 SOUND = '{"source": "a", "seq": %d, "ts": 5}'
@@ -40,6 +40,36 @@ def test_every_row_left_out_is_counted_and_the_first_are_told(
     more = [f"and {bad - MAX_REPORTED} more"] if bad > MAX_REPORTED else []
     assert lines_before == [*rows, *more]
     assert [event.seq for event in read_events(embedded_broker.bootstrap, topic, 2)] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "values"),
+    [
+        ("a.jsonl", '{"m": {"id": "a"},  "n": 1}\n{"n": 2}\n', [b'{"m": {"id": "a"},  "n": 1}']),
+        ("a.csv", "id,n,x\na,1,1.5\nb,x,\n", [b'{"id":"a","n":1,"x":1.5}']),
+    ],
+)
+def test_rows_of_others_go_out_as_they_are(
+    embedded_broker: EmbeddedBroker,
+    unique_name: UniqueName,
+    tmp_path: Path,
+    name: str,
+    text: str,
+    values: list[bytes],
+) -> None:
+    topic = unique_name("raw")
+    embedded_broker.make_topic(topic)
+    path = tmp_path / name
+    path.write_text(text)
+    brokers = ("--brokers", embedded_broker.bootstrap, "--topic", topic)
+    source = "payload.m.id" if name == "a.jsonl" else "id"
+    answer = inorder("produce", *brokers, "--source", source, "--seq", "n", path)
+    assert answer.code == 0, answer.err
+    assert "(1 malformed rows" in answer.err
+    sent = read_messages(embedded_broker.bootstrap, topic, len(values))
+    assert [(each.key(), each.value(), headers_of(each)) for each in sent] == [
+        (b"a", value, []) for value in values
+    ]
 
 
 def test_an_absent_broker_is_one_line(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from cli.files import match
 from cli.files.replay import command
 
 TABLE = """time,device,n,kind,force
@@ -62,6 +63,15 @@ def test_without_numbers_the_time_is_the_order(folder: Path) -> None:
 def test_values_are_read_by_the_fields_of_the_topology(folder: Path) -> None:
     result = replay(folder, "--values", "--topology", str(folder / "t.yaml"))
     assert events_of(result) == [("presses", *each) for each in IN_ORDER]
+
+
+def test_patterns_are_found_in_a_table(folder: Path) -> None:
+    query = "PATTERN SEQ(stroke a, stroke b) WITHIN 1s RETURN b.force AS force"
+    words = ["--correct", "--final-only", "--query", query, *OPTIONS, "--type", "kind"]
+    result = CliRunner().invoke(match.command, [*words, str(folder / "t.csv")])
+    assert result.exit_code == 0, result.stderr
+    found = [json.loads(line)["values"]["force"] for line in result.stdout.splitlines()]
+    assert sorted(found) == [12.9, 13]
 
 
 def test_a_unit_that_cannot_be_right_is_said_with_the_option(folder: Path) -> None:
