@@ -164,7 +164,7 @@ def test_what_is_dead_and_why(registry: Registry) -> None:
 
 SEQUENCED: list[tuple[str, bytes | None]] = [
     ("sourceId", b"press-7"), ("seqNum", b"12"), ("streamId", b"a"), ("ts", b"5"), ("refTs", b"5"),
-    ("err", b"0"), ("arrival", b"5"), ("lane", b"0"),
+    ("err", b"0"), ("arrival", b"5"), ("at", b"5"), ("lane", b"0"), ("segment", b"0"),
 ]  # fmt: skip
 
 
