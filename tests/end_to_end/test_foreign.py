@@ -1,5 +1,8 @@
 """End to end: a topic that others made (JSON values, no headers, CreateTime) goes through a worker
-as it is, exactly once under kill -9; without a word about arrivals it is refused."""
+as it is, exactly once under kill -9, and its dump replayed gives the same answer; without a word
+about arrivals it is refused.
+
+`tick_lag` is long, as in test_same_answer."""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ from cli.local.poll import wait_until
 from inorder import rfc3339
 from tests.end_to_end.oracle import Evidence, checked
 from tests.end_to_end.records import Headers, Read, Sender, contract, read_all
-from tests.end_to_end.setting import SPLIT, Setting, settle
+from tests.end_to_end.replaying import differences, dump, replay, said
+from tests.end_to_end.setting import FUSED, Setting, settle
 from tests.end_to_end.trouble import Trouble, play
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka
@@ -28,6 +32,7 @@ EVENTS = 8_000
 SPEED = 0.25
 MAPPING = "fields: {source: payload.device.id, seq: payload.n, ts: payload.time}"
 TIMEOUT_S = 60.0
+CALM = "tick_lag: 3s\n"
 
 
 class Foreigner(Sender):
@@ -42,8 +47,10 @@ class Foreigner(Sender):
 
 def settled(kafka: SharedKafka, folder: Path, stream: str) -> Setting:
     raw = f"telemetry-{uuid.uuid4().hex[:8]}"
-    kafka.create_topic(raw, 2, {"message.timestamp.type": "CreateTime"})
-    return settle(kafka.bootstrap, folder, stages=SPLIT, raw=raw, stream=stream)
+    kafka.create_topic(raw, 1, {"message.timestamp.type": "CreateTime"})
+    return settle(
+        kafka.bootstrap, folder, stages=FUSED, partitions=1, raw=raw, stream=stream, more=CALM
+    )
 
 
 def time_of(value: dict[str, Any]) -> int:
@@ -58,7 +65,9 @@ def as_ours(record: Read) -> Read:
     return record._replace(headers=headers)
 
 
-def test_exactly_once_with_the_original_bytes(kafka: SharedKafka, tmp_path: Path) -> None:
+def test_exactly_once_with_the_original_bytes_and_the_same_answer(
+    kafka: SharedKafka, tmp_path: Path
+) -> None:
     setting = settled(kafka, tmp_path, f"arrival: timestamp, {MAPPING}")
     rows = crowd(EVENTS).rows
     sender = Foreigner(setting, rows, speed=SPEED)
@@ -70,6 +79,9 @@ def test_exactly_once_with_the_original_bytes(kafka: SharedKafka, tmp_path: Path
     verdict = checked(Evidence(raw, ordered, late, dead, gaps))
     print(verdict)
     assert not verdict.faults, verdict
+    lines = tmp_path / "raw.jsonl"
+    assert dump(setting, lines) == len(raw)
+    assert differences(said(ordered), replay(setting, lines)) == []
     (event, *_) = [record for record in ordered if not record.is_control]
     assert event.header("trace") == str(event.number("seqNum"))
     assert event.header("ts") == str(time_of(orjson.loads(event.value or b"")))
