@@ -86,14 +86,15 @@ class Stage(Composite):
         junctions = self._graph.junctions
         in_front = [(ALIGN_PLACE, part) for part in self._in_front]
         chains: list[CompositePart] = []
-        self._takers: dict[str, list[tuple[int, CompositePart]]] = {}
-        """By stream the parts that may hold its events, each with its places."""
+        self._takers: dict[str, tuple[int, list[tuple[int, CompositePart]]]] = {}
+        """By stream the parts that may hold its events, each with its places, and all of these."""
         for name, chain in self.chains.items():
             part = CompositePart(name, chain, f"{name}{SEPARATOR}")
             chains.append(part)
             places = sum([node.place for node in chain.nodes])
             met = [junction.node for junction in junctions if name in junction.streams]
-            self._takers[name] = [*in_front, (places, part), *((node.place, node) for node in met)]
+            found = [*in_front, (places, part), *((node.place, node) for node in met)]
+            self._takers[name] = sum([places for places, _ in found]), found
         super().__init__([*self._in_front, *chains, *(junction.node for junction in junctions)])
 
     @property
@@ -290,9 +291,9 @@ class Stage(Composite):
 
     def takers(self, event: Event) -> Sequence[CompositePart]:
         """All that hold the event. What is there no more, holds it no longer."""
-        known = self._takers.get(event.stream, ())
-        event.held_by &= sum([places for places, _ in known])
-        return [part for places, part in known if event.held_by & places]
+        known, found = self._takers.get(event.stream, (0, []))
+        event.held_by &= known
+        return [part for places, part in found if event.held_by & places]
 
 
 def placeholder(dead: Malformed) -> Event | None:

@@ -47,11 +47,14 @@ ALL_KEEP: Final = """
   pairs: {pattern: 'PATTERN SEQ(A a, B b) WHERE [k] WITHIN 40 ms RETURN a.k AS k', stream: default}
   seen: {detector: counting, stream: default, reads: [default, pairs], key: payload.k}
 """
+AHEAD: Final = "  seen: {detector: counting, stream: default, key: payload.k, answer: speculate}\n"
 STAGES: Final = {
     "merge": ((MERGE,), ""),
     "join before the merge": ((JOIN,), "joins_read: sequenced\n"),
     "join before the merge, in its stage": ((MERGE, JOIN), "joins_read: sequenced\n"),
     "join in the merge": ((MERGE, JOIN), ""),
+    "detectors ahead of the merge": ((MERGE, DETECTOR), AHEAD),
+    "all of them": ((MERGE, JOIN, DETECTOR), f"{AHEAD}joins_read: sequenced\n"),
     "all that keep events": ((MERGE, PATTERN, JOIN, DETECTOR), ALL_KEEP),
 }
 
@@ -175,6 +178,7 @@ def read_from(event: Event, lane: int) -> Event:
     return read
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", STAGES)
 def test_a_restart_from_what_is_kept_changes_nothing(case: str) -> None:
     operators, reads = STAGES[case]
