@@ -1,0 +1,213 @@
+"""End to end: a fault is made on purpose, and the rule for it fires on what a real worker exposes.
+
+The rules are those that ship, with each minute taken as a second. What needs hours or a cluster is
+under promtool alone (`test_monitoring`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import yaml
+
+from infra.dashboard import FILE
+from infra.prometheus import Prometheus, missing
+from tests.end_to_end.records import contract, new_producer
+from tests.end_to_end.setting import Setting, settle
+from tests.end_to_end.worker import Worker, running
+from tests.services import SharedKafka, require
+from tests.waiting import wait_until
+
+FUNCTIONS = """\
+import time
+
+from inorder.engine import Function
+
+
+def slowly(state, value):
+    time.sleep(0.002)
+    return state + 1
+
+
+aggregates = {"slow": Function(lambda: 0, slowly, lambda a, b: a + b, lambda state: state)}
+"""
+QUERIES = """\
+queries:
+  counts: {window: tumbling 1s, aggregate: {n: slow(payload.v)}, stream: crowd}
+  nobody: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s", stream: crowd}
+"""
+STREAM = "reorder: {rule: fixed, max_wait: 60s, start: zero}, merge: {max_wait: 60s}"
+TICK_S = 0.02
+CROWD = 20
+"""Events of a tick in the stream that is read too slowly."""
+
+SOUND_S = 6.0
+UNIT_S = {"s": 1, "m": 1, "h": 60, "d": 1440}
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+def hurried(expression: str) -> str:
+    """With each minute taken as a second."""
+    spans = re.sub(
+        r"\b(\d+)([mhd])(?=[\]:]|\s|\))",
+        lambda found: f"{int(found[1]) * UNIT_S[found[2]]}s",
+        expression,
+    )
+    return spans.replace("> 60\n", "> 1\n").replace("> 60 ", "> 1 ")
+
+
+def rules(folder: Path) -> Path:
+    document = yaml.safe_load(FILE.with_name("alerts.yaml").read_text())
+    for rule in document["groups"][0]["rules"]:
+        rule["expr"] = hurried(rule["expr"])
+        rule["for"] = "1s"
+    file = folder / "hurried.yaml"
+    file.write_text(json.dumps(document))
+    return file
+
+
+class World(threading.Thread):
+    """A worker whose topology has a stage that nobody runs, a Prometheus, and what producers send
+    from `start` to `stop`: sound for `SOUND_S`, then with every fault."""
+
+    def __init__(self, setting: Setting, worker: Worker, prometheus: Prometheus) -> None:
+        super().__init__(daemon=True)
+        self.setting = setting
+        self.worker = worker
+        self.prometheus = prometheus
+        self._stopping = threading.Event()
+        self._producer = new_producer(setting.bootstrap)
+        self._numbers: dict[str, int] = {}
+
+    def run(self) -> None:
+        began_s = time.monotonic()
+        has_faults = False
+        while not self._stopping.wait(TICK_S):
+            self._send("steady")
+            if time.monotonic() - began_s < SOUND_S:
+                self._send("quiet")
+                continue
+            if not has_faults:
+                has_faults = True
+                self._break()
+            for _ in range(CROWD):
+                self._send("many", stream="crowd")
+            self._send("late", epoch=1)
+            self._put("steady", [("sourceId", b"steady")])
+
+    def _break(self) -> None:
+        self._send("late", epoch=2, seq=0)
+        self._send("hole", seq=0)
+        for value in (b'{"v": 1}', b'{"v": 2}'):
+            self._send("hole", seq=2, value=value)
+
+    def _send(
+        self,
+        source: str,
+        *,
+        stream: str = "default",
+        seq: int | None = None,
+        epoch: int | None = None,
+        value: bytes = b'{"v": 1}',
+    ) -> None:
+        if seq is None:
+            seq = self._numbers[source] = self._numbers.get(source, -1) + 1
+        self._put(source, contract(source, seq, time.time_ns(), epoch, stream), value)
+
+    def _put(
+        self, source: str, headers: list[tuple[str, bytes | None]], value: bytes = b"{}"
+    ) -> None:
+        self._producer.produce(
+            self.setting.raw, value, self.setting.key(source), headers=list(headers)
+        )
+        self._producer.poll(0)
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.join()
+
+    def firing(self) -> set[str]:
+        found = self.prometheus.ask('ALERTS{alertstate="firing"}')
+        return {one["metric"]["alertname"] for one in found}
+
+
+@pytest.fixture(scope="module")
+def world(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    require(missing())
+    folder = tmp_path_factory.mktemp("alerts")
+    setting = settle(
+        kafka.bootstrap,
+        folder,
+        stages="reorder, merge, window, pattern",
+        partitions=1,
+        stream=STREAM,
+        others=["crowd"],
+        more=QUERIES,
+        functions=FUNCTIONS,
+    )
+    stages = ("--stage", "reorder", "--stage", "merge", "--stage", "window")
+    worker = Worker("a", setting.path, setting.bootstrap, folder, *stages)
+    with running(worker):
+        worker.wait_ready()
+        with Prometheus(folder / "prometheus", [worker.address], [rules(folder)]) as prometheus:
+            world = World(setting, worker, prometheus)
+            wait_until(lambda: bool(prometheus.ask("inorder_stage_ready")), "the first scrape")
+            wait_until(lambda: "InorderAbsent" not in world.firing(), "what was before it to end")
+            world.start()
+            try:
+                time.sleep(SOUND_S - 1.0)
+                assert world.firing() <= {"InorderPartitionsUntold"}
+                yield world
+            finally:
+                world.stop()
+
+
+def pause(world: World) -> None:
+    world.worker.pause_stage(0)
+
+
+def kill(world: World) -> None:
+    for pid in world.worker.stages():
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+    world.worker.kill_all()
+
+
+def nothing(_: World) -> None:
+    """The fault is in what is sent, or was there from the start."""
+
+
+@pytest.mark.parametrize(
+    ("alert", "fault"),
+    [
+        ("InorderPartitionsUntold", nothing),  # a stage that nobody runs
+        ("InorderManyDead", nothing),
+        ("InorderTwoProducers", nothing),
+        ("InorderManyLate", nothing),
+        ("InorderSourceLate", nothing),
+        ("InorderBehindAHole", nothing),
+        ("InorderWatermarkStands", nothing),
+        ("InorderSourceSilent", nothing),
+        ("InorderFallsBehind", nothing),
+        ("InorderNotReady", pause),
+        ("InorderAbsent", kill),
+    ],
+)
+def test_the_rule_fires(world: World, alert: str, fault: Callable[[World], None]) -> None:
+    fault(world)
+    wait_until(
+        lambda: alert in world.firing(),
+        f"{alert}; there are {sorted(world.firing())}",
+        lambda: world.worker.log,
+        quiet_s=30.0,
+    )
