@@ -174,12 +174,12 @@ def sweep(root: Path) -> list[int]:
     """
     killed = []
     for file in _id_files(root):
-        with suppress(FileNotFoundError, ProcessLookupError, PermissionError):  # ended, or not ours
-            pid = int(file.read_text() or 0)
-            if pid and Path(f"/proc/{pid}/cwd").resolve(strict=True) == file.parent.resolve():
+        with suppress(OSError, ValueError):  # ended, not ours, or no file of an id alone
+            pid = int(file.read_text())
+            file.unlink()
+            if Path(f"/proc/{pid}/cwd").resolve(strict=True) == file.parent.resolve():
                 os.kill(pid, signal.SIGKILL)
                 killed.append(pid)
-        file.unlink(missing_ok=True)
     return killed
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -70,7 +71,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     files.setWriteChecksum(False)  # which lie in a file beside each
     yield session
     session.stop()
-    # The Java process ends when nobody holds its input; a test run waits for that.
+    # The Java process ends when nobody holds its input; a test run waits for that, but fails not.
     gateway.shutdown()
     gateway.proc.stdin.close()
-    gateway.proc.wait(STOP_TIMEOUT_S)
+    try:
+        gateway.proc.wait(STOP_TIMEOUT_S)
+    except TimeoutExpired:
+        gateway.proc.kill()
+        gateway.proc.wait()

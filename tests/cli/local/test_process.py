@@ -82,7 +82,10 @@ def test_sweep_ends_what_was_left_and_nothing_else(tmp_path: Path) -> None:
     # An old id file that now names a process which works in another folder.
     (left / "stale.pid").write_text(f"{stranger.pid}\n")
     (elsewhere / "sleeper.pid").unlink()
+    foreign = left / "postmaster.pid"
+    foreign.write_text(f"{stranger.pid}\n/var/lib/postgresql\n")
     assert sweep(tmp_path) == [forgotten.pid]
+    assert foreign.exists()
     assert forgotten.stop() == -signal.SIGKILL
     assert stranger.is_alive()
     stranger.kill()
