@@ -46,7 +46,7 @@ def asked(server: PostgresServer, query: Any) -> list[tuple[Any, ...]]:
         return connection.execute(query).fetchall()
 
 
-def told(server: PostgresServer, *statements: Any) -> None:
+def run_on(server: PostgresServer, *statements: Any) -> None:
     with psycopg.connect(server.url) as connection:
         for statement in statements:
             connection.execute(statement)
@@ -96,7 +96,7 @@ def test_a_constraint_of_the_users_refuses_rows_only(
     sink: PostgresSink, postgres_server: PostgresServer, table: str
 ) -> None:
     sink.write([result("a", 0)])
-    told(postgres_server, f"alter table {table} add check (query <> 'secret')")
+    run_on(postgres_server, f"alter table {table} add check (query <> 'secret')")
     refused = sink.write([result("b", 0, query="secret"), result("c", 0)])
     assert [each.result.id for each in refused] == ["b"]
     assert "secret" not in refused[0].detail
@@ -114,7 +114,7 @@ def test_what_is_at_fault_by_its_content_is_refused_and_stops_nothing(
     sink: PostgresSink, postgres_server: PostgresServer, table: str, bad: Any, says: str
 ) -> None:
     sink.write([result("a", 0)])
-    told(
+    run_on(
         postgres_server,
         f"create function refuse_{table}() returns trigger language plpgsql as"
         " $$ begin if new.query = 'raises' then raise 'not this one'; end if; return new; end $$",
@@ -164,7 +164,7 @@ def test_the_environment_does_not_choose_the_encoding(
 
 
 @pytest.mark.parametrize(
-    ("state", "told_as"),
+    ("state", "seen_as"),
     [
         ("08006", SinkUnavailable),  # the connection broke
         ("25006", SinkUnavailable),  # read-only: a standby, before it is promoted
@@ -179,17 +179,17 @@ def test_the_environment_does_not_choose_the_encoding(
     ],
 )
 def test_states_that_are_not_the_rows_fault(
-    sink: PostgresSink, postgres_server: PostgresServer, table: str, state: str, told_as: Any
+    sink: PostgresSink, postgres_server: PostgresServer, table: str, state: str, seen_as: Any
 ) -> None:
     sink.write([result("a", 0)])
-    told(
+    run_on(
         postgres_server,
         f"create function fail_{table}() returns trigger language plpgsql as"
         f" $$ begin raise 'so it is' using errcode = '{state}'; end $$",
         f"create trigger fail before insert on {table} for each row"
         f" execute function fail_{table}()",
     )
-    with pytest.raises(told_as, match="so it is"):
+    with pytest.raises(seen_as, match="so it is"):
         sink.write([result("b", 0), result("c", 0)])
 
 
@@ -203,7 +203,24 @@ def test_many_rows_go_in_pieces(
 def test_a_row_that_the_server_fails_at_each_time_is_refused(
     sink: PostgresSink, postgres_server: PostgresServer, table: str
 ) -> None:
-    """More elements than jsonb holds, which the server calls an internal error."""
+    sink.write([result("a", 0)])
+    run_on(
+        postgres_server,
+        f"create function fail_{table}() returns trigger language plpgsql as"
+        " $$ begin raise 'no memory' using errcode = 'XX000'; end $$",
+        f"create trigger fail before insert on {table} for each row"
+        f" when (new.id = 'huge') execute function fail_{table}()",
+    )
+    huge = result("huge", 0, values={"a": "x" * 2**20})
+    assert [each.result.id for each in sink.write([result("b", 0), huge])] == ["huge"]
+    assert asked(postgres_server, f"select id from {table} order by id") == [("a",), ("b",)]
+
+
+@pytest.mark.long
+def test_more_elements_than_the_server_holds_are_refused(
+    sink: PostgresSink, postgres_server: PostgresServer, table: str
+) -> None:
+    """It calls them an internal error."""
     huge = result("huge", 0, values={"a": [0] * (2**24 + 2)})
     assert [each.result.id for each in sink.write([result("a", 0), huge])] == ["huge"]
     assert asked(postgres_server, f"select id from {table}") == [("a",)]
@@ -239,7 +256,7 @@ def test_a_statement_has_a_bound_in_bytes(
 def test_a_table_of_another_shape_is_told(
     sink: PostgresSink, postgres_server: PostgresServer, table: str
 ) -> None:
-    told(postgres_server, f"create table {table} (id text primary key)")
+    run_on(postgres_server, f"create table {table} (id text primary key)")
     with pytest.raises(SinkUnusable, match="choose another"):
         sink.write([result()])
 
@@ -250,7 +267,7 @@ def test_a_user_who_may_only_write_needs_no_right_to_make_tables(
     sink = PostgresSink(postgres_server.url, table)
     sink.write([result("a", 0)])
     sink.close()
-    told(
+    run_on(
         postgres_server,
         f"create role writer_{table} login",
         f"grant select, insert, update on {table} to writer_{table}",
@@ -267,7 +284,7 @@ def test_a_user_who_may_only_write_needs_no_right_to_make_tables(
 
 
 def test_a_schema_may_be_named(postgres_server: PostgresServer) -> None:
-    told(postgres_server, "create schema if not exists shop")
+    run_on(postgres_server, "create schema if not exists shop")
     sink = PostgresSink(postgres_server.url, "shop.results")
     sink.write([result("a", 0)])
     sink.close()
@@ -290,7 +307,7 @@ def test_a_session_that_is_ended_is_not_noticed(
     sink: PostgresSink, postgres_server: PostgresServer, table: str
 ) -> None:
     sink.write([result("a", 0)])
-    told(
+    run_on(
         postgres_server,
         "select pg_terminate_backend(pid) from pg_stat_activity"
         " where application_name = 'inorder-sink'",
