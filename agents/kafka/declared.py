@@ -56,7 +56,7 @@ def declared(topology: Topology) -> list[TopicSpec]:
     written = {"max.message.bytes": str(largest_read_bytes + STAMPS_BYTES)}
     streams = topology.streams.values()
     specs = [
-        TopicSpec(name, topics.partitions, {**ARRIVAL, **read})
+        TopicSpec(name, topics.partitions, {**_arrival(topology, name), **read})
         for name in sorted({stream.input for stream in streams})
     ]
     specs.append(TopicSpec(topics.clock, topics.partitions, CLOCK))
@@ -83,3 +83,8 @@ def declared(topology: Topology) -> list[TopicSpec]:
                 name = changelog_topic(topology.application, stage.name, topic)
                 specs.append(TopicSpec(name, topics.partitions, {**COMPACTED, **written}))
     return specs
+
+
+def _arrival(topology: Topology, topic: str) -> dict[str, str]:
+    """What an input has to stamp: nothing where the topology says itself when records arrive."""
+    return {} if topology.arrival_of(topic)[0] in ("timestamp", "read") else ARRIVAL

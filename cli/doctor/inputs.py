@@ -23,6 +23,7 @@ from agents.stage.arrangement import unchecked_reader
 from agents.stage.inlet import RawInlet
 from agents.watch.deaths import Deaths
 from cli.doctor.finding import Finding, Weight
+from cli.printable import printable
 from codec.face import Unreadable
 from topology.config import Topology
 from topology.flow.stage import strange
@@ -37,15 +38,18 @@ NS_PER_MS: Final = 1_000_000
 
 
 def input_findings(topology: Topology, brokers: Brokers) -> list[Finding]:
-    """For each input topic most of whose newest records are dead: why, and what to do. Blocks."""
+    """For each input topic most of whose newest records are dead, or whose sources others have
+    spread over partitions: why, and what to do. Blocks."""
     found = []
     for topic in upstream_inputs(topology):
         try:
-            deaths = asyncio.run(_deaths(topology, brokers, topic))
+            deaths, spread = asyncio.run(_looked(topology, brokers, topic))
         except (RegistryAway, RegistryRefuses) as fault:
             what, _, remedy = str(fault).partition("; ")
             found.append(Finding(Weight.ERROR, topic, what, remedy or "see whether it runs"))
             continue
+        if spread:
+            found.append(_spread(topic, spread))
         if (verdict := deaths.verdict()) is not None:
             what, remedy = verdict
             all_dead = deaths.dead == deaths.read
@@ -54,8 +58,25 @@ def input_findings(topology: Topology, brokers: Brokers) -> list[Finding]:
     return found
 
 
-async def _deaths(topology: Topology, brokers: Brokers, topic: str) -> Deaths:
-    """What REORDER's inlet reports of the newest records, as far as they can be read."""
+def _spread(topic: str, spread: dict[str, set[int]]) -> Finding:
+    source, partitions = min(spread.items())
+    named = " and ".join(map(str, sorted(partitions)))
+    others = f", and {len(spread) - 1} others as well" if len(spread) > 1 else ""
+    return Finding(
+        Weight.WARNING,
+        topic,
+        f"source {printable(source)} lies in partitions {named}{others}: each is put in order by"
+        " itself, and what lies in another looks missing",
+        "copy it keyed by source (`inorder dump`, then `inorder produce`), or into one partition",
+    )
+
+
+async def _looked(
+    topology: Topology, brokers: Brokers, topic: str
+) -> tuple[Deaths, dict[str, set[int]]]:
+    """What REORDER's inlet reports of the newest records, as far as they can be read; and which
+    sources of a topic of others lie in several partitions."""
+    places: dict[str, set[int]] = {}
     streams = {name: each for name, each in topology.streams.items() if each.input == topic}
     readers: dict[int, RawInlet] = {}
     schemas = SchemaFeed(0.0)
@@ -75,10 +96,14 @@ async def _deaths(topology: Topology, brokers: Brokers, topic: str) -> Deaths:
                     item = strange(item, streams)
                 if isinstance(item, Malformed):
                     deaths.add(item)
+                else:
+                    places.setdefault(item.source, set()).add(number)
     whole = Deaths()
     for deaths in by_partition.values():
         whole.join(deaths)
-    return whole
+    is_foreign = any(each.fields for each in streams.values())
+    several = {source: each for source, each in places.items() if len(each) > 1 and is_foreign}
+    return whole, several
 
 
 async def _known(schemas: SchemaFeed, reader: RawInlet, record: Any) -> None:

@@ -39,7 +39,7 @@ def test_every_record_is_dead(embedded_broker: EmbeddedBroker, topic: str, tmp_p
     assert answer.code == 1
     assert "of its newest 3, every record is dead (3), as source_missing" in answer.out
     assert f"{topic}/0 offset 0" in answer.out or f"{topic}/1 offset 0" in answer.out
-    assert "headers: {source: NAME}" in answer.out
+    assert "fields: {source: payload.NAME, seq: payload.NAME" in " ".join(answer.out.split())
 
 
 def test_what_is_sound_or_empty_is_no_finding(embedded_broker: EmbeddedBroker, topic: str) -> None:
@@ -57,3 +57,16 @@ def test_a_stream_that_nobody_named(embedded_broker: EmbeddedBroker, topic: str)
     assert found.where == topic
     assert "as unknown_stream" in found.what
     assert "`streams:`" in found.remedy
+
+
+def test_a_source_of_others_in_several_partitions(
+    embedded_broker: EmbeddedBroker, topic: str
+) -> None:
+    mapped = f"streams: {{a: {{input: {topic}, fields: {{source: header.m, seq: header.n}}}}}}"
+    publish(embedded_broker, topic, 1, {"m": b"oven", "n": b"1"})
+    assert input_findings(parse(mapped), at(embedded_broker)) == []
+    publish(embedded_broker, topic, 2, {"m": b"press", "n": b"1"})
+    (found,) = input_findings(parse(mapped), at(embedded_broker))
+    assert found.where == topic
+    assert "source press lies in partitions 0 and 1" in found.what
+    assert "inorder produce" in found.remedy
