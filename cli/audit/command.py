@@ -20,6 +20,7 @@ import orjson
 from agents.exits import Exit
 from cli.as_json import json_option
 from cli.audit.page import page_of
+from cli.audit.remarks import remarks
 from cli.audit.source import AuditSource
 from cli.audit.text import shown
 from cli.kafka_options import duration_ns, kafka_option, reached, security
@@ -206,7 +207,7 @@ def _answer(
     text = topology_text(source, findings)
     if out is not None:
         _written("--out", out, text)
-    said = [*source.mapping.said, *source.said, *_unread(findings)]
+    said = [*remarks(findings), *source.mapping.said, *source.said]
     steps = _next_steps(source, out)
     account = document(findings)
     head = _head(source, findings)
@@ -255,15 +256,11 @@ def _written(option: str, path: str, text: str) -> None:
 
 def _head(source: AuditSource, findings: Findings) -> str:
     lasts_ns = findings.counting.last_ns - (findings.counting.first_ns or 0)
+    count = len(findings.machines)
     return (
         f"inorder audit: {printable(source.name)}, {findings.records:,} records of"
-        f" {len(findings.machines):,} machines in {shortly(lasts_ns)}"
+        f" {count:,} machine{'' if count == 1 else 's'} in {shortly(lasts_ns)}"
     )
-
-
-def _unread(findings: Findings) -> Iterator[str]:
-    for reason, dead in findings.unread.deaths.reasons()[:SHOWN_RECORDS]:
-        yield f"unreadable: {dead.count:,} {reason}, the first at {dead.offset}: {dead.detail}"
 
 
 def _next_steps(source: AuditSource, out: str | None) -> list[str]:

@@ -67,20 +67,7 @@ def _machines(findings: Findings) -> RenderableType:
     if rest:
         fine = sum(findings.verdicts[machine.name] == FINE for machine in rest)
         table.add_row(f"… {len(rest):,} more", f"{fine:,} fine", style="dim")
-    parts: list[RenderableType] = [table]
-    several = [machine.name for machine in findings.machines if machine.several_partitions]
-    if several:
-        named = ", ".join(printable(name) for name in several[:3])
-        more = f" and {len(several) - 3:,} more" if len(several) > 3 else ""
-        parts.insert(
-            0,
-            Text(
-                f"{named}{more}: in several partitions, where no order within a machine is kept;"
-                " write one partition, or a keyed copy by `inorder produce`\n",
-                style="bold red",
-            ),
-        )
-    return Group(*parts)
+    return table
 
 
 def _machine_row(findings: Findings, machine: Machine) -> Iterator[RenderableType]:

@@ -3,14 +3,14 @@
 A reading counts against the middle one of its stretch, where three machines or more have one. The
 level of a clock is the middle of its stretches' largest readings, with valleys filled: a stretch
 below both one before and one after it is a delay, for no delay makes a reading larger. Where two
-neighbours differ by more than `JUMP_NS` the clock has jumped, unless a single stretch stands out.
-The offset of a machine is its level since the last jump, against the middle of the others' levels
-(of two in the middle the nearer one); where there are not two others, against the arrivals
-themselves. Stretches of few readings are passed over.
+neighbours differ by more than `JUMP_NS`, and far more than usual, the clock has jumped, unless a
+single stretch stands out. The offset of a machine is its level since the last jump, against the
+middle of the others' levels (of two in the middle the nearer one); where there are not two others,
+against the arrivals themselves. Stretches of few readings are passed over.
 
 The bound is how far the quickest records of two machines may differ in their way, which nobody
 knows from one side: `PASSIVE_FLOOR_NS` as CLOCK has it, or as far as half of the others lie from
-their middle, the larger.
+their middle, or as neighbouring readings differ; the largest of these.
 
 By lines, without arrivals, valleys stay, jumps and drifts are not looked for, and nothing is mended
 by it.
@@ -19,6 +19,7 @@ by it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import linear_regression, median_low
 from typing import Final
 
@@ -35,6 +36,8 @@ JUMP_NS: Final = 1 * S
 DRIFTS_PPM: Final = 50.0
 DRIFTS_NS: Final = 200_000_000
 """A clock that drifts does both: so fast, and so far in all."""
+NOISY: Final = 8
+"""A jump, and a drift, is so many times what neighbouring readings usually differ by."""
 FEW: Final = 4
 """A stretch of so many times fewer readings than usual is passed over."""
 LEAST_STRETCHES: Final = 8
@@ -77,11 +80,12 @@ def judged(machines: list[Machine], *, by_lines: bool) -> dict[str, JudgedClock]
     width_ns = max((machine.readings.width_ns for machine in machines), default=1)
     courses = {machine.name: machine.readings.stretches(width_ns) for machine in machines}
     courses = {name: course for name, course in courses.items() if course}
+    courses = _without_shared({name: _frequent(course) for name, course in courses.items()})
     if by_lines:
         return {name: _by_lines(course) for name, course in courses.items()}
-    courses = _without_shared({name: _frequent(course) for name, course in courses.items()})
     filled = {name: _filled(course) for name, course in courses.items()}
-    segments = {name: _segments(course) for name, course in filled.items()}
+    noises = {name: _noise_ns(course) for name, course in courses.items()}
+    segments = {name: _segments(filled[name], noises[name]) for name in filled}
     rising = sorted(levels[-1][1] for levels in segments.values())
     drifts = {name: _drift_ppm(filled[name], len(segments[name])) for name in segments}
     slopes = sorted(round(ppm * PPB_PER_PPM) for ppm in drifts.values() if ppm is not None)
@@ -95,12 +99,13 @@ def judged(machines: list[Machine], *, by_lines: bool) -> dict[str, JudgedClock]
         moved_ns = abs(ppm or 0.0) * (course[-1].at_ns - course[0].at_ns) / PPM
         found[name] = JudgedClock(
             levels[-1][1] - middle_ns,
-            max(PASSIVE_FLOOR_NS, apart_ns),
+            max(PASSIVE_FLOOR_NS, apart_ns, noises[name]),
             ppm,
             len(levels) - 1,
             tuple((since_ns, level_ns - middle_ns) for since_ns, level_ns in levels),
             tuple(one._replace(reading_ns=one.reading_ns - middle_ns) for one in course),
-            drifts=abs(ppm or 0.0) > DRIFTS_PPM and moved_ns > max(DRIFTS_NS, 2 * apart_ns),
+            drifts=abs(ppm or 0.0) > DRIFTS_PPM
+            and moved_ns > max(DRIFTS_NS, 2 * apart_ns, NOISY * noises[name]),
         )
     return found
 
@@ -154,13 +159,20 @@ def _filled(course: list[Stretch]) -> list[Stretch]:
     return filled[::-1]
 
 
-def _segments(course: list[Stretch]) -> list[tuple[int, int]]:
+def _noise_ns(course: list[Stretch]) -> int:
+    """By how much a reading usually differs from the one before."""
+    steps = [abs(b.reading_ns - a.reading_ns) for a, b in pairwise(course)]
+    return middle_of(sorted(steps)) or 0
+
+
+def _segments(course: list[Stretch], noise_ns: int) -> list[tuple[int, int]]:
     """Since when, and the level."""
+    jump_ns = max(JUMP_NS, NOISY * noise_ns)
     parts: list[list[Stretch]] = [[course[0]]]
     for stretch in course[1:]:
-        if abs(stretch.reading_ns - parts[-1][-1].reading_ns) > JUMP_NS:
+        if abs(stretch.reading_ns - parts[-1][-1].reading_ns) > jump_ns:
             back = len(parts) > 1 and len(parts[-1]) == 1
-            if back and abs(stretch.reading_ns - parts[-2][-1].reading_ns) <= JUMP_NS:
+            if back and abs(stretch.reading_ns - parts[-2][-1].reading_ns) <= jump_ns:
                 parts.pop()  # a single one stood out
             else:
                 parts.append([])

@@ -1,0 +1,54 @@
+"""What has to be known before the numbers of an audit are read, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from cli.printable import printable
+from producers.recording.audit.findings import Findings
+
+NAMED: Final = 3
+HASTY: Final = 3
+"""Records that arrive so many times faster than they happened are a history that was loaded."""
+
+STRAY: Final = 1_000
+"""One record in so many, at either end, says nothing about the span of all."""
+
+
+def remarks(findings: Findings) -> Iterator[str]:
+    """The worst first."""
+    several = [machine.name for machine in findings.machines if machine.several_partitions]
+    if several:
+        named = ", ".join(printable(name) for name in several[:NAMED])
+        more = f" and {len(several) - NAMED:,} more" if len(several) > NAMED else ""
+        yield (
+            f"{named}{more}: in several partitions, where no order within a machine is kept; write"
+            " one partition, or a keyed copy by `inorder produce`"
+        )
+    arrived_ns = findings.counting.last_ns - (findings.counting.first_ns or 0)
+    happened_ns = _happened_ns(findings)
+    if findings.asked.arrives and happened_ns > max(HASTY * arrived_ns, findings.jobs.length_ns):
+        yield (
+            f"records arrived {happened_ns / max(arrived_ns, 1):,.0f} times faster than they"
+            " happened, as when a history is loaded: waits, rates and silences are those of the"
+            " loading"
+        )
+    for reason, dead in findings.unread.deaths.reasons()[:NAMED]:
+        detail = printable(dead.detail)
+        yield f"unreadable: {dead.count:,} {reason}, the first at {dead.offset}: {detail}"
+
+
+def _happened_ns(findings: Findings) -> int:
+    """The span of the stamps, in whole windows, but for a few stray ones."""
+    truth = findings.jobs.truth
+    total = sum(truth.values())
+    stray = total // STRAY
+    before, inside = 0, []
+    for window in sorted(truth):
+        before += truth[window]
+        if before > stray:
+            inside.append(window)
+        if before >= total - stray:
+            break
+    return (inside[-1] - inside[0]) * findings.jobs.length_ns if inside else 0
