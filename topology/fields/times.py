@@ -75,6 +75,8 @@ def _rounded(value: Decimal, unit_ns: int) -> int:
 
 
 def _text_ns(text: str, unit_ns: int, zone: ZoneInfo | None) -> int:
+    if len(text) < _MOST_DIGITS_LEFT and text.isdecimal() and text.isascii():
+        return int(text) * unit_ns
     if _NUMBER.fullmatch(text):
         return _rounded(Decimal(text), unit_ns)
     ns = rfc3339.parse_ns(text.encode("utf-8", "replace"))
