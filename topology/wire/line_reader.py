@@ -78,6 +78,7 @@ _SHORT_STREAM: Final = MAX_STREAM_BYTES // 4
 
 DECLARED_BOUNDS: Final = {"offset": MAX_OFFSET_NS, "error": MAX_DECLARED_ERROR_NS}
 SHOWN_CHARS: Final = 40
+_ELSEWHERE: Final = ", or name where a file of others has it: --source NAME --seq NAME --ts NAME"
 
 
 class LineFault(NamedTuple):
@@ -342,7 +343,7 @@ class _Look:
         if self._values.get(key) is not None:
             return False
         if needed and self._whole:
-            self._fault(key, "missing", "is missing", "write it on every line")
+            self._fault(key, "missing", "is missing", f"write it on every line{_ELSEWHERE}")
         return True
 
     def text(

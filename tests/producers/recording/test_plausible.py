@@ -11,6 +11,10 @@ import pytest
 from tests.cli.invoking import Answer, inorder
 
 NOW_MS = 1_700_000_000_000
+REMEDY = (
+    "write it on every line, or name where a file of others has it: --source NAME --seq NAME"
+    " --ts NAME"
+)
 UNITS = {"us": 10**3, "ms": 10**6, "s": 10**9}
 
 
@@ -143,12 +147,12 @@ def test_the_commonest_reasons_are_told_with_a_line_and_the_remedy(tmp_path: Pat
         "seq_missing": {
             "count": 2,
             "line": 4,
-            "detail": "`seq` is missing; write it on every line",
+            "detail": f"`seq` is missing; {REMEDY}",
         },
         "source_missing": {
             "count": 1,
             "line": 5,
-            "detail": "`source` is missing; write it on every line",
+            "detail": f"`source` is missing; {REMEDY}",
         },
     }
     (tmp_path / "e.jsonl").write_text("".join(json.dumps(row) + "\n" for row in made))
