@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+import orjson
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from inorder import engine
+from inorder.contract import retraction_headers
 from inorder.engine import Detector
 from spark_analytics import decode, disorder, silver
 from spark_analytics.aggregates import Measures, Windows
@@ -281,6 +283,34 @@ def test_results_fold_and_what_was_said_is_kept(spark: SparkSession, tmp_path: P
     stood = silver.as_of(windows, 3).orderBy("id").collect()
     assert [(r.id, r.revision) for r in stood] == [("x", 1), ("y", 0)]
     assert [row.reason for row in lake.read("bad_windows").collect()] == ["result_unreadable"]
+
+
+def test_what_a_query_writes_as_a_table_is_beside_the_others(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """What it takes back has its times from the headers, so it is known when it was current."""
+    shown = Record(*result("x", 0, "emit", at=1), [], 0, 0, topic="results.counted")
+    said = orjson.loads(result("x", 1, "retract", at=5)[1])
+    gone = Record(b"x", None, retraction_headers({"stream": "a", **said}), 1, 0)
+    topics = tmp_path / "topics"
+    write_parts(
+        spark, [shown, gone._replace(topic="results.counted")], topics / "results.counted", 1
+    )
+    other = Record(*result("y", 0, "emit", at=1), [], 0, 0, topic="results.windows")
+    write_parts(spark, [other], topics / "results.windows", 1)
+    for topic in ("ordered", "events.late", "events.gaps", "events.dead"):
+        write_parts(spark, [Record(b"k", None, [], 0, 0)], topics / topic, 1)
+    source = Files(spark, topics, streaming=False)
+    text = TOPOLOGY.replace("count()}", "count()}, upsert: true")
+    found = [
+        each for each in JOBS["events"](source, parse(text), Wanted()) if each.name == "windows"
+    ]
+    lake = open_lake(spark, "iceberg", str(tmp_path / "events"), "events")
+    run_bounded(found, LakeOutput(lake, found), "")
+    rows = lake.read("windows_standing").orderBy("id").collect()
+    assert [(r.id, r.revision, r.standing) for r in rows] == [("x", 1, False), ("y", 0, True)]
+    stood = silver.as_of(lake.read("windows"), 3).orderBy("id").collect()
+    assert [r.id for r in stood] == ["x", "y"]
 
 
 MEMBER = Member("a", "s1", 0, 1, 10)

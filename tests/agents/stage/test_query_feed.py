@@ -72,6 +72,11 @@ def test_what_is_no_query_changes_nothing(feed: QueryFeed) -> None:
         (b"q", json.dumps({"pattern": PATTERN, "stream": "c"}).encode(), "no stream `c`"),
         (b"q", json.dumps({"patern": PATTERN, "stream": "a"}).encode(), "did you mean"),
         (b"good", b'{"pattern": 3}', "not a pattern"),
+        (
+            b"q",
+            json.dumps({"pattern": PATTERN, "stream": "a", "upsert": True}).encode(),
+            "has no topic of its own; leave it out",
+        ),
     ]:
         assert wrong in feed.take(key, value), (key, value)
     assert feed.version == 1
