@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests import waiting
+from cli.local import poll
 from tests.waiting import Patience, wait_until
 
 
@@ -18,7 +18,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr(time, "sleep", lambda seconds: now.append(now.pop() + seconds))
-    monkeypatch.setattr(waiting, "share_of_processors", lambda: 1.0)
+    monkeypatch.setattr(poll, "share_of_processors", lambda: 1.0)
     return now
 
 
@@ -36,7 +36,7 @@ def test_what_moves_is_waited_for_and_what_stands_still_is_not(clock: list[float
 def test_on_a_busy_machine_seconds_are_longer(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "share_of_processors", lambda: 4.0)
+    monkeypatch.setattr(poll, "share_of_processors", lambda: 4.0)
     patience = Patience(10)
     clock[0] = 39.0
     patience.look(None, lambda: "nothing")
@@ -49,4 +49,4 @@ def test_the_share_is_that_of_those_who_want_to_run(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     for load, share in ((0.1, 1.0), (2.0, 1.0), (8.0, 4.0)):
         monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0.0, 0.0))
-        assert waiting.share_of_processors() == share
+        assert poll.share_of_processors() == share
