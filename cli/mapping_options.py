@@ -74,13 +74,13 @@ class MappingOptions(NamedTuple):
     def on_file(self, topology: Topology | None) -> FileMapping | None:
         """How a file is read: by these options, or with --values by the `fields` of the topology;
         None: as lines of our own form."""
-        from producers.recording.values import FileMapping
-
         fields = self.fields(on_file=True)
         if fields is None and self.values:
             fields = _of_topology(topology)
         if fields is None:
             return None
+        from producers.recording.values import FileMapping
+
         numbered = topology is not None and any(
             each.reorder.numbered for each in topology.streams.values()
         )

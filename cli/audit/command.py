@@ -29,6 +29,7 @@ from cli.printable import printable
 from cli.progress import counting
 from cli.recordings import readable
 from cli.topology_file import Refused
+from cli.value_format import ValueFormat, value_format_options
 from producers.recording.audit.counting import MAX_MACHINES, TooManyMachines
 from producers.recording.audit.document import document
 from producers.recording.audit.findings import Asked, Findings, audited
@@ -54,6 +55,7 @@ LAST: Final = 1_000_000
 @kafka_option
 @click.option("--topic", help="A topic, read without joining a group or committing anything.")
 @mapping_options
+@value_format_options
 @click.option(
     "--last",
     type=click.IntRange(min=1),
@@ -80,6 +82,7 @@ def command(
     kafka_path: str | None,
     topic: str | None,
     mapping: MappingOptions,
+    value_format: ValueFormat,
     last: int | None,
     since: str | None,
     window: str,
@@ -111,7 +114,8 @@ def command(
             if last is None and since_ns is None:
                 last = LAST
             source = topic_source(
-                reached(brokers, security(kafka_path)), topic, mapping, last, since_ns
+                *(reached(brokers, security(kafka_path)), topic, mapping, value_format),
+                *(last, since_ns),
             )
         else:
             from cli.audit.from_file import file_source

@@ -11,12 +11,12 @@ from cli.audit.mapping import audit_mapping
 from cli.audit.source import SAMPLE, AuditSource
 from cli.audit.topic import AuditedTopic
 from cli.mapping_options import MappingOptions
-from codec.values import json
+from cli.value_format import ValueFormat
 from inorder.contract import DEFAULT_STREAM
 from producers.recording.audit.from_values import reading_by, row_of_record
 from producers.recording.audit.row import AuditRow
 from producers.recording.file import InputError
-from topology.fields.values import ValueFault
+from topology.fields.values import Decode, ValueFault
 from topology.model.outcome import Malformed
 from topology.wire.field_reader import FieldReader
 
@@ -35,6 +35,7 @@ def topic_source(
     brokers: Brokers,
     topic: str,
     options: MappingOptions,
+    value_format: ValueFormat,
     last: int | None,
     since_ns: int | None,
 ) -> AuditSource:
@@ -45,12 +46,14 @@ def topic_source(
     sample = audited.first(SAMPLE)
     if not sample:
         raise InputError(f"{topic} of {brokers.servers} holds no records to audit")
-    mapping = audit_mapping(options, [_decoded(each) for each in sample], now_ns, on_file=False)
+    decode, picking = value_format.decoder(topic)
+    decoded = [_decoded(each, decode) for each in sample]
+    mapping = audit_mapping(options, decoded, now_ns, on_file=False)
     reading = reading_by(numbered=mapping.fields.seq is not None)
     reader = FieldReader(
         mapping.fields,
-        json.decode,
-        json.picking,
+        decode,
+        picking,
         stream=DEFAULT_STREAM,
         by_time=reading.by_time,
         topic=topic,
@@ -63,7 +66,11 @@ def topic_source(
         audited.appends,
         [_as_text(record) for record in sample[:3]],
         _said(audited),
-        [f"input: {topic}", *([] if audited.appends else ["arrival: timestamp"])],
+        [
+            f"input: {topic}",
+            *([] if audited.appends else ["arrival: timestamp"]),
+            *value_format.lines(topic),
+        ],
         f"inorder audit --brokers {brokers.servers} --topic {topic}",
     )
 
@@ -85,10 +92,10 @@ def _said(audited: AuditedTopic) -> list[str]:
     return [BY_RECORDS, *([APART] if audited.order.apart else [])]
 
 
-def _decoded(record: Any) -> dict[str, object]:
+def _decoded(record: Any, decode: Decode) -> dict[str, object]:
     """As `guess` wants a record of a topic."""
     try:
-        payload = json.decode(record.value)
+        payload = decode(record.value)
     except ValueFault:
         payload = None
     found: dict[str, object] = {

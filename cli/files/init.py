@@ -26,11 +26,11 @@ from cli.files.foreign import (
     told,
     topic_rows,
 )
-from cli.files.value_format import ValueFormat, value_format_options
 from cli.kafka_options import kafka_option, reached, security
 from cli.progress import counting
 from cli.recordings import readable
 from cli.topology_file import Refused
+from cli.value_format import ValueFormat, value_format_options
 from producers.recording.rows import NEEDED_BY_TIME, read_rows
 from producers.recording.survey import MAX_SOURCES, StreamSeen, Survey, surveyed
 from topology.config import TopologyError, parse
@@ -151,7 +151,7 @@ def _foreign_topic(
     found: TopicRows, topic: str, value_format: ValueFormat
 ) -> tuple[list[Row], HowRead]:
     values = [message.value for message in found.messages]
-    mapping, rows, faults = topic_rows(found.messages, topic, value_format.decoder(topic, values))
+    mapping, rows, faults = topic_rows(found.messages, topic, value_format.decoder(topic)[0])
     if len(faults) == min(len(values), SAMPLE):
         raise Refused(f"--topic {topic}: no value of it can be read: {faults[0].detail}")
     told(mapping, rows[:SHOWN])

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import orjson
@@ -26,7 +26,6 @@ from cli.recordings import readable
 from cli.topology_file import Refused
 from inorder.contract import DEFAULT_STREAM, MAX_INT64
 from producers.recording.rows import read_rows
-from producers.recording.values import FileMapping, mapped_rows
 from topology.flow.batches import BATCH
 from topology.flow.unmet import Unmet, asked_by_pattern
 from topology.model.event import DATA, NO_EPOCH, Event
@@ -61,6 +60,9 @@ from topology.wire.json_lines import (
     result_line,
 )
 from topology.wire.line_reader import LineReader, Reading
+
+if TYPE_CHECKING:
+    from producers.recording.values import FileMapping
 
 LENGTH: Final = TypeAdapter(DurationNs)
 LINES: Final = ("match", "overflow", "late", "duplicate", "dead")
@@ -206,7 +208,12 @@ def _content(path: str, values: FileMapping | None) -> Iterator[Event | Malforme
     """The events of a file; clock lines have no meaning here."""
     numbered = values is None or values.fields.seq is not None
     reading = Reading() if numbered else Reading(frozenset({DEFAULT_STREAM}))
-    rows = read_rows(path) if values is None else mapped_rows(path, values, reading)
+    if values is None:
+        rows = read_rows(path)
+    else:
+        from producers.recording.values import mapped_rows
+
+        rows = mapped_rows(path, values, reading)
     reader = LineReader(reading)
     for row in rows:
         content = reader.read(row)

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
+import yaml
 
 from cli.topology_file import Refused
 
 if TYPE_CHECKING:
-    from codec.values.registered import RegisteredSchemas
-    from topology.config import SchemaConfig
-    from topology.fields.values import Decode
+    from topology.fields.values import Decode, Picking
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 REGISTRY_WAIT_S: Final = 15.0
 PATIENCE_S: Final = 2.0
+MAX_SCHEMAS: Final = 2_000
+"""So many are asked for once; what comes beyond is asked for each time."""
 
 
 class ValueFormat(NamedTuple):
@@ -44,8 +45,13 @@ class ValueFormat(NamedTuple):
             return {}
         return {"format": self.format} | ({"schema": schema} if schema else {})
 
-    def decoder(self, topic: str, values: Sequence[bytes | None]) -> Decode:
-        """What reads these values of the topic; a registry is asked for their schemas."""
+    def lines(self, topic: str) -> list[str]:
+        """`section` in YAML, a line for each key."""
+        return [f"{key}: {_flow(value)}" for key, value in self.section(topic).items()]
+
+    def decoder(self, topic: str) -> tuple[Decode, Picking | None]:
+        """What reads values of the topic, and what reads only some fields of them. A registry is
+        asked for a schema when its first value comes."""
         from codec.values.schema_fault import SchemaFault
         from codec.values.schemas import REGISTERED, values_decoder
         from topology.config import TopologyError, parse
@@ -55,35 +61,46 @@ class ValueFormat(NamedTuple):
             stream = parse({"streams": {"default": section}}).streams["default"]
         except TopologyError as error:
             raise Refused(f"--format {self.format}: {error.problems[0]}") from None
-        table = None
-        if self.registry is not None and self.format in REGISTERED:
-            table = _looked_up(stream.value_schema, values)
+        schema = stream.value_schema
+        if schema is not None and schema.registry is not None and self.format in REGISTERED:
+            return _by_registry(schema.registry, schema.subjects), None
         try:
-            return values_decoder(stream.format, stream.value_schema, table)[0]
+            return values_decoder(stream.format, schema)
         except SchemaFault as fault:
             raise Refused(f"--schema: {fault}") from None
 
 
-def _looked_up(schema: SchemaConfig | None, values: Sequence[bytes | None]) -> RegisteredSchemas:
+def _flow(value: object) -> str:
+    spelled: str = yaml.safe_dump(value, default_flow_style=True, width=1_000)
+    return spelled.removesuffix("...\n").strip()
+
+
+def _by_registry(registry: str, subjects: Collection[str]) -> Decode:
     from agents.registry.client import RegistryRefuses
     from agents.registry.feed import SchemaFeed
     from codec.values.registered import RegisteredSchemas
 
-    assert schema is not None
-    assert schema.registry is not None
-    table = RegisteredSchemas(schema.registry, schema.subjects)
+    table, feed = RegisteredSchemas(registry, subjects), SchemaFeed(PATIENCE_S)
+    asked: set[int] = set()
 
-    async def reach() -> None:
+    async def reach(value: bytes) -> None:
         async with asyncio.timeout(REGISTRY_WAIT_S):
-            await SchemaFeed(PATIENCE_S).reach(table, values)
+            await feed.reach(table, [value])
 
-    try:
-        asyncio.run(reach())
-    except RegistryRefuses as refuses:
-        raise Refused(f"--registry: {refuses}") from None
-    except TimeoutError:
-        raise Refused(f"--registry: {schema.registry} gives no answer; is it there?") from None
-    return table
+    def decode(value: bytes | None) -> object:
+        new = [each for each in table.unresolved([value]) if each not in asked]
+        if value is not None and new:
+            if len(asked) < MAX_SCHEMAS:
+                asked.update(new)
+            try:
+                asyncio.run(reach(value))
+            except RegistryRefuses as refuses:
+                raise Refused(f"--registry: {refuses}") from None
+            except TimeoutError:
+                raise Refused(f"--registry: {registry} gives no answer; is it there?") from None
+        return table.decode(value)
+
+    return decode
 
 
 def value_format_options(command: Command) -> Command:

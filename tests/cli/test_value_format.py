@@ -1,0 +1,77 @@
+"""Examples: a topic of others in JSON and in Avro, as `init` and `audit` read it without a topology
+file."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import fastavro
+import pytest
+from confluent_kafka import Producer
+
+from cli.local.embedded import EmbeddedBroker
+from tests.cli.invoking import inorder
+from tests.kit.registry import Registry, serving
+from tests.services import UniqueName
+from topology.config import parse
+
+MS = 1_000_000
+BEGIN = 1_700_000_000 * 1_000 * MS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_avro", [False, True])
+def test_a_topic_of_others(
+    embedded_broker: EmbeddedBroker, unique_name: UniqueName, *, is_avro: bool
+) -> None:
+    topic = unique_name("telemetry")
+    embedded_broker.make_topic(topic)
+    schema = {
+        "type": "record",
+        "name": "Telemetry",
+        "fields": [
+            {"name": "device", "type": "string"},
+            {"name": "n", "type": "long"},
+            {"name": "time", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        ],
+    }
+    with serving(Registry()) as registry:
+        producer = Producer({"bootstrap.servers": embedded_broker.bootstrap})
+        number = registry.register(f"{topic}-value", json.dumps(schema))
+        for n in range(60):
+            for machine in range(3):
+                at_ms = BEGIN // MS + 250 * n + 7 * machine
+                record = {"device": f"press-{machine}", "n": n, "time": at_ms}
+                value = json.dumps(record).encode()
+                if is_avro:
+                    content = io.BytesIO()
+                    fastavro.schemaless_writer(content, schema, record)
+                    value = b"\0" + number.to_bytes(4, "big") + content.getvalue()
+                producer.produce(topic, value, timestamp=at_ms)
+        assert producer.flush(30) == 0
+        at = ("init", "--brokers", embedded_broker.bootstrap, "--topic", topic)
+        if is_avro:
+            blind = inorder(*at)
+            assert blind.code == 2
+            assert "no value of it can be read" in blind.err
+        options = ("--format", "avro", "--registry", registry.url) if is_avro else ()
+        answer = inorder(*at, *options)
+        audit = inorder("audit", *at[1:], *options, "--json")
+    assert answer.code == 0, answer.err
+    assert "source press-0  number 0  2023-11-14T22:13:20.000000000Z" in answer.err
+    stream = parse(answer.out).streams["default"]
+    mapping = stream.mapping()
+    assert mapping is not None
+    assert [str(each) for each in (mapping.source, mapping.seq, mapping.ts)] == [
+        "payload.device",
+        "payload.n",
+        "payload.time",
+    ]
+    assert (stream.input, stream.ts_unit) == (topic, None if is_avro else "ms")
+    assert stream.format == ("avro" if is_avro else "json")
+    assert stream.merge.newcomers_ns is not None
+    assert audit.code == 0, audit.err
+    found = json.loads(audit.out.splitlines()[-1])
+    assert (found["records"], found["unreadable"]) == (180, 0)
+    assert sorted(found["by_machine"]) == ["press-0", "press-1", "press-2"]
