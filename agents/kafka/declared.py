@@ -6,7 +6,8 @@
   the broker delete the record at once.
 * Results are compacted by their ids: the newest revision of each remains. In the topic of a query
   with `upsert` a result that is taken back has no value, so what remains is the table.
-* Changelogs are compacted, one for each stage and input topic.
+* Changelogs are compacted, one for each stage and input topic, in small segments: brokers compact
+  no segment that is written to, and a restore reads what is not compacted.
 * What a stage writes is what it read and its stamps: derived topics and changelogs take
   larger records than the input does, so no stamp makes a record too large.
 """
@@ -36,6 +37,10 @@ DERIVED: Final = {
 COMPACTED: Final = {"cleanup.policy": "compact"}
 TABLE: Final = {**COMPACTED, "delete.retention.ms": "604800000"}
 """Where a record without a value takes a result back: who reads once in a week misses none."""
+SEGMENT_BYTES: Final = 32 << 20
+SEGMENT_MS: Final = 600_000
+"""A changelog has about so much that is not compacted, and not for longer."""
+
 CLOCK: Final = {**ARRIVAL, **COMPACTED, "min.compaction.lag.ms": "604800000"}
 """Compacted no sooner than the input's default retention: a replay needs the samples of
 its time, not the last of each source."""
@@ -62,9 +67,8 @@ def declared(topology: Topology) -> list[TopicSpec]:
     specs.append(TopicSpec(topics.clock, topics.partitions, CLOCK))
     if not topology.fused:
         specs.append(TopicSpec(topics.sequenced, topics.partitions, {**DERIVED, **written}))
-    whole = [*sorted({stream.output for stream in streams}), topics.late]
+    whole = [*sorted({stream.output for stream in streams}), topics.late, topics.gaps, topics.dead]
     specs += [TopicSpec(name, topics.partitions, {**DERIVED, **written}) for name in whole]
-    specs += [TopicSpec(name, topics.partitions, DERIVED) for name in (topics.gaps, topics.dead)]
     specs += [
         TopicSpec(topic, topics.partitions, {**DERIVED, **COMPACTED, **written})
         for topic in dict.fromkeys(topology.result_topics.values())  # patterns and detectors share
@@ -77,11 +81,18 @@ def declared(topology: Topology) -> list[TopicSpec]:
         specs.append(TopicSpec(topics.resend, topics.partitions, {}))
     if topology.live_queries:
         specs.append(TopicSpec(topics.queries, 1, COMPACTED))
+    largest_batch_bytes = largest_read_bytes + STAMPS_BYTES
+    changelog = {
+        **COMPACTED,
+        "segment.bytes": str(max(SEGMENT_BYTES, largest_batch_bytes)),
+        "segment.ms": str(SEGMENT_MS),
+        "max.compaction.lag.ms": str(SEGMENT_MS),
+    }
     for stage in topology.stages:
         if works(topology, stage):
             for topic in inputs_of(topology, stage):
                 name = changelog_topic(topology.application, stage.name, topic)
-                specs.append(TopicSpec(name, topics.partitions, {**COMPACTED, **written}))
+                specs.append(TopicSpec(name, topics.partitions, {**changelog, **written}))
     return specs
 
 

@@ -26,14 +26,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
 
 import codec
 from agents.kafka.transaction_end import Unanswered, ask_once
@@ -184,7 +184,7 @@ class _Producing:
     async def _commit(self, checkpoint: Checkpoint) -> int:
         raise NotImplementedError
 
-    async def _send_outputs(self, batches: Batches) -> list[asyncio.Future[Any]]:
+    async def _send_outputs(self, batches: Batches) -> list[_Sent]:
         return await _send(self._outputs, batches)
 
     async def _send_changes(self, changes: Mapping[bytes, bytes | None]) -> int:
@@ -222,14 +222,21 @@ async def _stop(producer: AIOKafkaProducer) -> None:
                 await producer.client.close()
 
 
-async def _send(producer: AIOKafkaProducer, batches: Batches) -> list[asyncio.Future[Any]]:
+class _Sent(NamedTuple):
+    """A batch on its way."""
+
+    topic: str
+    answer: asyncio.Future[Any]
+
+
+async def _send(producer: AIOKafkaProducer, batches: Batches) -> list[_Sent]:
     """All batches on their way; a partition's own stay in order."""
-    sent: list[asyncio.Future[Any]] = []
+    sent: list[_Sent] = []
     for (topic, partition), builders in batches.items():
         for builder in builders:
             answer = await producer.send_batch(builder, topic, partition=partition)
             answer.add_done_callback(_look_at)
-            sent.append(answer)
+            sent.append(_Sent(topic, answer))
     return sent
 
 
@@ -240,10 +247,16 @@ def _look_at(answer: asyncio.Future[Any]) -> None:
         answer.exception()
 
 
-async def _all(sent: list[asyncio.Future[Any]]) -> list[Any]:
+async def _all(sent: Sequence[_Sent]) -> list[Any]:
     """The answers to all; the first error, after every answer has been looked at."""
-    answers = await asyncio.gather(*sent, return_exceptions=True)
-    for answer in answers:
+    answers = await asyncio.gather(*(each.answer for each in sent), return_exceptions=True)
+    for (topic, _), answer in zip(sent, answers, strict=True):
+        if isinstance(answer, MessageSizeTooLargeError | RecordListTooLargeError):
+            raise CommitFailed(
+                f"{topic} does not take a batch of {MAX_BATCH_BYTES} bytes or one record that is"
+                " larger: its max.message.bytes or segment.bytes is too small; `inorder doctor` has"
+                " the command"
+            ) from answer
         if isinstance(answer, BaseException):
             raise answer
     return answers

@@ -11,6 +11,7 @@ asks for nothing but Describe: what it may not see is a finding, too.
 | bytes kept of what stages read | a stage that stood for long has lost what was let go of unread |
 | the clock topic's compaction lag | a replay needs the samples of its own time |
 | copies, those in sync, unclean elections | what a broker takes with it when it goes |
+| segments of changelogs | what is not compacted is read by each restore |
 | what the principal may do to topics, groups, transactional ids | a stage does not begin without |
 | the brokers themselves | `cli.doctor.brokers` |
 """
@@ -51,6 +52,9 @@ SPILLS_KEPT: Final = 10
 """The input is to be kept so many times as long as an event may wait before it is let go of."""
 
 COMPACTION_LAG: Final = "min.compaction.lag.ms"
+SMALLER: Final[tuple[str, ...]] = ("segment.bytes", "segment.ms", "max.compaction.lag.ms")
+"""Settings of changelogs that may be smaller than declared."""
+
 NEEDED: Final = {
     "message.timestamp.type": "by it events are ordered",
     "cleanup.policy": "the state and the current results depend on it",
@@ -211,15 +215,11 @@ def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
     inputs = set(upstream_inputs(topology))
     working = [stage for stage in topology.stages if works(topology, stage)]
     read = {name for stage in working for name in inputs_of(topology, stage)}
-    for spec in declared(topology):
+    specs = declared(topology)
+    yield from _absent([spec.name for spec in specs if spec.name not in cluster.topics])
+    for spec in specs:
         seen = cluster.topics.get(spec.name)
         if seen is None:
-            yield Finding(
-                Weight.ERROR,
-                spec.name,
-                "is not there",
-                "inorder topics create makes it; or this principal may not Describe it",
-            )
             continue
         if seen.leaderless:
             yield Finding(
@@ -238,6 +238,7 @@ def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
                 )
             continue
         yield from _settings(spec, seen)
+        yield from _segments(spec, seen)
         yield from _copies(spec.name, seen, cluster.brokers.count)
         if spec.name in inputs:
             yield from _retention(topology, spec.name, seen)
@@ -247,6 +248,33 @@ def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
             yield from _compaction(spec, seen, [cluster.topics.get(name) for name in inputs])
         elif spec.config.get("cleanup.policy") is None:
             yield from _is_compacted(spec.name, seen)
+
+
+def _absent(names: Sequence[str]) -> Iterator[Finding]:
+    """One finding for all of them, as one command makes them."""
+    if names:
+        yield Finding(
+            Weight.ERROR,
+            ", ".join(names),
+            "is not there" if len(names) == 1 else f"are not there, {len(names)} topics",
+            "inorder topics create makes what is absent; or this principal may not Describe it",
+        )
+
+
+def _segments(spec: TopicSpec, seen: SeenTopic) -> Iterator[Finding]:
+    larger = {
+        key: spec.config[key]
+        for key in SMALLER
+        if key in spec.config and int(seen.config.get(key, 0)) > int(spec.config[key])
+    }
+    if larger:
+        which = ", ".join(f"{key} is {seen.config[key]}" for key in larger)
+        yield Finding(
+            Weight.WARNING,
+            spec.name,
+            f"{which}: its newest segment is not compacted, and a restore reads all of it",
+            _all_altered(spec.name, larger),
+        )
 
 
 def _settings(spec: TopicSpec, seen: SeenTopic) -> Iterator[Finding]:
@@ -269,6 +297,14 @@ def _copies(name: str, seen: SeenTopic, brokers: int) -> Iterator[Finding]:
             name,
             f"has {seen.copies} copies on {brokers} brokers, and is lost with so many",
             "kafka-reassign-partitions.sh adds copies; `topics: {replication: 3}` for the next",
+        )
+    elif 1 < seen.copies <= _in_sync(seen):
+        yield Finding(
+            Weight.WARNING,
+            name,
+            f"takes nothing while one of its {seen.copies} copies is away: min.insync.replicas is"
+            f" {_in_sync(seen)}, and each stop of a broker stops the stages",
+            _altered(name, "min.insync.replicas", str(seen.copies - 1)),
         )
     elif seen.copies >= SAFE_COPIES and _in_sync(seen) < SAFE_IN_SYNC:
         yield Finding(
@@ -393,5 +429,10 @@ def _may_to(right: Right, cluster: Cluster) -> frozenset[str] | None:
 
 
 def _altered(name: str, key: str, value: str) -> str:
+    return _all_altered(name, {key: value})
+
+
+def _all_altered(name: str, settings: Mapping[str, str]) -> str:
     where = f"--entity-type topics --entity-name {name}"
-    return f"kafka-configs.sh --alter {where} --add-config {key}={value}"
+    added = ",".join(f"{key}={value}" for key, value in settings.items())
+    return f"kafka-configs.sh --alter {where} --add-config {added}"

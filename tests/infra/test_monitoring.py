@@ -87,6 +87,27 @@ def names() -> set[str]:
     return {name + end for name in families for end in ENDS}
 
 
+def table_of_faults() -> list[list[str]]:
+    """The cells of each row in docs/alerts.md."""
+    page = (ROOT / "docs/alerts.md").read_text()
+    section = page.split("## Which fault is seen where\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_each_fault_is_in_the_table_with_what_shows_it(names: set[str]) -> None:
+    """Each rule has a row, whose metrics are those that workers expose and the rule asks for."""
+    rows = table_of_faults()
+    asked = {rule["alert"]: rule["expr"] for rule in RULES}
+    assert {row[2] for row in rows} - {""} == set(asked)
+    for fault, metrics, alert, *others in rows:
+        shown = set(NAME.findall(metrics))
+        assert shown, fault
+        assert shown <= names, fault
+        assert any([alert, *others]), fault
+        assert not alert or shown & set(re.findall(NAME, asked[alert])) or "_bucket" in asked[alert]
+
+
 @pytest.mark.parametrize(("title", "expression"), EXPRESSIONS)
 def test_each_metric_is_told_by_a_worker(title: str, expression: str, names: set[str]) -> None:
     asked = set(NAME.findall(expression))

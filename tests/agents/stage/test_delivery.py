@@ -1,4 +1,4 @@
-"""Examples: what is said where the former owner cannot be fenced."""
+"""Examples: what is said where the former owner cannot be fenced, or a topic takes too little."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
 
 from agents.stage import delivery
-from agents.stage.delivery import AtLeastOnce, ExactlyOnce
+from agents.stage.delivery import AtLeastOnce, CommitFailed, ExactlyOnce
 
 
 @pytest.mark.parametrize("kind", [ExactlyOnce, AtLeastOnce])
@@ -29,4 +30,17 @@ def test_a_fence_that_does_not_come_names_its_transactional_id(
 
     monkeypatch.setattr(delivery, "START_TIMEOUT_S", 0.01)
     monkeypatch.setattr(AIOKafkaProducer, "start", never)
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("error", [MessageSizeTooLargeError, RecordListTooLargeError])
+def test_a_topic_that_takes_no_batch_is_named(error: type[Exception]) -> None:
+    async def scenario() -> None:
+        answers = [asyncio.get_running_loop().create_future() for _ in range(2)]
+        answers[0].set_result(None)
+        answers[1].set_exception(error())
+        sent = [delivery._Sent(*each) for each in zip(("late", "dead"), answers, strict=True)]
+        with pytest.raises(CommitFailed, match=r"dead does not take .*max\.message\.bytes"):
+            await delivery._all(sent)
+
     asyncio.run(scenario())
