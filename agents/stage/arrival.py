@@ -91,6 +91,11 @@ class ArrivalClock:
             arrival_ns = stamp_ns if is_of_sending else read_at_ns
         return self._come(arrival_ns, records)
 
+    @property
+    def is_of_reading(self) -> bool:
+        """Arrival is the time of reading, so it does not say how long a record has waited."""
+        return self._arrival == "read" or self.without_append_time
+
     def _come(self, arrival_ns: int, records: int = 1) -> int:
         if arrival_ns <= self._ticked_ns:  # a tick fires what is due at its very instant
             self.overtaken += records

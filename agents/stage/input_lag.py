@@ -6,7 +6,7 @@ When that record arrived is known by two bounds, of which the later one counts:
 * the moment of the last answer of the broker by which the log ended at or before that record.
 
 So the lag is at most what is reported, and less by the distance of two records or answers at most.
-The second bound also serves topics that bear no append time (those between stages). A backlog that
+The second bound also serves topics that bear no append time. A backlog that
 was there before the worker was has the first bound alone, and none until something of it was read.
 
 At most `MAX_ANSWERS` answers are kept, `ANSWERS_APART_NS` apart at first, twice as far each time

@@ -353,13 +353,13 @@ class Partition:
         with self._whole_or_nothing():
             read = self._inlet.read(records, self.clock)
             self._take_in(read)
-            self._input_lag.read(self._arrived_ns(records[-1], read))
+            self._input_lag.read(self._arrived_ns(read))
 
-    def _arrived_ns(self, last: Any, read: Read) -> int:
-        """When the last record of a stretch arrived, as well as it is known."""
+    def _arrived_ns(self, read: Read) -> int:
+        """When the last record of a stretch arrived; 0 where only its reading is known."""
         if not self._arrangement.is_first:
             return read.events[-1].at_ns if read.events else 0
-        return last.timestamp * NS_PER_MS if self.clock.without_append_time else self.clock.now_ns
+        return 0 if self.clock.is_of_reading else self.clock.now_ns
 
     @contextmanager
     def _whole_or_nothing(self) -> Iterator[None]:
