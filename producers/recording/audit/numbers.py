@@ -35,8 +35,8 @@ class HoleBudget:
 
     __slots__ = ("filled_after_ns", "left")
 
-    def __init__(self, most: int = MAX_HOLES) -> None:
-        self.left = most
+    def __init__(self) -> None:
+        self.left = MAX_HOLES
         self.filled_after_ns = array("q")
 
     def take(self) -> None:
