@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from cli.local.poll import Bound
+from cli.local.poll import Countdown
 
 QUIET_S = 60.0
 POLL_S = 0.05
@@ -22,13 +22,13 @@ class Patience:
     def __init__(self, quiet_s: float = QUIET_S) -> None:
         self._quiet_s = quiet_s
         self._seen: object = None
-        self._bound = Bound(quiet_s)
+        self._countdown = Countdown(quiet_s)
 
     def look(self, seen: object, what: Callable[[], str]) -> None:
         """`seen` changes as things go on; `what` is waited for."""
         if seen != self._seen:
-            self._seen, self._bound = seen, Bound(self._quiet_s)
-        assert not self._bound.passed(), (
+            self._seen, self._countdown = seen, Countdown(self._quiet_s)
+        assert not self._countdown.passed(), (
             f"waited in vain for {what()}; nothing has moved for {self._quiet_s:g} s"
         )
 

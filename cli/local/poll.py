@@ -13,7 +13,7 @@ from collections.abc import Callable
 POLL_S = 0.05
 
 
-class Bound:
+class Countdown:
     """Passes `timeout_s` after it is made, on a machine that is not busy."""
 
     def __init__(self, timeout_s: float) -> None:
@@ -35,8 +35,8 @@ def share_of_processors() -> float:
 
 def wait_until(true: Callable[[], bool], timeout_s: float, what: str) -> None:
     """Return once `true()` holds; TimeoutError, naming `what`, after `timeout_s`."""
-    bound = Bound(timeout_s)
+    countdown = Countdown(timeout_s)
     while not true():
-        if bound.passed():
+        if countdown.passed():
             raise TimeoutError(f"waited {timeout_s:g} s in vain for {what}")
         time.sleep(POLL_S)

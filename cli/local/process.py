@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cli.local.poll import Bound, wait_until
+from cli.local.poll import Countdown, wait_until
 
 STOP_TIMEOUT_S = 30.0
 PAUSE_TIMEOUT_S = 10.0
@@ -72,11 +72,11 @@ class Process:
 
     def wait_until(self, answers: Callable[[], bool], timeout_s: float) -> None:
         """Return once `answers()` is true; NotReady, with the log's tail, if never."""
-        bound = Bound(timeout_s)
+        countdown = Countdown(timeout_s)
         while not answers():
             if not self.is_alive():
                 raise NotReady(f"{self.name} ended early; {self.log} closes with\n{self.tail()}")
-            if bound.passed():
+            if countdown.passed():
                 raise NotReady(
                     f"{self.name} did not answer within {timeout_s:g} s;"
                     f" {self.log} closes with\n{self.tail()}"
