@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import shutil
 import sys
 import tempfile
@@ -26,6 +27,7 @@ STDIN: Final = "-"
 GZIP_MARK: Final = b"\x1f\x8b"
 PARQUET_MARK: Final = b"PAR1"
 PEEKED_BYTES: Final = 4096
+_CELLS: Final = re.compile(rb"[,;\t|]")
 OUR_COLUMNS: Final = frozenset({"source", "seq"})
 
 
@@ -108,5 +110,5 @@ def _form(path: str, head: bytes, columns: frozenset[str]) -> Form:
     if head.startswith(PARQUET_MARK):
         return Form.PARQUET
     first = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
-    cells = {cell.strip().strip(b'"').decode("utf-8", "replace") for cell in first.split(b",")}
+    cells = {cell.strip().strip(b'"').decode("utf-8", "replace") for cell in _CELLS.split(first)}
     return Form.CSV if columns <= cells or "clock" in cells else Form.JSON_LINES

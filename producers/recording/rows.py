@@ -1,10 +1,10 @@
 """Rows of a replay's input, whatever its form: dictionaries keyed as in JSON lines.
 
 JSON lines: one object per line; blank lines are passed over. CSV: the first line names
-the columns; an empty cell is an absent key; integers are plain ASCII digits, a minus
-in front allowed; `payload` holds JSON, or `payload.x` columns hold one field each
-(JSON where the cell is JSON, its text where not). Parquet: columns by name, null
-is absent; integers or time stamps for times; `payload` is JSON text or a struct, or
+the columns, with a comma, a semicolon, a tab or a bar between them; an empty cell is an absent key;
+integers are plain ASCII digits, a minus in front allowed; `payload` holds JSON, or `payload.x`
+columns hold one field each (JSON where the cell is JSON, its text where not). Parquet: columns by
+name, null is absent; integers or time stamps for times; `payload` is JSON text or a struct, or
 `payload.x` columns.
 
 A row that cannot be made out is a `Row` with a fault, and the reading goes on.
@@ -17,6 +17,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from itertools import chain
 from typing import IO, Any, Final, Protocol
 
 import orjson
@@ -34,6 +35,9 @@ class LineSource(Protocol):
 
     def readline(self, limit: int, /) -> bytes: ...
 
+
+DELIMITERS: Final = (",", ";", "\t", "|")
+"""What separates the cells of a CSV: the first of these that is in its first line."""
 
 NEEDED: Final = ("source", "seq")
 NEEDED_BY_TIME: Final = ("source",)
@@ -118,9 +122,11 @@ def csv_lines(raw: IO[bytes], path: str) -> Iterator[tuple[int, list[str] | Line
     """The names of the columns, then the cells of each row, numbered by lines; a row has as many
     cells as there are columns. What is not UTF-8 stays visible as lone surrogates."""
     text = io.TextIOWrapper(raw, "utf-8-sig", "surrogateescape", newline="")
+    first = text.readline()
     # The reader keeps no limit of its own; this one is the process's.
     csv.field_size_limit(MAX_CELL_CHARS)
-    reader = csv.reader(text, strict=True)
+    delimiter = next((each for each in DELIMITERS if each in first), ",")
+    reader = csv.reader(chain([first] if first else [], text), strict=True, delimiter=delimiter)
     try:
         try:
             names = [name.strip() for name in next(reader)]

@@ -57,6 +57,8 @@ NEEDED: Final = frozenset({"source", "seq", "ts"})
 _SHORT: Final = MAX_STREAM_BYTES // 4
 """So many characters cannot be more bytes than allowed."""
 _MAX_DIGITS: Final = 40
+MOST_DIGITS: Final = 19
+"""An integer of so many may fit int64."""
 NO_HEADERS: Final[Headers] = ()
 KEY_UNDECODABLE: Final = "key_undecodable"
 
@@ -215,6 +217,10 @@ class FieldReader:
         timestamp_ns: int,
     ) -> Found | Refused:
         source, seq, stream, epoch, ts, type_, kind = values
+        if type(seq) is str and len(seq) <= MOST_DIGITS and seq.isascii() and seq.isdigit():
+            seq = int(seq)
+        if type(ts) is str and len(ts) <= MOST_DIGITS and ts.isascii() and ts.isdigit():
+            ts = int(ts)
         # The plain case at one go; whatever is not plain is looked at closely.
         if (
             not faults

@@ -70,6 +70,14 @@ def test_the_payload_of_csv_has_numbers_and_booleans() -> None:
     assert event.value == {"s": "press", "n": 0, "a": "007", "b": 1.5, "c": True, "e": "+3"}
 
 
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_cells_are_separated_by_other_marks_too(mark: str) -> None:
+    text = "s;n;x\na;1;12,5\nb;1;\n".replace(";", mark)
+    one, other = contents_of({"source": "payload.s", "seq": "payload.n"}, text)
+    assert one.value == {"s": "a", "n": 1, "x": "12,5"}
+    assert other.source == "b"
+
+
 def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("dev,n,time\n")
