@@ -207,6 +207,21 @@ def scaled(found: list[Manifest]) -> tuple[Mapping[str, Any], Mapping[str, str]]
     return trigger, trigger["metadata"]
 
 
+def test_lag_in_time_is_asked_of_prometheus() -> None:
+    by_time = by_lag("reorder", seconds=60, prometheus="http://p:9090")
+    found = manifests(STAGES, "--namespace", "plant", *by_time)
+    (scaling,) = [one["spec"] for one in found if one["kind"] == "ScaledObject"]
+    by_records, trigger = scaling["triggers"]
+    assert by_records["type"] == "kafka"
+    assert (trigger["type"], trigger["metricType"]) == ("prometheus", "Value")
+    series = 'namespace="plant",job="test-metrics",stage="reorder"'
+    assert trigger["metadata"] == {
+        "serverAddress": "http://p:9090",
+        "query": f"max(inorder_input_lag_seconds{{{series}}})",
+        "threshold": "60",
+    }
+
+
 def test_the_example_scales_by_the_lag_of_a_group_and_topic_that_are_there() -> None:
     found = manifests(STAGES)
     topology = topology_of(found)

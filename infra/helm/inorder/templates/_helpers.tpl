@@ -136,6 +136,13 @@ authorization:
 {{- get (dict "PLAIN" "plaintext" "SCRAM-SHA-256" "scram_sha256" "SCRAM-SHA-512" "scram_sha512" "OAUTHBEARER" "oauthbearer") $said }}
 {{- end }}
 
+{{/* Which series are of this release. */}}
+{{- define "inorder.series" -}}
+namespace="{{ .Release.Namespace }}"
+{{- if .Values.monitoring.serviceMonitor }},job="{{ include "inorder.name" . }}-metrics"{{ end }}
+{{- if .Values.monitoring.podMonitor }},job="{{ .Release.Namespace }}/{{ include "inorder.name" . }}"{{ end }}
+{{- end }}
+
 {{- define "inorder.checkLag" -}}
 {{- $where := printf "workers.%s.autoscaling.lag" .name }}
 {{- $stage := include "inorder.lagStage" . }}
