@@ -57,22 +57,24 @@ def operator_of(answer: Answer, *, is_ahead: bool) -> Any:
         Detecting("default", other, behaviour_of(Odd)),
     ]
     queries = DetectorQueries(detecting, Holding(2))
-    return ahead_of(queries) if is_ahead else queries
+    return Ahead(queries) if is_ahead else queries
 
 
-class Ahead(Chain):
+class Ahead:
     """MERGE, and detectors that read what it accepts; ended as a stage is."""
 
     keeps_passed = True
 
+    def __init__(self, queries: DetectorQueries) -> None:
+        self._chain = Chain([("merge", merge_of()), ("detector", queries)])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._chain, name)
+
     def on_end(self, now_ns: int) -> Step:
-        step = self.on_time(now_ns)
-        add(step, super().on_end(now_ns))
+        step = self._chain.on_time(now_ns)
+        add(step, self._chain.on_end(now_ns))
         return step
-
-
-def ahead_of(queries: DetectorQueries) -> Ahead:
-    return Ahead([("merge", merge_of()), ("detector", queries)])
 
 
 def _after(state: str, event: Seen) -> tuple[str, Any]:
@@ -92,7 +94,7 @@ def chain_of(answer: Answer, *, is_ahead: bool) -> Any:
     detecting.insert(0, Detecting("default", all_of_it, behaviour_of(Detector(_after, ""))))
     detecting.append(Detecting("default", pairs, behaviour_of(Detector(_after, ""))))
     chain = DetectorQueries(detecting, Holding(2))
-    return ahead_of(chain) if is_ahead else chain
+    return Ahead(chain) if is_ahead else chain
 
 
 class Reader:

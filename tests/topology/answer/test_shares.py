@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from tests.kit.events import copies
-from tests.laws.cases_detector import PURE, ahead_of
+from tests.laws.cases_detector import PURE, Ahead
 from tests.laws.streams_between import accepted
 from topology.answer.budget import Budget, share
 from topology.answer.spending import FULL_PPM
@@ -58,7 +58,7 @@ def _run(count: int, step_ns: int) -> list[dict[str, Any]]:
         for n in range(count)
     ]
     queries = DetectorQueries(detecting, Holding(2))
-    ahead = ahead_of(queries)
+    ahead = Ahead(queries)
     queries.items_cost(step_ns)
     seen: list[dict[str, Any]] = []
     for seed in range(3):
