@@ -43,6 +43,21 @@ def topic_source(
     now_ns = time.time_ns()
     since_ms = None if since_ns is None else (now_ns - since_ns) // NS_PER_MS
     audited = AuditedTopic(brokers, topic, last, since_ms)
+    try:
+        return _source(brokers, topic, audited, options, value_format, now_ns)
+    except Exception:
+        audited.close()
+        raise
+
+
+def _source(
+    brokers: Brokers,
+    topic: str,
+    audited: AuditedTopic,
+    options: MappingOptions,
+    value_format: ValueFormat,
+    now_ns: int,
+) -> AuditSource:
     sample = audited.first(SAMPLE)
     if not sample:
         raise InputError(f"{topic} of {brokers.servers} holds no records to audit")

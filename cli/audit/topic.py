@@ -65,7 +65,11 @@ class AuditedTopic:
         self._used: tuple[int, ...] = (0,)
         self._runner = asyncio.Runner()
         self._records = self._pages()
-        self._first: list[tuple[int, Any]] = self._next_page() or []
+        try:
+            self._first: list[tuple[int, Any]] = self._next_page() or []
+        except Exception:
+            self.close()
+            raise
         records = [record for _, record in self._first]
         self.appends = all(record.timestamp_type == APPEND_TIME for record in records)
         """The broker stamps records as it appends them."""

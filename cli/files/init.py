@@ -31,6 +31,7 @@ from cli.progress import counting
 from cli.recordings import readable
 from cli.topology_file import Refused
 from cli.value_format import ValueFormat, value_format_options
+from producers.recording.audit.advice import LEAST_IDLE_NS, ROOM, stepped
 from producers.recording.rows import NEEDED_BY_TIME, read_rows
 from producers.recording.survey import MAX_SOURCES, StreamSeen, Survey, surveyed
 from topology.config import TopologyError, parse
@@ -42,23 +43,7 @@ if TYPE_CHECKING:
 MAX_LINES: Final = 200_000
 MS: Final = 1_000_000
 S: Final = 1_000 * MS
-STEPS_NS: Final = tuple(
-    step * unit
-    for unit, steps in (
-        (MS, (100, 200, 500)),
-        (S, (1, 2, 5, 10, 15, 20, 30)),
-        (60 * S, (1, 2, 5, 10, 15, 30)),
-        (3_600 * S, (1, 2, 6, 12)),
-    )
-    for step in steps
-)
-"""What is proposed is one of these."""
-
 LEAST_WAIT_NS: Final = 100 * MS
-LEAST_IDLE_NS: Final = 2 * S
-ROOM: Final = 1.25
-"""Above the most that was seen."""
-
 FAR_OFF_NS: Final = 1 * S
 """A clock that differs so much from the others is taken to be wrong."""
 
@@ -225,7 +210,7 @@ def _scalar(text: Any) -> str:
 
 def max_wait_ns(seen: StreamSeen) -> int:
     longest_ns = seen.longest_behind_ns if seen.by_time else seen.longest_fill_ns
-    return _step(max(LEAST_WAIT_NS, longest_ns * ROOM))
+    return stepped(max(LEAST_WAIT_NS, longest_ns * ROOM))
 
 
 def _reorder(seen: StreamSeen) -> Iterator[str]:
@@ -278,7 +263,7 @@ def _merge(seen: StreamSeen, *, without_heartbeats: bool = False) -> Iterator[st
     if len(seen.sources) < 2:
         return
     wait_ns = max_wait_ns(seen)
-    idle_ns = _step(max(LEAST_IDLE_NS, 2 * wait_ns, seen.longest_silence_ns * ROOM))
+    idle_ns = stepped(max(LEAST_IDLE_NS, 2 * wait_ns, seen.longest_silence_ns * ROOM))
     yield "    merge:"
     yield f"      max_wait: {_duration(wait_ns)}"
     yield (
@@ -308,10 +293,6 @@ def _queries(survey: Survey) -> Iterator[str]:
         )
     yield "topics: {partitions: 4}"
     yield ""
-
-
-def _step(amount_ns: float) -> int:
-    return next((step for step in STEPS_NS if step >= amount_ns), STEPS_NS[-1])
 
 
 def _duration(amount_ns: int) -> str:

@@ -112,13 +112,13 @@ def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:
     silence_ns = nearest_rank(silences, MOST_SILENCES)
     wrong = sum(clock.is_wrong for clock in clocks.values()) if counting.arrives else 0
     behind_ns = counting.newcomer_behind_ns
-    correct_ns = _step(max(LEAST_CORRECT_NS, late_ns * ROOM, behind_ns * ROOM))
+    correct_ns = stepped(max(LEAST_CORRECT_NS, late_ns * ROOM, behind_ns * ROOM))
     return Advice(
         counting.numbered,
-        _step(waited_ns * ROOM),
-        _step(late_ns * ROOM),
-        _step(max(LEAST_IDLE_NS, silence_ns * ROOM)),
-        min(correct_ns, _step(max(late_ns * ROOM, behind_ns * ROOM))),
+        stepped(waited_ns * ROOM),
+        stepped(late_ns * ROOM),
+        stepped(max(LEAST_IDLE_NS, silence_ns * ROOM)),
+        min(correct_ns, stepped(max(late_ns * ROOM, behind_ns * ROOM))),
         correct_ns,
         wrong,
         waited_ns,
@@ -126,7 +126,8 @@ def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:
     )
 
 
-def _step(amount_ns: float) -> int:
+def stepped(amount_ns: float) -> int:
+    """The least step that is no shorter; the longest of all where there is none."""
     return next((step for step in STEPS_NS if step >= amount_ns), STEPS_NS[-1])
 
 
