@@ -95,13 +95,14 @@ ORDERED: Final = "ordered"
 class MappedValues(NamedTuple):
     """What a short way through records of others needs: `pick` gives the `fields` of a value, in
     their order, as a msgspec structure or a sequence; it may raise anything, and the general path
-    then says why. `ts_is_record`: the record's own timestamp is the time. `stream`: of all of
-    them."""
+    then says why. `ts_is_record`: the record's own timestamp is the time. `source_is_key`: the key
+    is the source. `stream`: of all of them."""
 
     pick: Callable[[bytes], Any]
     is_struct: bool
     fields: tuple[str, ...]
     ts_is_record: bool
+    source_is_key: bool
     stream: str
 
 

@@ -187,7 +187,7 @@ cdef class EventReader:
     cdef bytes _stream_bytes, _sig
     cdef list _spelled
     cdef int _place[KIND]  # by field: where it is among what is picked, -1: nowhere
-    cdef bint _is_struct, _ts_is_record
+    cdef bint _is_struct, _ts_is_record, _source_is_key
 
     def __init__(self, form, general):
         names = form.names
@@ -224,7 +224,9 @@ cdef class EventReader:
 
     cdef void _maps(self, object mapped, object names):
         cdef int field
-        self._pick, self._is_struct, fields, self._ts_is_record, self._stream = mapped
+        self._pick, self._is_struct, fields = mapped.pick, mapped.is_struct, mapped.fields
+        self._ts_is_record, self._source_is_key = mapped.ts_is_record, mapped.source_is_key
+        self._stream = mapped.stream
         self._stream_bytes = self._stream.encode()
         self._sig = names.sig.encode()
         self._spelled = [bytes([2 * len(name)]) + name for name in self._names[:KIND]]
@@ -372,8 +374,7 @@ cdef class EventReader:
                 values = astuple(values)
         except Exception:
             return None
-        source = values[self._place[SOURCE]]
-        if type(source) is not str or not count_of(values[self._place[SEQ]], &seq):
+        if not count_of(values[self._place[SEQ]], &seq):
             return None
         if self._place[EPOCH] >= 0:
             given = values[self._place[EPOCH]]
@@ -404,10 +405,23 @@ cdef class EventReader:
                 type_ = ""
             elif type(type_) is not str:
                 return None
-        text = PyUnicode_AsUTF8AndSize(source, &source_size)
+        if self._source_is_key:
+            if record.key is None:
+                return None
+            source = record.key
+            text = PyBytes_AS_STRING(record.key)
+            source_size = PyBytes_GET_SIZE(record.key)
+        else:
+            source = values[self._place[SOURCE]]
+            if type(source) is not str:
+                return None
+            text = PyUnicode_AsUTF8AndSize(source, &source_size)
         if not 0 < source_size <= max_source_bytes:
             return None
-        source = self._text(<cursor>text, source_size)
+        try:
+            source = self._text(<cursor>text, source_size)
+        except UnicodeDecodeError:
+            return None
         p = put_header(p, self._spelled[SOURCE], text, source_size, &whole)
         record.seq_from = <int32_t>(p - block)
         p = put_count(p, self._spelled[SEQ], seq, &whole)

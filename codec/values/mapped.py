@@ -52,16 +52,22 @@ SHORT: Final = frozenset({"source", "seq", "epoch", "ts", "type"})
 
 def short_way(reader: FieldReader) -> MappedValues | None:
     """The codec's short way to what this reader finds, None where it takes the general path: with
-    a place outside of the value, with streams or kinds that are mapped, without numbers."""
+    a place outside of the value (but for a source that is the key), with streams or kinds that are
+    mapped, without numbers."""
     fields = reader.fields
     is_record = fields.ts.place == "timestamp"
-    outside = {where.place for where in reader.places.values()} - {"payload"}
-    if outside - ({"timestamp"} if is_record else set()):
+    is_key = fields.source.place == "key" and not reader.reads_keys
+    inside = {"payload"} | ({"timestamp"} if is_record else set())
+    if any(
+        where.place not in inside and not (is_key and name == "source")
+        for name, where in reader.places.items()
+    ):
         return None
     if reader.by_time or fields.ts_optional or not reader.places.keys() <= SHORT:
         return None
     structured = reader.pick.structured if isinstance(reader.pick, JsonPick) else None
     names = [name for name, where in reader.places.items() if where.place == "payload"]
+    pick = structured or reader.pick
     return MappedValues(
-        structured or reader.pick, structured is not None, tuple(names), is_record, reader.stream
+        pick, structured is not None, tuple(names), is_record, is_key, reader.stream
     )

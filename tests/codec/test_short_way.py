@@ -100,6 +100,19 @@ def test_law_records_of_others_become_the_same_events(seed: int) -> None:
         assert native == general, (topology.streams, log)
 
 
+def test_a_source_may_be_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = {"source": "key", "seq": "payload.n", "ts": "timestamp"}
+    stream = StreamConfig.model_validate({"input": "t", "fields": fields})
+    inlet = input_reader(Topology(streams={"default": stream}), "t")
+    log = batch([record(b"s1", b'{"n":7}', [])], attributes=APPEND_TIME)
+    monkeypatch.setattr(
+        "topology.wire.field_reader.FieldReader.found", lambda *_: pytest.fail("it went there")
+    )
+    found = list(records.memory_records(log).next_batch() or ())
+    (event,) = inlet.read(found, ArrivalClock(0)).events
+    assert (event.source, event.seq) == ("s1", 7)
+
+
 def test_what_is_plain_does_not_go_to_the_general_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the law would compare the general path with itself."""
     fields = {name: f"payload.{name}" for name in ("source", "seq", "ts", "type", "epoch")}

@@ -99,7 +99,7 @@ class FieldReader:
     `decode` reads values, `pickings` makes of paths what reads only these; `decode_key` reads keys
     (None: a key is text). `stream`: of a record that names none. `by_time`: streams that need no
     numbers. `topic`: what the place `topic` gives. `places` are those of its fields; `pick` reads
-    those within the value, in their order.
+    those within the value, in their order. `reads_keys`: a key is not text.
     """
 
     def __init__(
@@ -139,6 +139,7 @@ class FieldReader:
                 self._at.setdefault(where.place, []).append(at)
         payload_paths = self._paths("payload")
         self.pick: Pick = (pickings or _whole(decode))(payload_paths)
+        self.reads_keys = decode_key is not None
         self._pick_key: Pick | None = None
         if decode_key is not None:
             self._pick_key = picking(decode_key, self._paths("key"))
