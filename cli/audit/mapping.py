@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 from cli.mapping_options import MappingOptions
@@ -68,7 +69,13 @@ def audit_mapping(
     if arrival is not None:
         taken["arrival"] = options.arrival or str(arrival.path[0])
     fields = Fields(**places, ts_unit=unit, ts_zone=options.ts_zone)
-    return AuditMapping(fields, arrival, taken, [_read_by(taken), *said])
+    values = [] if ts is None else _values(ts, rows, on_file=on_file)
+    of_unit = any(isinstance(value, int | float | Decimal) or _is_digits(value) for value in values)
+    return AuditMapping(fields, arrival, taken, [_read_by(taken, of_unit=of_unit), *said])
+
+
+def _is_digits(value: object) -> bool:
+    return isinstance(value, str) and value.replace(".", "", 1).isdigit()
 
 
 def _where(option: str, text: str, *, on_file: bool) -> Where:
@@ -112,9 +119,10 @@ def _said(name: str, text: str, guess: Guess, *, on_file: bool) -> str:
     return f"--{name} {text} was taken ({guess.sure}: {guess.why}{others})"
 
 
-def _read_by(taken: Mapping[str, str]) -> str:
+def _read_by(taken: Mapping[str, str], *, of_unit: bool) -> str:
+    """`of_unit`: times are numbers, which the unit makes times."""
     words = [f"{name} {text}" for name, text in taken.items() if name != "ts_unit"]
-    if "ts" in taken:
+    if "ts" in taken and of_unit:
         words[words.index(f"ts {taken['ts']}")] += f" ({taken['ts_unit']})"
     return f"read by {', '.join(words)}"
 

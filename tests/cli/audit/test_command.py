@@ -9,7 +9,9 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from benchmarks.workloads.machines import MS, S, plant
 from producers.recording.audit.document import document
@@ -75,6 +77,22 @@ def test_json_lines_packed_and_by_options(telemetry: Path, tmp_path: Path) -> No
     last = inorder("audit", path, "--source", "payload.a.device", *MAPPED[2:], "--last", "100",
                    "--json")  # fmt: skip
     assert json.loads(last.out)["records"] == 100
+
+
+def test_parquet_with_times_of_its_own(telemetry: Path, tmp_path: Path) -> None:
+    with telemetry.open() as file:
+        rows = list(csv.DictReader(file))
+    times = pa.array([int(row["time"]) for row in rows], pa.timestamp("ms", "UTC"))
+    columns = {"device": [row["device"] for row in rows], "n": [int(row["n"]) for row in rows]}
+    path = tmp_path / "telemetry.parquet"
+    parquet.write_table(pa.table({**columns, "time": times}), path)
+    answer = inorder("audit", path)
+    assert "read by source device, seq n, ts time\n" in answer.out, answer.err
+    lines = "".join(f"{row['device']},{row['n']},{row['time']}\n" for row in rows).encode()
+    by_lines = inorder("audit", "-", "--json", stdin=b"device,n,time\n" + lines)
+    assert by_lines.code == 0, by_lines.err
+    by_table = inorder("audit", path, "--json")
+    assert json.loads(by_table.out) == json.loads(by_lines.out)
 
 
 def test_the_page_needs_nothing_else(telemetry: Path, tmp_path: Path) -> None:
