@@ -188,6 +188,7 @@ cdef class EventReader:
     cdef list _spelled
     cdef int _place[KIND]  # by field: where it is among what is picked, -1: nowhere
     cdef bint _is_struct, _ts_is_record, _source_is_key
+    cdef Py_ssize_t _picked
 
     def __init__(self, form, general):
         names = form.names
@@ -227,6 +228,7 @@ cdef class EventReader:
         self._pick, self._is_struct, fields = mapped.pick, mapped.is_struct, mapped.fields
         self._ts_is_record, self._source_is_key = mapped.ts_is_record, mapped.source_is_key
         self._stream = mapped.stream
+        self._picked = len(fields)
         self._stream_bytes = self._stream.encode()
         self._sig = names.sig.encode()
         self._spelled = [bytes([2 * len(name)]) + name for name in self._names[:KIND]]
@@ -373,6 +375,8 @@ cdef class EventReader:
             if self._is_struct:
                 values = astuple(values)
         except Exception:
+            return None
+        if len(values) != self._picked:
             return None
         if not count_of(values[self._place[SEQ]], &seq):
             return None

@@ -45,7 +45,7 @@ class JsonPick:
             return
         self._decoder = msgspec.json.Decoder(_shape(least), float_hook=Decimal)
         self._getters = [_getter(path, least) for path in paths]
-        if least == list(paths):
+        if least == list(paths) and all(len(path) == 1 for path in paths):
             self.structured = self._decoder.decode
 
     def __call__(self, value: bytes | None) -> Sequence[object]:
