@@ -102,10 +102,14 @@ def command(
         raise Refused("--topic without --brokers: name the brokers, too")
     if out is not None and Path(out).exists():
         raise Refused(f"--out {out}: is there already; name another file")
+    for option, path in (("--out", out), ("--html", html)):
+        if path is not None and not Path(path).parent.is_dir():
+            raise Refused(f"{option} {path}: there is no folder {Path(path).parent}; make it first")
     length_ns = duration_ns("--window", window)
     if not length_ns:
         raise Refused("--window 0s: a window has a length; write 1min")
-    bounds_ns = tuple(sorted({duration_ns("--lateness", each) for each in lateness}))
+    given = ("0s" if each == "0" else each for each in lateness)
+    bounds_ns = tuple(sorted({duration_ns("--lateness", each) for each in given}))
     with readable():
         if topic is not None and brokers is not None:
             from cli.audit.from_topic import topic_source

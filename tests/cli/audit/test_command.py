@@ -140,6 +140,8 @@ def test_the_file_that_it_writes_is_sound_and_orders_the_data(
         (("--since", "1h"), 2, "--since"),
         (("--topic", "t"), 2, "give a FILE"),
         (("--values",), 2, "--values"),
+        (("--html", "absent/report.html"), 2, "there is no folder absent"),
+        (("--lateness", "0", "--json"), 0, ""),
         (("--format", "bytes"), 2, "--format"),
         (("--source", "device", "--stream", "force"), 2, "--stream"),
         (("--ts", "time"), 0, ""),
