@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -220,6 +221,25 @@ def dead(rate: int) -> dict[str, str]:
     }
 
 
+Pairs = dict[str, tuple[str, ...]]
+"""What each series says where there is the fault, and where there is none."""
+
+
+def of_stream(**series: tuple[str, str]) -> Pairs:
+    pairs: Pairs = {f"inorder_{name}{{{STREAM}}}": each for name, each in series.items()}
+    return {f"inorder_records_in_total{{{STREAM}}}": ("0+1000x90",) * 2} | pairs
+
+
+def both(
+    alert: str, pairs: Mapping[str, tuple[str, ...]], minute: int = 50
+) -> list[tuple[str, dict[str, str], int, bool]]:
+    """It fires with the fault, and does not without."""
+    return [
+        (alert, {name: each[sound] for name, each in pairs.items()}, minute, not sound)
+        for sound in (0, 1)
+    ]
+
+
 BOTH = wide("a", 2) | {lag("a", 0): "0x400"}
 """Two partitions, of which the first worker has one."""
 
@@ -314,6 +334,53 @@ FIRING = [
     ("InorderClocksStale", clocks("a", "0x60 9x3 0x340", "9x60 0x344", "0x63 9x340"), 300, True),
     ("InorderClocksStale", clocks("a", "0x200", "9x60 0x94", "0x200"), 80, False),
     ("InorderClocksStale", clocks("a", "0x200", "9x200", "0x60 9x90"), 80, False),
+    *both("InorderWatermarkStands", of_stream(merge_watermark_lag_seconds=("90x60", "9x60"))),
+    *both("InorderBehindAHole", of_stream(merge_blocked=("3x60", "0x60"))),
+    *both("InorderManyLate", of_stream(records_late_total=("0+50x60", "0+1x60"))),
+    *both(
+        "InorderSourceLate",
+        {
+            f'inorder_source_late_total{{{STREAM},source="a"}}': ("0+30x60", "0+1x60"),
+            f'inorder_source_read_total{{{STREAM},source="a"}}': ("0+100x60", "0+100x60"),
+        },
+    ),
+    *both("InorderBoundReached", of_stream(reorder_overflows_total=("0x20 1x40", "1x60")), 25),
+    *both("InorderBoundReached", of_stream(merge_overflows_total=("0x20 1x40", "1x60")), 25),
+    *both("InorderClockBroken", of_stream(clock_broken=("1x60", "0x60"))),
+    *both(
+        "InorderPromiseBroken",
+        of_stream(
+            window_promised_ppm=("990000x60", "990000x60"),
+            window_achieved_ppm=("900000x60", "995000x60"),
+        ),
+    ),
+    *both(
+        "InorderGivenUpTooSoon",
+        of_stream(
+            reorder_outlived_total=("0+50x90", "0+1x90"),
+            reorder_filled_total=("0+50x90", "0+99x90"),
+            reorder_promised_ppm=("990000x90", "990000x90"),
+        ),
+        80,
+    ),
+    *both("InorderCheckpointsFail", of_stream(checkpoint_aborts_total=("0+1x60", "0x60"))),
+    *both(
+        "InorderCheckpointsSlow",
+        {
+            f'inorder_checkpoint_commit_seconds_bucket{{stage="merge",le="{le}"}}': counts
+            for le, counts in (("1", ("0x60", "0+9x60")), ("5", ("0+9x60", "0+9x60")))
+        }
+        | {
+            'inorder_checkpoint_commit_seconds_bucket{stage="merge",le="+Inf"}': ("0+9x60",) * 2,
+        },
+    ),
+    *both(
+        "InorderNoLocalCopy",
+        {'inorder_state_store_errors_total{stage="merge",reason="x"}': ("0x20 1x40", "1x60")},
+        25,
+    ),
+    *both("InorderRestless", {'inorder_rebalances_total{stage="merge"}': ("0+2x60", "7x60")}),
+    *both("InorderQuerySetAside", {'inorder_queries_set_aside{stage="pattern"}': ("1x60", "0x60")}),
     ("InorderTwoProducers", {DIFFERS: "_x10 1x20"}, 12, True),
     ("InorderTwoProducers", {DIFFERS: "0x10 1x20"}, 12, True),
     ("InorderTwoProducers", {DIFFERS: "_x5 1x55"}, 40, False),
@@ -326,6 +393,11 @@ FIRING = [
     ("InorderUnsigned", {FORGED.replace("forged", "huge"): "0+1x30"}, 12, False),
 ]
 """An alert, what each series says each minute in promtool's words, a minute, whether it fires."""
+
+
+def test_each_rule_is_tried_with_its_fault_and_without() -> None:
+    tried = {(alert, fires) for alert, _, _, fires in FIRING}
+    assert tried == {(rule["alert"], fires) for rule in RULES for fires in (False, True)}
 
 
 def test_alerts_fire_when_they_are_to(tmp_path: Path) -> None:
