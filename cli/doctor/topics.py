@@ -13,6 +13,7 @@ asks for nothing but Describe: what it may not see is a finding, too.
 | copies, those in sync, unclean elections | what a broker takes with it when it goes |
 | segments of changelogs | what is not compacted is read by each restore |
 | what the principal may do to topics, groups, transactional ids | a stage does not begin without |
+| transactions that stay open | who reads what is committed stands still before them |
 | the brokers themselves | `cli.doctor.brokers` |
 """
 
@@ -42,6 +43,7 @@ from cli.doctor.brokers import (
     newest_after_now_ms,
 )
 from cli.doctor.finding import Finding, Weight
+from cli.doctor.open_transactions import Place, stay_open
 from cli.doctor.transactional_ids import may_write
 from topology.config import Topology
 
@@ -85,6 +87,8 @@ class Cluster:
     topics: Mapping[str, SeenTopic]
     groups: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
     ids: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
+    open_at: Mapping[Place, int] = field(default_factory=dict)
+    """Where a transaction stays open, and its offset."""
 
 
 def looked(
@@ -92,7 +96,8 @@ def looked(
 ) -> Cluster:
     """What the brokers report; KafkaException if they do not answer. `shows_settings`: whether they
     answer questions about settings; embedded brokers do not, so these are not asked. Blocks, for
-    TIMEOUT_S a question at most; all settings are one question."""
+    TIMEOUT_S a question at most; all settings are one question. Where a transaction is open its end
+    is awaited for `transaction_timeout`."""
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0, **security.librdkafka()})
     known = admin.list_topics(timeout=TIMEOUT_S)
     names = [spec.name for spec in declared(topology) if spec.name in known.topics]
@@ -134,7 +139,12 @@ def looked(
     inputs = {name: found[name].partitions for name in upstream_inputs(topology) if name in found}
     ahead_ms = newest_after_now_ms(admin, inputs)
     brokers = SeenBrokers(len(known.brokers), gives_ids, config, ahead_ms, shows_settings)
-    return Cluster(brokers, found, {name: _may_group(each) for name, each in groups.items()}, ids)
+    open_at: Mapping[Place, int] = {}
+    if shows_settings:
+        widths = {name: seen.partitions for name, seen in found.items() if not seen.leaderless}
+        open_at = stay_open(admin, widths, topology.transaction_timeout_ns / 1e9, TIMEOUT_S)
+    may = {name: _may_group(each) for name, each in groups.items()}
+    return Cluster(brokers, found, may, ids, open_at)
 
 
 def _configs(admin: AdminClient, kind: ResourceType, names: Sequence[str]) -> dict[str, Any]:
@@ -208,6 +218,7 @@ def findings(topology: Topology, cluster: Cluster) -> list[Finding]:
         *_topics(topology, cluster),
         *_widths(topology, cluster),
         *_rights(topology, cluster),
+        *_transactions(topology, cluster),
     ]
 
 
@@ -396,6 +407,20 @@ def _widths(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
                     f"has {ours.partitions} partitions, its input {theirs.partitions}",
                     "inorder topics create --grow, then restart all workers",
                 )
+
+
+def _transactions(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
+    open_s = topology.transaction_timeout_ns / 1e9
+    for (topic, number), offset in sorted(cluster.open_at.items()):
+        yield Finding(
+            Weight.ERROR,
+            f"{topic}/{number}",
+            f"a transaction has been open at offset {offset} for {open_s:.0f} s or longer, and"
+            " nobody who reads what is committed reads what lies behind it",
+            "end the producer's transaction, or wait for its time-out; kafka-transactions.sh"
+            f" find-hanging --topic {topic} --partition {number} shows one that hangs, and abort"
+            " ends it",
+        )
 
 
 def _rights(topology: Topology, cluster: Cluster) -> Iterator[Finding]:

@@ -206,6 +206,13 @@ def test_the_right_to_a_group_is_looked_at(may: set[str], lacks: bool) -> None:
     assert all("stage merge may not Read it" in each.what for each in found)
 
 
+def test_a_transaction_that_stays_open_is_found() -> None:
+    (finding,) = findings(TOPOLOGY, replace(SOUND, open_at={("events.raw", 1): 7}))
+    assert (finding.weight, finding.where) == (Weight.ERROR, "events.raw/1")
+    assert "open at offset 7 for 10 s or longer" in finding.what
+    assert "find-hanging --topic events.raw --partition 1" in finding.remedy
+
+
 def test_larger_records_than_needed_are_no_fault() -> None:
     assert found("events.raw", config("events.raw", max_message_bytes=str(1 << 30))) == []
 

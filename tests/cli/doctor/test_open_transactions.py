@@ -1,0 +1,40 @@
+"""End to end: a transaction that stays open is found on a real broker, one that ends is not."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from confluent_kafka.admin import AdminClient
+
+from cli.doctor.open_transactions import stay_open
+from tests.services import SharedKafka, UniqueName
+
+TIMEOUT_S = 20.0
+
+
+@pytest.mark.kafka
+def test_one_that_ends_is_none(kafka: SharedKafka, unique_name: UniqueName) -> None:
+    name = unique_name("open")
+    kafka.create_topic(name)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+
+    def found(longest_s: float) -> dict[tuple[str, int], int]:
+        return stay_open(admin, {name: 1}, longest_s, TIMEOUT_S)
+
+    async def scenario() -> None:
+        assert await asyncio.to_thread(found, 60.0) == {}
+        async with AIOKafkaProducer(
+            bootstrap_servers=kafka.bootstrap, transactional_id=name
+        ) as producer:
+            await producer.begin_transaction()
+            await producer.send_and_wait(name, b"x")
+            assert await asyncio.to_thread(found, 1.0) == {(name, 0): 0}
+            looking = asyncio.create_task(asyncio.to_thread(found, 60.0))
+            await asyncio.sleep(1.0)
+            await producer.commit_transaction()
+            async with asyncio.timeout(TIMEOUT_S):
+                assert await looking == {}
+
+    asyncio.run(scenario())
