@@ -108,19 +108,17 @@ def value_format_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def with_format(*args: Any, **kwargs: Any) -> Any:
-        given = {name: kwargs.pop(f"value_{name}") for name in ValueFormat._fields}
+        given = {name: kwargs.pop(name) for name in ValueFormat._fields}
         return command(*args, value_format=ValueFormat(**given), **kwargs)
 
     wrapped: Any = with_format
     for option in (
-        click.option("--registry", "value_registry", metavar="URL", help="A schema registry."),
-        click.option("--message", "value_message", metavar="NAME", help="The Protobuf message."),
-        click.option(
-            "--schema", "value_schema", metavar="FILE", help="The schema of a topic's values."
-        ),
+        click.option("--registry", "registry", metavar="URL", help="A schema registry."),
+        click.option("--message", "message", metavar="NAME", help="The Protobuf message."),
+        click.option("--schema", "schema", metavar="FILE", help="The schema of a topic's values."),
         click.option(
             "--format",
-            "value_format",
+            "format",
             type=click.Choice(("json", "avro", "protobuf", "bytes")),
             default="json",
             show_default=True,
