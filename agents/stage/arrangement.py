@@ -45,6 +45,7 @@ from agents.stage.outlet import (
     partition_of,
 )
 from agents.state.changelog import StateRefused
+from agents.state.held import Spilled
 from codec.values.mapped import field_reader, registered_schemas, short_way
 from codec.values.payloads import payload_readers, tables_of
 from codec.values.registered import RegisteredSchemas
@@ -297,7 +298,8 @@ def _input_reader(
     most_bytes = topology.topics.max_record_bytes
     if fields is not None:
         tables = () if registered is None else (registered,)
-        return MappedInlet(fields, reader, most_bytes, partition, tables, short_way(fields))
+        short = short_way(fields)
+        return MappedInlet(fields, reader, most_bytes, partition, tables, short, Spilled)
     check = SignatureCheck(reader.names, signed, masters) if signed else None
     return RawInlet(reader, most_bytes, check)
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any, Final, Protocol
 
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
-from agents.state.held import Spilled
 from codec import EventReader, plain
 from codec.batches import Record as PlainRecord
 from codec.face import MAX_HEADERS, ORDERED, RAW, SEQUENCED, Form, MappedValues
@@ -162,8 +162,9 @@ class RawInlet:
 
 class MappedInlet(RawInlet):
     """Input topics that others made: each record is translated into headers of the contract
-    (topology.wire.field_reader), which all that follows reads and writes on. A spilled record is
-    one that has been. `short`: the codec's short way, where the mapping has one."""
+    (topology.wire.field_reader), which all that follows reads and writes on. Records of the type
+    `spilled` have been before; it is handed in, as no compiler of ours knows msgspec. `short`: the
+    codec's short way, where the mapping has one."""
 
     def __init__(
         self,
@@ -173,8 +174,10 @@ class MappedInlet(RawInlet):
         partition: int,
         registered: tuple[RegisteredSchemas, ...] = (),
         short: MappedValues | None = None,
+        spilled: type[Any] = NoneType,
     ) -> None:
         super().__init__(reader, max_record_bytes)
+        self._spilled = spilled
         self.registered = registered
         self._fields = fields
         self._partition = partition
@@ -188,7 +191,7 @@ class MappedInlet(RawInlet):
         return self._mapped(record, arrival_ns)
 
     def _mapped(self, record: Record, arrival_ns: int) -> Event | Malformed:
-        if isinstance(record, Spilled):
+        if isinstance(record, self._spilled):
             return self._one(record, arrival_ns)
         headers, key, value = record.headers, record.key, record.value
         stamp_ns = record.timestamp * NS_PER_MS if record.timestamp >= 0 else arrival_ns

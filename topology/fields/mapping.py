@@ -41,7 +41,7 @@ class Fields:
 
 def _of_headers(preset: Literal["plain", "cloudevents"]) -> Fields:
     names = PRESETS[preset]
-    source, seq, ts, type_, epoch, stream, kind = (Where("header", (name,)) for name in names[:7])
+    source, seq, ts, type_, epoch, stream, kind = [Where("header", (name,)) for name in names[:7]]
     return Fields(source, seq, ts, type_, epoch, stream, kind, ts_optional=True)
 
 
