@@ -30,6 +30,7 @@ README, OPERATIONS, CLUSTER = (
     ROOT / name for name in ("README.md", "docs/operations.md", "docs/cluster.md")
 )
 ELSEWHERE = {
+    "audit": "tests/cli/audit/test_topic.py",
     "dev": "tests/end_to_end/test_dev.py",
     "replay": "tests/cli/test_pages.py",
     "spark": "tests/spark_analytics/backfill/test_backfill.py",
