@@ -18,6 +18,7 @@ from inorder.records import (
     Record,
 )
 from topology.config import Topology
+from topology.flow.registry import in_chain
 from topology.flow.replay import Replay
 from topology.flow.replay_state import packed_replay, unpacked_replay
 from topology.model.event import Event
@@ -218,7 +219,8 @@ class Ordering:
         return fresh
 
     def _setting(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return (*self.topology.streams,), (*self.topology.operators,)
+        # In their order in the chain: by it held events are given back.
+        return (*self.topology.streams,), (*in_chain(self.topology, self.topology.operators),)
 
     # -- parts of a call ---------------------------------------------------------------------------
 

@@ -75,7 +75,7 @@ class _Asking:
             subjects = frozenset(str(each["subject"]) for each in versions)
             kind = found.get("schemaType") or "AVRO"
             return FoundSchema(str(kind), str(found["schema"]), [*referred.values()], subjects)
-        except (KeyError, TypeError, AttributeError) as wrong:
+        except (KeyError, TypeError, ValueError, AttributeError) as wrong:
             raise RegistryAway(f"{self.url} answers otherwise than a registry ({wrong})") from None
 
     async def _refer(self, found: Any, referred: dict[tuple[str, int], str], depth: int) -> None:

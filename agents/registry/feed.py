@@ -85,7 +85,9 @@ class SchemaFeed:
     ) -> None:
         """`reach` for the values and keys of records, in each of the tables."""
         for table in tables:
-            await self.reach(table, (part for each in records for part in (each.value, each.key)))
+            await self.reach(
+                table, (part for each in records for part in table.parts(each.value, each.key))
+            )
 
     def _hand_over(
         self, table: RegisteredSchemas, place: tuple[str, int], found: FoundSchema

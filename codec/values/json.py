@@ -17,6 +17,9 @@ import msgspec
 from topology.fields.values import UNDECODABLE, ValueFault, walked
 from topology.fields.where import Path
 
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ArithmeticError)
+"""What comes out of hostile JSON; the last of a number with an exponent beyond all bounds."""
+
 _WHOLE: Final = msgspec.json.Decoder(float_hook=Decimal)
 
 
@@ -26,7 +29,7 @@ def decode(value: bytes | None) -> object:
         return None
     try:
         return _WHOLE.decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as wrong:
+    except UNREADABLE as wrong:
         raise _fault(wrong) from None
 
 
@@ -57,7 +60,7 @@ class JsonPick:
             found = self._decoder.decode(value)
         except msgspec.ValidationError:  # no object where a path goes through
             return self._from_whole(value)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as wrong:
+        except UNREADABLE as wrong:
             raise _fault(wrong) from None
         return [get(found) for get in self._getters]
 
@@ -128,6 +131,8 @@ def _fault(wrong: Exception) -> ValueFault:
         what = "a text in it is not UTF-8"
     elif isinstance(wrong, RecursionError):
         what = "it is nested too deep"
+    elif isinstance(wrong, ArithmeticError):
+        what = "a number in it has too large an exponent"
     else:
         what = str(wrong)
     return ValueFault(UNDECODABLE, f"the value is no JSON ({what}); write `format:` if it is not")

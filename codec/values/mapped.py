@@ -20,7 +20,12 @@ def registered_schemas(topology: Topology, topic: str) -> RegisteredSchemas | No
         return None
     if not REGISTERED & {stream.format, stream.key_format}:
         return None
-    return RegisteredSchemas(schema.registry, schema.subjects)
+    return RegisteredSchemas(
+        schema.registry,
+        schema.subjects,
+        in_values=stream.format in REGISTERED,
+        in_keys=stream.key_format in REGISTERED,
+    )
 
 
 def field_reader(

@@ -60,5 +60,7 @@ def reading(decode: Decode, path: Path) -> ReadEncoded:
             return as_json(walked(decode(bytes(value)), path))
         except ValueFault as fault:
             raise ValueError(fault.detail) from None
+        except RecursionError:
+            raise ValueError("the value is nested too deep") from None
 
     return read

@@ -32,13 +32,29 @@ def without_prefix(value: bytes | None) -> bytes | None:
 
 class RegisteredSchemas:
     """The schemas of one input topic by their ids, as far as they were asked for. `subjects`:
-    whose schemas are taken."""
+    whose schemas are taken. `in_values`, `in_keys`: where the topic has a registry's five bytes."""
 
-    def __init__(self, registry: str, subjects: Collection[str]) -> None:
+    def __init__(
+        self,
+        registry: str,
+        subjects: Collection[str],
+        *,
+        in_values: bool = True,
+        in_keys: bool = False,
+    ) -> None:
         self.registry = registry
         self.subjects = frozenset(subjects)
+        self._in_values = in_values
+        self._in_keys = in_keys
         self._decoders: dict[int, Decode] = {}
         self._faults: dict[int, ValueFault] = {}
+
+    def parts(self, value: bytes | None, key: bytes | None) -> Iterable[bytes | None]:
+        """Of a record what names a schema."""
+        if self._in_values:
+            yield value
+        if self._in_keys:
+            yield key
 
     def unresolved(self, values: Iterable[bytes | None]) -> list[int]:
         """The ids in these values of which nothing is known, in order."""

@@ -58,10 +58,14 @@ class ServerCollector(Collector):
             samples.add_metric([outcome], getattr(publishing, outcome))
         yield samples
         waiting = publishing.taken - publishing.delivered - publishing.lost
-        yield _gauge("samples_waiting", "Samples on their way to the topic", max(0, waiting))
-        yield _gauge("addresses", "Addresses that the limiter knows", server.addresses)
         yield _gauge(
-            "kernel_stamps", "Whether receive stamps are the kernel's", server.kernel_stamps
+            "inorder_sync_samples_waiting", "Samples on their way to the topic", max(0, waiting)
+        )
+        yield _gauge("inorder_sync_addresses", "Addresses that the limiter knows", server.addresses)
+        yield _gauge(
+            "inorder_sync_kernel_stamps",
+            "Whether receive stamps are the kernel's",
+            server.kernel_stamps,
         )
         yield CounterMetricFamily(
             "inorder_sync_clock_steps", "Steps of the server's clock", value=server.steps
@@ -69,4 +73,4 @@ class ServerCollector(Collector):
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(f"inorder_sync_{name}", text, value=value)
+    return GaugeMetricFamily(name, text, value=value)

@@ -26,8 +26,8 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
 
 def test_all_are_found() -> None:
     assert " ".join(found()) == (
-        "checkpoint clock core frontier joins kafka merge parts patterns probslack reorder restore"
-        " soak spark speculation streaming sync thesis watching windows"
+        "audit checkpoint clock core frontier joins kafka mapped merge parts patterns probslack"
+        " reorder restore soak spark speculation streaming sync thesis watching windows"
     )
 
 

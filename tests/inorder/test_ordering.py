@@ -452,6 +452,14 @@ def test_a_snapshot_that_is_none_of_its_own_is_refused(snapshot: bytes, says: st
     assert order.balance().held == 1
 
 
+def test_a_snapshot_is_not_for_another_order_of_the_chain() -> None:
+    asked = "{window: tumbling 1s, aggregate: {n: count()}, quality: {accuracy: 90%, max_wait: 1s}}"
+    query = f"queries: {{load: {asked}}}"
+    snapshot = kept(Ordering(f"{PLAIN}\n{query}"))
+    with pytest.raises(StateUnreadable, match="operators reorder, window, merge"):
+        Ordering(f"{PLAIN}\n{query}\nwindows_read: sequenced").restore(snapshot)
+
+
 def test_a_snapshot_is_for_a_fresh_one() -> None:
     order = Ordering(PLAIN)
     snapshot = kept(order)

@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import fastavro
@@ -69,6 +70,15 @@ def test_a_schema_is_looked_up_once_and_values_are_read_by_it(registry: Registry
     assert found.decode(value(number)) == EVENT
     assert registry.asked[f"/schemas/ids/{number}"] == 1
     assert found.unresolved([value(number)]) == []
+
+
+def test_keys_of_eight_bytes_name_no_schema(registry: Registry) -> None:
+    number = registry.register(SUBJECT, TEXT)
+    found = table(registry)
+    key = (3 << 24).to_bytes(8, "big")
+    record = SimpleNamespace(value=value(number), key=key)
+    asyncio.run(SchemaFeed(0.0).reach_for([found], [record]))
+    assert set(registry.asked) == {f"/schemas/ids/{number}", f"/schemas/ids/{number}/versions"}
 
 
 def test_a_schema_that_refers_to_others(registry: Registry) -> None:

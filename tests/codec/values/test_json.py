@@ -4,6 +4,7 @@ are read as from the whole."""
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.values.json import decode, picking
+from codec.values.payloads import plain_json, reading
 from topology.fields import values
 from topology.fields.values import UNDECODABLE, ValueFault
 
@@ -34,13 +36,33 @@ def test_numbers_are_exact(text: str, value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [b"", b"{", b"1 2", b"NaN", b'"\xff"', b"\xef\xbb\xbf1", b"[" * 100_000, b"1" * 5_000]
+    "value",
+    [
+        b"",
+        b"{",
+        b"1 2",
+        b"NaN",
+        b'"\xff"',
+        b"\xef\xbb\xbf1",
+        b"[" * 100_000,
+        b"1" * 5_000,
+        b"1e9999999999999999999",
+        b"-1e-9999999999999999999",
+    ],
 )
 def test_what_is_no_json_is_refused(value: bytes) -> None:
     for read in (decode, picking([("a",)])):
         with pytest.raises(ValueFault) as refused:
             read(value)
         assert refused.value.reason == UNDECODABLE
+
+
+def test_a_payload_nested_too_deep_is_unreadable_to_queries() -> None:
+    for depth in (300, 600, 900, 5_000):
+        for decoder in (decode, plain_json):
+            value = b'{"d":' + b"[" * depth + b"]" * depth + b"}"
+            with suppress(ValueError):
+                reading(decoder, ("d",))(value)
 
 
 def test_a_tombstone_is_nothing() -> None:
