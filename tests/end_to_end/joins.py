@@ -59,17 +59,21 @@ class Expected(NamedTuple):
 
 
 def joins_of(setting: Setting) -> Expected:
-    """An event counts if its time was not complete when it came. Before the merge nothing is
-    complete for so long, and nothing open after `max_wait`."""
+    """An event counts if its time was not complete before the instant in which it came: what is
+    announced within an instant holds when it is over. Before the merge nothing is complete for so
+    long, and nothing open after `max_wait`."""
     waits_for_merge = setting.topology.joins_read == "ordered"
     complete_ns: dict[str, int] = defaultdict(int)
+    announced: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
     passed_ns: dict[str, int] = defaultdict(int)
     events: dict[tuple[str, int], list[Found]] = defaultdict(list)
     for record in read_all(setting.bootstrap, setting.ordered):
         stream = record.header("streamId") or FIRST
-        ref_ns = record.number("refTs")
+        ref_ns, at_ns = record.number("refTs"), record.number("at")
+        if at_ns > announced[stream][0]:
+            complete_ns[stream] = announced[stream][1]
         if record.is_control and waits_for_merge:
-            complete_ns[stream] = max(complete_ns[stream], record.number("complete"))
+            announced[stream] = at_ns, max(announced[stream][1], record.number("complete"))
             passed_ns[stream] = max(passed_ns[stream], ref_ns)
         if record.is_control:
             continue

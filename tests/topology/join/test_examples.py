@@ -126,6 +126,14 @@ def test_one_that_comes_late_itself_is_told_when_its_instant_is_over() -> None:
     assert rows(results_of(operator, *passed(202))) == []
 
 
+def test_what_is_announced_within_an_instant_holds_when_it_is_over() -> None:
+    operator = join(outer="left")
+    results_of(operator, x(1, 100), *passed(200))
+    assert rows(results_of(operator, y(1, 101, at_ms=200, late="gap"))) == ["x1 y1!"]
+    assert rows(results_of(operator, y(2, 102, at_ms=201, late="gap"))) == []
+    assert rows(end(operator)) == []
+
+
 def test_keys_keep_apart_and_who_has_none_is_left_out() -> None:
     operator = join(outer="full")
     events = [
