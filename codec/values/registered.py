@@ -50,7 +50,7 @@ class RegisteredSchemas:
         self._faults: dict[int, ValueFault] = {}
 
     def parts(self, value: bytes | None, key: bytes | None) -> Iterable[bytes | None]:
-        """Of a record what names a schema."""
+        """What names a schema in a record."""
         if self._in_values:
             yield value
         if self._in_keys:
