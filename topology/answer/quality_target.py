@@ -26,17 +26,19 @@ windows have all that comes within it.
 
 Cost: about 5 us an event, and O(sources) a piece that counts; O(sources) in the instants after a
 window's end until it is emitted.
-Memory and state: two tables a source, about 1 kB, written with each checkpoint.
+Memory and state: two tables a source, about 1 kB; of a window they are parts of the state, written
+when the source has sent, of other queries with each checkpoint.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from topology.answer.quality import Answering, Quality
 from topology.answer.rules import FINAL, Rule, WhenFinal, WhenPassed
 from topology.model.event import BYE, Event
-from topology.model.operator import NEVER, Figures, Plain
+from topology.model.operator import NEVER, Changes, Figures, Plain, State
 from topology.model.saved import Saved, load
 from topology.waiting.budget import PPM
 from topology.waiting.driver import Closing, Decision, WindowDriver
@@ -193,6 +195,24 @@ class QualityTarget(Saved):
             super().restore(own)
         else:
             load(self, CLOSED, own[: len(CLOSED)])
+
+    def keep_apart(self) -> None:
+        """From now on its strategy's tables are not in the snapshot, but in parts."""
+        self._policy.keep_apart()
+
+    def parts(self) -> State:
+        return self._policy.parts()
+
+    def changed_parts(self) -> Changes:
+        """Those that changed since the last call; None: removed."""
+        return self._policy.changed_parts()
+
+    def restore_parts(self, state: Plain, parts: Mapping[str, Plain]) -> bool:
+        """As `restore`; whether the parts are of one that waited in the same way."""
+        self.restore(state)
+        if state[0] == self._kind:
+            self._policy.restore_parts(parts)
+        return bool(state[0] == self._kind)
 
 
 def piece_ns(max_wait_ns: int, reach_ns: int) -> int:

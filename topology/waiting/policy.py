@@ -25,11 +25,12 @@ largest time before it, *delay* arrival - time, which is negative where clocks a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from topology.model.event import Event
 from topology.model.native import mypyc_attr
-from topology.model.operator import NEVER, Figures
+from topology.model.operator import NEVER, Figures, Plain
 from topology.model.saved import Saved
 
 BEFORE_ALL: Final = -NEVER
@@ -116,6 +117,22 @@ class SlackPolicy(Saved):
     def figures(self) -> Figures:
         """For people and their monitors; no part of the state."""
         return {}
+
+    # Where a strategy keeps much, and each event changes little of it.
+
+    def keep_apart(self) -> None:
+        """From now on what it may have in parts is left out of its snapshot."""
+
+    def parts(self) -> dict[str, Plain]:
+        """Those parts, by name."""
+        return {}
+
+    def changed_parts(self) -> dict[str, Plain]:
+        """Those that changed since the last call; None: removed."""
+        return {}
+
+    def restore_parts(self, parts: Mapping[str, Plain]) -> None:
+        """After `restore`."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -27,12 +27,13 @@ not sent beyond the bound) a decision. Memory: two tables of a few hundred bins 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 from topology.model.event import Event
 from topology.model.native import mypyc_attr
 from topology.model.operator import Figures, Plain
-from topology.model.saved import Saved
+from topology.model.saved import Saved, dump, load
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.fitting import (
     READY,
@@ -53,6 +54,13 @@ OWN_PPM: Final = 200_000
 LOOK_AHEAD: Final = 16
 """Instants that one question for a deadline looks at; the answer may then be too early. Before
 the next arrival there are seldom more, and with it all is asked anew."""
+
+
+POOL: Final = "pool"
+SOURCE: Final = "of/"
+"""Names of the parts of the state."""
+
+BESIDE_PARTS: Final = (*Weighing.FIELDS, "_ordered", "_sources", "budget")
 
 
 class Modelled(Saved):
@@ -123,7 +131,17 @@ class ModelledSource(Source):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RiskSlack(Weighing):
-    __slots__ = ("_by_event", "_ordered", "_pool", "_sources", "_step_ns", "_weigh", "budget")
+    __slots__ = (
+        "_by_event",
+        "_is_apart",
+        "_ordered",
+        "_pool",
+        "_pool_changed",
+        "_sources",
+        "_step_ns",
+        "_weigh",
+        "budget",
+    )
     FIELDS = (*Weighing.FIELDS, "_ordered", "_pool", "_sources", "budget")
 
     certain = True
@@ -147,6 +165,8 @@ class RiskSlack(Weighing):
         self._pool = Modelled(period, step_ns)
         self._sources = Sources(lambda: ModelledSource(period, step_ns), idle_ns, max_sources)
         self._ordered = True  # no straggler has come yet
+        self._is_apart = False
+        self._pool_changed = False
 
     # -- what happens ------------------------------------------------------------------------------
 
@@ -160,6 +180,7 @@ class RiskSlack(Weighing):
             return
         if not self._ordered:
             source.count()
+        self._pool_changed = True
         several = len(sources.known) > 1
         if ts_ns < last_ns:
             self._ordered = False
@@ -330,4 +351,34 @@ class RiskSlack(Weighing):
         alone = sum(source.alone for source in known)
         return {"sources": len(known), "sources_alone": alone, **self.budget.figures()}
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- state: the tables of all, and of each source, may be parts of it by themselves -----------
+
+    def keep_apart(self) -> None:
+        self._is_apart = True
+        self._sources.keep_apart()
+
+    def snapshot(self) -> Plain:
+        return dump(self, BESIDE_PARTS if self._is_apart else self.FIELDS)
+
+    def restore(self, state: Plain) -> None:
+        load(self, BESIDE_PARTS if self._is_apart else self.FIELDS, state)
+
+    def parts(self) -> dict[str, Plain]:
+        return {POOL: self._pool.snapshot(), **_of_sources(self._sources.parts())}
+
+    def changed_parts(self) -> dict[str, Plain]:
+        changed = _of_sources(self._sources.changed_parts())
+        if self._pool_changed:
+            self._pool_changed = False
+            changed[POOL] = self._pool.snapshot()
+        return changed
+
+    def restore_parts(self, parts: Mapping[str, Plain]) -> None:
+        known = dict(parts)
+        if POOL in known:
+            self._pool.restore(known.pop(POOL))
+        self._sources.restore_parts({name[len(SOURCE) :]: one for name, one in known.items()})
+
+
+def _of_sources(parts: Mapping[str, Plain]) -> dict[str, Plain]:
+    return {SOURCE + name: one for name, one in parts.items()}

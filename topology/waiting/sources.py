@@ -4,12 +4,15 @@ A source counts (is live) until it says bye, or, where `idle_ns` is given, until
 it has arrived for so long; it counts again once it sends. At most `max_sources` are
 remembered: the longest idle one is forgotten, and with it what was known of it.
 
+Once `keep_apart` was called each is a part of the state by itself, so that a checkpoint writes
+those that have sent since the last one.
+
 Cost: O(1) to hear; the smallest newest time O(sources) after the source that had it moved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Generic, TypeVar
 
 from topology.model.operator import NEVER, Plain
@@ -47,6 +50,10 @@ class Sources(Saved, Generic[S]):
         self._least_ns: int | None = None  # smallest newest time, None: not known
         self.known: dict[str, S] = {}
         self.newest_ns = BEFORE_ALL
+        self._changed: dict[str, None] | None = None  # since `parts`, once they are kept apart
+
+    def keep_apart(self) -> None:
+        self._changed = {}
 
     def hear(self, name: str, now_ns: int) -> S:
         """The source of that name, which has just sent."""
@@ -55,13 +62,19 @@ class Sources(Saved, Generic[S]):
             if len(self.known) >= self._max_sources:
                 idle = min(self.known, key=lambda one: (self.known[one].received_ns, one))
                 del self.known[idle]
+                self._note(idle)
             source = self.known[name] = self._make()
             self._least_ns = None
         if source.said_bye:
             source.said_bye = False
             self._least_ns = None
         source.received_ns = now_ns
+        self._note(name)
         return source
+
+    def _note(self, name: str) -> None:
+        if self._changed is not None:
+            self._changed[name] = None
 
     def advance(self, source: S, ts_ns: int) -> None:
         """The source has come to `ts_ns`, not below where it was."""
@@ -76,6 +89,7 @@ class Sources(Saved, Generic[S]):
         if source is not None:
             source.said_bye = True
             self._least_ns = None
+            self._note(name)
 
     def live(self, now_ns: int) -> list[S]:
         since_ns = now_ns - self._idle_ns
@@ -118,11 +132,24 @@ class Sources(Saved, Generic[S]):
         return min((one.received_ns + self._idle_ns for one in self.live(now_ns)), default=None)
 
     def snapshot(self) -> Plain:
-        return [self.newest_ns, {name: one.snapshot() for name, one in self.known.items()}]
+        known = self.parts() if self._changed is None else {}
+        return [self.newest_ns, known]
+
+    def parts(self) -> dict[str, Plain]:
+        return {name: one.snapshot() for name, one in self.known.items()}
+
+    def changed_parts(self) -> dict[str, Plain]:
+        """Those that changed since the last call; None: forgotten."""
+        changed, self._changed = self._changed or {}, {}
+        known = self.known
+        return {name: known[name].snapshot() if name in known else None for name in changed}
 
     def restore(self, state: Plain) -> None:
         self.newest_ns, known = state
-        for name, one in known.items():
+        self.restore_parts(known)
+
+    def restore_parts(self, parts: Mapping[str, Plain]) -> None:
+        for name, one in parts.items():
             source = self.known[name] = self._make()
             source.restore(one)
         self._least_ns = None

@@ -67,7 +67,8 @@ from topology.window.spans import Spans
 
 QUERY: Final = "query"
 TARGET: Final = "promise"
-"""Keys of the state that is no window's."""
+OF_TARGET: Final = "promise/"
+"""Keys of the state that is no window's, and how those of the target's parts begin."""
 FIELDS: Final = ("_now_ns", "_instant_open", "_early_due_ns", "_frontier")
 
 FIGURES: Final[Mapping[str, Figure]] = {
@@ -168,6 +169,9 @@ class Windows(QueryOperator):
         self._early_ns = config.early_ns
         self._ordered = ordered
         self._target = target_of(config)
+        if self._target is not None:
+            self._target.keep_apart()
+        self._stale: Changes = {}
         self._frontier = Frontier(
             config.correct_for_ns,
             config.newcomers_ns,
@@ -345,17 +349,23 @@ class Windows(QueryOperator):
     def snapshot(self) -> State:
         windows = self._windows
         state: State = {name_of(part): windows.peek(part) for part in windows.parts()}
+        if self._target is not None:
+            state |= _of_target(self._target.parts())
         return state | self._query_state()
 
     def changes(self) -> Changes:
         windows = self._windows
+        target = self._target
+        of_target: Changes = {} if target is None else target.changed_parts()
         if windows.journal.is_kept:
             parts = windows.journal.take()
         else:
             windows.journal.is_kept = True
             parts = list(windows.parts())
+            of_target = {} if target is None else target.parts()
         changes: Changes = {name_of(part): windows.dump(part) for part in parts}
-        return changes | self._query_state()
+        stale, self._stale = self._stale, {}
+        return stale | changes | _of_target(of_target) | self._query_state()
 
     def _query_state(self) -> State:
         own = dump(self, FIELDS)
@@ -369,10 +379,20 @@ class Windows(QueryOperator):
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
         if QUERY in state:
             load(self, FIELDS, state[QUERY])
-        if self._target is not None and TARGET in state:
-            self._target.restore(state[TARGET])
+        of_target: State = {}
         for name, value in state.items():
-            if name not in (QUERY, TARGET):
+            if name.startswith(OF_TARGET):
+                of_target[name[len(OF_TARGET) :]] = value
+            elif name not in (QUERY, TARGET):
                 self._windows.load(part_of(name), value)
+        target = self._target
+        if TARGET in state and (
+            target is None or not target.restore_parts(state[TARGET], of_target)
+        ):
+            self._stale = dict.fromkeys((TARGET, *_of_target(of_target)))
         self._windows.loaded()
         self._windows.journal.is_kept = True
+
+
+def _of_target(parts: Mapping[str, Plain]) -> Changes:
+    return {OF_TARGET + name: part for name, part in parts.items()}

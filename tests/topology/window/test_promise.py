@@ -7,6 +7,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.kit.events import copies
@@ -320,3 +321,40 @@ def test_what_has_gone_around_the_merge_makes_nothing_sure() -> None:
     late = [heard("a", 40, 45, late="gap"), heard("b", 41, 46, late="gap")]
     found = told(operator, *early, *late, until_ms=200)
     assert all(confidence == UNCERTAIN for *_, confidence in found)
+
+
+def settled(sources: int) -> Windows:
+    """So many sources have sent, all windows are over, and all is saved."""
+    operator = windows(quality=replace(QUALITY, idle_ns=None), ordered=True)
+    operator.changes()
+    for ms in range(3):
+        events = [heard(f"s{each}", ms, 5) for each in range(sources)]
+        operator.on_batch(events, START + 5 * MS)
+    operator.on_time(START + 90 * MS)
+    operator.changes()
+    return operator
+
+
+def size_of(changes: dict[str, Any]) -> int:
+    return sum(len(key) + len(msgspec.msgpack.encode(value)) for key, value in changes.items())
+
+
+@pytest.mark.parametrize("sources", [10, 300])
+def test_at_rest_the_changelog_gets_the_clock_and_no_table(sources: int) -> None:
+    operator = settled(sources)
+    assert size_of(operator.snapshot()) > 50 * sources
+    for ms in (100, 2_700):
+        operator.on_batch([watermark(ms, ms, ms)], START + ms * MS)
+        assert size_of(operator.changes()) < 500
+    operator.on_batch([heard("s7", 3_000, 3_000)], START + 3_000 * MS)
+    assert [key for key in operator.changes() if "/of/" in key] == ["promise/of/s7"]
+
+
+def test_what_a_target_that_waits_otherwise_kept_of_its_sources_is_removed() -> None:
+    state = through_changelog(settled(3).snapshot())
+    other = windows(quality=replace(QUALITY, accuracy_ppm=990_000), ordered=True)
+    other.restore(state, ())
+    changes = other.changes()
+    removed = [key for key, value in changes.items() if value is None]
+    assert removed == [key for key in state if key.startswith("promise/")]
+    assert changes.keys() - {*removed} <= other.snapshot().keys()
