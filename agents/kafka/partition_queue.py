@@ -40,7 +40,8 @@ class PolledBatch:
     open transaction count as something beyond.
 
     `skipped`: so many offsets before this batch were taken by retention, never read. `asked_at_ns`:
-    when that fetch was asked for; 0: not known.
+    when that fetch was asked for; 0: not known. `is_waiting`, set by who works on it: nothing of it
+    is begun, so who closes the partition need not await it.
     """
 
     partition: TopicPartition
@@ -50,6 +51,7 @@ class PolledBatch:
     caught_up_at_ns: int | None
     skipped: int = 0
     asked_at_ns: int = 0
+    is_waiting: bool = False
     queue: PartitionQueue | None = field(default=None, repr=False, compare=False)
 
 
@@ -75,6 +77,7 @@ class PartitionQueue:
         self._on_room = on_room
         self._on_error = on_error
         self._waiting: deque[PolledBatch] = deque()
+        self._under_work: PolledBatch | None = None
         self._wake = asyncio.Event()
         self._is_closing = False
         self._task = asyncio.create_task(self._run(), name=f"queue {partition}")
@@ -93,6 +96,8 @@ class PartitionQueue:
         self._is_closing = True
         self._waiting.clear()
         self._wake.set()
+        if self._under_work is not None and self._under_work.is_waiting:
+            self._task.cancel()
         done, _ = await asyncio.wait([self._task], timeout=timeout_s)
         if not done:
             self._task.cancel()
@@ -106,7 +111,9 @@ class PartitionQueue:
                     self._wake.clear()
                     await self._wake.wait()
                     continue
-                await self._work(self._waiting.popleft())
+                self._under_work = self._waiting.popleft()
+                await self._work(self._under_work)
+                self._under_work = None
                 self.expected -= 1
                 self._on_room()
         except Exception as exc:  # noqa: BLE001 - whatever it is, somebody must get it

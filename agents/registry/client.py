@@ -5,12 +5,14 @@
     GET /subjects/{s}/versions/{v}?format=…     one that another refers to
 
 Name and password come from INORDER_REGISTRY_USER and INORDER_REGISTRY_PASSWORD. Bounds: an answer
-comes within `ANSWER_S` and has at most `MAX_BYTES`, a schema refers to at most `MAX_REFERRED`.
+comes within `ANSWER_S` and has at most `MAX_BYTES`, a schema refers to at most `MAX_REFERRED`, all
+answers come within `ANSWERS_S`.
 Redirections are not followed, as they would get the password.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 from http import HTTPStatus
@@ -23,8 +25,13 @@ import orjson
 USER: Final = "INORDER_REGISTRY_USER"
 PASSWORD: Final = "INORDER_REGISTRY_PASSWORD"
 ANSWER_S: Final = 5.0
+ANSWERS_S: Final = 20.0
 MAX_BYTES: Final = 4 << 20
 MAX_REFERRED: Final = 100
+UNKNOWN: Final = frozenset(
+    {HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY}
+)
+"""What an id of nothing gets: registries refuse one that is no possible number, too."""
 
 
 class RegistryAway(Exception):
@@ -36,7 +43,11 @@ class RegistryRefuses(Exception):
 
 
 class NoSuchSchema(Exception):
-    """It knows none of this id."""
+    """It knows none of this id, or takes it for no id at all."""
+
+
+class ExcessiveSchema(Exception):
+    """The schema is beyond a bound, and will be when it is asked for again."""
 
 
 class FoundSchema(NamedTuple):
@@ -51,14 +62,20 @@ class FoundSchema(NamedTuple):
 
 async def schema_of(registry: str, number: int) -> FoundSchema:
     """The schema of this id, by a connection of its own: look-ups are rare. NoSuchSchema,
-    RegistryAway, RegistryRefuses."""
+    ExcessiveSchema, RegistryAway, RegistryRefuses."""
     headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
     if user := os.environ.get(USER):
         pair = f"{user}:{os.environ.get(PASSWORD, '')}".encode()
         headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
     limit = aiohttp.ClientTimeout(ANSWER_S)
-    async with aiohttp.ClientSession(timeout=limit, headers=headers) as session:
-        return await _Asking(registry, session).schema(number)
+    try:
+        async with (
+            asyncio.timeout(ANSWERS_S),
+            aiohttp.ClientSession(timeout=limit, headers=headers) as session,
+        ):
+            return await _Asking(registry, session).schema(number)
+    except TimeoutError:
+        raise RegistryAway(f"{registry} takes over {ANSWERS_S:.0f} s to answer") from None
 
 
 class _Asking:
@@ -84,7 +101,7 @@ class _Asking:
             if (subject, version) in referred:
                 continue
             if len(referred) + depth >= MAX_REFERRED:
-                raise RegistryAway(f"{self.url}: a schema refers to over {MAX_REFERRED} others")
+                raise ExcessiveSchema(f"refers to over {MAX_REFERRED} others; it is not read")
             place = f"/subjects/{quote(subject, safe='')}/versions/{version}?format=serialized"
             other = await self._get(place)
             await self._refer(other, referred, depth + 1)
@@ -103,11 +120,12 @@ class _Asking:
             raise RegistryRefuses(
                 f"{self.url} answers {status}; set {USER} and {PASSWORD}, with a right to read"
             )
-        if status == HTTPStatus.NOT_FOUND:
+        if status in UNKNOWN:
             raise NoSuchSchema(place)
-        if status != HTTPStatus.OK or len(content) > MAX_BYTES:
-            what = f"{status}" if status != HTTPStatus.OK else f"more than {MAX_BYTES} bytes"
-            raise RegistryAway(f"{self.url} answers {what}")
+        if status != HTTPStatus.OK:
+            raise RegistryAway(f"{self.url} answers {status}")
+        if len(content) > MAX_BYTES:
+            raise ExcessiveSchema(f"has more than {MAX_BYTES} bytes; it is not read")
         try:
             return orjson.loads(content)
         except orjson.JSONDecodeError:

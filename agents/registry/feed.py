@@ -7,10 +7,12 @@
   nodes learn of a schema one after the other; then values of it are dead for `UNKNOWN_S`,
   `schema_unknown`. The patience comes back slowly, so ids that strangers make up cost a tenth of
   the time at most.
-* A schema of other subjects than those named is dead as well, and one that is none or has no bound,
+* A schema of other subjects than those named is dead as well; after `UNKNOWN_S` it is asked for
+  again, as it may have been registered under one of them. One that is none, or beyond a bound, is
   `schema_refused`.
 
-One look-up is in flight at a time. Bounds: `MAX_KEPT` answers, `MAX_KEPT` ids that are unknown.
+One look-up is in flight at a time, and others take their turn before it is repeated. Bound:
+`MAX_KEPT` answers.
 """
 
 from __future__ import annotations
@@ -18,10 +20,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
-from agents.registry.client import FoundSchema, NoSuchSchema, RegistryAway, schema_of
+from agents.registry.client import (
+    ExcessiveSchema,
+    FoundSchema,
+    NoSuchSchema,
+    RegistryAway,
+    schema_of,
+)
 from codec.values.registered import (
     SCHEMA_REFUSED,
     SCHEMA_UNKNOWN,
@@ -43,6 +52,20 @@ SHORTEST_PAUSE_S: Final = 0.2
 LONGEST_PAUSE_S: Final = 5.0
 LOG_AFTER_S: Final = 10.0
 V = TypeVar("V")
+A = TypeVar("A", FoundSchema, ValueFault)
+
+
+class _Answer(NamedTuple):
+    """What a registry has of an id, or why there is none; `at_s`: when it was asked."""
+
+    found: FoundSchema | ValueFault
+    at_s: float
+
+    def holds(self, subjects: Collection[str]) -> bool:
+        """Whether it need not be asked for again."""
+        if isinstance(self.found, FoundSchema) and self.found.subjects & frozenset(subjects):
+            return True
+        return time.monotonic() < self.at_s + UNKNOWN_S
 
 
 class SchemaFeed:
@@ -50,13 +73,14 @@ class SchemaFeed:
     somebody waits for them."""
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
-        self._found: dict[tuple[str, int], FoundSchema] = {}
+        self._answers: dict[tuple[str, int], _Answer] = {}
         self._decoders: dict[tuple[str, int], Decode | ValueFault] = {}
-        self._unknown_until_s: dict[tuple[str, int], float] = {}
         self._turn = asyncio.Lock()
         self._most_patience_s = self._patience_s = patience_s
         self._patience_at_s = time.monotonic()
         self._away: dict[str, str] = {}
+        self._waiting: Counter[str] = Counter()
+        """By registry, how many wait for it."""
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -66,13 +90,9 @@ class SchemaFeed:
         """Return when `table` knows what can be known of the schemas of these values."""
         for number in table.unresolved(values):
             place = (table.registry, number)
-            if self._unknown_until_s.get(place, 0.0) > time.monotonic():
-                table.refuse(number, unknown(number, table.registry))
-                continue
-            async with self._turn:
-                found = self._found.get(place) or await self._look_up(place)
-            if found is None:
-                table.refuse(number, unknown(number, table.registry))
+            found = await self._look_up(place, table.subjects)
+            if isinstance(found, ValueFault):
+                table.refuse(number, found)
             elif not table.subjects & found.subjects:
                 others = ", ".join(sorted(found.subjects)[:3]) or "no subject"
                 detail = f"schema {number} is of {others}; name it in `subjects` to read by it"
@@ -106,31 +126,49 @@ class SchemaFeed:
         else:
             table.learn(place[1], decoder)
 
-    async def _look_up(self, place: tuple[str, int]) -> FoundSchema | None:
-        """None: the registry knows none of this id."""
+    async def _look_up(
+        self, place: tuple[str, int], subjects: Collection[str]
+    ) -> FoundSchema | ValueFault:
+        """What is known of the id, or becomes known by asking."""
         registry, number = place
-        began_s, pause_s, logged_s = time.monotonic(), SHORTEST_PAUSE_S, 0.0
+        pause_s, logged_s = SHORTEST_PAUSE_S, 0.0
+        self._waiting[registry] += 1
         try:
             while True:
-                try:
-                    found = await schema_of(registry, number)
-                except RegistryAway as away:
-                    self._away[registry] = f"waits for the schema registry: {away}"
-                    if time.monotonic() - max(began_s, logged_s) > LOG_AFTER_S or not logged_s:
-                        logged_s = time.monotonic()
-                        log.warning("schema %d is waited for: %s", number, away)
-                except NoSuchSchema:
-                    if not self._is_patient(pause_s):
-                        log.warning("%s has no schema %d; values of it are dead", registry, number)
-                        _keep(self._unknown_until_s, place, time.monotonic() + UNKNOWN_S)
-                        return None
-                else:
-                    _keep(self._found, place, found)
-                    return found
+                async with self._turn:
+                    known = self._answers.get(place)
+                    if known is not None and known.holds(subjects):
+                        return known.found
+                    try:
+                        return self._answered(place, await schema_of(registry, number))
+                    except ExcessiveSchema as excessive:
+                        return self._refused(place, SCHEMA_REFUSED, f"schema {number} {excessive}")
+                    except RegistryAway as away:
+                        self._away[registry] = f"waits for the schema registry: {away}"
+                        if time.monotonic() - logged_s > LOG_AFTER_S or not logged_s:
+                            logged_s = time.monotonic()
+                            log.warning("schema %d is waited for: %s", number, away)
+                    except NoSuchSchema:
+                        self._away.pop(registry, None)
+                        if not self._is_patient(pause_s):
+                            fault = unknown(number, registry)
+                            return self._refused(place, fault.reason, fault.detail)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
         finally:
-            self._away.pop(registry, None)
+            self._waiting[registry] -= 1
+            if not self._waiting[registry]:
+                del self._waiting[registry]
+                self._away.pop(registry, None)
+
+    def _refused(self, place: tuple[str, int], reason: str, detail: str) -> ValueFault:
+        log.warning("%s: %s; values of it are dead", place[0], detail)
+        return self._answered(place, ValueFault(reason, detail))
+
+    def _answered(self, place: tuple[str, int], found: A) -> A:
+        self._away.pop(place[0], None)
+        _keep(self._answers, place, _Answer(found, time.monotonic()))
+        return found
 
     def _is_patient(self, pause_s: float) -> bool:
         """Whether there is patience for this pause, which it takes."""

@@ -264,7 +264,7 @@ class Partition:
             records = [record for record in records if record.offset >= begin]
         self._look_for_queries()
         if records:
-            await self._schemas_known(records)
+            await self._schemas_known(batch, records)
             if self._feed is not None:
                 times_ms = [record.timestamp for record in records]
                 since_ns = self.clock.now_ns or min(times_ms) * NS_PER_MS
@@ -282,13 +282,15 @@ class Partition:
         else:
             self.pulse()
 
-    async def _schemas_known(self, records: Sequence[Any]) -> None:
+    async def _schemas_known(self, batch: PolledBatch, records: Sequence[Any]) -> None:
         """Wait for a registry, where the values are read by one. A partition that is revoked
         meanwhile is cancelled here, with nothing begun."""
         if self._inlet.registered:
-            self.waits_for_schemas = True
-            await self._services.schemas.reach_for(self._inlet.registered, records)
-            self.waits_for_schemas = False
+            self.waits_for_schemas = batch.is_waiting = True
+            try:
+                await self._services.schemas.reach_for(self._inlet.registered, records)
+            finally:
+                self.waits_for_schemas = batch.is_waiting = False
 
     async def _work_through(self, records: Sequence[Any]) -> None:
         """Work on the records piece by piece. When a batch takes long, the process answers in

@@ -160,9 +160,14 @@ def test_a_registry_that_is_away_is_waited_for_and_nothing_is_lost(
     setting, spoken = settled(kafka, tmp_path, registry, "avro")
     Stranger(setting, crowd(FEW).rows, spoken).start().finish()
     registry.status = 503
-    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    said = "waits for the schema registry"
+    stopped = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    with running(stopped, may_start=[stopped]):
+        wait_until(lambda: said in str(stopped.ask("ready")), TIMEOUT_S, "the wait for it")
+        assert stopped.stop() == 0
+        assert "took over" not in stopped.log
+    worker = Worker("b", setting.path, setting.bootstrap, tmp_path)
     with running(worker, may_start=[worker]):
-        said = "waits for the schema registry"
         wait_until(lambda: said in str(worker.ask("ready")), TIMEOUT_S, "the wait for it")
         assert worker.ask("ready")[0] == 503
         registry.status = 200

@@ -15,6 +15,8 @@ from typing import Any
 import fastavro
 import pytest
 
+from agents.registry import client
+from agents.registry import feed as schema_feed
 from agents.registry.client import RegistryRefuses
 from agents.registry.feed import SchemaFeed
 from codec.values.registered import RegisteredSchemas
@@ -148,6 +150,78 @@ def test_a_schema_of_another_subject_is_not_read_by(registry: Registry) -> None:
         "schema_unknown",
         "schema 1 is of somebody-s; name it in `subjects` to read by it",
     )
+
+
+def test_one_that_is_registered_under_the_right_subject_later_is_read_by_then(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = registry.register("somebody-s", TEXT)
+    found = table(registry)
+
+    async def later() -> None:
+        feed = SchemaFeed(0.0)
+        await feed.reach(found, [value(number)])
+        registry.register(SUBJECT, TEXT)
+        await feed.reach(found, [value(number)])
+        assert reason(found, value(number))[0] == "schema_unknown"
+        assert registry.asked[f"/schemas/ids/{number}"] == 1
+        monkeypatch.setattr(schema_feed, "UNKNOWN_S", 0.0)
+        await feed.reach(found, [value(number)])
+
+    asyncio.run(later())
+    assert found.decode(value(number)) == EVENT
+
+
+@pytest.mark.parametrize("status", [400, 422])
+def test_an_id_that_the_registry_takes_for_none_is_dead(registry: Registry, status: int) -> None:
+    registry.status = status
+    found = table(registry)
+    reached(found, value(9))
+    assert reason(found, value(9))[0] == "schema_unknown"
+
+
+@pytest.mark.parametrize(
+    ("bound", "most", "detail"),
+    [
+        ("MAX_BYTES", 100, "schema 3 has more than 100 bytes; it is not read"),
+        ("MAX_REFERRED", 1, "schema 3 refers to over 1 others; it is not read"),
+    ],
+)
+def test_a_schema_beyond_a_bound_is_dead_at_once(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch, bound: str, most: int, detail: str
+) -> None:
+    monkeypatch.setattr(client, bound, most)
+    refers = [
+        {"name": name, "subject": name, "version": 1}
+        for name in ("plant.A", "plant.B")
+        if registry.register(name, json.dumps({"type": "enum", "name": name, "symbols": ["A"]}))
+    ]
+    number = registry.register(SUBJECT, TEXT, references=refers)
+    found = table(registry)
+    reached(found, value(number), patience_s=60.0)
+    assert reason(found, value(number)) == ("schema_refused", detail)
+    assert registry.asked[f"/schemas/ids/{number}"] == 1
+
+
+def test_who_waits_for_one_registry_holds_up_nobody_who_asks_another(registry: Registry) -> None:
+    number = registry.register(SUBJECT, TEXT)
+    found = table(registry)
+
+    async def both() -> None:
+        feed = SchemaFeed()
+        away = RegisteredSchemas("http://127.0.0.1:9", [SUBJECT])
+        waiting = [asyncio.create_task(feed.reach(away, [value(1)])) for _ in range(2)]
+        await asyncio.sleep(0.3)
+        await feed.reach(found, [value(number)])
+        assert len(feed.faults) == 1
+        for task in waiting:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            assert len(feed.faults) == (task is waiting[0])
+
+    asyncio.run(both())
+    assert found.decode(value(number)) == EVENT
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,38 @@
+"""Examples: what a queue does with the batch under work when it is closed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from aiokafka.structs import TopicPartition
+
+from agents.kafka.partition_queue import PartitionQueue, PolledBatch
+
+SOURCE = TopicPartition("raw", 0)
+
+
+async def closed(*, is_waiting: bool) -> tuple[bool, float]:
+    """Whether the batch ended in time, and how long that took."""
+
+    async def work(batch: PolledBatch) -> None:
+        batch.is_waiting = is_waiting
+        await asyncio.sleep(60.0 if is_waiting else 0.3)
+
+    queue = PartitionQueue(SOURCE, work, lambda: None, lambda queue, exc: None)
+    queue.put(PolledBatch(SOURCE, [], 1, 1, None))
+    await asyncio.sleep(0.01)
+    began_s = time.monotonic()
+    return await queue.close(10.0), time.monotonic() - began_s
+
+
+def test_a_batch_of_which_something_is_begun_ends() -> None:
+    ended, took_s = asyncio.run(closed(is_waiting=False))
+    assert ended
+    assert took_s > 0.2
+
+
+def test_a_batch_that_waits_with_nothing_begun_is_not_awaited() -> None:
+    ended, took_s = asyncio.run(closed(is_waiting=True))
+    assert ended
+    assert took_s < 5
