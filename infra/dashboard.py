@@ -68,6 +68,9 @@ NONE_LATE: Final = f"0 * {MERGED}"
 FILLED: Final = rate("reorder_filled_total", "stream")
 LATE_OF_SOURCE: Final = rate("source_late_total", "stage, stream, source")
 STREAM: Final = "{{stage}} {{stream}}"
+OURS: Final = "and on (job, instance) inorder_build_info"
+"""Added to a series that all kinds of programs have: only those of workers count."""
+
 CLOCKS: Final = ("synced", "unsynced", "stale", "suspect", "broken")
 ROWS: Final[dict[str, tuple[Panel, ...]]] = {
     "Is all in order?": (
@@ -263,6 +266,22 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
         Panel("Changes in the group", "ops", (("{{stage}}", rate("rebalances_total", "stage")),)),
         Panel(
             "Checkpoints aborted", "ops", (("{{stage}}", rate("checkpoint_aborts_total", "stage")),)
+        ),
+        Panel(
+            "Memory of each process",
+            "bytes",
+            (("{{instance}} {{stage}}", f"process_resident_memory_bytes {OURS}"),),
+            "Pages that stages share count once for each of them.",
+        ),
+        Panel(
+            "Processor of each process",
+            "percentunit",
+            (
+                (
+                    "{{instance}} {{stage}}",
+                    f"rate(process_cpu_seconds_total[$__rate_interval]) {OURS}",
+                ),
+            ),
         ),
     ),
 }

@@ -3,20 +3,44 @@
 A stage whose loop is busy may not answer in time. Its last values are exposed then, with their age
 in `AGE`: series that vanish for one scrape would begin the waiting time of every alert anew. They
 go with the process that gave them.
+
+Each process has `process_*`, as clients of Prometheus name them, with its `stage`
+(`SUPERVISOR`: the worker's own), also while the stage does not answer. `BUILD` names what runs.
 """
 
 from __future__ import annotations
 
+import os
+import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.metadata import version
 from typing import Final, NamedTuple
 
+from prometheus_client import ProcessCollector
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+import codec
+from topology.model import event
 
 AGE: Final = "inorder_scrape_age_seconds"
 READY: Final = "inorder_stage_ready"
 STAGES: Final = "inorder_topology_stage"
+BUILD: Final = "inorder_build_info"
+SUPERVISOR: Final = "supervisor"
+CORE: Final = "in Python" if event.__file__.endswith(".py") else "compiled"
+
+
+def build() -> dict[str, str]:
+    """What runs here: the labels of `BUILD`."""
+    return {
+        "version": version("inorder-engine"),
+        "core": CORE,
+        "codec": str(codec.AT_WORK),
+        "python": platform.python_version(),
+    }
 
 
 class Scraped(NamedTuple):
@@ -27,13 +51,17 @@ class Scraped(NamedTuple):
 
 
 class Scrapes:
-    """A collector. `are_ready`: which stages of this worker are; `topology_stages`: all stages of
-    its topology file."""
+    """A collector. `are_ready`: which stages of this worker are; `pids`: of those that run;
+    `topology_stages`: all stages of its topology file."""
 
     def __init__(
-        self, are_ready: Callable[[], Mapping[str, bool]], topology_stages: Sequence[str]
+        self,
+        are_ready: Callable[[], Mapping[str, bool]],
+        pids: Callable[[], Mapping[str, int]],
+        topology_stages: Sequence[str],
     ) -> None:
         self._are_ready = are_ready
+        self._pids = pids
         self._topology_stages = topology_stages
         self._last: dict[str, Scraped] = {}
 
@@ -48,19 +76,42 @@ class Scrapes:
         return [scraped.text for scraped in self._last.values()]
 
     def collect(self) -> Iterable[Metric]:
-        families: dict[str, Metric] = {}
-        for text in self.texts():
-            for family in text_string_to_metric_families(text):
-                known = families.setdefault(family.name, family)
-                if known is not family:
-                    known.samples += family.samples
-        yield from families.values()
+        yield from _joined(
+            [
+                *(each for text in self.texts() for each in text_string_to_metric_families(text)),
+                *_of_process(SUPERVISOR, os.getpid()),
+                *(each for stage, pid in self._pids().items() for each in _of_process(stage, pid)),
+            ]
+        )
         now_s = time.monotonic()
         ages = {stage: now_s - scraped.at_s for stage, scraped in self._last.items()}
         yield _by_stage(AGE, "Age of the values of a stage, which did not answer since", ages)
         yield _by_stage(READY, "Whether the stage is ready", self._are_ready())
         stages = dict.fromkeys(self._topology_stages, 1)
         yield _by_stage(STAGES, "1 for each stage of the worker's topology file", stages)
+        built = build()
+        info = GaugeMetricFamily(BUILD, "1; the labels name what runs", labels=list(built))
+        info.add_metric(list(built.values()), 1)
+        yield info
+
+
+def _joined(families: Iterable[Metric]) -> Iterable[Metric]:
+    """The samples of all families of one name as one family."""
+    found: dict[str, Metric] = {}
+    for family in families:
+        known = found.setdefault(family.name, family)
+        if known is not family:
+            known.samples += family.samples
+    return found.values()
+
+
+def _of_process(stage: str, pid: int) -> Iterable[Metric]:
+    """Memory, CPU and files of a process; nothing where it has ended, or the system is no Linux."""
+    for family in ProcessCollector(pid=lambda: pid, registry=None).collect():
+        family.samples = [
+            Sample(each.name, {"stage": stage}, each.value) for each in family.samples
+        ]
+        yield family
 
 
 def _by_stage(name: str, text: str, values: Mapping[str, float]) -> Metric:

@@ -32,6 +32,7 @@ from agents.kafka.log_reader import LogReader
 from agents.kafka.membership import InstanceFenced
 from agents.kafka.security import PLAINTEXT, Security
 from agents.process import garbage
+from agents.process.scrapes import CORE
 from agents.registry.client import RegistryRefuses
 from agents.registry.feed import SchemaFeed
 from agents.stage.arrangement import (
@@ -63,11 +64,9 @@ from topology.clock.server_view import GUESS_WINDOWS
 from topology.config import StageConfig, Topology
 from topology.config.stages import PATTERN
 from topology.flow.unmet import KINDS, unmet_by
-from topology.model import event
 
 log = logging.getLogger(__name__)
 
-CORE: Final = "in Python" if event.__file__.endswith(".py") else "compiled"
 FIELDS_SOUGHT: Final = 50
 """Events of a batch in which fields are looked for that queries name and no event had yet."""
 

@@ -138,7 +138,7 @@ class Supervisor:
         self._code = Exit.DONE
         self._health_of: dict[str, dict[str, Any]] = {}
         self._explanations: list[list[Any]] = []
-        self._scrapes = Scrapes(self._are_ready, topology_stages or tuple(commands))
+        self._scrapes = Scrapes(self._are_ready, self._pids, topology_stages or tuple(commands))
         self._asked_s = time.monotonic()  # when somebody last asked
         registry = CollectorRegistry()
         registry.register(self._scrapes)
@@ -451,6 +451,10 @@ class Supervisor:
 
     def _are_ready(self) -> dict[str, bool]:
         return {child.stage: not self._reasons(child, "ready") for child in self._children}
+
+    def _pids(self) -> dict[str, int]:
+        running = ((each.stage, each.process) for each in self._children if each.runs)
+        return {stage: process.pid for stage, process in running if process is not None}
 
     def _explained(self) -> list[Any]:
         return [partition for explained in self._explanations for partition in explained]

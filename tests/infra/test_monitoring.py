@@ -18,7 +18,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from agents.process.scrapes import AGE, READY, STAGES
+from agents.process.scrapes import AGE, BUILD, READY, STAGES
 from agents.watch.metrics.worker import Metrics
 from agents.watch.page.view import View
 from benchmarks.workloads import crowd
@@ -82,7 +82,7 @@ def names() -> set[str]:
     publishing = LinePublishing(io.BytesIO(), "sync-1")
     server = SyncServer(LOOPBACK, 0, KeyRing.open_to_all(), publishing.take)
     registry.register(ServerCollector(server, publishing))
-    families = [AGE, READY, STAGES, *(family.name for family in registry.collect())]
+    families = [AGE, BUILD, READY, STAGES, *(family.name for family in registry.collect())]
     server.stop()
     server.run()  # closes its socket
     return {name + end for name in families for end in ENDS}

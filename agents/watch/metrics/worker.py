@@ -23,7 +23,13 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from aiokafka.structs import TopicPartition
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+)
 
 from agents.watch.deaths import Deaths
 from agents.watch.metrics.answers import AnswerMetrics
@@ -53,6 +59,8 @@ class Metrics:
     """All families of a worker, in the registry given. Make one per registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        # Else each counter has a second series: when it began.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = registry
         self._places: dict[tuple[str, str, int], PlaceMetrics] = {}
         self._lags: dict[tuple[str, int], dict[str, _Lag]] = {}  # of each topic

@@ -97,8 +97,6 @@ def _counted(
             if family.name not in COUNTED and family.name != RESULTS:
                 continue
             for sample in family.samples:
-                if sample.name.endswith("_created"):
-                    continue
                 if family.name == RESULTS:
                     place, word = (
                         results.setdefault(sample.labels["query"], {}),

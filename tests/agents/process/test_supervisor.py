@@ -20,7 +20,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agents.process import supervisor as supervising
-from agents.process.scrapes import AGE, READY, STAGES, Scrapes
+from agents.process.scrapes import AGE, BUILD, READY, STAGES, SUPERVISOR, Scrapes
 from agents.process.supervisor import Supervisor
 from agents.watch.port.http import HttpUnavailable
 from agents.watch.port.peers import peers_in
@@ -158,12 +158,24 @@ def test_a_stage_that_does_not_answer_keeps_its_last_values_with_their_age() -> 
 
 
 def test_values_go_with_the_process_that_gave_them() -> None:
-    scrapes = Scrapes(lambda: {"reorder": False}, ["reorder"])
+    scrapes = Scrapes(lambda: {"reorder": False}, dict, ["reorder"])
     scrapes.note("reorder", "fake_total 1.0\n")
     assert scrapes.texts() == ["fake_total 1.0\n"]
     scrapes.forget("reorder")
     assert scrapes.texts() == []
-    assert {family.name for family in scrapes.collect()} == {AGE, READY, STAGES}
+    own = {family.name for family in scrapes.collect() if family.name.startswith("inorder_")}
+    assert own == {AGE, READY, STAGES, BUILD}
+
+
+def test_each_process_shows_its_memory_also_when_it_does_not_answer() -> None:
+    ended = {"merge": 2**22}  # above the largest id
+    scrapes = Scrapes(dict, lambda: {"reorder": os.getpid(), **ended}, ["reorder"])
+    families = {family.name: family for family in scrapes.collect()}
+    samples = families["process_resident_memory_bytes"].samples
+    assert [each.labels for each in samples] == [{"stage": SUPERVISOR}, {"stage": "reorder"}]
+    assert all(each.value > 1 << 20 for each in samples)
+    (info,) = families[BUILD].samples
+    assert set(info.labels) == {"version", "core", "codec", "python"}
 
 
 def test_health_says_how_each_stage_runs() -> None:
