@@ -45,6 +45,9 @@ BOTH = json.dumps(
 )
 
 LAG: Mapping[str, object] = {"min": 1, "max": 2, "topic": "events.raw", "records": 1}
+OTHERS = ("--set-json", "workers.others={}")
+"""A set that runs all stages."""
+
 REFERENCE = {"name": "inorder-kafka"}
 
 Manifest = Mapping[str, Any]
@@ -252,6 +255,7 @@ def test_the_lag_is_that_of_the_group_the_workers_form(
     found = manifests(
         PLAIN,
         *("--set-file", f"topology={file}", "--set-json", f"workers.all.stages={json.dumps(run)}"),
+        *OTHERS,
         *by_lag(**({} if lag_stage is None else {"stage": lag_stage})),
     )
     topology = topology_of(found)
@@ -288,11 +292,12 @@ def test_a_topology_that_leaves_the_stages_open_may_have_any_of_the_chain(tmp_pa
     file = tmp_path / "t.yaml"
     file.write_text("streams: {default: {}}\n")
     stages = json.dumps([*operators(), "+".join(operators())])
-    open_ones = ("--set-file", f"topology={file}", "--set-json", f"workers.all.stages={stages}")
-    (worker,) = [one for one in containers(manifests(PLAIN, *open_ones)) if one["name"] == "worker"]
-    assert f"--stage={operators()[-1]}" in worker["args"]
+    open_ones = ("--set-file", f"topology={file}", *OTHERS, "--set-json")
+    found = containers(manifests(PLAIN, *open_ones, f"workers.all.stages={stages}"))
+    args = [word for one in found if one["name"] == "worker" for word in one["args"]]
+    assert f"--stage={operators()[-1]}" in args
     with pytest.raises(HelmFailed, match=f"nosuch is no stage.*{', '.join(operators())}"):
-        manifests(PLAIN, *open_ones[:3], 'workers.all.stages=["nosuch"]')
+        manifests(PLAIN, *open_ones, 'workers.all.stages=["nosuch"]')
 
 
 def has(manifest: Manifest, labels: Mapping[str, str]) -> bool:
@@ -326,7 +331,45 @@ def test_another_topology_starts_workers_anew() -> None:
         (["--set", "workers.all.kind=DaemonSet"], "kind"),
         (["--set", "syncServer.enabled=true"], "syncServer.keys: name the secret"),
         (["--set", "spark.enabled=true"], "spark.image: the image that"),
-        (["--set", r"kafka.settings.sasl\.password=x"], "sasl.password"),
+        (
+            ["--set", r"kafka.settings.sasl\.oauthbearer\.client\.secret=x"],
+            "write kafka.secretEnv: {INORDER_SASL_OAUTHBEARER_CLIENT_SECRET: {name: SECRET",
+        ),
+        (["--set", r"kafka.settings.sasl\.password=x"], "INORDER_SASL_PASSWORD"),
+        (
+            ["--set", "workers.all.env.INORDER_SASL_PASSWORD=x"],
+            "workers.all.env.INORDER_SASL_PASSWORD: a secret in plain text; write kafka.secretEnv",
+        ),
+        (
+            ["--set", "workerDefaults.env.INORDER_REDIS=redis://:x@h:1/0"],
+            "workerDefaults.env.INORDER_REDIS: a secret in plain text",
+        ),
+        (
+            ["--set", "workerDefaults.env.OTEL_EXPORTER_OTLP_HEADERS=a=b"],
+            "OTEL_EXPORTER_OTLP_HEADERS: a secret in plain text",
+        ),
+        (
+            ["--set-string", "topology=streams: {default: {}}\nredis: redis://:x@h:1/0\n"],
+            "topology: a URL holds a password.*INORDER_REDIS_PASSWORD",
+        ),
+        (
+            [
+                "--set-string",
+                "topology=stages: [reorder\\, merge]",
+                "--set",
+                "workers.all.stages={reorder}",
+            ],
+            "nobody runs stage merge of the topology",
+        ),
+        (
+            [
+                "--set-string",
+                "topology=streams: {default: {}}",
+                "--set",
+                "workers.all.stages={merge}",
+            ],
+            "the topology leaves them open; write `stages:`",
+        ),
         (["--set", "workers.all.autoscaling.cpu.min=1"], "max"),
         (["--set", "monitoring.podMonitor=true,monitoring.serviceMonitor=true"], "not both"),
         (
@@ -338,8 +381,8 @@ def test_another_topology_starts_workers_anew() -> None:
             "TOKEN_FILE: Prometheus has to show the token too; give it as INORDER_HTTP_TOKEN",
         ),
         (
-            ["--set", "workerDefaults.env.INORDER_HTTP_TOKEN=x,monitoring.podMonitor=true"],
-            "workers.all.env.INORDER_HTTP_TOKEN: Prometheus has to show the token too",
+            ["--set", "workerDefaults.env.INORDER_HTTP_TOKEN_FILE=x"],
+            "workers.all.env.INORDER_HTTP_TOKEN_FILE: Prometheus has to show the token too",
         ),
         (["--set", "workers.metrics.replicas=1"], "workers.metrics: the name is that of a service"),
         (["--set-json", f"workers.all.autoscaling={BOTH}"], "by cpu or by lag, not by both"),

@@ -137,6 +137,10 @@ def _redis_url(value: Any, _: ValidationInfo) -> str:
     known = ("redis://", "rediss://", "unix://")
     if not isinstance(value, str) or not value.startswith(known) or value in known:
         raise refused("is not the URL of a Redis", "write it like redis://127.0.0.1:6379/0")
+    before, at = value.partition("://")[2].partition("/")[0].rpartition("@")[:2]
+    if (at and ":" in before) or "password=" in value:
+        remedy = "leave it out, and set INORDER_REDIS_PASSWORD or INORDER_REDIS_PASSWORD_FILE"
+        raise refused("holds a password, which a file should not", remedy)
     return value
 
 
@@ -185,7 +189,7 @@ class TopologyFile(Section):
     state: Annotated[StateStore, one_of(StateStore)] = "rocksdb"
     """Where local copies of the state are kept."""
     redis: Annotated[str, given(_redis_url, {"type": "string"})] = "redis://127.0.0.1:6379/0"
-    """The Redis of `state: redis`; `--redis` keeps a password out of this file."""
+    """The Redis of `state: redis`; its password comes from INORDER_REDIS_PASSWORD."""
     heartbeat_ns: PositiveNs = Field(default=200_000_000, validation_alias="heartbeat")
     """Watermarks are announced at multiples of it on the arrival clock."""
     watermark: Flag = True

@@ -413,9 +413,13 @@ def test_a_mapping_has_no_lines() -> None:
     assert str(problem) == "streams.a.reorder.max_wait: `500` has no unit; write 500ms"
 
 
-def test_a_password_is_not_repeated() -> None:
-    (problem,) = refusal(f"{MINIMAL}redis: http://user:secret@host")
+@pytest.mark.parametrize(
+    "url", ["http://user:secret@host", "redis://:secret@host/0", "unix:///s?password=secret"]
+)
+def test_a_password_is_refused_and_not_repeated(url: str) -> None:
+    (problem,) = refusal(f"{MINIMAL}redis: {url}")
     assert "secret" not in str(problem)
+    assert url.startswith("http") or "INORDER_REDIS_PASSWORD" in str(problem)
 
 
 def test_aliases_cannot_unfold_without_end() -> None:

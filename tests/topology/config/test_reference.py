@@ -52,7 +52,7 @@ streams:
     merge: {expected_sources: [s1, "2"], miss_target: "0.1%"}
 delivery: at_least_once
 state: redis
-redis: redis://:secret@127.0.0.1:6379/0
+redis: redis://me@127.0.0.1:6379/0
 topics: {partitions: 4, replication: 1}
 """,
 }

@@ -35,6 +35,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if not .Values.topology }}{{ fail "topology: give the topology file, as with --set-file topology=t.yaml" }}{{ end }}
 {{- if and .Values.monitoring.podMonitor .Values.monitoring.serviceMonitor }}{{ fail "monitoring: podMonitor or serviceMonitor, not both, or each pod is scraped twice" }}{{ end }}
 {{- include "inorder.checkToken" . }}
+{{- include "inorder.checkSecrets" . }}
 {{- range $name, $said := .Values.workers }}
 {{- $worker := mergeOverwrite (deepCopy $.Values.workerDefaults) $said }}
 {{- $scaling := $worker.autoscaling }}
@@ -46,6 +47,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- range $worker.stages }}{{ include "inorder.checkStage" (dict "root" $ "said" . "where" (printf "workers.%s.stages" $name)) }}{{ end }}
 {{- if $scaling.lag }}{{ include "inorder.checkLag" (dict "root" $ "worker" $worker "name" $name) }}{{ end }}
 {{- end }}
+{{- include "inorder.checkWhole" . }}
 {{- end }}
 
 {{/* What Prometheus goes by: "monitor", "annotations", or "" where it is told nothing. */}}
@@ -73,9 +75,7 @@ authorization:
 {{- if hasKey .Values.kafka.secretEnv "INORDER_HTTP_TOKEN_FILE" }}{{ fail (printf "kafka.secretEnv.INORDER_HTTP_TOKEN_FILE: Prometheus has to show the token too; %s" $way) }}{{ end }}
 {{- range $name, $said := .Values.workers }}
 {{- $worker := mergeOverwrite (deepCopy $.Values.workerDefaults) $said }}
-{{- range list "INORDER_HTTP_TOKEN" "INORDER_HTTP_TOKEN_FILE" }}
-{{- if get ($worker.env | default dict) . }}{{ fail (printf "workers.%s.env.%s: Prometheus has to show the token too; %s" $name . $way) }}{{ end }}
-{{- end }}
+{{- if get ($worker.env | default dict) "INORDER_HTTP_TOKEN_FILE" }}{{ fail (printf "workers.%s.env.INORDER_HTTP_TOKEN_FILE: Prometheus has to show the token too; %s" $name $way) }}{{ end }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -95,6 +95,50 @@ authorization:
 {{/* The stages that the topology names, one to a line; none where the worker chooses them. */}}
 {{- define "inorder.stages" -}}
 {{- range (fromJson (include "inorder.parsed" .)).stages }}{{ include "inorder.stage" (toString .) }}{{ "\n" }}{{ end }}
+{{- end }}
+
+{{/* Refuses a secret that a ConfigMap or a pod would show to all who may read those. */}}
+{{- define "inorder.checkSecrets" -}}
+{{- if regexMatch "://[^\\s/@\"']*:[^\\s/@\"']+@" .Values.topology }}{{ fail "topology: a URL holds a password, and the file lies in a ConfigMap; leave it out, and give it by kafka.secretEnv, as INORDER_REDIS_PASSWORD: {name: SECRET, key: KEY}" }}{{ end }}
+{{- range $name, $value := .Values.kafka.settings }}
+{{- if regexMatch "(password|secret|token)$" $name }}{{ fail (printf "kafka.settings.%s: it lies in a ConfigMap; write kafka.secretEnv: {INORDER_%s: {name: SECRET, key: KEY}}" $name (replace "." "_" $name | upper)) }}{{ end }}
+{{- end }}
+{{- include "inorder.checkEnv" (dict "env" .Values.workerDefaults.env "where" "workerDefaults") }}
+{{- range $name, $said := .Values.workers }}
+{{- include "inorder.checkEnv" (dict "env" ($said | default dict).env "where" (printf "workers.%s" $name)) }}
+{{- end }}
+{{- end }}
+
+{{- define "inorder.checkEnv" -}}
+{{- range $name, $value := .env }}
+{{- if or (regexMatch "_(PASSWORD|SECRET|TOKEN|MASTER_KEYS|SIGNING_KEY|HEADERS)$" $name) (regexMatch "://[^/@]*:[^/@]+@" (toString $value)) }}{{ fail (printf "%s.env.%s: a secret in plain text; write kafka.secretEnv: {%s: {name: SECRET, key: KEY}}" $.where $name $name) }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* Refuses sets of pods that leave out a stage which has work: its output would never come. */}}
+{{- define "inorder.checkWhole" -}}
+{{- $named := list }}
+{{- $all := false }}
+{{- range $said := .Values.workers }}
+{{- $stages := (mergeOverwrite (deepCopy $.Values.workerDefaults) $said).stages }}
+{{- if not $stages }}{{ $all = true }}{{ end }}
+{{- range $stages }}{{ $named = append $named (include "inorder.stage" .) }}{{ end }}
+{{- end }}
+{{- if not $all }}
+{{- $topology := fromJson (include "inorder.parsed" .) }}
+{{- $written := splitList "\n" (trim (include "inorder.stages" .)) | compact }}
+{{- if not $written }}{{ fail "workers: each set names its stages, and the topology leaves them open; write `stages:` into the topology, or let one set run all" }}{{ end }}
+{{- $asked := list }}
+{{- range $query := $topology.queries }}{{ $asked = concat $asked (keys $query) }}{{ end }}
+{{- if $topology.live_queries }}{{ $asked = append $asked "pattern" }}{{ end }}
+{{- range $stage := $written }}
+{{- $works := false }}
+{{- range splitList "+" $stage }}
+{{- if or (not (has . (list "window" "pattern" "join" "detector"))) (has . $asked) }}{{ $works = true }}{{ end }}
+{{- end }}
+{{- if and $works (not (has $stage $named)) }}{{ fail (printf "workers: nobody runs stage %s of the topology; name it in the stages of a set, or let one set run all" $stage) }}{{ end }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{/* Refuses the name of a stage that the topology has not. */}}
