@@ -5,9 +5,10 @@ and exported with the checkpoint that makes them count: a checkpoint that fails 
 since all of it is done again.
 
     transit    reference time -> arrival at the broker
-    reorder    arrival -> let go by REORDER
+    unread     arrival, or let go by REORDER in a stage before -> read here, by this machine's clock
+    reorder    read -> let go by REORDER
     clock      the same instant: what CLOCK does is an offset and its error, no wait
-    merge      let go by REORDER -> let go by MERGE
+    merge      let go by REORDER, or read -> let go by MERGE
     deliver    let go by the last of these here -> committed, by this machine's clock
     window, pattern, join, detector
                let go by MERGE -> the first result of a query that the event is in
@@ -18,12 +19,14 @@ those without a key). A step whose begin is not known, as after a restart, is le
 
 Bounds: `MAX_GOING` events are on their way in a partition, and as many wait for results, the oldest
 giving way; a checkpoint exports `MAX_STEPS` at most. What is left out is counted, but for an event
-that gives way while it waits for results: whether there was one to come is not known.
+that gives way in REORDER, which may have been late or a copy, or while it waits for results:
+whether there was something to come is not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -49,7 +52,8 @@ MERGE: Final = "merge"
 @dataclass(frozen=True, slots=True)
 class Travelled:
     """An event as a stage let it go. `reordered_ns`: when REORDER had; None: not in this stage and
-    not known. `merged_ns`: when MERGE had; None: not in this stage."""
+    not known. `merged_ns`: when MERGE had; None: not in this stage. `read_ns`: when this stage read
+    it; None: before the partition was opened."""
 
     who: Identity
     type: str
@@ -62,6 +66,7 @@ class Travelled:
     merged_ns: int | None
     reorders: bool
     """REORDER is in this stage."""
+    read_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,14 @@ class Steps:
 
 
 @dataclass(slots=True)
+class _Going:
+    """An event on its way through the stage."""
+
+    read_ns: int | None = None
+    reordered_ns: int | None = None
+
+
+@dataclass(slots=True)
 class _Waits:
     """An event that results may be in."""
 
@@ -97,19 +110,24 @@ class _Waits:
 
 class Budget(Probe):
     """One partition's. `operators`: of its stage, in order. `keyed`: queries whose windows are
-    emitted key by key, each at its own time."""
+    emitted key by key, each at its own time. `clock`: this machine's, in ns since 1970."""
 
     def __init__(
-        self, sampling: Sampling, operators: Sequence[str], keyed: Collection[str] = ()
+        self,
+        sampling: Sampling,
+        operators: Sequence[str],
+        keyed: Collection[str] = (),
+        clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self._sampling = sampling
+        self._clock = clock
         self._reorders = REORDER in operators
         self._merges = MERGE in operators
         ordering = [name for name in (REORDER, CLOCK, MERGE) if name in operators]
         self._last = ordering[-1] if ordering else ""
         self._finds = bool(set(operators) - {REORDER, CLOCK, MERGE})
         self._keyed = frozenset(keyed)
-        self._going: dict[Identity, int] = {}
+        self._going: dict[Identity, _Going] = {}
         self._waiting: dict[Identity, _Waits] = {}
         self._steps = Steps()
         self.left_out = 0
@@ -117,18 +135,21 @@ class Budget(Probe):
     # -- what the chain shows ----------------------------------------------------------------------
 
     def entered(self, events: Sequence[Event]) -> None:
-        if self._reorders:
-            return  # they have come now: it is their arrival
+        orders = self._reorders or self._merges
+        now_ns = self._clock() if orders else 0
         for event in self._sampling.of(events):
-            if self._merges:
-                self._note(identity(event), event.at_ns)
+            if orders:
+                going = _Going(now_ns, None if self._reorders else event.at_ns)
+                self._note(identity(event), going)
             else:
                 self._await_results(event)
 
     def left(self, operator: str, events: Sequence[Event]) -> None:
         if operator == REORDER and self._merges:
             for event in self._sampling.of(events):
-                self._note(identity(event), event.at_ns)
+                going = self._going.pop(identity(event), None) or _Going()
+                going.reordered_ns = event.at_ns
+                self._note(identity(event), going)
         elif operator == self._last:
             for event in self._sampling.of(events):
                 self._goes(event)
@@ -165,18 +186,18 @@ class Budget(Probe):
 
     # -- an event on its way -----------------------------------------------------------------------
 
-    def _note(self, who: Identity, at_ns: int) -> None:
+    def _note(self, who: Identity, going: _Going) -> None:
         if len(self._going) >= MAX_GOING:
-            del self._going[next(iter(self._going))]
-            self.left_out += 1
-        self._going[who] = at_ns
+            oldest = self._going.pop(next(iter(self._going)))
+            self.left_out += oldest.reordered_ns is not None
+        self._going[who] = going
 
     def _goes(self, event: Event) -> None:
         if len(self._steps.travelled) >= MAX_STEPS:
             self.left_out += 1
             return
         who = identity(event)
-        reordered_ns = self._going.pop(who, None) if self._merges else event.at_ns
+        going = self._going.pop(who, None) or _Going()
         self._steps.travelled.append(
             Travelled(
                 who,
@@ -186,9 +207,10 @@ class Budget(Probe):
                 event.ts_ns,
                 event.arrival_ns,
                 event.late,
-                reordered_ns,
+                going.reordered_ns if self._merges else event.at_ns,
                 event.at_ns if self._merges else None,
                 self._reorders,
+                going.read_ns,
             )
         )
 

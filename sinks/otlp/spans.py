@@ -6,18 +6,20 @@ root; its children beside each other, from the reference time on without a hole,
 
     event       reference time -> committed in the ordered topic
       transit   reference time -> arrival           the source's way to the broker
-      reorder   arrival -> let go
+      unread    arrival -> read by the stage        what the stage is behind its input
+      reorder   read -> let go
       clock     at that instant, with the offset and its error
       merge     let go by REORDER -> decided
       deliver   decided -> committed                what is left is the machinery's own
       window    decided -> emitted, one for each query; it may end behind the root
 
-Where REORDER is a stage of its own its delivery is a child of `reorder`: it happens while MERGE
-waits, by the clock of the arrivals, and so is no part of the sum.
+Where REORDER is a stage of its own, `reorder` begins at the arrival, and `unread` is between it and
+`merge`: until MERGE's stage has read the event. What REORDER's stage was behind, and its delivery,
+are children of `reorder`: they happen meanwhile, and so are no part of the sum.
 
-Times of arrivals and decisions are the brokers' clock, the reference time is the source's, mended,
-and the commit is this machine's: where these disagree a step that would end before it began has no
-length, and the next begins where it began.
+Times of arrivals and decisions are the brokers' clock, the reference time is the source's, mended;
+reading and commit are this machine's. A stage that is behind decides at instants that are over: a
+step that would end before it began has no length, and the next begins where it began.
 """
 
 from __future__ import annotations
@@ -32,11 +34,12 @@ from sinks.otlp.sampling import Identity
 
 EVENT: Final = "event"
 TRANSIT: Final = "transit"
+UNREAD: Final = "unread"
 REORDER: Final = "reorder"
 CLOCK: Final = "clock"
 MERGE: Final = "merge"
 DELIVER: Final = "deliver"
-BUDGET: Final = (TRANSIT, REORDER, CLOCK, MERGE, DELIVER)
+BUDGET: Final = (TRANSIT, UNREAD, REORDER, CLOCK, MERGE, DELIVER)
 
 Word = str | int | bool
 
@@ -65,24 +68,33 @@ def spans(application: str, steps: Steps, committed_ns: int) -> Iterator[list[Sp
 def _travel(application: str, one: Travelled, committed_ns: int) -> list[Span]:
     ids = _Ids(application, one.who)
     came_ns = max(one.ref_time_ns, one.arrival_ns)
-    reordered_ns = came_ns if one.reordered_ns is None else max(came_ns, one.reordered_ns)
+    read_ns = max(came_ns, one.read_ns or 0)
+    is_whole = one.reorders and one.merged_ns is not None
+    begun_ns = read_ns if is_whole else came_ns  # by REORDER
+    reordered_ns = max(begun_ns, one.reordered_ns or 0)
     found = []
     if one.reorders:
         found.append(ids.span(TRANSIT, one.ref_time_ns, came_ns))
-        found.append(ids.span(REORDER, came_ns, reordered_ns))
+        if one.read_ns is not None:
+            found.append(ids.span(UNREAD, came_ns, read_ns, parent=EVENT if is_whole else REORDER))
+        found.append(ids.span(REORDER, begun_ns, reordered_ns))
         correction = {
             "inorder.offset_ns": one.ref_time_ns - one.ts_ns,
             "inorder.error_ns": one.error_ns,
         }
         found.append(ids.span(CLOCK, reordered_ns, reordered_ns, correction))
     if one.merged_ns is None:
-        delivered_ns = max(reordered_ns, committed_ns)
-        found.append(ids.span(DELIVER, reordered_ns, delivered_ns, parent=REORDER))
+        decided_ns = max(reordered_ns, read_ns)
+        delivered_ns = max(decided_ns, committed_ns)
+        found.append(ids.span(DELIVER, decided_ns, delivered_ns, parent=REORDER))
         return found
-    merged_ns = max(reordered_ns, one.merged_ns)
+    taken_ns = max(reordered_ns, read_ns)  # by MERGE
+    merged_ns = max(taken_ns, one.merged_ns)
     delivered_ns = max(merged_ns, committed_ns)
     if one.reordered_ns is not None:
-        found.append(ids.span(MERGE, reordered_ns, merged_ns))
+        if not one.reorders:
+            found.append(ids.span(UNREAD, reordered_ns, taken_ns))
+        found.append(ids.span(MERGE, taken_ns, merged_ns))
     found.append(ids.span(DELIVER, merged_ns, delivered_ns))
     found.append(ids.root(one, delivered_ns))
     return found

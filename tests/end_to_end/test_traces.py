@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 MS = 1_000_000
 EVENTS = 40
 TIMEOUT_S = 30.0
-BUDGET = ["transit", "reorder", "clock", "merge", "deliver"]
+BUDGET = ["transit", "unread", "reorder", "clock", "merge", "deliver"]
 
 
 def test_the_budget_of_each_event_is_its_whole_latency(kafka: SharedKafka, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from sinks.otlp.budget import FirstResult, Steps, Travelled
 from sinks.otlp.spans import BUDGET, Span, spans
 
 WHO = ("default", "press-7", 2, 17)
-FUSED = Travelled(WHO, "beat", 90, 3, 85, 100, "", 120, 150, reorders=True)
+FUSED = Travelled(WHO, "beat", 90, 3, 85, 100, "", 120, 150, reorders=True, read_ns=104)
 APPLICATION = "plant"
 
 
@@ -22,12 +22,12 @@ def made(
     return [span for each in spans(APPLICATION, steps, committed_ns) for span in each]
 
 
-def assert_adds_up(found: list[Span]) -> None:
-    """What stands below the root fills it, in the order of the budget, without a hole."""
+def assert_adds_up(found: list[Span], order: tuple[str, ...] = BUDGET) -> None:
+    """What is below the root fills it, in this order, without a hole."""
     (root,) = (span for span in found if not span.parent_id)
     parts = [span for span in found if span.parent_id == root.span_id and span.name in BUDGET]
-    parts.sort(key=lambda span: BUDGET.index(span.name))
-    assert [span.name for span in parts] == list(BUDGET)
+    parts.sort(key=lambda span: (span.start_ns, order.index(span.name)))
+    assert [span.name for span in parts] == list(order)
     assert (parts[0].start_ns, parts[-1].end_ns) == (root.start_ns, root.end_ns)
     assert all(one.end_ns == other.start_ns for one, other in pairwise(parts))
     assert sum(span.end_ns - span.start_ns for span in parts) == root.end_ns - root.start_ns
@@ -39,7 +39,8 @@ def test_the_budget_of_a_fused_stage() -> None:
     took = {span.name: span.end_ns - span.start_ns for span in found}
     assert took == {
         "transit": 10,
-        "reorder": 20,
+        "unread": 4,
+        "reorder": 16,
         "clock": 0,
         "merge": 30,
         "deliver": 30,
@@ -51,17 +52,35 @@ def test_the_budget_of_a_fused_stage() -> None:
     assert clock.attributes == {"inorder.offset_ns": 5, "inorder.error_ns": 3}
 
 
+APART = ("transit", "reorder", "clock", "unread", "merge", "deliver")
+
+
 def test_two_stages_make_one_trace() -> None:
     first = dataclasses.replace(FUSED, merged_ns=None)
-    second = dataclasses.replace(FUSED, reorders=False)
+    second = dataclasses.replace(FUSED, reorders=False, read_ns=141)
     apart = [*made(first, committed_ns=140), *made(second)]
     assert {span.trace_id for span in apart} == {made(FUSED)[0].trace_id}
-    own = [span for span in apart if (span.name, span.end_ns) == ("deliver", 140)]
+    assert_adds_up(apart, APART)
     (reorder,) = (span for span in apart if span.name == "reorder")
-    assert [span.parent_id for span in own] == [reorder.span_id]
-    together = [span for span in apart if span not in own]
-    assert_adds_up(together)
-    assert set(map(repr, together)) == set(map(repr, made(FUSED)))
+    below = [span for span in apart if span.parent_id == reorder.span_id]
+    took = [(span.name, span.start_ns, span.end_ns) for span in below]
+    assert took == [("unread", 100, 104), ("deliver", 120, 140)]
+    assert len({span.span_id for span in apart}) == len(apart)
+
+
+def test_a_backlog_is_unread_and_not_delivered() -> None:
+    """The stage decides at instants that are over: 1000 later the event had not been read."""
+    behind = dataclasses.replace(FUSED, read_ns=1_100)
+    found = made(behind, committed_ns=1_103)
+    assert_adds_up(found)
+    took = {span.name: span.end_ns - span.start_ns for span in found}
+    assert (took["unread"], took["reorder"], took["merge"], took["deliver"]) == (1_000, 0, 0, 3)
+
+    found = made(dataclasses.replace(behind, merged_ns=None), committed_ns=1_103)
+    took = {span.name: span.end_ns - span.start_ns for span in found}
+    assert (took["unread"], took["reorder"], took["deliver"]) == (1_000, 20, 3)
+    apart = [*found, *made(dataclasses.replace(behind, reorders=False, read_ns=1_104))]
+    assert_adds_up(apart, APART)
 
 
 @pytest.mark.parametrize(
