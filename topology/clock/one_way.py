@@ -30,8 +30,9 @@ no clock. Old data played at its own pace cannot be distinguished from a clock t
 
 The error reaches to the farther end. Where a clock is left alone, that is U: it may be right, or
 as far behind as that. Where it is moved, the quickest events may have taken `mend_above`
-rather than F, for so much is not held against a clock that is left alone; and if it is ahead and
-nothing has settled, `UNSETTLED_NS` more, for the first events of a source may have waited.
+rather than F, for so much is not held against a clock that is left alone. If it is ahead, or one
+reading of its first bin is below -F, and nothing has settled, `UNSETTLED_NS` is added, for the
+first events of a source may have waited.
 
 What arrives later than that, and has not settled, is taken for old: its source is believed, give
 or take `mend_above`. (Every window of a backlog of an hour would otherwise have to reckon
@@ -232,7 +233,8 @@ class OneWay:
             offset_ns = believed(upper_ns, self._floor_ns)
         width_ns = self.width_ns if offset_ns else self._floor_ns
         lower_ns = upper_ns - width_ns - 2 * apart_ns
-        if offset_ns < 0 and not self._level.bears(upper_ns):
+        ahead = offset_ns < 0 or (self._carried is None and self._smallest[0] < -self._floor_ns)
+        if ahead and not self._level.bears(upper_ns):
             lower_ns -= UNSETTLED_NS
         error_ns = max(upper_ns - offset_ns, offset_ns - lower_ns) + unsure_ns
         if not offset_ns and upper_ns > UNSETTLED_NS:

@@ -97,7 +97,7 @@ class SourceBounds(Saved):
         self._revive(progress)
         progress.state = KEYED
         self._key(progress)
-        self._watch(progress)
+        self.watch(progress)
 
     def _revive(self, progress: SourceProgress) -> None:
         """It is live, if it was not."""
@@ -126,7 +126,7 @@ class SourceBounds(Saved):
         self.awaited.discard(progress.source)
         progress.state = KEYED
         self._journal.mark(progress)
-        self._watch(progress)
+        self.watch(progress)
         if not self.awaited:
             self.awaited_until_ns = NEVER
 
@@ -148,7 +148,7 @@ class SourceBounds(Saved):
             progress.woke_ns = newest_ns
         self.enter(progress, newest_ns)
 
-    def _watch(self, progress: SourceProgress) -> None:
+    def watch(self, progress: SourceProgress) -> None:
         """For the instant at which the source has been silent for `idle_after`."""
         self.idle.arm(progress.source, progress.last_arrival_ns + self.idle_after_ns)
 
@@ -207,7 +207,7 @@ class SourceBounds(Saved):
         self.blocked -= progress.blocked
         progress.blocked = False
         if progress.state < OUT:
-            self._watch(progress)
+            self.watch(progress)
 
     def _lead(self, progress: SourceProgress, wait_ns: int) -> None:
         """From now on time bounds the source, at the distance `wait_ns`."""
@@ -337,7 +337,7 @@ class SourceBounds(Saved):
             if progress is None or progress.state >= AWAITED or progress.blocked:
                 continue
             if progress.last_arrival_ns + self.idle_after_ns > now_ns:
-                self._watch(progress)
+                self.watch(progress)
             elif progress.is_expected(now_ns):
                 self._doze(progress)
             else:

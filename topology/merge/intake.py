@@ -139,6 +139,10 @@ class Intake:
             progress.wake(silent_ns)
         if silent_ns > 0:
             progress.last_arrival_ns = event.arrival_ns
+        elif progress.last_arrival_ns > event.at_ns:
+            # It was expected, and counted as received until later than this.
+            progress.last_arrival_ns = event.arrival_ns
+            self._bounds.watch(progress)
         if not progress.queue or event.error_ns > progress.error_ns:
             progress.error_ns = event.error_ns
         self._bounds.receive(progress, event.at_ns)

@@ -34,8 +34,8 @@ class Thesis(Timeout):
     __slots__ = (
         "_buffered",
         "_deviations",
+        "_direct",
         "_direct_ns",
-        "_direct_seq",
         "_filled",
         "_inter",
         "_opened",
@@ -48,7 +48,7 @@ class Thesis(Timeout):
         self._buffered = Smoothed(OLD_WEIGHT_PPM, against_new=not rfc)
         self._filled = 0
         self._opened = 0
-        self._direct_seq = -2
+        self._direct = (0, -2)  # epoch and number
         self._direct_ns = 0
 
     def opened(self) -> None:
@@ -57,11 +57,11 @@ class Thesis(Timeout):
     def filled(self, fill_ns: int) -> None:
         self._filled += 1
 
-    def in_order(self, seq: int, at_ns: int) -> None:
+    def in_order(self, epoch: int, seq: int, at_ns: int) -> None:
         """That number came unheld. Only two consecutive ones show the source's pace."""
-        if seq == self._direct_seq + 1:
+        if (epoch, seq - 1) == self._direct:
             self._inter.add(at_ns - self._direct_ns)
-        self._direct_seq = seq
+        self._direct = (epoch, seq)
         self._direct_ns = at_ns
 
     def left_hold(self, held_ns: int) -> None:
@@ -77,26 +77,34 @@ class Thesis(Timeout):
         return min(self.max_wait_ns, max(inter_ns, buffer_ns))
 
     def snapshot(self) -> Any:
-        own = [self._filled, self._opened, self._direct_seq, self._direct_ns]
+        own = [self._filled, self._opened, *self._direct, self._direct_ns]
         return [own, self._inter.snapshot(), self._buffered.snapshot()]
 
     def restore(self, state: Any) -> None:
         own, inter, buffered = state
-        self._filled, self._opened, self._direct_seq, self._direct_ns = own
+        self._filled, self._opened, epoch, seq, self._direct_ns = own
+        self._direct = (epoch, seq)
         self._inter.restore(inter)
         self._buffered.restore(buffered)
 
 
 class PacedBuffer(NumberedBuffer):
-    """A source whose pace is measured."""
+    """A source whose pace is measured. An event that begins a sequence or an epoch leaves unheld
+    as well, if by its own arrival."""
 
-    __slots__ = ("_by_event_clock", "_is_rfc", "_thesis")
+    __slots__ = ("_arriving", "_by_event_clock", "_is_rfc", "_thesis")
 
     def __init__(self, source: str, shared: Shared, is_rfc: bool, by_event_clock: bool) -> None:
         super().__init__(source, shared)
         self._is_rfc = is_rfc
         self._by_event_clock = by_event_clock
         self._thesis: Thesis | None = None
+        self._arriving: Event | None = None
+
+    def take(self, event: Event, step: Step) -> None:
+        self._arriving = event
+        super().take(event, step)
+        self._arriving = None
 
     def new_timeout(self) -> Timeout:
         self._thesis = Thesis(self.shared.settings.max_wait_ns, self._is_rfc)
@@ -107,15 +115,21 @@ class PacedBuffer(NumberedBuffer):
         assert self._thesis is not None
         return self._thesis
 
+    def _leaves_unheld(self, event: Event, now_ns: int) -> None:
+        at_ns = event.ts_ns if self._by_event_clock else now_ns
+        self._paced().in_order(event.epoch, event.seq, at_ns)
+
     def _release(self, sequence: Sequence, event: Event, now_ns: int, step: Step) -> None:
-        self._paced().in_order(event.seq, event.ts_ns if self._by_event_clock else now_ns)
+        self._leaves_unheld(event, now_ns)
         super()._release(sequence, event, now_ns, step)
 
     def _drain(self, sequence: Sequence, now_ns: int, step: Step) -> None:
         before = len(step.released)
         super()._drain(sequence, now_ns, step)
         for event in step.released[before:]:
-            if event.kind not in (BLOCKED, UNBLOCKED):
+            if event is self._arriving:
+                self._leaves_unheld(event, now_ns)
+            elif event.kind not in (BLOCKED, UNBLOCKED):
                 self._paced().left_hold(now_ns - event.arrival_ns)
 
 

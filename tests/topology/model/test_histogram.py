@@ -99,7 +99,7 @@ def test_the_printed_rule_and_rfc_6298() -> None:
         assert (smoothed.average_ns, smoothed.deviation_ns) == (24, deviation_ns)
     rule = Thesis(1_000)
     for seq, at_ns in enumerate((0, 10, 30, 70)):
-        rule.in_order(seq, at_ns)
+        rule.in_order(0, seq, at_ns)
     assert rule.wait_ns() == 1_000  # cold
     for _ in range(100):
         rule.opened()

@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 
 from tests.oracle.reorder import AUTO
+from tests.seeds import seeds_of_today
 from tests.topology.reorder.against_oracle import MS, RULES, arrivals, by_operator, by_oracle
 from topology.config import ReorderConfig
 from topology.model.event import BLOCKED, BYE, DEAD, HEARTBEAT, NO_EPOCH, UNBLOCKED, Event
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Step
 from topology.reorder.operator import Reorder
 
-SEEDS = range(40)
-"""Not those of the day: at seeds 41, 175, 204 and 226 the rule `thesis` and its oracle differ, at
-the last two `rfc` too: which events count as held."""
+SEEDS = seeds_of_today(40)
 
 
 def operator(**settings: Any) -> Reorder:
