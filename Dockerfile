@@ -6,9 +6,11 @@
 #
 # Port 8080, if --http names it: /live, /ready, /metrics. There is no HEALTHCHECK: what
 # ready means, and what to do about it, is the orchestrator's to ask there.
-# The process is the container's first and ends on SIGTERM after a last checkpoint:
+# tini is the container's first process, so that SIGTERM counts from the first instant (the kernel keeps from
+# a first process what it has no handler for yet). A worker ends on it after a last checkpoint:
 # give it 45 seconds. /var/lib/inorder holds local copies of state and may be lost. Beside it only
-# /tmp is written to, so the root may be read-only (infra/compose.yaml, the chart).
+# /tmp is written to, so the root may be read-only (infra/compose.yaml, the chart). Parquet, for
+# `sink files`, `replay` and `--from-backfill`, wants --build-arg EXTRAS=files, and 170 MB more.
 
 # A release names its base images by digest, so that the same source makes the same image: ask
 # `docker buildx imagetools inspect IMAGE` for the digest, and give it as
@@ -20,9 +22,14 @@ ARG PYTHON_SLIM=python:3.12-slim-bookworm
 FROM ${PYTHON_FULL} AS build
 WORKDIR /src
 
-COPY requirements.lock requirements-otlp.lock requirements-formats.lock ./
+# Debian's packages of a release are not kept: a pinned version is gone one day.
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install --yes --no-install-recommends tini
+
+ARG EXTRAS=""
+COPY requirements.lock requirements-otlp.lock requirements-formats.lock requirements-files.lock ./
 COPY infra/image.sh infra/
-RUN infra/image.sh dependencies /opt/inorder
+RUN infra/image.sh dependencies /opt/inorder "${EXTRAS}"
 
 COPY requirements-build.lock ./
 RUN pip install --no-cache-dir --require-hashes -r requirements-build.lock
@@ -41,6 +48,7 @@ LABEL org.opencontainers.image.title="inorder" \
       org.opencontainers.image.revision="${REVISION}"
 RUN useradd --uid 10001 --user-group --no-log-init --create-home --home-dir /var/lib/inorder inorder
 COPY --from=build /opt/inorder /opt/inorder
+COPY --from=build /usr/bin/tini-static /usr/bin/tini
 COPY LICENSE NOTICE /usr/share/doc/inorder/
 ENV PATH=/opt/inorder/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
@@ -49,5 +57,5 @@ WORKDIR /var/lib/inorder
 USER 10001:10001
 EXPOSE 8080
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["inorder"]
+ENTRYPOINT ["tini", "--", "inorder"]
 CMD ["--help"]

@@ -35,9 +35,9 @@ $(PY):
 	echo "no Python 3.11 to 3.13 found (tried $(PYTHONS)); install one, or: make PYTHONS=/path/to/python ..." >&2; \
 	exit 1
 
-$(RUNTIME): requirements.lock requirements-build.lock pyproject.toml inorder/pyproject.toml setup.py $(CODEC) | $(PY)
+$(RUNTIME): requirements.lock requirements-files.lock requirements-build.lock pyproject.toml inorder/pyproject.toml setup.py $(CODEC) | $(PY)
 	@echo "installing what inorder needs"
-	@$(PIP) install --require-hashes -r requirements.lock -r requirements-build.lock
+	@$(PIP) install --require-hashes -r requirements.lock -r requirements-files.lock -r requirements-build.lock
 	@PYTHONWARNINGS=ignore $(PIP) install --no-deps --no-build-isolation --editable ./inorder --editable .
 	@touch $@
 
@@ -160,14 +160,15 @@ LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --universal \
     --custom-compile-command "make lock" $(LOCK_ARGS)
 
 lock: $(DEV) ## requirements*.lock anew from pyproject.toml
-	@$(LOCK) pyproject.toml --extra sinks --extra files --output-file requirements.lock
+	@$(LOCK) pyproject.toml --extra sinks --output-file requirements.lock
+	@$(LOCK) pyproject.toml --extra files --constraint requirements.lock --output-file requirements-files.lock
 	@$(LOCK) --group build --output-file requirements-build.lock
 	@$(LOCK) pyproject.toml --extra otlp --constraint requirements.lock --output-file requirements-otlp.lock
 	@$(LOCK) pyproject.toml --extra avro --extra protobuf --constraint requirements.lock \
 	    --constraint requirements-otlp.lock --output-file requirements-formats.lock
 	@$(LOCK) pyproject.toml --extra dev --extra sinks --extra files --extra otlp --extra avro --extra protobuf \
 	    --group build --constraint requirements.lock --constraint requirements-build.lock \
-	    --constraint requirements-otlp.lock --constraint requirements-formats.lock \
+	    --constraint requirements-otlp.lock --constraint requirements-formats.lock --constraint requirements-files.lock \
 	    --output-file requirements-dev.lock
 	@$(LOCK) pyproject.toml --extra spark --extra sinks --extra files --constraint requirements.lock \
 	    --constraint requirements-dev.lock --output-file requirements-spark.lock
@@ -177,12 +178,12 @@ lock: $(DEV) ## requirements*.lock anew from pyproject.toml
 
 audit: $(DEV) ## known faults of what is pinned; a loud word where the database cannot be reached
 	@$(PY) -m infra.audit $(BIN)/pip-audit requirements.lock requirements-build.lock \
-	    requirements-otlp.lock requirements-formats.lock requirements-spark.lock
+	    requirements-otlp.lock requirements-formats.lock requirements-files.lock requirements-spark.lock
 
 # The image and the wheel with all extras but Spark's; and Spark's jobs.
 sbom: $(RUNTIME) ## the list of parts of a release, CycloneDX, into dist/
 	@$(PY) -m infra.sbom dist/inorder-engine.cdx.json requirements.lock requirements-otlp.lock \
-	    requirements-formats.lock
+	    requirements-formats.lock requirements-files.lock
 	@$(PY) -m infra.sbom dist/inorder-engine-spark.cdx.json requirements.lock requirements-spark.lock
 
 clean: ## what was built or cached; not .venv, not the broker's jars

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sees to the system packages that the tests on real servers need: Java 17 or newer,
-# Maven, redis-server, PostgreSQL, Prometheus, Chromium. Installs with apt what is missing, where it may.
+# Maven, redis-server, PostgreSQL, Prometheus, Chromium, tini. Installs with apt what is missing, where it may.
 # Where it may not, it says so: the tests then skip loudly, and in CI (CI=true)
 # this is a failure.
 set -euo pipefail
@@ -19,6 +19,7 @@ missing_packages() {
     command -v prometheus >/dev/null || echo prometheus
     command -v chromium >/dev/null || echo chromium
     command -v chromedriver >/dev/null || echo chromium-driver
+    command -v tini >/dev/null || echo tini
 }
 
 # Debian keeps the server's programs off the path.

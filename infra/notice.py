@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-LOCKS: Final = ("requirements.lock", "requirements-otlp.lock", "requirements-formats.lock")
+LOCKS: Final = tuple(f"requirements{more}.lock" for more in ("", "-otlp", "-formats", "-files"))
 BEGIN: Final = "Python packages in the image:\n"
 ELSEWHERE: Final = "see its own files"
 LONGEST: Final = 60

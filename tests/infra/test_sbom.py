@@ -13,10 +13,10 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
+from infra.notice import LOCKS
 from infra.sbom import BadLock, bom, read
 from tests import ROOT
 
-LOCKS = ("requirements.lock", "requirements-otlp.lock", "requirements-formats.lock")
 ONE = f"""\
 aiokafka==0.14.0 \\
     --hash=sha256:{"a" * 64} \\

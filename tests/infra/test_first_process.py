@@ -1,0 +1,83 @@
+"""End to end: as the first process of a container, the image's entry heeds SIGTERM at once.
+
+The kernel keeps from a namespace's first process every signal that it has no handler for. No
+container engine is needed: a namespace of processes is what counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cli.program import PROGRAM
+from tests import ROOT
+from tests.services import require
+from tests.waiting import wait_until
+
+NAMESPACE = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child")
+(ENTRY,) = re.findall(r"^ENTRYPOINT (.*)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+SOON_S = 5.0
+
+pytestmark = pytest.mark.slow
+
+
+def missing() -> str | None:
+    if shutil.which("tini") is None:
+        return "tini was not found; install it"
+    tried = subprocess.run([*NAMESPACE, "true"], capture_output=True, check=False, timeout=30)
+    return "this machine gives no namespaces" if tried.returncode else None
+
+
+def children(pid: int) -> list[int]:
+    return [*map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+
+
+@contextmanager
+def first(*command: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """The command as a first process: the process around it, and its id outside."""
+    with subprocess.Popen([*NAMESPACE, *command], stdout=subprocess.DEVNULL) as around:
+        try:
+            wait_until(lambda: bool(children(around.pid)), "the first process")
+            yield around, children(around.pid)[0]
+        finally:
+            around.kill()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("worker", "--topology", "nowhere.yaml", "--brokers", "127.0.0.1:1"),
+        ("topics", "create", "--topology", "infra/topology.yaml", "--brokers", "127.0.0.1:1"),
+    ],
+    ids=lambda words: str(words[0]),
+)
+@pytest.mark.parametrize("after_s", [0.0, 0.02, 0.1])
+def test_the_entry_ends(words: tuple[str, ...], after_s: float) -> None:
+    require(missing())
+    *init, program = json.loads(ENTRY)
+    assert program == "inorder"
+    with first(*init, *PROGRAM, *words) as (around, pid):
+        wait_until(lambda: bool(children(pid)), "the command", quiet_s=30.0)
+        with pytest.raises(subprocess.TimeoutExpired):
+            around.wait(after_s or 1e-6)
+        os.kill(pid, signal.SIGTERM)
+        assert around.wait(SOON_S) in {0, 128 + signal.SIGTERM}
+
+
+def test_without_it_a_command_would_go_on() -> None:
+    require(missing())
+    with first(sys.executable, "-c", "import time; time.sleep(60)") as (around, pid):
+        wait_until(lambda: "python" in os.readlink(f"/proc/{pid}/exe"), "Python")  # noqa: PTH115
+        os.kill(pid, signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            around.wait(1.0)
