@@ -1,4 +1,4 @@
-"""A stage's place in its consumer group: kept under a name (KIP-345), and given up at once.
+"""A stage's place in its consumer group: kept under a name (KIP-345), or given up at once.
 
 With a `group.instance.id` the group keeps a killed worker's partitions for the session's
 length: one that comes back under the same name takes its place and its partitions at once,
@@ -9,14 +9,14 @@ and no other member notices it. Three things the Kafka client does not do of its
   end. So a member that the group does not know any longer, though it sent a heartbeat less than
   a session ago, has been replaced, and ends with `InstanceFenced`. Its last word with the
   group counts from when it was *sent*, so one that slept is not mistaken for that.
-* **Leaving.** A client with a name never leaves, and its partitions would stand for a
-  session after each graceful stop. `leave` before the stop: they go to others at once, and
-  a worker that comes back gets its share like any other.
+* **Leaving.** `leave` before the stop: without a name the partitions go to others at once. With one
+  the place is kept as after a kill, so a restart within the session is no rebalance, and nobody has
+  the partitions until then.
 * **Leaving amid a rebalance,** as when several workers are stopped at once. A client that is asked
   to stop joins first, is given partitions that it will never read, and leaves then: all others go
   through a second rebalance. One that leaves joins no more; and where its wish to join is with the
   broker, which reads nothing else from that connection until all have joined, the connection is
-  closed and the leave sent by another.
+  closed and the leave sent by another. It does so with a name, too: the partitions are on the move.
 """
 
 from __future__ import annotations
@@ -99,14 +99,15 @@ class Membership:
         self._coordinator._send_req = self._watched
 
     async def leave(self) -> None:
-        """From now on it joins no more, and the stop that follows gives up the place, if that is
-        not done already. The first join of all comes to its end: before it there is no place, and
-        the group would wait for one that it has half of."""
+        """From now on it joins no more, and the stop that follows gives up a place without a name,
+        if that is not done already. The first join of all comes to its end: before it there is no
+        place, and the group would wait for one that it has half of."""
         coordinator = self._coordinator
-        coordinator._group_instance_id = None
         if not self._is_joining:
             self._is_leaving = True
-        elif coordinator.generation > 0:
+            return
+        coordinator._group_instance_id = None
+        if coordinator.generation > 0:
             self._is_leaving = True
             await self._leave_amid_join()
 

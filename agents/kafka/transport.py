@@ -110,7 +110,11 @@ class Handler(Protocol):
         """Take the batch; the partition's next one comes when this returns."""
 
     async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
-        """Finish or abort, and forget. Ignores partitions that it does not know."""
+        """Finish or abort. Ignores partitions that it does not know. What is kept of them is
+        forgotten when `on_assigned` comes without them, or `close`."""
+
+    async def close(self) -> None:
+        """Nothing is assigned any more."""
 
 
 class Failure:
@@ -159,7 +163,10 @@ class BatchConsumer(driver.Consumer):
     async def finish(self) -> None:
         """Give up all partitions for good: one that a rebalance still brings is not opened."""
         self._is_finishing = True
-        await self._give_up()
+        try:
+            await self._give_up()
+        finally:
+            await self.handler.close()
 
     async def _give_up(self) -> None:
         """End the work on all partitions, in order, and let the handler finish them."""

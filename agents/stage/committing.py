@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 COMMITTED: Final = "committed"
 ABORTED: Final = "aborted"
+MARKER: Final = 1
+"""Offsets that the end of a transaction takes."""
 
 
 class Committing:
@@ -63,6 +65,10 @@ class Committing:
         took_s = time.monotonic() - started_s
         self._metrics.committed(took_s)
         self._cutting.committed(took_s, records, payload_bytes)
+
+    async def is_current(self) -> bool:
+        """Whether nobody else has committed to the changelog."""
+        return await self._restoring.changelog_end() - self.log_end <= MARKER
 
     async def _end_of(self, checkpoint: Checkpoint) -> int:
         """The changelog offset after its changes."""

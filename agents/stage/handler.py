@@ -60,6 +60,7 @@ class StageHandler:
         self._log = stage_log
         self._emptied = emptied
         self._partitions: dict[TopicPartition, Partition] = {}
+        self._kept: dict[TopicPartition, Partition] = {}  # revoked, and may come back
         self._apart = StreamsApart(arrangement.in_one_partition)
         self._turns = asyncio.Semaphore(OPENED_AT_ONCE)
         self._queued: set[TopicPartition] = set()  # for a turn
@@ -96,8 +97,9 @@ class StageHandler:
         self._metrics.rebalances.labels(stage).inc()
         self._watchdog.joined(time.monotonic_ns())
         self._stirred.set()
+        kept, self._kept = self._kept, {}
         for source in sorted(partitions):
-            partition = Partition(source, self._arrangement, self._services)
+            partition = kept.pop(source, None) or self._new(source)
             self._partitions[source] = partition
             if source not in self._in_doubt:
                 now_ns, place = time.monotonic_ns(), (source.topic, source.partition)
@@ -107,15 +109,28 @@ class StageHandler:
         self._queued |= partitions
         if not partitions <= self._in_doubt:
             self._log.owns(self._partitions)
-        opened = await together(*(self._open(source) for source in sorted(partitions)))
+        moved = asyncio.create_task(self._release(kept))
+        try:
+            opened = await together(*(self._open(source) for source in sorted(partitions)))
+        finally:
+            await asyncio.wait([moved])
         self._metrics.partitions.labels(stage).set(len(self._partitions))
         offsets = zip(sorted(partitions), opened, strict=True)
         return {source: offset for source, offset in offsets if offset is not None}
+
+    def _new(self, source: TopicPartition) -> Partition:
+        return Partition(source, self._arrangement, self._services)
 
     async def _open(self, source: TopicPartition) -> int | None:
         partition = self._partitions[source]
         async with self._turns:
             self._queued.discard(source)
+            if partition.is_open:
+                if await partition.is_current():
+                    log.info("%s/%d: came back, and goes on", source.topic, source.partition)
+                    return partition.next_offset
+                await partition.abandon()
+                partition = self._partitions[source] = self._new(source)
             return await partition.open()
 
     def on_reading(self, partitions: frozenset[TopicPartition]) -> None:
@@ -137,8 +152,9 @@ class StageHandler:
             raise PartitionReset(str(failed)) from failed
 
     async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
-        """A partition that is reset, and that is one in doubt alone, does not leave the watchdog:
-        to it the standstill goes on."""
+        """Each is kept with its state, as most come back at once: the next owner of one that does
+        not fences it. A partition that is reset, and that is one in doubt alone, does not leave the
+        watchdog: to it the standstill goes on."""
         self._unread -= partitions
         self._queued -= partitions
         mine = [self._partitions.pop(source) for source in partitions & self._partitions.keys()]
@@ -148,21 +164,35 @@ class StageHandler:
             self._watchdog.leaving(time.monotonic_ns())
             for source in partitions:
                 self._watchdog.revoked(time.monotonic_ns(), (source.topic, source.partition))
-        failed = await asyncio.gather(*(self._close(partition) for partition in mine))
-        mine.clear()
+        failed = await asyncio.gather(*(self._settle(partition) for partition in mine))
         if not is_reset:  # then the transport logs why
             _log_failed(failed)
         self._metrics.partitions.labels(self._arrangement.stage.name).set(len(self._partitions))
+
+    async def _settle(self, partition: Partition) -> tuple[str, str] | None:
+        """Which one, and why, where its last checkpoint did not come through."""
+        source = partition.source
+        try:
+            await partition.settle()
+            if partition.is_open:
+                self._kept[source] = partition
+        except CommitFailed as failed:
+            return f"{source.topic}/{source.partition}", str(failed)
+        finally:
+            if self._kept.get(source) is not partition:
+                await partition.abandon()
+        return None
+
+    async def close(self) -> None:
+        kept, self._kept = self._kept, {}
+        await self._release(kept)
+
+    async def _release(self, kept: dict[TopicPartition, Partition]) -> None:
+        """These do not come back."""
+        await asyncio.gather(*(partition.abandon() for partition in kept.values()))
+        kept.clear()
         if not self._partitions:
             self._emptied()
-
-    async def _close(self, partition: Partition) -> tuple[str, str] | None:
-        """Which one, and why, where its last checkpoint did not come through."""
-        try:
-            await partition.close()
-        except CommitFailed as failed:
-            return f"{partition.source.topic}/{partition.source.partition}", str(failed)
-        return None
 
     # -- what the process calls -----------------------------------------------------------
 

@@ -185,12 +185,21 @@ class Partition:
         """Commit what is done, and release the partition. CommitFailed if it could not be
         committed."""
         try:
-            if self.is_open:
-                await self._arrived()
-                self._begin_checkpoint()
-                await self._arrived()
+            await self.settle()
         finally:
             await self.abandon()
+
+    async def settle(self) -> None:
+        """Commit what is done. CommitFailed if it could not be committed."""
+        if self.is_open:
+            await self._arrived()
+            self._begin_checkpoint()
+            await self._arrived()
+
+    async def is_current(self) -> bool:
+        """After `settle`, whether its state is what the changelog holds. An owner in between that
+        has written nothing has fenced this one all the same: its next commit fails."""
+        return await self._committing.is_current()
 
     async def abandon(self) -> None:
         """Release the partition without a checkpoint; the next owner begins at the last one."""

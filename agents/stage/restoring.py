@@ -103,6 +103,9 @@ class Restoring:
         """What the changelog holds from there on. No transaction of it is open."""
         return await read_changelog(self._logs, self._where, position, _nobody)
 
+    async def changelog_end(self) -> int:
+        return (await self._logs.bounds(self._where))[1]
+
     async def _committed(self) -> int | None:
         """The group's offset; the embedded broker forgets records and offsets as it likes."""
         return None if self._logs.is_embedded else await self._logs.committed(self._source)

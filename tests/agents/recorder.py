@@ -63,6 +63,9 @@ class Recorder:
         self.batches.append(batch)
         await self.note("batch", batch.partition)
 
+    async def close(self) -> None:
+        return
+
     async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
         assert not self.running & partitions, "revoked under a running batch"
         if self.before_revoked is not None:

@@ -107,6 +107,11 @@ def named(setting: Setting, folder: Path, count: int) -> list[Worker]:
     ]
 
 
+def several(setting: Setting, folder: Path, count: int) -> list[Worker]:
+    """Without a name: who stops leaves, and the others go on."""
+    return [Worker(f"w{at}", setting.path, setting.bootstrap, folder) for at in range(count)]
+
+
 def grown(flow: Flow, workers: Sequence[Worker]) -> float:
     """The first runs, the others come; the longest silence until all have work."""
     for worker in workers[1:]:
@@ -135,7 +140,7 @@ def test_four_workers_are_upgraded_one_after_the_other(
     kafka: SharedKafka, tmp_path: Path, stages: str
 ) -> None:
     setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=4)
-    workers = named(setting, tmp_path, 4)
+    workers = several(setting, tmp_path, 4)
     bound_s = pause_bound_s()
     with flowing(setting, workers, 75.0) as flow:
         print(f"\nthree more: {grown(flow, workers):.1f} s of silence")
@@ -155,7 +160,7 @@ def test_one_worker_becomes_four_and_then_two(
     kafka: SharedKafka, tmp_path: Path, stages: str
 ) -> None:
     setting = settle(kafka.bootstrap, tmp_path, stages=stages, partitions=4)
-    workers = named(setting, tmp_path, 4)
+    workers = several(setting, tmp_path, 4)
     bound_s = pause_bound_s()
     with flowing(setting, workers, 45.0) as flow:
         more_s = grown(flow, workers)

@@ -38,6 +38,9 @@ class Holder:
     async def on_batch(self, batch: PolledBatch) -> None:
         assert batch.partition.partition in self.held
 
+    async def close(self) -> None:
+        return
+
     async def on_revoked(self, partitions: frozenset[TopicPartition]) -> None:
         self.write(self.held - {p.partition for p in partitions})
 

@@ -45,6 +45,8 @@ class FakePartition:
         self.clock = ArrivalClock(0)
 
         self.lag, self.lag_ns = 0, 0
+        self.source = TopicPartition("events.raw", 0)
+        self.current, self.next_offset = True, 7
 
     def observe(self) -> None:
         return
@@ -52,7 +54,13 @@ class FakePartition:
     async def take(self, _: PolledBatch) -> None:
         return
 
-    async def close(self) -> None:
+    async def settle(self) -> None:
+        return
+
+    async def is_current(self) -> bool:
+        return self.current
+
+    async def abandon(self) -> None:
         self.is_open = False
 
 
@@ -163,6 +171,39 @@ def test_a_broker_whose_clock_is_wrong_is_reported_with_its_partition() -> None:
     assert off_s == 5
 
 
+@pytest.mark.parametrize(
+    ("comes_back", "is_current", "opened"), [(True, True, 0), (True, False, 1), (False, True, 0)]
+)
+def test_one_that_comes_back_is_opened_again_only_where_another_was_at_work(
+    monkeypatch: pytest.MonkeyPatch, comes_back: bool, is_current: bool, opened: int
+) -> None:
+    found: Any = handler("reorder+merge", [True])
+    metrics = Metrics(CollectorRegistry())
+    found._services.metrics, found._log = metrics, StageLog(metrics)
+    (source,), (before,) = zip(*found._partitions.items(), strict=True)
+    before.current = is_current
+    new: list[Any] = []
+
+    class New(FakePartition):
+        restored = (0, 1)
+
+        async def open(self) -> int:
+            new.append(self)
+            return 9
+
+    monkeypatch.setattr(found, "_new", lambda _: New(rests=True))
+    before.restored = (1, 1)
+
+    async def scenario() -> Any:
+        await found.on_revoked(frozenset({source}))
+        assert before.is_open
+        return await found.on_assigned(frozenset({source} if comes_back else ()))
+
+    offsets = asyncio.run(scenario())
+    assert offsets == ({source: 9 if opened else 7} if comes_back else {})
+    assert (len(new), before.is_open) == (opened, comes_back and is_current)
+
+
 def test_when_the_last_partition_has_gone_nothing_refers_to_it() -> None:
     """So whoever collects garbage then finds it."""
     found: Any = handler("reorder+merge", [True, True])
@@ -175,6 +216,7 @@ def test_when_the_last_partition_has_gone_nothing_refers_to_it() -> None:
         for number in range(2):
             assert there == []
             asyncio.run(found.on_revoked(frozenset({TopicPartition("events.raw", number)})))
+        asyncio.run(found.close())
     finally:
         gc.enable()
     assert there == [0]
