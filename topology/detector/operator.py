@@ -469,6 +469,7 @@ class Detecting(QueryOperator):
             if name.startswith(RESULT):
                 key_text, entry = self._results.load(name[len(RESULT) :], value)
                 self._unit.put(key_text, entry)
+        self._results.restored()
         for plain, is_current in state.get(RECEIVED, ()):
             known_by, key, seen = load(plain)
             self._received.append(ResultEvent(known_by, is_current, key, seen))

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from topology.answer.frontier import NOT_YET
 from topology.detector import result_event
 from topology.detector.item import LogEntry
-from topology.model.operator import Changes, Plain, State
+from topology.model.journal import StateInParts
+from topology.model.operator import Plain
 
 
 class KeptResult(NamedTuple):
@@ -18,24 +19,23 @@ class KeptResult(NamedTuple):
     entry: LogEntry
 
 
-class ResultLog:
+class ResultLog(StateInParts[str]):
     """By name (`result_event`)."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._kept: dict[str, KeptResult] = {}
-        self._changed: dict[str, None] = {}
-        self._is_asked = False
 
     def get(self, name: str) -> KeptResult | None:
         return self._kept.get(name)
 
     def keep(self, name: str, key_text: str, entry: LogEntry) -> None:
         self._kept[name] = KeptResult(key_text, entry)
-        self._note(name)
+        self.note(name)
 
     def forget(self, name: str) -> None:
         del self._kept[name]
-        self._note(name)
+        self.note(name)
 
     def let_go(self, entries: Iterable[LogEntry]) -> None:
         """These are held no more; others among them are no results, or were replaced since."""
@@ -49,33 +49,19 @@ class ResultLog:
     def newest_ns(self) -> int:
         return max((kept.entry.key[0] for kept in self._kept.values()), default=NOT_YET)
 
-    def _note(self, name: str) -> None:
-        if self._is_asked:
-            self._changed[name] = None
-
     # -- state -------------------------------------------------------------------------------------
 
-    def snapshot(self) -> State:
-        return {name: _dumped(kept) for name, kept in self._kept.items()}
+    def parts(self) -> Iterable[str]:
+        return self._kept
 
-    def changes(self) -> Changes:
-        if not self._is_asked:
-            self._is_asked = True
-            return {**self.snapshot()}
-        changes: Changes = {}
-        for name in self._changed:
-            kept = self._kept.get(name)
-            changes[name] = None if kept is None else _dumped(kept)
-        self._changed = {}
-        return changes
+    def peek(self, part: str) -> Plain:
+        kept = self._kept.get(part)
+        if kept is None:
+            return None
+        return result_event.dump(kept.key_text, kept.entry.key, kept.entry.seen)
 
     def load(self, name: str, plain: Plain) -> tuple[str, LogEntry]:
-        self._is_asked = True
         key_text, key, seen = result_event.load(plain)
         entry = LogEntry(seen, None, key, name)
         self._kept[name] = KeptResult(key_text, entry)
         return key_text, entry
-
-
-def _dumped(kept: KeptResult) -> Plain:
-    return result_event.dump(kept.key_text, kept.entry.key, kept.entry.seen)

@@ -30,7 +30,7 @@ Bounds: `max_keys`; `max_kept`; how many events are held is the caller's to look
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from topology.detector import key_log_state
@@ -41,7 +41,8 @@ from topology.detector.key_log import MAX_SPACING, STORED, KeyLog
 from topology.detector.mend import mend
 from topology.detector.result_event import Edit, Emission, net
 from topology.detector.values import same
-from topology.model.operator import Changes, Plain, State
+from topology.model.journal import StateInParts
+from topology.model.operator import Plain
 from topology.model.result import RETRACT, ResultIds, framed
 from topology.model.timers import Timers
 from topology.query.results import NO_NEWS, CurrentResult
@@ -70,7 +71,7 @@ class Record(NamedTuple):
     output: DetectorOutput
 
 
-class Unit:
+class Unit(StateInParts[str]):
     """`begun`: what results' ids begin with, framed. `finals`: a result emitted before it was final
     is emitted again when it is. `spacing`: of checkpoints, in events; `converges`: a replay ends
     where the state is as before; `mends`: late events are taken in by the detector's `correct`,
@@ -87,6 +88,7 @@ class Unit:
         converges: bool = True,
         mends: bool = True,
     ) -> None:
+        super().__init__()
         self._behaviour = behaviour
         self._begun = begun
         self._finals = finals
@@ -108,8 +110,6 @@ class Unit:
         self._stirred: dict[str, KeyLog] = {}
         self._unread: Timers[str] = Timers()
         self._open: Timers[str] = Timers()
-        self._changed: dict[str, None] = {}
-        self._is_asked = False
         self._edits: list[Edit] | None = None
         self._ending: list[Edit] = []
         self._ended_ns: int = 0
@@ -164,8 +164,7 @@ class Unit:
 
     def _stir(self, key: str, log: KeyLog) -> None:
         self._stirred[key] = log
-        if self._is_asked:
-            self._changed[key] = None
+        self.note(key)
 
     def _new_log(self, key: str) -> KeyLog:
         log = KeyLog(key, self._behaviour, self._ids_of(key), self.counts)
@@ -297,8 +296,7 @@ class Unit:
                 self.forgotten += 1
 
     def _arm(self, key: str, log: KeyLog) -> None:
-        if self._is_asked:
-            self._changed[key] = None
+        self.note(key)
         self._unread.disarm(key)
         self._unread.arm(key, log.next_ns)
         self._open.disarm(key)
@@ -336,8 +334,7 @@ class Unit:
     def _space_out(self) -> None:
         for key, log in self.logs.items():
             log.spacing = self.spacing
-            if self._is_asked:
-                self._changed[key] = None
+            self.note(key)
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -345,23 +342,13 @@ class Unit:
         for log in self.logs.values():
             yield from log.entries
 
-    def snapshot(self) -> State:
-        """By key of log; the positions are the caller's to keep."""
-        return {key: self._dump(log) for key, log in self.logs.items()}
+    def parts(self) -> Iterable[str]:
+        """The keys of the logs; the positions are the caller's to keep."""
+        return self.logs
 
-    def changes(self) -> Changes:
-        if not self._is_asked:
-            self._is_asked = True
-            return {**self.snapshot()}
-        changes: Changes = {}
-        for key in self._changed:
-            log = self.logs.get(key)
-            changes[key] = None if log is None else self._dump(log)
-        self._changed = {}
-        return changes
-
-    def _dump(self, log: KeyLog) -> Plain:
-        return key_log_state.dump(log, self._behaviour)
+    def peek(self, part: str) -> Plain:
+        log = self.logs.get(part)
+        return None if log is None else key_log_state.dump(log, self._behaviour)
 
     def known(self) -> Plain:
         """By what it is decided how many checkpoints are kept."""
@@ -378,7 +365,6 @@ class Unit:
     def resume(self) -> None:
         """All is loaded and put but what was `fresh`, which is put after this: read what had been
         read, and say nothing."""
-        self._is_asked = True
         self._stirred = {}
         self.fresh.clear()
         for key, log in list(self.logs.items()):
@@ -387,7 +373,7 @@ class Unit:
                 if shown.live:
                     shown.content = log.current(id_)
             self._arm(key, log)
-        self._changed = {}
+        self.restored()
         if self._edits is not None:
             self._edits.clear()
 

@@ -23,8 +23,8 @@ from topology.flow.replay import SavedReplay
 from topology.join.marks import KINDS
 from topology.model.composite import SEPARATOR
 from topology.model.event import Event, twin
+from topology.model.journal import name_of, part_of
 from topology.model.operator import Plain, State
-from topology.query.changes import name_of, part_of
 from topology.reorder.operator import LOST
 
 Lies = Callable[[str, str], bool]

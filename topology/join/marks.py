@@ -17,20 +17,21 @@ from typing import Final
 
 from topology.answer.frontier import NOT_YET
 from topology.model.event import Event
+from topology.model.journal import Part, StateInParts
+from topology.model.operator import Plain
 from topology.model.saved import packed, unpacked
-from topology.query.changes import Part, PartJournal
 
 ABSENT: Final = "absent"
 WIDE: Final = "wide"
 KINDS: Final = (ABSENT, WIDE)
 
 
-class Marks:
+class Marks(StateInParts[Part]):
     """`left`: events lately marked, until somebody takes them."""
 
-    def __init__(self, sides: int, journal: PartJournal) -> None:
+    def __init__(self, sides: int) -> None:
+        super().__init__()
         self._sides = [(ABSENT, str(side)) for side in range(sides)]
-        self._journal = journal
         self._marks: dict[Part, int] = {}
         self.left: list[Event] = []
 
@@ -51,7 +52,7 @@ class Marks:
 
     def _mark(self, part: Part, value: int, event: Event) -> None:
         self._marks[part] = value
-        self._journal.note(*part)
+        self.note(part)
         self.left.append(event)
 
     def forget(self, event: Event) -> None:
@@ -60,14 +61,14 @@ class Marks:
             for kind, key in (*self._sides, (WIDE, "")):
                 part = kind, event.offset, key
                 if self._marks.pop(part, None) is not None:
-                    self._journal.note(*part)
+                    self.note(part)
 
     def parts(self) -> Iterable[Part]:
         return self._marks.keys()
 
-    def peek(self, part: Part) -> object:
+    def peek(self, part: Part) -> Plain:
         value = self._marks.get(part)
         return None if value is None else packed(value)
 
-    def load(self, part: Part, state: object) -> None:
+    def load(self, part: Part, state: Plain) -> None:
         self._marks[part] = unpacked(state)

@@ -36,11 +36,10 @@ from topology.join.results import RowEmitter
 from topology.join.retention import Retention
 from topology.join.rows import Rows
 from topology.model.event import DATA, Event
+from topology.model.journal import part_of
 from topology.model.operator import Changes, Figure, Figures, Plain, State
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
-from topology.query.changes import Part, PartJournal, part_of
-from topology.query.changes import name_of as name_of_part
 from topology.query.fields import Decode
 from topology.query.queries import QueryOperator
 
@@ -84,13 +83,10 @@ class Join(QueryOperator):
         self._frontiers = Frontiers(config, target_of(config), ordered=ordered)
         self._reading = JoinReading(config, decode)
         self._emitter = RowEmitter(config, self._relation)
-        self._journal = PartJournal()
-        self._owners = Owners(
-            config, self._relation, self._rows, self._frontiers, self._emitter, self._journal
-        )
+        self._owners = Owners(config, self._relation, self._rows, self._frontiers, self._emitter)
         self._is_outer = config.outer != INNER
         self._fresh: list[JoinEntry] = []
-        self.marks = Marks(len(config.sides), self._journal)
+        self.marks = Marks(len(config.sides))
         self.kept: list[Event] = []
         self.released: list[Event] = []
         """What it lately began to keep, and ceased to; once for each side."""
@@ -234,19 +230,10 @@ class Join(QueryOperator):
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        parts = chain(self._owners.parts(), self.marks.parts())
-        state: State = {name_of_part(part): self._peek(part) for part in parts}
-        return state | self._query_state()
+        return self._owners.snapshot() | self.marks.snapshot() | self._query_state()
 
     def changes(self) -> Changes:
-        if not self._journal.is_kept:
-            self._journal.is_kept = True
-            return self.snapshot()
-        changes: Changes = {name_of_part(part): self._peek(part) for part in self._journal.take()}
-        return changes | self._query_state()
-
-    def _peek(self, part: Part) -> Plain:
-        return self.marks.peek(part) if part[0] in KINDS else self._owners.peek(part)
+        return self._owners.changes() | self.marks.changes() | self._query_state()
 
     def _query_state(self) -> State:
         late = {
@@ -263,7 +250,8 @@ class Join(QueryOperator):
 
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
         """`held`: also what only other queries hold, as far as the state shows."""
-        self._journal.is_kept = True
+        self._owners.restored()
+        self.marks.restored()
         if QUERY not in state:
             for event in held:
                 self.marks.leave_out(event, self._reading.sides(event))
@@ -282,7 +270,7 @@ class Join(QueryOperator):
             if part[2] in entries:
                 self._owners.load(part, value, entries[part[2]])
             else:  # its record is no longer in the input: nothing can be corrected
-                self._journal.note(*part)
+                self._owners.note(part)
 
     def _put_back(self, held: Iterable[Event], late: set[int]) -> None:
         """`late` came in the open instant, when their rows should have been emitted already."""

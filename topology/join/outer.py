@@ -25,9 +25,9 @@ from topology.join.frontiers import Frontiers
 from topology.join.relation import Relation
 from topology.join.results import Current, RowEmitter
 from topology.join.rows import JoinRow, Owner, Rows
+from topology.model.journal import Part, StateInParts
 from topology.model.operator import Plain
 from topology.model.timers import Timers
-from topology.query.changes import Part, PartJournal
 
 EMITTED: Final = "told"
 DONE: Final = "done"
@@ -39,8 +39,8 @@ Key = tuple[int, str]
 """An owner's cell, and the name of its event."""
 
 
-class Owners:
-    """`journal` notes what changes in the state."""
+class Owners(StateInParts[Part]):
+    """The owners of one query that have emitted rows which are not final, or are abandoned."""
 
     def __init__(
         self,
@@ -49,15 +49,14 @@ class Owners:
         rows: Rows,
         frontiers: Frontiers,
         emitter: RowEmitter,
-        journal: PartJournal,
     ) -> None:
+        super().__init__()
         self._finals = config.emits_finals
         self._max_rows = config.max_rows
         self._relation = relation
         self._rows = rows
         self._frontiers = frontiers
         self._emitter = emitter
-        self._journal = journal
         self._emitted: dict[Key, tuple[Owner, CurrentRows]] = {}
         self._done: dict[Key, None] = {}
         self._closing: tuple[Timers[Owner], Timers[Owner]] = (Timers(), Timers())
@@ -104,7 +103,7 @@ class Owners:
             self._emitter.overflow(owner[1], len(rows))
         if is_cut or not current:
             del self._emitted[key]
-        self._note(EMITTED, key)
+        self.note((EMITTED, *key))
 
     def abandon(self, owner: Owner) -> None:
         """Emit what it has as final."""
@@ -116,7 +115,7 @@ class Owners:
         elif key not in self._done and self._is_not_emitted(owner):
             self._close(owner, is_final=True)
             self._done[key] = None
-            self._note(DONE, key)
+            self.note((DONE, *key))
 
     def drop(self, entry: JoinEntry) -> None:
         """It is no longer kept, and nothing can come of it."""
@@ -124,7 +123,7 @@ class Owners:
             for owner in self._rows.owners(entry):
                 key = key_of(owner)
                 if self._done.pop(key, self) is None:
-                    self._note(DONE, key)
+                    self.note((DONE, *key))
 
     @property
     def are_emitted(self) -> bool:
@@ -160,7 +159,7 @@ class Owners:
         if is_cut:
             self._emitter.overflow(owner[1], len(rows))
         elif current and not is_final:
-            self._note(EMITTED, self._keep(owner, current))
+            self.note((EMITTED, *self._keep(owner, current)))
 
     def _keep(self, owner: Owner, current: CurrentRows) -> Key:
         key = key_of(owner)
@@ -184,15 +183,12 @@ class Owners:
         """Its rows are final."""
         key = key_of(owner)
         current = self._emitted.pop(key)[1]
-        self._note(EMITTED, key)
+        self.note((EMITTED, *key))
         if self._finals:
             for id_ in sorted(current):
                 self._show(owner, current, current[id_].content[0], id_, is_final=True)
 
     # -- state -------------------------------------------------------------------------------------
-
-    def _note(self, kind: str, key: Key) -> None:
-        self._journal.note(kind, *key)
 
     def parts(self) -> Iterator[Part]:
         for key in self._emitted:
@@ -201,7 +197,6 @@ class Owners:
             yield DONE, *key
 
     def peek(self, part: Part) -> Plain:
-        """None if the part was removed."""
         kind, *rest = part
         key = rest[0], rest[1]
         if kind == DONE:

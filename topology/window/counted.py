@@ -30,7 +30,6 @@ class Counted:
         "anew_from",
         "before_ns",
         "current",
-        "dirty",
         "emitted",
         "error_ns",
         "first_ns",
@@ -57,7 +56,6 @@ class Counted:
         self.emitted = 0
         self.current: dict[int, Current] = {}
         self.anew_from = 0
-        self.dirty = False
 
     @property
     def full(self) -> int:

@@ -24,12 +24,13 @@ from typing import Final
 
 from topology.answer.frontier import Frontier
 from topology.model.event import Event
-from topology.model.operator import Plain
+from topology.model.journal import Part
+from topology.model.operator import Figures, Plain
 from topology.model.timers import Timers
-from topology.query.changes import Part, PartJournal
 from topology.window.cells import Makers
-from topology.window.config import IGNORE, WindowConfig
+from topology.window.config import WindowConfig
 from topology.window.counted import Counted, place, restored
+from topology.window.kind import WindowKind
 from topology.window.reading import Values
 from topology.window.results import WindowEmitter
 from topology.window.unsure.event import unsure_of
@@ -38,27 +39,20 @@ from topology.window.unsure.measure import Measure
 COUNTED: Final = "count"
 
 
-class Counting:
+class Counting(WindowKind):
     """State of one query; see the module's docstring."""
 
     def __init__(
         self, config: WindowConfig, makers: Makers, frontier: Frontier, emitter: WindowEmitter
     ) -> None:
-        self._config = config
+        super().__init__(config, makers, frontier, emitter)
         self._size = config.events
-        self._makers = makers
-        self._frontier = frontier
-        self._emitter = emitter
         self._measure = Measure(config, makers)
-        self._heeds_errors = config.uncertainty != IGNORE
         self._keys: dict[str, Counted] = {}
         self._touched: dict[str, None] = {}
         self._closing: Timers[str] = Timers()
         self._ending: Timers[str] = Timers()
-        self.journal = PartJournal()
         self.kept = 0
-        self.expired = 0
-        self.refused = 0
 
     # -- taking events in --------------------------------------------------------------------------
 
@@ -69,7 +63,7 @@ class Counting:
                 self.refused += 1
                 return
             counted = self._keys[key] = Counted(self._size, self._makers.row())
-            self._note(key, counted)
+            self._note(key)
         mine = unsure_of(event, values)
         if not self._heeds_errors:
             mine.error_ns = 0
@@ -79,35 +73,31 @@ class Counting:
         counted.insert(mine)
         self.kept += 1
         self._touched[key] = None
-        self._note(key, counted)
+        self._note(key)
         if len(counted.kept) > self._config.max_recount:
             if self._foldable(counted) == 0:  # for want of room, before the frontier is there
                 counted.emitted += 1
             self._emit_due(key, counted)
             self._fold(key, counted, min(1, self._foldable(counted)))
 
-    def _note(self, key: str, counted: Counted) -> None:
-        if not counted.dirty and self.journal.is_kept:
-            counted.dirty = True
-            self.journal.note(COUNTED, 0, key)
+    def _note(self, key: str) -> None:
+        self.note((COUNTED, 0, key))
 
     # -- emitting ---------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """The instant is over: emit what is full, correct what has changed, fold what is final."""
         due = {*self._closing.due(self._frontier.goal_ns + 1), *self._touched}
         due.update(self._ending.due(self._frontier.final_ns))
         for key in sorted(due):
             counted = self._keys[key]
             if self._touched.pop(key, self) is None:
-                self._note(key, counted)
+                self._note(key)
             self._emit_due(key, counted)
             final = counted.passed(self._frontier.final_ns)
             self._fold(key, counted, min(final, self._foldable(counted)))
             self._await(key, counted)
 
     def is_due(self, frontier: Frontier) -> bool:
-        """With the frontier there, something would be emitted or forgotten."""
         return (
             bool(self._touched)  # looked at, and its timers armed, when the instant is over
             or self._closing.next_ns <= frontier.goal_ns
@@ -135,7 +125,7 @@ class Counting:
         if number != counted.anew_from:
             counted.anew_from = number
             counted.emitted = max(counted.emitted, number)
-            self._note(key, counted)
+            self._note(key)
 
     def _may_emit(self, latest_ns: int) -> bool:
         frontier = self._frontier
@@ -162,15 +152,7 @@ class Counting:
             counted.current.pop(number, None)
         else:
             counted.current[number] = current
-        self._note(key, counted)
-
-    @property
-    def has_fresh(self) -> bool:
-        """A count window is emitted when it is full, not before."""
-        return False
-
-    def emit_early(self) -> None:
-        return
+        self._note(key)
 
     # -- forgetting --------------------------------------------------------------------------------
 
@@ -186,27 +168,16 @@ class Counting:
             counted.current.pop(number, None)
         counted.fold(n, self._makers)
         self.kept -= n
-        self._note(key, counted)
+        self._note(key)
 
     # -- state -------------------------------------------------------------------------------------
 
-    def figures(self) -> dict[str, int]:
-        return {
-            "windows": len(self._keys),
-            "kept": self.kept,
-            "expired": self.expired,
-            "refused": self.refused,
-            "given_up": 0,
-        }
+    def figures(self) -> Figures:
+        return {"windows": len(self._keys), "kept": self.kept, **super().figures()}
 
     def parts(self) -> Iterable[Part]:
         for key in self._keys:
             yield COUNTED, 0, key
-
-    def dump(self, part: Part) -> Plain:
-        """Now that it is saved."""
-        self._keys[part[2]].dirty = False
-        return self.peek(part)
 
     def peek(self, part: Part) -> Plain:
         return [self._keys[part[2]].dump(), part[2] in self._touched]
@@ -218,6 +189,3 @@ class Counting:
         if is_touched:
             self._touched[part[2]] = None
         self._await(part[2], counted)
-
-    def loaded(self) -> None:
-        """All parts and the frontier are there."""

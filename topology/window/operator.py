@@ -36,16 +36,16 @@ Restore: state is read back as it was; no events are held.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from topology.answer.frontier import Frontier
 from topology.answer.quality_target import QualityTarget, rule_of
 from topology.model.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
+from topology.model.journal import part_of
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
 from topology.model.saved import dump, load
-from topology.query.changes import Part, PartJournal, name_of, part_of
 from topology.query.fields import Decode
 from topology.query.queries import QueryOperator
 from topology.window.aggregates.custom import Function
@@ -59,7 +59,8 @@ from topology.window.config import (
     WindowConfig,
 )
 from topology.window.counting import Counting
-from topology.window.reading import Values, WindowReading
+from topology.window.kind import WindowKind
+from topology.window.reading import WindowReading
 from topology.window.results import WindowEmitter
 from topology.window.run import has_plain_case, last_instant, plain_until
 from topology.window.sessions import Sessions
@@ -69,6 +70,12 @@ QUERY: Final = "query"
 TARGET: Final = "promise"
 OF_TARGET: Final = "promise/"
 """Keys of the state that is no window's, and how those of the target's parts begin."""
+KINDS: Final[Mapping[str, type[WindowKind]]] = {
+    TUMBLING: Spans,
+    SLIDING: Spans,
+    SESSION: Sessions,
+    COUNT: Counting,
+}
 FIELDS: Final = ("_now_ns", "_instant_open", "_early_due_ns", "_frontier")
 
 FIGURES: Final[Mapping[str, Figure]] = {
@@ -95,42 +102,6 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "unreadable": Figure("Payloads that are not JSON", is_total=True),
 }
 """What the figures of WINDOW mean, in the order of the metrics."""
-
-
-class WindowKind(Protocol):
-    """The windows of one query. Its state is in parts; `journal` notes which have changed."""
-
-    journal: PartJournal
-
-    def add(self, event: Event, key: str, values: Values) -> None: ...
-
-    def settle(self) -> None:
-        """The instant is over: emit what the frontier has closed, correct what has changed."""
-
-    def is_due(self, frontier: Frontier) -> bool:
-        """With the frontier there, something would be emitted or forgotten."""
-
-    @property
-    def has_fresh(self) -> bool:
-        """Something is to be emitted early."""
-
-    def emit_early(self) -> None: ...
-
-    def figures(self) -> Figures: ...
-
-    def parts(self) -> Iterable[Part]:
-        """All that there are."""
-
-    def dump(self, part: Part) -> Plain:
-        """As `peek`, now that it is saved."""
-
-    def peek(self, part: Part) -> Plain:
-        """None if the part was removed."""
-
-    def load(self, part: Part, state: Plain) -> None: ...
-
-    def loaded(self) -> None:
-        """All parts and the frontier are there."""
 
 
 def target_of(config: WindowConfig) -> QualityTarget | None:
@@ -181,13 +152,8 @@ class Windows(QueryOperator):
         self._reading = WindowReading(config, decode, known)
         self._emitter = WindowEmitter(stream, config, self._frontier)
         makers = self._makers = Makers(config.outputs, known, plain=plain)
-        self._windows: WindowKind
-        if config.kind == SESSION:
-            self._windows = Sessions(config, makers, self._frontier, self._emitter)
-        elif config.kind == COUNT:
-            self._windows = Counting(config, makers, self._frontier, self._emitter)
-        else:
-            self._windows = Spans(config, makers, self._frontier, self._emitter)
+        kind = KINDS[config.kind]
+        self._windows = kind(config, makers, self._frontier, self._emitter)
         self._has_plain_case = plain and has_plain_case(config, ordered=ordered)
         self._heeds_errors = config.heeds_errors
         self._early_due_ns = NEVER
@@ -347,34 +313,22 @@ class Windows(QueryOperator):
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        windows = self._windows
-        state: State = {name_of(part): windows.peek(part) for part in windows.parts()}
-        if self._target is not None:
-            state |= _of_target(self._target.parts())
-        return state | self._query_state()
+        of_target: State = {} if self._target is None else self._target.parts()
+        return self._windows.snapshot() | _of_target(of_target) | self._query_state()
 
     def changes(self) -> Changes:
-        windows = self._windows
         target = self._target
         of_target: Changes = {} if target is None else target.changed_parts()
-        if windows.journal.is_kept:
-            parts = windows.journal.take()
-        else:
-            windows.journal.is_kept = True
-            parts = list(windows.parts())
-            of_target = {} if target is None else target.parts()
-        changes: Changes = {name_of(part): windows.dump(part) for part in parts}
+        if target is not None and not self._windows.is_asked:
+            of_target = {**target.parts()}
         stale, self._stale = self._stale, {}
-        return stale | changes | _of_target(of_target) | self._query_state()
+        return stale | self._windows.changes() | _of_target(of_target) | self._query_state()
 
     def _query_state(self) -> State:
         own = dump(self, FIELDS)
         return (
             {QUERY: own} if self._target is None else {QUERY: own, TARGET: self._target.snapshot()}
         )
-
-    def held(self) -> Iterable[Event]:
-        return ()
 
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
         if QUERY in state:
@@ -391,7 +345,7 @@ class Windows(QueryOperator):
         ):
             self._stale = dict.fromkeys((TARGET, *_of_target(of_target)))
         self._windows.loaded()
-        self._windows.journal.is_kept = True
+        self._windows.restored()
 
 
 def _of_target(parts: Mapping[str, Plain]) -> Changes:

@@ -17,13 +17,12 @@ class Pane:
     were unsure the pane is `blurred`: those inside by reference time are in the row, the others
     forgotten."""
 
-    __slots__ = ("blurred", "dirty", "n", "row", "unsure")
+    __slots__ = ("blurred", "n", "row", "unsure")
 
     def __init__(self, row: AggregateRow) -> None:
         self.row = row
         self.unsure: list[UnsureEvent] | None = None
         self.blurred = False
-        self.dirty = False
         self.n = 0
 
     @property

@@ -27,7 +27,6 @@ class Envelope:
     __slots__ = (
         "cores",
         "current",
-        "dirty",
         "is_blurred",
         "is_exact",
         "is_news",
@@ -45,7 +44,6 @@ class Envelope:
         self.is_blurred = False
         self.is_news = False
         self.is_touched = False
-        self.dirty = False
 
     def absorb(self, other: Envelope) -> None:
         """An event has come that possibly joins the two."""

@@ -26,11 +26,12 @@ from typing import Final
 
 from topology.answer.frontier import NOT_YET, Frontier
 from topology.model.event import Event
-from topology.model.operator import NEVER, Plain
+from topology.model.journal import Part
+from topology.model.operator import NEVER, Figures, Plain
 from topology.model.timers import Timers
-from topology.query.changes import Part, PartJournal
 from topology.window.cells import Makers
-from topology.window.config import IGNORE, WindowConfig
+from topology.window.config import WindowConfig
+from topology.window.kind import WindowKind
 from topology.window.reading import Values
 from topology.window.results import WindowEmitter
 from topology.window.session_core import Core, Cores, sessions_of, together
@@ -41,29 +42,21 @@ ENVELOPE: Final = "session"
 PASSED: Final = "passed"
 
 
-class Sessions:
+class Sessions(WindowKind):
     """State of one query; see the module's docstring."""
 
     def __init__(
         self, config: WindowConfig, makers: Makers, frontier: Frontier, emitter: WindowEmitter
     ) -> None:
-        self._config = config
+        super().__init__(config, makers, frontier, emitter)
         self._gap_ns = config.size_ns
-        self._makers = makers
-        self._frontier = frontier
-        self._emitter = emitter
         self._measure = Measure(config, makers)
-        self._heeds_errors = config.uncertainty != IGNORE
         self._by_key: dict[str, KeySessions] = {}
         self._touched: dict[str, None] = {}
         self._fresh: dict[str, None] = {}
         self._closing: Timers[str] = Timers()
         self._ending: Timers[str] = Timers()
-        self.journal = PartJournal()
         self.count = 0
-        self.expired = 0
-        self.refused = 0
-        self.given_up = 0
 
     # -- taking events in --------------------------------------------------------------------------
 
@@ -109,8 +102,7 @@ class Sessions:
         for each in joined:
             before += len(each.cores)
             known.fresh.pop(each, None)
-            self.journal.note(ENVELOPE, each.lower, key)
-            each.dirty = False
+            self._note(key, each)
         if joined:
             envelope = joined[0]
             for other in joined[1:]:
@@ -150,13 +142,11 @@ class Sessions:
     # -- emitting ---------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """The instant is over: close what the frontier has passed, correct what has changed."""
         due = {*self._closing.due(self._frontier.goal_ns), *self._touched}
         self._settle_keys(sorted(due))
         self._retire()
 
     def is_due(self, frontier: Frontier) -> bool:
-        """With the frontier there, something would be emitted or forgotten."""
         return self._closing.next_ns < frontier.goal_ns or self._ending.next_ns < frontier.final_ns
 
     def _settle_keys(self, keys: Sequence[str]) -> None:
@@ -234,13 +224,10 @@ class Sessions:
         return self._measure.groups(together(session), session[0].row, possibles)
 
     def _note(self, key: str, envelope: Envelope) -> None:
-        if self.journal.is_kept and not envelope.dirty:
-            envelope.dirty = True
-            self.journal.note(ENVELOPE, envelope.lower, key)
+        self.note((ENVELOPE, envelope.lower, key))
 
     @property
     def has_fresh(self) -> bool:
-        """Something is to be emitted early."""
         return bool(self._fresh)
 
     def emit_early(self) -> None:
@@ -281,24 +268,18 @@ class Sessions:
             known.passed_ns = max(known.passed_ns, self._end_of(sessions[-1]))
             known.fresh.pop(envelope, None)
             self.count -= len(envelope.cores)
-            self.journal.note(ENVELOPE, envelope.lower, key)
+            self._note(key, envelope)
         if released:
             del known.envelopes[:released]
-            self.journal.note(PASSED, 0, key)
+            self.note((PASSED, 0, key))
         if not known.envelopes:
             del self._by_key[key]
             self._fresh.pop(key, None)
 
     # -- state -------------------------------------------------------------------------------------
 
-    def figures(self) -> dict[str, int]:
-        return {
-            "windows": self.count,
-            "keys": len(self._by_key),
-            "expired": self.expired,
-            "refused": self.refused,
-            "given_up": self.given_up,
-        }
+    def figures(self) -> Figures:
+        return {"windows": self.count, "keys": len(self._by_key), **super().figures()}
 
     def parts(self) -> Iterable[Part]:
         for key, known in self._by_key.items():
@@ -307,24 +288,14 @@ class Sessions:
             if known.passed_ns > NOT_YET:
                 yield PASSED, 0, key
 
-    def dump(self, part: Part) -> Plain:
-        """Now that it is saved."""
-        envelope = self._find(part)
-        if envelope is not None:
-            envelope.dirty = False
-        return self.peek(part)
-
     def peek(self, part: Part) -> Plain:
-        """None if the part is released."""
-        if part[0] == PASSED:
-            known = self._by_key.get(part[2])
-            return None if known is None or known.passed_ns == NOT_YET else known.passed_ns
-        envelope = self._find(part)
-        return None if envelope is None else envelope.dump()
-
-    def _find(self, part: Part) -> Envelope | None:
         known = self._by_key.get(part[2])
-        return None if known is None or part[0] == PASSED else known.find(part[1])
+        if known is None:
+            return None
+        if part[0] == PASSED:
+            return None if known.passed_ns == NOT_YET else known.passed_ns
+        envelope = known.find(part[1])
+        return None if envelope is None else envelope.dump()
 
     def load(self, part: Part, state: Plain) -> None:
         kind, _, key = part
@@ -346,6 +317,5 @@ class Sessions:
             self._ending.arm(key, core.upper + self._gap_ns)
 
     def loaded(self) -> None:
-        """All parts and the frontier are there."""
         for known in self._by_key.values():
             known.envelopes.sort(key=lower_of_envelope)

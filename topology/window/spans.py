@@ -27,10 +27,11 @@ from typing import Final
 
 from topology.answer.frontier import NOT_YET, Frontier
 from topology.model.event import Event
-from topology.model.operator import Plain
-from topology.query.changes import Part, PartJournal
+from topology.model.journal import Part
+from topology.model.operator import Figures, Plain
 from topology.window.cells import Makers
-from topology.window.config import IGNORE, THESIS3, TUMBLING, WindowConfig
+from topology.window.config import THESIS3, TUMBLING, WindowConfig
+from topology.window.kind import WindowKind
 from topology.window.pane import Pane, restored
 from topology.window.panes import Panes
 from topology.window.reading import Columns, Values
@@ -51,19 +52,15 @@ confirmed, and whose pane has not changed since: its digest can be made of the p
 not needed."""
 
 
-class Spans:
+class Spans(WindowKind):
     """State of one query; see the module's docstring."""
 
     def __init__(
         self, config: WindowConfig, makers: Makers, frontier: Frontier, emitter: WindowEmitter
     ) -> None:
-        self._config = config
-        self._makers = makers
-        self._frontier = frontier
-        self._emitter = emitter
+        super().__init__(config, makers, frontier, emitter)
         self._slices = Slices(config.size_ns, config.every_ns)
         self._panes = Panes(config, makers, self._slices)
-        self._heeds_errors = config.uncertainty != IGNORE
         self._has_plain_panes = (
             makers.is_tallied and config.kind == TUMBLING and config.early_ns == 0
         )
@@ -74,10 +71,6 @@ class Spans:
         self._closed_ns = NOT_YET
         self._emitted_ns = NOT_YET  # the latest end of a window that was emitted
         self._timers = SliceTimers(self._slices)
-        self.journal = PartJournal()
-        self.expired = 0
-        self.refused = 0
-        self.given_up = 0
 
     # -- taking events in --------------------------------------------------------------------------
 
@@ -97,7 +90,7 @@ class Spans:
         if pane is None:
             return
         pane.add(event, values)
-        if self._mark(slice_ns, key, pane):
+        if self._mark(slice_ns, key):
             self.expired += 1
 
     def room(self, ref_time_ns: int) -> Room | None:
@@ -115,15 +108,14 @@ class Spans:
     def take(self, slice_ns: int, found: dict[str, Columns]) -> None:
         """Plain events of the slice, by key."""
         panes = self._panes.by_slice[slice_ns]
-        is_kept = self.journal.is_kept
+        is_asked = self.is_asked
         for key, columns in found.items():
             pane = panes.get(key)
             if pane is None:
                 pane = self._panes.open(slice_ns, key)
             pane.take(columns)
-            if is_kept and not pane.dirty:
-                pane.dirty = True
-                self.journal.note(PANE, slice_ns, key)
+            if is_asked:
+                self.note((PANE, slice_ns, key))
 
     def _add_unsure(self, event: Event, key: str, values: Values, touched: list[int]) -> None:
         too_many = len(touched) == MAX_TOUCHED_SLICES
@@ -137,7 +129,7 @@ class Spans:
             if too_many and not pane.blurred:
                 pane.blur(span_ns)
             pane.add_unsure(event, values, span_ns, self._config.max_edge_events)
-            expired = self._mark(slice_ns, key, pane) or expired
+            expired = self._mark(slice_ns, key) or expired
         if expired:
             self.expired += 1
 
@@ -173,11 +165,9 @@ class Spans:
             self.settle()
             self.given_up += before - self._panes.count
 
-    def _mark(self, slice_ns: int, key: str, pane: Pane) -> bool:
+    def _mark(self, slice_ns: int, key: str) -> bool:
         """Note what has to be emitted and saved. True if a window it belongs to is final."""
-        if not pane.dirty and self.journal.is_kept:
-            pane.dirty = True
-            self.journal.note(PANE, slice_ns, key)
+        self.note((PANE, slice_ns, key))
         closed_ns = self._closed_ns
         if slice_ns < self._emitted_ns:
             self._panes.changed(key)
@@ -191,13 +181,12 @@ class Spans:
                 expired = True
             elif (end_ns <= closed_ns or is_early) and (start_ns, key) not in self._touched:
                 self._touched[start_ns, key] = None
-                self.journal.note(TOUCHED, start_ns, key)
+                self.note((TOUCHED, start_ns, key))
         return expired
 
     # -- emitting ---------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """The instant is over: close what the frontier has passed, correct what has changed."""
         frontier = self._frontier
         due: list[tuple[int, str]] = []
         if self._touched:
@@ -217,7 +206,6 @@ class Spans:
             self._retire()
 
     def is_due(self, frontier: Frontier) -> bool:
-        """With the frontier there, something would be emitted or forgotten."""
         return self._timers.is_due(frontier.goal_ns, frontier.final_ns)
 
     def emit_early(self) -> None:
@@ -227,7 +215,6 @@ class Spans:
 
     @property
     def has_fresh(self) -> bool:
-        """Something is to be emitted early."""
         return bool(self._touched)
 
     def _emit_touched(self) -> None:
@@ -238,7 +225,7 @@ class Spans:
 
     def _untouch(self, window: tuple[int, str]) -> None:
         if self._touched.pop(window, self) is None:
-            self.journal.note(TOUCHED, *window)
+            self.note((TOUCHED, *window))
 
     def _end(self, window: tuple[int, str]) -> int:
         return window[0] + self._config.size_ns
@@ -276,9 +263,8 @@ class Spans:
             self._timers.expect_final(start_ns)
         for key in keys:
             shown[key] = current
-        if self.journal.is_kept:
-            for key in keys:
-                self.journal.note(SHOWN, start_ns, key)
+            if self.is_asked:
+                self.note((SHOWN, start_ns, key))
 
     def _current_of(self, start_ns: int, key: str) -> Current | None:
         """The current result of a window that is not final; its own from here on."""
@@ -320,7 +306,7 @@ class Spans:
 
     def _forget(self, start_ns: int, key: str) -> None:
         if self._current.get(start_ns, {}).pop(key, None) is not None:
-            self.journal.note(SHOWN, start_ns, key)
+            self.note((SHOWN, start_ns, key))
 
     # -- forgetting --------------------------------------------------------------------------------
 
@@ -328,29 +314,26 @@ class Spans:
         """Forget what is final; where the query asks for it, emit it as final."""
         final_ns = self._frontier.final_ns
         for start_ns in self._timers.final_windows(final_ns):
-            if self._config.emits_finals:
+            if self._config.emits_finals or self.is_asked:
                 for key in sorted(self._current[start_ns]):
-                    self._emit((start_ns, key), is_closed=True)
-            elif self.journal.is_kept:
-                for key in sorted(self._current[start_ns]):
-                    self.journal.note(SHOWN, start_ns, key)
+                    if self._config.emits_finals:
+                        self._emit((start_ns, key), is_closed=True)
+                    self.note((SHOWN, start_ns, key))
             del self._current[start_ns]
         for slice_ns in self._timers.final_slices(final_ns):
             keys = self._panes.drop(slice_ns)
-            if self.journal.is_kept:
+            if self.is_asked:
                 for key in keys:
-                    self.journal.note(PANE, slice_ns, key)
+                    self.note((PANE, slice_ns, key))
         self._panes.settled(self._closed_ns)
 
     # -- state -------------------------------------------------------------------------------------
 
-    def figures(self) -> dict[str, int]:
+    def figures(self) -> Figures:
         return {
             "windows": self._panes.count,
             "told_not_final": sum(len(keys) for keys in self._current.values()),
-            "expired": self.expired,
-            "refused": self.refused,
-            "given_up": self.given_up,
+            **super().figures(),
         }
 
     def parts(self) -> Iterable[Part]:
@@ -363,14 +346,7 @@ class Spans:
         for start_ns, key in self._touched:
             yield TOUCHED, start_ns, key
 
-    def dump(self, part: Part) -> Plain:
-        """Now that it is saved."""
-        if part[0] == PANE and (pane := self._panes.get(part[1], part[2])) is not None:
-            pane.dirty = False
-        return self.peek(part)
-
     def peek(self, part: Part) -> Plain:
-        """None if the part was removed."""
         kind, number, key = part
         if kind == PANE:
             pane = self._panes.get(number, key)
@@ -392,7 +368,6 @@ class Spans:
             self._touched[number, key] = None
 
     def loaded(self) -> None:
-        """All parts and the frontier are there."""
         self._closed_ns = self._frontier.goal_ns
         for slice_ns in self._panes.by_slice:
             self._timers.expect(slice_ns, self._closed_ns)

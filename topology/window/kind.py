@@ -1,0 +1,61 @@
+"""What all kinds of windows share: the windows of one query, whatever decides where they begin."""
+
+from __future__ import annotations
+
+from topology.answer.frontier import Frontier
+from topology.model.event import Event
+from topology.model.journal import Part, StateInParts
+from topology.model.native import mypyc_attr
+from topology.model.operator import Figures, Plain
+from topology.window.cells import Makers
+from topology.window.config import IGNORE, WindowConfig
+from topology.window.reading import Values
+from topology.window.results import WindowEmitter
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class WindowKind(StateInParts[Part]):
+    """`expired`, `refused` and `given_up` only grow (`operator`)."""
+
+    def __init__(
+        self, config: WindowConfig, makers: Makers, frontier: Frontier, emitter: WindowEmitter
+    ) -> None:
+        super().__init__()
+        self._config = config
+        self._makers = makers
+        self._frontier = frontier
+        self._emitter = emitter
+        self._heeds_errors = config.uncertainty != IGNORE
+        self.expired = 0
+        self.refused = 0
+        self.given_up = 0
+
+    def add(self, event: Event, key: str, values: Values) -> None:
+        raise NotImplementedError
+
+    def settle(self) -> None:
+        """The instant is over: emit what the frontier has closed, correct what has changed, forget
+        what is final."""
+        raise NotImplementedError
+
+    def is_due(self, frontier: Frontier) -> bool:
+        """With the frontier there, something would be emitted or forgotten."""
+        raise NotImplementedError
+
+    @property
+    def has_fresh(self) -> bool:
+        """Something is to be emitted early."""
+        return False
+
+    def emit_early(self) -> None:
+        """Emit what has changed of windows that are open."""
+
+    def figures(self) -> Figures:
+        return {"expired": self.expired, "refused": self.refused, "given_up": self.given_up}
+
+    def load(self, part: Part, state: Plain) -> None:
+        """The frontier is there."""
+        raise NotImplementedError
+
+    def loaded(self) -> None:
+        """All parts are there."""
