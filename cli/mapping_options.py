@@ -6,17 +6,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
 from cli.topology_file import Refused
+from cli.value_format import ValueFormat, encoding_of
 
 if TYPE_CHECKING:
     from inorder.contract import TimeUnit
     from producers.recording.values import FileMapping
-    from topology.config import Topology
+    from topology.config import StreamConfig, Topology
     from topology.fields.mapping import Fields
     from topology.fields.where import Where
 
@@ -47,15 +48,20 @@ class MappingOptions(NamedTuple):
     ts_zone: str = ""
     values: bool = False
 
+    def places(self, *, on_file: bool) -> dict[str, Any]:
+        """Those that are given, by field. Refused says what is wrong with one."""
+        named = {name: getattr(self, name) for name in FIELD_OPTIONS}
+        return {name: where_of(name, text, on_file=on_file) for name, text in named.items() if text}
+
+    def arrives(self) -> Where | None:
+        """Where a file says when it arrived."""
+        return None if not self.arrival else where_of("arrival", self.arrival, on_file=True)
+
     def fields(self, *, on_file: bool) -> Fields | None:
         """The mapping, None where no option names one. Refused says what is wrong."""
         from topology.fields.mapping import Fields
-        from topology.fields.times import zone_of
 
-        named = {name: getattr(self, name) for name in FIELD_OPTIONS}
-        places: dict[str, Any] = {
-            name: _where(name, text, on_file=on_file) for name, text in named.items() if text
-        }
+        places = self.places(on_file=on_file)
         given = [*places, *(["arrival"] if self.arrival else [])]
         given += ["ts_unit"] * (self.ts_unit != "ns") + ["ts_zone"] * bool(self.ts_zone)
         if "source" not in places:
@@ -63,21 +69,37 @@ class MappingOptions(NamedTuple):
                 option = given[0].replace("_", "-")
                 raise Refused(f"--{option} without --source: name where the source is, too")
             return None
+        self.refuse_zone()
+        return Fields(**places, ts_unit=self.ts_unit, ts_zone=self.ts_zone)
+
+    def refuse_zone(self) -> None:
+        """Where the time zone is none."""
+        from topology.fields.times import zone_of
+
         try:
             zone_of(self.ts_zone)
         except (KeyError, ValueError, OSError):
             raise Refused(
                 f"--ts-zone {self.ts_zone}: no time zone here; write Europe/Berlin or UTC"
             ) from None
-        return Fields(**places, ts_unit=self.ts_unit, ts_zone=self.ts_zone)
 
-    def on_file(self, topology: Topology | None) -> FileMapping | None:
-        """How a file is read: by these options, or with --values by the `fields` of the topology;
-        None: as lines of our own form."""
+    def on_file(
+        self, topology: Topology | None, path: str, value_format: ValueFormat
+    ) -> FileMapping | None:
+        """How the file is read: by these options, or with --values by `fields` and `format` of the
+        topology; None: as lines of our own form."""
         fields = self.fields(on_file=True)
+        encoding = value_format.of_file(path)
         if fields is None and self.values:
-            fields = _of_topology(topology)
+            stream = _of_topology(topology)
+            fields = stream.mapping()
+            if encoding is None:
+                encoding = encoding_of(stream.format, stream.value_schema, path)
         if fields is None:
+            if encoding is not None:
+                raise Refused(
+                    f"--format {encoding.format} without --source: name where the source is, too"
+                )
             return None
         from producers.recording.values import FileMapping
 
@@ -89,11 +111,14 @@ class MappingOptions(NamedTuple):
                 "--seq is missing: a stream of the topology is ordered by numbers; name where they"
                 " are, or write reorder: {rule: time} in the stream"
             )
-        arrival = None if not self.arrival else _where("arrival", self.arrival, on_file=True)
-        return FileMapping(fields, arrival)
+        return FileMapping(fields, self.arrives(), encoding)
 
 
-def _where(option: str, text: str, *, on_file: bool) -> Where:
+NOTHING_GIVEN: Final = MappingOptions()
+
+
+def where_of(option: str, text: str, *, on_file: bool) -> Where:
+    """What the option names; Refused where its text is no place."""
     from topology.fields.where import parse_where
 
     try:
@@ -102,14 +127,23 @@ def _where(option: str, text: str, *, on_file: bool) -> Where:
         raise Refused(f"--{option} {text}: {wrong}") from None
 
 
-def _of_topology(topology: Topology | None) -> Fields:
+def values_at(where: Where, rows: Iterable[Mapping[str, object]], *, on_file: bool) -> list[Any]:
+    """What decoded records have there, as `producers.recording.guess` takes them."""
+    from topology.fields.values import walked
+
+    path = where.path if on_file else (where.place, *where.path)
+    return [walked(row, path) for row in rows]
+
+
+def _of_topology(topology: Topology | None) -> StreamConfig:
+    """One stream of those that have `fields`, which are the same in all of them."""
     if topology is None:
         raise Refused("--values: reads by the `fields` of a topology; give --topology, or --source")
-    mappings = {mapping for each in topology.streams.values() if (mapping := each.mapping())}
-    if len(mappings) != 1:
-        found = "no stream has `fields`" if not mappings else "its streams have different `fields`"
+    mapped = [each for each in topology.streams.values() if each.fields is not None]
+    if len({(each.mapping(), each.format, each.value_schema) for each in mapped}) != 1:
+        found = "no stream has `fields`" if not mapped else "its streams have different `fields`"
         raise Refused(f"--values: {found}; name the places by --source, --seq and --ts")
-    return mappings.pop()
+    return mapped[0]
 
 
 def mapping_options(command: Command) -> Command:

@@ -1,4 +1,4 @@
-"""Options that say in which format a topic's values are, where there is no topology file yet.
+"""Options that say in which format values are, of a topic or a file, where no topology does.
 
 `value_format_options` adds them to a command, which gets them as one value, `value_format`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
@@ -16,6 +16,8 @@ import yaml
 from cli.topology_file import Refused
 
 if TYPE_CHECKING:
+    from producers.recording.encoded import FileEncoding
+    from topology.config import SchemaConfig
     from topology.fields.values import Decode, Picking
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -45,29 +47,99 @@ class ValueFormat(NamedTuple):
             return {}
         return {"format": self.format} | ({"schema": schema} if schema else {})
 
-    def lines(self, topic: str) -> list[str]:
-        """`section` in YAML, a line for each key."""
-        return [f"{key}: {_flow(value)}" for key, value in self.section(topic).items()]
+    def section_of_file(self) -> dict[str, Any]:
+        """The same of a file's values, whose topic is not known: none where it takes its name."""
+        return {} if self.schema is None else self.section("")
 
     def decoder(self, topic: str) -> tuple[Decode, Picking | None]:
         """What reads values of the topic, and what reads only some fields of them. A registry is
         asked for a schema when its first value comes."""
-        from codec.values.schema_fault import SchemaFault
-        from codec.values.schemas import REGISTERED, values_decoder
         from topology.config import TopologyError, parse
 
+        self._refuse_misfit()
         section = self.section(topic) | {"input": topic, "fields": {"source": "key", "seq": "key"}}
         try:
             stream = parse({"streams": {"default": section}}).streams["default"]
         except TopologyError as error:
             raise Refused(f"--format {self.format}: {error.problems[0]}") from None
-        schema = stream.value_schema
-        if schema is not None and schema.registry is not None and self.format in REGISTERED:
-            return _by_registry(schema.registry, schema.subjects), None
-        try:
-            return values_decoder(stream.format, schema)
-        except SchemaFault as fault:
-            raise Refused(f"--schema: {fault}") from None
+        return decoder_of(self.format, stream.value_schema)
+
+    def of_file(self, path: str) -> FileEncoding | None:
+        """How the values of the file are encoded; None: it says that itself."""
+        from topology.config import SchemaConfig
+
+        self._refuse_misfit()
+        schema = None
+        if self.schema is not None or self.registry is not None:
+            schema = SchemaConfig(registry=self.registry, file=self.schema, message=self.message)
+        if self.format == "json" and schema is not None:
+            raise Refused("--registry: the lines of a file have no five bytes; leave it out")
+        return encoding_of(self.format, schema, path)
+
+    def _refuse_misfit(self) -> None:
+        """Where the options do not go together."""
+        wrong = ""
+        if self.schema is not None and self.registry is not None:
+            wrong = "--schema and --registry: name one of the two"
+        elif self.message is not None and (self.format != "protobuf" or self.schema is None):
+            wrong = "--message: is of --format protobuf with --schema FILE; leave it out"
+        elif self.schema is not None and self.format in ("json", "bytes"):
+            wrong = f"--schema: is of no use to {self.format}; write --format avro or protobuf"
+        elif self.registry is not None and self.format == "bytes":
+            wrong = "--registry: is of no use to bytes; leave it out"
+        elif self.format == "protobuf" and self.schema is not None and self.message is None:
+            wrong = "--message is missing; write the message, like plant.Telemetry"
+        elif self.format == "protobuf" and self.schema is None and self.registry is None:
+            wrong = (
+                "--format protobuf: the schema is missing; write --schema FILE (of protoc"
+                " --include_imports --descriptor_set_out) and --message NAME, or --registry URL"
+            )
+        if wrong:
+            raise Refused(wrong)
+
+
+def encoding_of(format_: str, schema: SchemaConfig | None, path: str) -> FileEncoding | None:
+    """How the values of a file are encoded that are of this format; None: as its form says."""
+    if format_ == "json":
+        return None
+    from producers.recording.encoded import FileEncoding
+    from producers.recording.file import Form, form_by_name
+
+    if format_ == "bytes":
+        raise Refused(
+            "--format bytes: bytes have no field that could say source and time; name another"
+            " format, or leave it out for JSON lines, CSV and Parquet"
+        )
+    named = form_by_name(path)
+    if named is not None and (named, format_) != (Form.AVRO, "avro"):
+        raise Refused(
+            f"--format {format_}: {path} is {named.value} by its name; leave --format out, or"
+            " rename the file"
+        )
+    if schema is None or named is Form.AVRO:
+        return FileEncoding(format_, None)
+    return FileEncoding(format_, decoder_of(format_, schema, of_topic=False)[0])
+
+
+def decoder_of(
+    format_: str, schema: SchemaConfig | None, *, of_topic: bool = True
+) -> tuple[Decode, Picking | None]:
+    """What reads values of the format, and what reads only some fields of them. `of_topic`: only
+    schemas of the named subjects are taken; a file's are its owner's choice."""
+    from codec.values.schema_fault import SchemaFault
+    from codec.values.schemas import REGISTERED, values_decoder
+
+    if schema is not None and schema.registry is not None and format_ in REGISTERED:
+        return _by_registry(schema.registry, schema.subjects if of_topic else None), None
+    try:
+        return values_decoder(format_, schema)
+    except SchemaFault as fault:
+        raise Refused(f"--schema: {fault}") from None
+
+
+def section_lines(section: Mapping[str, Any]) -> list[str]:
+    """A section in YAML, a line for each key."""
+    return [f"{key}: {_flow(value)}" for key, value in section.items()]
 
 
 def _flow(value: object) -> str:
@@ -75,7 +147,7 @@ def _flow(value: object) -> str:
     return spelled.removesuffix("...\n").strip()
 
 
-def _by_registry(registry: str, subjects: Collection[str]) -> Decode:
+def _by_registry(registry: str, subjects: Collection[str] | None) -> Decode:
     from agents.registry.client import RegistryRefuses
     from agents.registry.feed import SchemaFeed
     from codec.values.registered import RegisteredSchemas
@@ -115,14 +187,14 @@ def value_format_options(command: Command) -> Command:
     for option in (
         click.option("--registry", "registry", metavar="URL", help="A schema registry."),
         click.option("--message", "message", metavar="NAME", help="The Protobuf message."),
-        click.option("--schema", "schema", metavar="FILE", help="The schema of a topic's values."),
+        click.option("--schema", "schema", metavar="FILE", help="The schema of the values."),
         click.option(
             "--format",
             "format",
             type=click.Choice(("json", "avro", "protobuf", "bytes")),
             default="json",
             show_default=True,
-            help="The format of a topic's values.",
+            help="The format of the values; a file of .jsonl, .csv, .parquet or .avro says it.",
         ),
     ):
         wrapped = option(wrapped)

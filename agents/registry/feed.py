@@ -61,9 +61,9 @@ class _Answer(NamedTuple):
     found: FoundSchema | ValueFault
     at_s: float
 
-    def holds(self, subjects: Collection[str]) -> bool:
-        """Whether it need not be asked for again."""
-        if isinstance(self.found, FoundSchema) and self.found.subjects & frozenset(subjects):
+    def holds(self, table: RegisteredSchemas) -> bool:
+        """Whether the table need not ask again."""
+        if isinstance(self.found, FoundSchema) and table.takes(self.found.subjects):
             return True
         return time.monotonic() < self.at_s + UNKNOWN_S
 
@@ -90,10 +90,10 @@ class SchemaFeed:
         """Return when `table` knows what can be known of the schemas of these values."""
         for number in table.unresolved(values):
             place = (table.registry, number)
-            found = await self._look_up(place, table.subjects)
+            found = await self._look_up(place, table)
             if isinstance(found, ValueFault):
                 table.refuse(number, found)
-            elif not table.subjects & found.subjects:
+            elif not table.takes(found.subjects):
                 others = ", ".join(sorted(found.subjects)[:3]) or "no subject"
                 detail = f"schema {number} is of {others}; name it in `subjects` to read by it"
                 table.refuse(number, ValueFault(SCHEMA_UNKNOWN, detail))
@@ -127,7 +127,7 @@ class SchemaFeed:
             table.learn(place[1], decoder)
 
     async def _look_up(
-        self, place: tuple[str, int], subjects: Collection[str]
+        self, place: tuple[str, int], table: RegisteredSchemas
     ) -> FoundSchema | ValueFault:
         """What is known of the id, or becomes known by asking."""
         registry, number = place
@@ -137,7 +137,7 @@ class SchemaFeed:
             while True:
                 async with self._turn:
                     known = self._answers.get(place)
-                    if known is not None and known.holds(subjects):
+                    if known is not None and known.holds(table):
                         return known.found
                     try:
                         return self._answered(place, await schema_of(registry, number))

@@ -124,11 +124,9 @@ def command(
         else:
             from cli.audit.from_file import file_source
 
-            if value_format != ValueFormat():
-                raise Refused("--format and --schema are for topics; a file says what it is")
             if since is not None:
                 raise Refused("--since is for topics; of a file write --last N")
-            source = file_source(events or "-", mapping, last)
+            source = file_source(events or "-", mapping, value_format, last)
         asked = Asked(length_ns, bounds_ns, source.order, source.arrives)
         findings = _audited(source, asked)
     _answer(source, findings, html, out, as_json=as_json)

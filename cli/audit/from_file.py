@@ -13,6 +13,7 @@ from cli.audit.mapping import audit_mapping
 from cli.audit.source import AuditSource, with_sample
 from cli.mapping_options import MappingOptions
 from cli.topology_file import Refused
+from cli.value_format import ValueFormat, section_lines
 from producers.recording.audit.from_values import rows_of_file
 from producers.recording.audit.row import ONE_ORDER
 from producers.recording.file import STDIN, InputError
@@ -25,14 +26,17 @@ BY_LINES: Final = (
 )
 
 
-def file_source(path: str, options: MappingOptions, last: int | None) -> AuditSource:
+def file_source(
+    path: str, options: MappingOptions, value_format: ValueFormat, last: int | None
+) -> AuditSource:
     """`last`: so many of its last rows. InputError where it cannot be read as a whole."""
-    needed = _columns(options)
-    rows = value_rows(path, needed=needed)
+    encoding = value_format.of_file(path)
+    needed = _columns(options, path, value_format)
+    rows = value_rows(path, needed=needed, encoding=encoding)
     if last is not None:
         if path == STDIN:
             raise Refused("--last: standard input is read once; write it to a file first")
-        count = sum(1 for _ in value_rows(path, needed=needed))
+        count = sum(1 for _ in value_rows(path, needed=needed, encoding=encoding))
         rows = islice(rows, max(0, count - last), None)
     sample, rows = with_sample(rows)
     if not sample:
@@ -49,14 +53,14 @@ def file_source(path: str, options: MappingOptions, last: int | None) -> AuditSo
         mapping.arrival is not None,
         [_as_text(row) for row in sample[:3]],
         said,
-        [],
+        section_lines(value_format.section_of_file()),
         f"inorder audit {shlex.quote(path)}",
     )
 
 
-def _columns(options: MappingOptions) -> frozenset[str]:
+def _columns(options: MappingOptions, path: str, value_format: ValueFormat) -> frozenset[str]:
     """Those that are given: a table without them is refused as a whole."""
-    given = options.on_file(None) if options.source else None
+    given = options.on_file(None, path, value_format) if options.source else None
     return frozenset() if given is None else given.columns()
 
 

@@ -11,7 +11,7 @@ from cli.audit.mapping import audit_mapping
 from cli.audit.source import SAMPLE, AuditSource
 from cli.audit.topic import AuditedTopic
 from cli.mapping_options import MappingOptions
-from cli.value_format import ValueFormat
+from cli.value_format import ValueFormat, section_lines
 from inorder.contract import DEFAULT_STREAM
 from producers.recording.audit.from_values import reading_by, row_of_record
 from producers.recording.audit.row import AuditRow
@@ -84,7 +84,7 @@ def _source(
         [
             f"input: {topic}",
             *([] if audited.appends else ["arrival: timestamp"]),
-            *value_format.lines(topic),
+            *section_lines(value_format.section(topic)),
         ],
         f"inorder audit --brokers {brokers.servers} --topic {topic}",
     )

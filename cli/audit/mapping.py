@@ -3,18 +3,17 @@ first records (`producers.recording.guess`), said in words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
-from cli.mapping_options import MappingOptions
+from cli.mapping_options import MappingOptions, values_at, where_of
 from cli.topology_file import Refused
 from inorder.contract import TimeUnit
-from producers.recording.guess import Guess, Path, Proposal, guessed, spelled, unit_of
+from producers.recording.guess import Guess, Proposal, guessed, spelled, unit_of
 from topology.fields.mapping import Fields
-from topology.fields.values import walked
-from topology.fields.where import Where, parse_where
+from topology.fields.where import Where
 
 TAKEN: Final = ("source", "seq", "ts")
 SHOWN_FIELDS: Final = 12
@@ -57,7 +56,7 @@ def audit_mapping(
     if "ts" not in taken and on_file:
         raise Refused(f"--ts is missing, and nothing looks like a time{_fields(rows)}")
     places: dict[str, Any] = {
-        name: _where(name, text, on_file=on_file) for name, text in taken.items()
+        name: where_of(name, text, on_file=on_file) for name, text in taken.items()
     }
     unit = options.ts_unit
     ts = places.get("ts")
@@ -69,7 +68,7 @@ def audit_mapping(
     if arrival is not None:
         taken["arrival"] = options.arrival or str(arrival.path[0])
     fields = Fields(**places, ts_unit=unit, ts_zone=options.ts_zone)
-    values = [] if ts is None else _values(ts, rows, on_file=on_file)
+    values = [] if ts is None else values_at(ts, rows, on_file=on_file)
     of_unit = any(isinstance(value, int | float | Decimal) or _is_digits(value) for value in values)
     return AuditMapping(fields, arrival, taken, [_read_by(taken, of_unit=of_unit), *said])
 
@@ -78,22 +77,10 @@ def _is_digits(value: object) -> bool:
     return isinstance(value, str) and value.replace(".", "", 1).isdigit()
 
 
-def _where(option: str, text: str, *, on_file: bool) -> Where:
-    try:
-        return parse_where(text, on_file=on_file)
-    except ValueError as wrong:
-        raise Refused(f"--{option} {text}: {wrong}") from None
-
-
-def _values(where: Where, rows: Iterable[Mapping[str, object]], *, on_file: bool) -> list[Any]:
-    path: Path | tuple[str | int, ...] = where.path if on_file else (where.place, *where.path)
-    return [walked(row, path) for row in rows]
-
-
 def _unit(
     where: Where, rows: Sequence[Mapping[str, object]], now_ns: int, *, on_file: bool
 ) -> TimeUnit | None:
-    return unit_of(_values(where, rows, on_file=on_file), now_ns)
+    return unit_of(values_at(where, rows, on_file=on_file), now_ns)
 
 
 def _arrival(
@@ -105,10 +92,10 @@ def _arrival(
 ) -> Where | None:
     """Given, or a column that is called one and has the unit of `ts`."""
     if options.arrival:
-        return _where("arrival", options.arrival, on_file=True)
+        return options.arrives()
     if proposal.arrival is None:
         return None
-    where = _where("arrival", spelled(proposal.arrival.path, on_file=True), on_file=True)
+    where = where_of("arrival", spelled(proposal.arrival.path, on_file=True), on_file=True)
     found = _unit(where, rows, now_ns, on_file=True)
     return where if found in (None, unit) else None
 

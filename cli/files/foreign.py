@@ -16,10 +16,12 @@ from typing import Any, Final
 
 import click
 
+from cli.mapping_options import FIELD_OPTIONS, NOTHING_GIVEN, MappingOptions, values_at
 from cli.topology_file import Refused
 from inorder import rfc3339
 from inorder.contract import DEFAULT_STREAM, TimeUnit
-from producers.recording.guess import Guess, Proposal, guessed, spelled
+from producers.recording.encoded import FileEncoding
+from producers.recording.guess import Guess, Proposal, guessed, spelled, unit_of
 from producers.recording.values import FileMapping, ValueRow, decode_row, mapped_rows, value_rows
 from topology.fields.mapping import Fields
 from topology.fields.payload import as_json
@@ -55,7 +57,7 @@ class Taken:
 
     def section(self) -> dict[str, Any]:
         """`fields` and what belongs to it, as a stream of the topology file has them."""
-        named = {name: getattr(self.fields, name) for name in FIELDS}
+        named = {name: getattr(self.fields, name) for name in FIELD_OPTIONS}
         places = {name: str(where) for name, where in named.items() if where is not None}
         found: dict[str, Any] = {"fields": places}
         if self.ts_unit is not None:
@@ -63,15 +65,21 @@ class Taken:
         return found | ({"ts_zone": self.fields.ts_zone} if self.fields.ts_zone else {})
 
 
-def taken(rows: Rows, otherwise: str, *, on_file: bool = False) -> Taken:
-    """The mapping of decoded records. `otherwise`: the source where nothing names one, as a
-    constant. A terminal is asked where fields fit alike."""
-    proposal = guessed(rows, time.time_ns())
-    places: dict[str, Any] = {}
-    said: dict[str, str] = {}
+def taken(
+    rows: Rows, otherwise: str, options: MappingOptions = NOTHING_GIVEN, *, on_file: bool = False
+) -> Taken:
+    """The mapping of decoded records: what the options name, and a proposal for the rest.
+    `otherwise`: the source where nothing names one, as a constant. A terminal is asked where fields
+    fit alike."""
+    now_ns = time.time_ns()
+    proposal = guessed(rows, now_ns)
+    places = options.places(on_file=on_file)
+    said = dict.fromkeys(places, "given")
     for name in FIELDS:
         guess: Guess | None = getattr(proposal, name)
-        if guess is not None:
+        # A number counts within a source: beside one that is given, it is taken if it is sure.
+        unsure = name == "seq" and "source" in said and guess is not None and guess.sure == "unsure"
+        if name not in said and guess is not None and not unsure:
             guess = _asked(name, guess, on_file=on_file)
             places[name] = parse_where(spelled(guess.path, on_file=on_file), on_file=on_file)
             said[name] = _words(guess, on_file=on_file)
@@ -84,12 +92,17 @@ def taken(rows: Rows, otherwise: str, *, on_file: bool = False) -> Taken:
         if on_file:
             raise Refused(f"no field looks like a time{_names(rows)}; name it by --ts")
         said["ts"] = "likely: no field looks like a time, so it is the record's own"
-    fields = Fields(**places, ts_unit=proposal.ts_unit or "ns")
-    return Taken(_zoned(fields, proposal), proposal.ts_unit, said)
+    unit = proposal.ts_unit
+    if options.ts is not None:
+        unit = unit_of(values_at(places["ts"], rows, on_file=on_file), now_ns)
+    unit = options.ts_unit if options.ts_unit != "ns" else unit
+    fields = Fields(**places, ts_unit=unit or "ns", ts_zone=options.ts_zone)
+    return Taken(_zoned(fields, proposal), unit, said)
 
 
 def _zoned(fields: Fields, proposal: Proposal) -> Fields:
-    return replace(fields, ts_zone=WITHOUT_ZONE) if proposal.without_zone else fields
+    guesses = proposal.without_zone and not fields.ts_zone
+    return replace(fields, ts_zone=WITHOUT_ZONE) if guesses else fields
 
 
 def _asked(name: str, guess: Guess, *, on_file: bool) -> Guess:
@@ -116,7 +129,7 @@ def _names(rows: Rows) -> str:
 def told(mapping: Taken, rows: Iterable[Row]) -> None:
     """What was taken, and the first rows as they would be read, to standard error."""
     section = mapping.section()["fields"]
-    for name in FIELDS:
+    for name in FIELD_OPTIONS:
         if name in mapping.said:
             place = section.get(name, "none")
             click.echo(f"{name + ':':7} {place}  ({mapping.said[name]})", err=True)
@@ -140,8 +153,10 @@ def _shown(row: Row) -> str:
 # -- a file ----------------------------------------------------------------------------------------
 
 
-def is_foreign(path: str) -> bool:
+def is_foreign(path: str, encoding: FileEncoding | None = None) -> bool:
     """Whether a file's rows are not lines of our own form, whose `ts` is no date."""
+    if encoding is not None:
+        return True
     for row in _first(path):
         value = _decoded(row)
         if not isinstance(value, Mapping) or "clock" in value:
@@ -152,16 +167,19 @@ def is_foreign(path: str) -> bool:
     return False
 
 
-def file_rows(path: str) -> tuple[Taken, Iterator[Row]]:
+def file_rows(
+    path: str, options: MappingOptions, encoding: FileEncoding | None
+) -> tuple[Taken, Iterator[Row]]:
     """What is taken of a file, and its rows by that."""
-    values = [value for row in _first(path) if isinstance(value := _decoded(row), dict)]
-    mapping = taken(values, "machine", on_file=True)
+    values = [value for row in _first(path, encoding) if isinstance(value := _decoded(row), dict)]
+    mapping = taken(values, "machine", options, on_file=True)
     by_time = frozenset(() if mapping.fields.seq is not None else (DEFAULT_STREAM,))
-    return mapping, mapped_rows(path, FileMapping(mapping.fields), Reading(by_time=by_time))
+    by = FileMapping(mapping.fields, options.arrives(), encoding)
+    return mapping, mapped_rows(path, by, Reading(by_time=by_time))
 
 
-def _first(path: str) -> Iterator[ValueRow]:
-    for count, row in enumerate(value_rows(path)):
+def _first(path: str, encoding: FileEncoding | None = None) -> Iterator[ValueRow]:
+    for count, row in enumerate(value_rows(path, encoding=encoding)):
         if count >= SAMPLE:
             return
         if row.fault is None:
@@ -179,7 +197,10 @@ def _decoded(row: ValueRow) -> object:
 
 
 def topic_rows(
-    messages: Sequence[Any], topic: str, decode: Decode
+    messages: Sequence[Any],
+    topic: str,
+    decode: Decode,
+    options: MappingOptions = NOTHING_GIVEN,
 ) -> tuple[Taken, list[Row], list[LineFault]]:
     """What is taken of a topic's records, its rows by that in the order of their arrival, and why
     values could not be read. A record arrives when the latest of its partition before it did."""
@@ -191,7 +212,8 @@ def topic_rows(
         arrivals.append((arrival_ms, message))
     arrivals.sort(key=lambda each: each[0])
     faults: list[LineFault] = []
-    mapping = taken([_sample(each, decode, faults) for _, each in arrivals[:SAMPLE]], topic)
+    sample = [_sample(each, decode, faults) for _, each in arrivals[:SAMPLE]]
+    mapping = taken(sample, topic, options)
     by_time = () if mapping.fields.seq is not None else (DEFAULT_STREAM,)
     reader = FieldReader(mapping.fields, decode, by_time=by_time, topic=topic)
     rows = [

@@ -27,11 +27,13 @@ from cli.files.foreign import (
     topic_rows,
 )
 from cli.kafka_options import kafka_option, reached, security
+from cli.mapping_options import MappingOptions, mapping_options
 from cli.progress import counting
 from cli.recordings import readable
 from cli.topology_file import Refused
 from cli.value_format import ValueFormat, value_format_options
 from producers.recording.audit.advice import LEAST_IDLE_NS, ROOM, stepped
+from producers.recording.file import STDIN
 from producers.recording.rows import NEEDED_BY_TIME, read_rows
 from producers.recording.survey import MAX_SOURCES, StreamSeen, Survey, surveyed
 from topology.config import TopologyError, parse
@@ -56,6 +58,7 @@ NAMED: Final = 3
 @click.option("--topic", help="An input topic, read from its beginning.")
 @click.option("--lines", default=MAX_LINES, show_default=True, help="At most so many are read.")
 @click.option("--out", type=click.Path(dir_okay=False), help="Where to write; default: print it.")
+@mapping_options
 @value_format_options
 @click.argument("events", required=False, metavar="[EVENTS | -]")
 def command(
@@ -65,16 +68,22 @@ def command(
     lines: int,
     out: str | None,
     events: str | None,
+    mapping: MappingOptions,
     value_format: ValueFormat,
 ) -> None:
     """Write a first topology file for EVENTS (any table or JSON lines), or for a topic.
 
     Where records are not of the header contract, it proposes where they have source, number and
-    time, and says how sure it is."""
+    time, and says how sure it is; what --source, --seq, --ts and the like name is taken."""
     if (events is None) == (topic is None) or (topic is None) != (brokers is None):
         raise Refused("give a file of EVENTS, or --brokers and --topic")
     if out is not None and Path(out).exists():
         raise Refused(f"--out {out}: is there already; name another file")
+    if mapping.values or (topic is not None and mapping.arrival):
+        option = "--values" if mapping.values else "--arrival"
+        raise Refused(f"{option}: is for files that are replayed; leave it out")
+    mapping.refuse_zone()
+    is_mapped = bool(mapping.places(on_file=topic is None) or mapping.ts_zone)
     how = HowRead()
     with readable():
         rows: Iterable[Row]
@@ -82,18 +91,12 @@ def command(
             from cli.files.topic_rows import TopicRows
 
             found = TopicRows(reached(brokers, security(kafka_path)), topic, lines)
-            if found.is_foreign:
-                rows, how = _foreign_topic(found, topic, value_format)
+            if is_mapped or found.is_foreign:
+                rows, how = _foreign_topic(found, topic, mapping, value_format)
             else:
                 rows, how = found.rows(), HowRead(found.preset)
-        elif events not in (None, "-") and is_foreign(events):
-            mapping, rows = file_rows(events)
-            how = HowRead(section=mapping.section(), said=mapping.said)
-            first = list(islice(rows, SHOWN))
-            told(mapping, first)
-            rows = chain(first, rows)
         else:
-            rows = read_rows(events or "-", needed=NEEDED_BY_TIME)
+            rows, how = _file(events or "-", mapping, value_format, is_mapped=is_mapped)
         survey = surveyed(_counted(islice(rows, lines)), time.time_ns())
     text = written(survey, topic or events or "-", topic, how)
     try:
@@ -108,6 +111,21 @@ def command(
         except OSError as error:
             raise Refused(f"--out {out}: {error.strerror or error}") from error
         click.echo(f"written: {out}; next: inorder check {out}", err=True)
+
+
+def _file(
+    path: str, options: MappingOptions, value_format: ValueFormat, *, is_mapped: bool
+) -> tuple[Iterator[Row], HowRead]:
+    encoding = value_format.of_file(path)
+    if path == STDIN and (is_mapped or encoding is not None):
+        raise Refused("standard input is read once; write it to a file first")
+    if not is_mapped and (path == STDIN or not is_foreign(path, encoding)):
+        return read_rows(path, needed=NEEDED_BY_TIME), HowRead()
+    mapping, rows = file_rows(path, options, encoding)
+    first = list(islice(rows, SHOWN))
+    told(mapping, first)
+    section = {**value_format.section_of_file(), **mapping.section()}
+    return chain(first, rows), HowRead(section=section, said=mapping.said)
 
 
 def _counted(rows: Iterable[Row]) -> Iterator[Row]:
@@ -133,10 +151,11 @@ class HowRead:
 
 
 def _foreign_topic(
-    found: TopicRows, topic: str, value_format: ValueFormat
+    found: TopicRows, topic: str, options: MappingOptions, value_format: ValueFormat
 ) -> tuple[list[Row], HowRead]:
     values = [message.value for message in found.messages]
-    mapping, rows, faults = topic_rows(found.messages, topic, value_format.decoder(topic)[0])
+    decode, _ = value_format.decoder(topic)
+    mapping, rows, faults = topic_rows(found.messages, topic, decode, options)
     if len(faults) == min(len(values), SAMPLE):
         raise Refused(f"--topic {topic}: no value of it can be read: {faults[0].detail}")
     told(mapping, rows[:SHOWN])

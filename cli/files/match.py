@@ -24,6 +24,7 @@ from cli.printable import printable
 from cli.progress import counting
 from cli.recordings import readable
 from cli.topology_file import Refused
+from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM, MAX_INT64
 from producers.recording.rows import read_rows
 from topology.flow.batches import BATCH
@@ -91,6 +92,7 @@ MATCHES: Final = frozenset({"match", SETS})
     help="The largest error of a time, like 20ms, known beforehand; events beyond are dead.",
 )
 @mapping_options
+@value_format_options
 @json_option("MATCH", "The summary as one line of JSON.")
 @click.argument("events", default="-", metavar="[EVENTS | -]")
 def command(
@@ -102,6 +104,7 @@ def command(
     max_retained: int,
     max_error: str | None,
     mapping: MappingOptions,
+    value_format: ValueFormat,
     as_json: bool,
     events: str,
 ) -> None:
@@ -115,7 +118,7 @@ def command(
         max_error_ns=None if max_error is None else _length_ns(max_error),
     )
     matching = Matching(engine, correct=correct)
-    any_file = mapping.on_file(None)
+    any_file = mapping.on_file(None, events, value_format)
     asked = {each.name: asked_by_pattern(each.query, DEFAULT_STREAM) for each in queries}
     unmet = Unmet(asked, [DEFAULT_STREAM])
     found: set[str] = set()

@@ -23,6 +23,7 @@ from cli.mapping_options import MappingOptions, mapping_options
 from cli.progress import counting
 from cli.recordings import readable
 from cli.topology_file import Refused, load, optional_topology_option
+from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM
 from producers.recording.lines import lines_of, read_lines
 from producers.recording.plausible import SAMPLE, Plausibility, watched
@@ -56,6 +57,7 @@ NEWLINE: Final = orjson.OPT_APPEND_NEWLINE
 @click.command("replay")
 @optional_topology_option
 @mapping_options
+@value_format_options
 @click.option("--show", default=",".join(KINDS), show_default=True, help="Kinds to print.")
 @click.option("--to-end/--no-to-end", default=True, help="Flush at the end of input (default).")
 @json_option("REPLAY", "The summary as one line of JSON.")
@@ -63,6 +65,7 @@ NEWLINE: Final = orjson.OPT_APPEND_NEWLINE
 def command(
     topology_path: str | None,
     mapping: MappingOptions,
+    value_format: ValueFormat,
     show: str,
     to_end: bool,
     as_json: bool,
@@ -73,7 +76,7 @@ def command(
     With --source, or --values, the file may have any columns."""
     kinds = shown(show)
     topology = None if topology_path is None else load(topology_path)
-    values = mapping.on_file(topology)
+    values = mapping.on_file(topology, events, value_format)
     if topology is None:
         topology = without_file(values)
     started_s, cpu_s = time.perf_counter(), time.process_time()

@@ -17,6 +17,7 @@ from cli.progress import counting
 from cli.recordings import readable
 from cli.signing import signing_key
 from cli.topology_file import Refused, brokers_option, load
+from cli.value_format import ValueFormat, value_format_options
 from inorder import rfc3339
 from inorder.contract import DEFAULT_STREAM
 from inorder.failure import ProducerError
@@ -47,6 +48,7 @@ MAX_REPORTED: Final = 20
     help="For its header names, how records are keyed, and which need no number.",
 )
 @mapping_options
+@value_format_options
 @json_option("PRODUCE", "The summary as JSON, last of all.")
 @click.argument("events", default="-", metavar="[EVENTS | -]")
 def command(
@@ -57,6 +59,7 @@ def command(
     speed: float | None,
     topology_path: str | None,
     mapping: MappingOptions,
+    value_format: ValueFormat,
     as_json: bool,
     events: str,
 ) -> None:
@@ -70,7 +73,7 @@ def command(
     left_out = LeftOut()
     topology = None if topology_path is None else load(topology_path)
     keying = _keying(topic, topology, topology_path)
-    values = mapping.on_file(topology)
+    values = mapping.on_file(topology, events, value_format)
     access = security(kafka_path)
     key = signing_key()
     try:

@@ -96,13 +96,27 @@ def parsed(text: str, referred: Sequence[str] = ()) -> AvroSchema:
 
 def decoding(schema: AvroSchema) -> Decode:
     """A decoder of values without any prefix; every byte has to be the value's."""
-    reader = _read_py.schemaless_reader if schema.is_recursive else fastavro.schemaless_reader
-    of_schema = schema.schema
+    read_next = reading_on(schema)
 
     def decode(value: bytes | None) -> object:
         if value is None:
             return None
         stream = io.BytesIO(value)
+        decoded = read_next(stream)
+        if stream.tell() != len(value):
+            left = len(value) - stream.tell()
+            raise ValueFault(UNDECODABLE, f"{left} bytes are left behind the Avro value")
+        return decoded
+
+    return decode
+
+
+def reading_on(schema: AvroSchema) -> Callable[[io.BytesIO], object]:
+    """What reads the next value of a stream in which they lie one behind the other. ValueFault."""
+    reader = _read_py.schemaless_reader if schema.is_recursive else fastavro.schemaless_reader
+    of_schema = schema.schema
+
+    def read_next(stream: io.BytesIO) -> object:
         try:
             decoded: object = reader(stream, of_schema, None)
         except _WRONG as wrong:
@@ -112,14 +126,11 @@ def decoding(schema: AvroSchema) -> Decode:
                 f"the value is none of its Avro schema ({kind}); write the schema that it was"
                 " written by, or `registry:` where values begin with a registry's five bytes",
             ) from None
-        if stream.tell() != len(value):
-            left = len(value) - stream.tell()
-            raise ValueFault(UNDECODABLE, f"{left} bytes are left behind the Avro value")
         if schema.is_recursive and _is_deeper(decoded, MAX_DEPTH):
             raise ValueFault(UNDECODABLE, f"the value is nested more than {MAX_DEPTH} deep")
         return decoded
 
-    return decode
+    return read_next
 
 
 # -- schemas ---------------------------------------------------------------------------------------

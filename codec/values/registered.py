@@ -32,22 +32,27 @@ def without_prefix(value: bytes | None) -> bytes | None:
 
 class RegisteredSchemas:
     """The schemas of one input topic by their ids, as far as they were asked for. `subjects`:
-    whose schemas are taken. `in_values`, `in_keys`: where the topic has a registry's five bytes."""
+    whose schemas are taken; None: any. `in_values`, `in_keys`: where the topic has a registry's
+    five bytes."""
 
     def __init__(
         self,
         registry: str,
-        subjects: Collection[str],
+        subjects: Collection[str] | None,
         *,
         in_values: bool = True,
         in_keys: bool = False,
     ) -> None:
         self.registry = registry
-        self.subjects = frozenset(subjects)
+        self._subjects = None if subjects is None else frozenset(subjects)
         self._in_values = in_values
         self._in_keys = in_keys
         self._decoders: dict[int, Decode] = {}
         self._faults: dict[int, ValueFault] = {}
+
+    def takes(self, subjects: Collection[str]) -> bool:
+        """Whether a schema of these subjects is one to read by."""
+        return self._subjects is None or not self._subjects.isdisjoint(subjects)
 
     def parts(self, value: bytes | None, key: bytes | None) -> Iterable[bytes | None]:
         """What names a schema in a record."""

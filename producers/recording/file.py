@@ -2,8 +2,8 @@
 
 `-` is standard input. What begins with the gzip mark is unpacked, whatever it is
 called. The form follows the name (`.jsonl .json .ndjson`, `.csv`, `.parquet .pq`,
-each also with `.gz`), else the content: Parquet by its mark, CSV by a first line
-that names columns, JSON lines otherwise.
+`.avro`, each also with `.gz`), else the content: Parquet and Avro by their marks, CSV by a first
+line that names columns, JSON lines otherwise.
 
 What cannot be read at all is an `InputError`, the only exception from here.
 """
@@ -26,6 +26,7 @@ from typing import IO, Any, Final
 STDIN: Final = "-"
 GZIP_MARK: Final = b"\x1f\x8b"
 PARQUET_MARK: Final = b"PAR1"
+AVRO_MARK: Final = b"Obj\x01"
 PEEKED_BYTES: Final = 4096
 _CELLS: Final = re.compile(rb"[,;\t|]")
 OUR_COLUMNS: Final = frozenset({"source", "seq"})
@@ -39,6 +40,7 @@ class Form(Enum):
     JSON_LINES = "JSON lines"
     CSV = "CSV"
     PARQUET = "Parquet"
+    AVRO = "Avro"
 
 
 _FORM_OF_SUFFIX: Final = {
@@ -48,6 +50,7 @@ _FORM_OF_SUFFIX: Final = {
     ".csv": Form.CSV,
     ".parquet": Form.PARQUET,
     ".pq": Form.PARQUET,
+    ".avro": Form.AVRO,
 }
 
 
@@ -103,12 +106,19 @@ def _readable(name: str) -> Iterator[None]:
         raise InputError(f"{name}: cannot be read ({wrong.strerror or wrong})") from None
 
 
+def form_by_name(path: str) -> Form | None:
+    """None: the name does not say it."""
+    return _FORM_OF_SUFFIX.get(Path(path.removesuffix(".gz")).suffix.lower())
+
+
 def _form(path: str, head: bytes, columns: frozenset[str]) -> Form:
-    suffix = Path(path.removesuffix(".gz")).suffix.lower()
-    if suffix in _FORM_OF_SUFFIX:
-        return _FORM_OF_SUFFIX[suffix]
+    named = form_by_name(path)
+    if named is not None:
+        return named
     if head.startswith(PARQUET_MARK):
         return Form.PARQUET
+    if head.startswith(AVRO_MARK):
+        return Form.AVRO
     first = head.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
     cells = {cell.strip().strip(b'"').decode("utf-8", "replace") for cell in _CELLS.split(first)}
     return Form.CSV if columns <= cells or "clock" in cells else Form.JSON_LINES

@@ -63,6 +63,10 @@ def rows_in(raw: IO[bytes], form: Form, path: str, needed: tuple[str, ...]) -> I
             from producers.recording.parquet_rows import parquet_rows
 
             yield from parquet_rows(raw, path, needed)
+        case Form.AVRO:
+            raise InputError(
+                f"{path}: is Avro; say where its fields are: --source NAME --seq NAME --ts NAME"
+            )
 
 
 def json_rows(raw: LineSource, *, begins: bool = True) -> Iterator[Row]:

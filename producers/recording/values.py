@@ -2,7 +2,8 @@
 
 A JSON line is its bytes. A row of CSV is a dict of texts, without its empty cells, and in the
 payload a cell that JSON spells as a number or a boolean is one. A row of Parquet is a dict of
-plain values (`topology.fields.values`). `mapped_rows` makes of them the rows that a recording in
+plain values (`topology.fields.values`), and so is a value in Avro or Protobuf
+(`producers.recording.encoded`). `mapped_rows` makes of them the rows that a recording in
 our own form would have, `ts` and `arrival` in ns.
 
 What cannot be read at all is an `InputError`; a row that cannot be made out has a fault.
@@ -19,6 +20,7 @@ import orjson
 
 from codec.values import json
 from inorder.contract import MIN_INT64, UNIT_NS
+from producers.recording.encoded import FileEncoding, container_values, delimited_values
 from producers.recording.file import Form, opened
 from producers.recording.row import refuse_missing
 from producers.recording.rows import csv_lines, text_lines
@@ -40,12 +42,13 @@ _BOOLEANS: Final = {"true": True, "false": False}
 
 class ValueRow(NamedTuple):
     """`value`: the bytes of a JSON line, or the columns of a row by name. `is_text`: these are the
-    cells of CSV."""
+    cells of CSV. `encoded`: the bytes that were decoded, where each value has its own."""
 
     number: int
     value: Any
     fault: LineFault | None = None
     is_text: bool = False
+    encoded: bytes | None = None
 
     def payload(self) -> object:
         """All of it as JSON. ValueFault if it is none."""
@@ -61,6 +64,8 @@ class ValueRow(NamedTuple):
 
     def in_bytes(self, payload: object) -> bytes:
         """What is published of it, whose payload that is."""
+        if self.encoded is not None:
+            return self.encoded
         return self.value.strip() if isinstance(self.value, bytes) else orjson.dumps(payload)
 
 
@@ -90,12 +95,25 @@ def picking_rows(paths: Sequence[Path]) -> Pick:
 
 
 def value_rows(
-    path: str, stdin: IO[bytes] | None = None, needed: frozenset[str] = frozenset()
+    path: str,
+    stdin: IO[bytes] | None = None,
+    needed: frozenset[str] = frozenset(),
+    encoding: FileEncoding | None = None,
 ) -> Iterator[ValueRow]:
     """The rows of a file, or of standard input (`-`). `needed`: columns without which no row is an
-    event; they are looked for in a table, and by them a first line is one of CSV."""
+    event; they are looked for in a table, and by them a first line is one of CSV. `encoding`: that
+    of values that are no text; None: the file says it."""
     with opened(path, stdin, needed) as (raw, form):
-        match form:
+        if encoding is not None and encoding.decode is not None and form is not Form.AVRO:
+            for number, (encoded, value) in enumerate(
+                delimited_values(raw, path, encoding.decode), start=1
+            ):
+                yield _encoded_row(number, value, encoded)
+            return
+        match Form.AVRO if encoding is not None else form:
+            case Form.AVRO:
+                for number, value in enumerate(container_values(raw, path), start=1):
+                    yield _encoded_row(number, value)
             case Form.JSON_LINES:
                 for number, line in text_lines(raw):
                     fault = line if isinstance(line, LineFault) else None
@@ -107,6 +125,14 @@ def value_rows(
 
                 for number, value in enumerate(parquet_values(raw, path, needed), start=1):
                     yield ValueRow(number, value)
+
+
+def _encoded_row(number: int, value: object, encoded: bytes | None = None) -> ValueRow:
+    if isinstance(value, LineFault):
+        return ValueRow(number, None, value)
+    if isinstance(value, dict):
+        return ValueRow(number, value, encoded=encoded)
+    return ValueRow(number, None, LineFault(UNDECODABLE, "the value is no record with fields"))
 
 
 def _csv_values(raw: IO[bytes], path: str, needed: frozenset[str]) -> Iterator[ValueRow]:
@@ -141,10 +167,11 @@ def _is_sound(cell: str) -> bool:
 @dataclass(frozen=True, slots=True)
 class FileMapping:
     """Where the rows of a file have the fields of events, and when they arrived (None: they do not
-    say)."""
+    say). `encoding`: as `value_rows` takes it."""
 
     fields: Fields
     arrival: Where | None = None
+    encoding: FileEncoding | None = None
 
     def columns(self) -> frozenset[str]:
         """The columns that are named."""
@@ -179,7 +206,7 @@ def mapped_rows(
     row in bytes, a JSON line as it is."""
     reader, arrivals = mapping.reader(reading), Arrivals(mapping)
     fields = mapping.fields
-    for each in value_rows(path, stdin, mapping.columns()):
+    for each in value_rows(path, stdin, mapping.columns(), mapping.encoding):
         number, value = each.number, each.value
         if each.fault is not None:
             yield Row(number, {}, each.fault)
