@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,15 +44,17 @@ def security(path: str | None) -> Security:
         raise Refused(f"{where}: {refused}") from None
 
 
-def reached(servers: str, access: Security) -> Brokers:
+def reached(servers: str, access: Security, wait_s: float = 0.0) -> Brokers:
     """The brokers; `Refused` where none answers, and a word on standard error while they are
-    waited for. Blocks."""
-    from agents.kafka.brokers import BrokersUnavailable, brokers_at
+    waited for: for some seconds, or as long as `wait_s` where that is given. Blocks."""
+    from agents.kafka.brokers import BrokersUnavailable, await_brokers, brokers_at
 
     def waits(absent: BrokersUnavailable, left_s: float) -> None:
         click.echo(f"waiting for brokers, {left_s:.0f} s more at most: {absent}", err=True)
 
     try:
+        if wait_s:
+            return asyncio.run(await_brokers(servers, access, wait_s))
         return brokers_at(servers, access, waits)
     except BrokersUnavailable as error:
         raise Refused(str(error)) from error

@@ -20,7 +20,7 @@ from agents.kafka.topics import (
     narrow_changelogs,
 )
 from cli.as_json import json_option
-from cli.kafka_options import kafka_option, reached, security
+from cli.kafka_options import kafka_option, reached, seconds, security
 from cli.topology_file import Refused, brokers_option, load, topology_option
 from topology.config import Topology
 
@@ -42,14 +42,27 @@ def command() -> None:
     help="Also give changelogs the partitions that their inputs have got since. Restart all"
     " workers then.",
 )
+@click.option(
+    "--brokers-wait",
+    "brokers_wait_s",
+    metavar="DURATION",
+    default="0s",
+    callback=seconds,
+    help="How long brokers that do not answer are waited for. Default: some seconds.",
+)
 @json_option("TOPICS_CREATE")
 def create_command(
-    topology_path: str, brokers: str, kafka_path: str | None, grow: bool, as_json: bool
+    topology_path: str,
+    brokers: str,
+    kafka_path: str | None,
+    grow: bool,
+    brokers_wait_s: float,
+    as_json: bool,
 ) -> None:
     """Make every topic the topology needs; those that exist are left as they are."""
     topology = load(topology_path)
     access = security(kafka_path)
-    reached(brokers, access)
+    reached(brokers, access, brokers_wait_s)
     try:
         outcomes = create(declared(topology), brokers, topology.topics.replication, access)
         grown = grow_changelogs(topology, brokers, access) if grow else []

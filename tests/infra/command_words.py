@@ -8,7 +8,7 @@ import click
 
 
 def assert_known(words: Sequence[str]) -> None:
-    """A command that there is, and none but its options."""
+    """A command that there is, and none but its options and arguments."""
     from cli.main import main
 
     command: click.Command = main
@@ -18,4 +18,7 @@ def assert_known(words: Sequence[str]) -> None:
         assert found is not None, f"inorder has no command {word}"
         command = found
     known = {option for parameter in command.params for option in parameter.opts}
-    assert {word.split("=")[0] for word in words} <= known
+    options = [word for word in words if word.startswith("-")]
+    assert {word.split("=")[0] for word in options} <= known
+    arguments = [each for each in command.params if isinstance(each, click.Argument)]
+    assert len(words) - len(options) <= len(arguments)

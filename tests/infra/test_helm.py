@@ -6,6 +6,7 @@ The sets of values are those that ship as examples, in `infra/helm/values`. What
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -33,9 +34,13 @@ VALUES = sorted((CHART.parent / "values").glob("*.yaml"))
 PAGE = ROOT / "docs/kubernetes.md"
 PLAIN = CHART.parent / "values" / "plain.yaml"
 STAGES = CHART.parent / "values" / "stages.yaml"
+MTLS = CHART.parent / "values" / "mtls.yaml"
 STRIMZI = CHART.parent / "values" / "strimzi.yaml"
 CUSTOM = {"PodMonitor", "ServiceMonitor", "PrometheusRule", "ScaledObject", "SparkApplication"}
 """Kinds that operators bring: their schemas do not ship with Kubernetes."""
+
+VERSIONS = ("1.27", KUBERNETES, "1.37")
+"""The oldest that the chart takes, what it is rendered for, the newest whose schemas are known."""
 
 BOTH = json.dumps(
     {
@@ -68,7 +73,8 @@ def manifests(values: Path, *options: str) -> list[Manifest]:
 
 def containers(found: list[Manifest]) -> Iterator[Mapping[str, Any]]:
     for manifest in found:
-        pod = manifest.get("spec", {}).get("template", {}).get("spec", {})
+        spec = manifest.get("spec", {})
+        pod = spec if manifest["kind"] == "Pod" else spec.get("template", {}).get("spec", {})
         yield from pod.get("initContainers", [])
         yield from pod.get("containers", [])
 
@@ -76,18 +82,19 @@ def containers(found: list[Manifest]) -> Iterator[Mapping[str, Any]]:
 @by_values
 def test_it_renders_what_it_did(values: Path) -> None:
     golden = GOLDEN / values.name
-    said = render("--values", str(values))
+    said = re.sub(r"(?m)^  token: \S+$", "  token: A", render("--values", str(values)))
     if os.environ.get("INORDER_WRITE_GOLDEN"):
         golden.write_text(said)
     assert said == golden.read_text()
 
 
 @by_values
-def test_kubernetes_takes_it(values: Path) -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_kubernetes_takes_it(values: Path, version: str) -> None:
     found = manifests(values)
     for manifest in found:
         if manifest["kind"] not in CUSTOM:
-            kubernetes_validate.validate(dict(manifest), KUBERNETES, strict=True)
+            kubernetes_validate.validate(dict(manifest), version, strict=True)
     names = [(manifest["kind"], manifest["metadata"]["name"]) for manifest in found]
     assert len(set(names)) == len(names)
 
@@ -159,42 +166,134 @@ def test_a_service_monitor_finds_the_port_of_every_pod_that_has_one() -> None:
         assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
         ports = [port["name"] for each in pod["spec"]["containers"] for port in each["ports"]]
         assert "http" in ports
-        assert "prometheus.io/scrape" not in pod["metadata"]["annotations"], "nor found twice"
+        assert "annotations" not in pod["metadata"], "nor found twice"
 
 
 TOKEN_FROM = {"name": "inorder-http", "key": "token"}
 
 
+MADE = {"name": "test-http", "key": "token"}
+
+
+@pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("monitor", ["podMonitor", "serviceMonitor"])
-def test_a_monitor_shows_the_token_that_the_pods_want(monitor: str) -> None:
-    found = manifests(
-        PLAIN,
-        *("--set", f"monitoring.{monitor}=true"),
-        *("--set-json", f"kafka.secretEnv.{token.VARIABLE}={json.dumps(TOKEN_FROM)}"),
-    )
+def test_a_monitor_shows_the_token_that_the_pods_want(monitor: str, own: bool) -> None:
+    given = ("--set-json", f"kafka.secretEnv.{token.VARIABLE}={json.dumps(TOKEN_FROM)}")
+    wanted = TOKEN_FROM if own else MADE
+    found = manifests(PLAIN, "--set", f"monitoring.{monitor}=true", *(given if own else ()))
     (monitoring,) = [one["spec"] for one in found if one["kind"].lower() == monitor.lower()]
     (endpoint,) = monitoring.get("endpoints") or monitoring["podMetricsEndpoints"]
-    assert endpoint["authorization"] == {"type": "Bearer", "credentials": TOKEN_FROM}
-    (worker,) = [one for one in containers(found) if one["name"] == "worker"]
-    (wanted,) = [one["valueFrom"] for one in worker["env"] if one["name"] == token.VARIABLE]
-    assert wanted == {"secretKeyRef": TOKEN_FROM}
+    assert endpoint["authorization"] == {"type": "Bearer", "credentials": wanted}
+    for name in ("worker", "explain"):
+        (one,) = [one for one in containers(found) if one["name"] == name]
+        (shown,) = [one["valueFrom"] for one in one["env"] if one["name"] == token.VARIABLE]
+        assert shown == {"secretKeyRef": wanted}
+    secrets = [one for one in found if one["kind"] == "Secret"]
+    assert len(secrets) == (not own)
+    for secret in secrets:
+        made = base64.b64decode(secret["data"][MADE["key"]]).decode()
+        assert token.token_in({token.VARIABLE: made}) == made
 
 
-def test_beside_a_token_pods_bear_no_annotations_that_cannot_carry_it() -> None:
-    found = manifests(
-        PLAIN,
-        *("--set", "monitoring.annotations=false"),
-        *("--set-json", f"kafka.secretEnv.{token.VARIABLE}={json.dumps(TOKEN_FROM)}"),
-    )
-    (worker,) = [one for one in found if one["kind"] == "StatefulSet"]
-    assert set(worker["spec"]["template"]["metadata"]["annotations"]) == {"checksum/settings"}
+def test_without_a_token_pods_may_bear_annotations() -> None:
+    (worker,) = [
+        one["spec"]["template"]["metadata"]["annotations"]
+        for one in manifests(PLAIN, "--set", "token=false,monitoring.annotations=true")
+        if one["kind"] == "StatefulSet"
+    ]
+    assert worker["prometheus.io/port"] == "8080"
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_what_the_cluster_knows_is_watched(knows: bool) -> None:
+    """By default; and the network policy lets it in."""
+    kinds = ("PodMonitor", "PrometheusRule")
+    known = [f"--api-versions=monitoring.coreos.com/v1/{kind}" for kind in kinds if knows]
+    found = manifests(PLAIN, *known, "--set", "monitoring.namespace=prom")
+    assert {one["kind"] for one in found if one["kind"] in CUSTOM} == set(kinds if knows else ())
+    (policy,) = [one["spec"]["ingress"] for one in found if one["kind"] == "NetworkPolicy"]
+    assert ("kubernetes.io/metadata.name: prom" in yaml.safe_dump(policy)) == knows
+
+
+def test_topics_are_made_before_all_else_with_what_that_takes() -> None:
+    found = manifests(MTLS)
+    hooks = {
+        (one["kind"], one["metadata"]["name"]): one
+        for one in found
+        if "pre-install" in one["metadata"].get("annotations", {}).get("helm.sh/hook", "")
+    }
+    job = hooks["Job", "test-topics"]["spec"]["template"]["spec"]
+    assert ("ServiceAccount", job["serviceAccountName"]) in hooks
+    maps = [volume["configMap"]["name"] for volume in job["volumes"] if "configMap" in volume]
+    assert all(("ConfigMap", name) in hooks for name in maps)
+    assert not [one for one in containers([hooks["Job", "test-topics"]]) if "Secret" in str(one)]
+    assert not [one for one in manifests(STRIMZI) if one["kind"] == "Job"], "topics.create: false"
+
+
+@by_values
+def test_what_settings_name_is_mounted(values: Path) -> None:
+    found = manifests(values)
+    (settings,) = {one["data"].get("kafka.properties", "") for one in found if "data" in one} - {
+        ""
+    } or {""}
+    named = re.findall(r"=(?:file://)?(/etc/\S+)/[^/\s]+$", settings, re.M)
+    for one in containers(found):
+        mounts = {mount["mountPath"] for mount in one["volumeMounts"]}
+        assert set(named) <= mounts, one["name"]
+    for one in found:
+        spec = one.get("spec", {}).get("template", {}).get("spec", {})
+        volumes = {volume["name"] for volume in spec.get("volumes", [])}
+        volumes |= {
+            claim["metadata"]["name"]
+            for claim in one.get("spec", {}).get("volumeClaimTemplates", [])
+        }
+        for container in spec.get("containers", []):
+            assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+
+
+def test_every_pod_has_what_the_user_adds() -> None:
+    extra: dict[str, Any] = {
+        "priorityClassName": "high",
+        "extraEnv": [{"name": "OTEL_SERVICE_NAME", "value": "plant"}],
+        "extraVolumes": [{"name": "maps", "configMap": {"name": "maps"}}],
+        "extraVolumeMounts": [{"name": "maps", "mountPath": "/maps"}],
+        "kafka.token": {"audience": "kafka"},
+    }
+    given = [word for name in extra for word in ("--set-json", f"{name}={json.dumps(extra[name])}")]
+    found = manifests(STAGES, *given)
+    for one in found:
+        if one["kind"] not in CUSTOM:
+            kubernetes_validate.validate(dict(one), KUBERNETES, strict=True)
+        spec = one.get("spec", {})
+        pod = spec if one["kind"] == "Pod" else spec.get("template", {}).get("spec", {})
+        if pod:
+            assert pod["priorityClassName"] == "high"
+            assert extra["extraVolumes"][0] in pod["volumes"]
+    for container in containers(found):
+        assert extra["extraEnv"][0] in container["env"]
+        mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
+        assert {"/maps", "/etc/inorder-token"} <= mounted
+
+
+def test_a_sync_server_is_spread_probed_and_kept() -> None:
+    found = [one for one in manifests(STAGES) if one["metadata"]["name"] == "test-sync"]
+    (budget,) = [one["spec"] for one in found if one["kind"] == "PodDisruptionBudget"]
+    (server,) = [one["spec"]["template"] for one in found if one["kind"] == "StatefulSet"]
+    selector = budget["selector"]["matchLabels"]
+    assert selector.items() <= server["metadata"]["labels"].items()
+    (spread,) = server["spec"]["topologySpreadConstraints"]
+    assert spread["labelSelector"]["matchLabels"] == selector
+    (container,) = server["spec"]["containers"]
+    assert {"startupProbe", "livenessProbe", "readinessProbe"} <= container.keys()
 
 
 def topology_of(found: list[Manifest]) -> Topology:
-    (settings,) = [
-        manifest["data"] for manifest in found if "topology.yaml" in manifest.get("data", {})
-    ]
-    return parse(settings["topology.yaml"])
+    (text,) = {
+        manifest["data"]["topology.yaml"]
+        for manifest in found
+        if "topology.yaml" in manifest.get("data", {})
+    }
+    return parse(text)
 
 
 def by_lag(worker: str = "all", /, **more: object) -> tuple[str, str]:
@@ -311,14 +410,23 @@ def test_a_pod_of_a_stateful_set_keeps_its_place_in_the_group() -> None:
     assert instance["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
 
 
-def test_another_topology_starts_workers_anew() -> None:
-    digests = {
-        one["spec"]["template"]["metadata"]["annotations"]["checksum/settings"]
-        for more in ((), ("--set-string", "functions.f\\.py=functions = {}"))
-        for one in manifests(PLAIN, *more)
-        if one["kind"] == "StatefulSet"
-    }
-    assert len(digests) == 2
+def test_other_settings_lie_beside_those_of_before_and_start_workers_anew() -> None:
+    names = set()
+    for more in ((), ("--set-string", "functions.f\\.py=functions = {}")):
+        found = manifests(PLAIN, *more)
+        (settings,) = [one for one in found if one.get("immutable")]
+        (worker,) = [one for one in found if one["kind"] == "StatefulSet"]
+        volumes = worker["spec"]["template"]["spec"]["volumes"]
+        assert {"name": settings["metadata"]["name"]} in [one.get("configMap") for one in volumes]
+        names.add(settings["metadata"]["name"])
+    assert len(names) == 2
+
+
+def test_a_pod_that_comes_back_under_another_name_has_no_long_session() -> None:
+    for one in containers(manifests(STAGES)):
+        assert not [word for word in one["args"] if word.startswith("--session")]
+    for one in containers(manifests(PLAIN)):
+        assert one["name"] != "worker" or "--session=20s" in one["args"]
 
 
 @pytest.mark.parametrize(
@@ -373,16 +481,23 @@ def test_another_topology_starts_workers_anew() -> None:
         (["--set", "workers.all.autoscaling.cpu.min=1"], "max"),
         (["--set", "monitoring.podMonitor=true,monitoring.serviceMonitor=true"], "not both"),
         (
-            ["--set-json", f"kafka.secretEnv.INORDER_HTTP_TOKEN={json.dumps(TOKEN_FROM)}"],
+            ["--set", "monitoring.annotations=true"],
             "annotations cannot carry it; set serviceMonitor or podMonitor",
         ),
         (
             ["--set-json", f"kafka.secretEnv.INORDER_HTTP_TOKEN_FILE={json.dumps(TOKEN_FROM)}"],
-            "TOKEN_FILE: Prometheus has to show the token too; give it as INORDER_HTTP_TOKEN",
+            "TOKEN_FILE: Prometheus has to show the token too; give its secret as INORDER",
         ),
         (
             ["--set", "workerDefaults.env.INORDER_HTTP_TOKEN_FILE=x"],
-            "workers.all.env.INORDER_HTTP_TOKEN_FILE: Prometheus has to show the token too",
+            "INORDER_HTTP_TOKEN_FILE: Prometheus has to show the token too",
+        ),
+        (
+            [
+                "--set-json",
+                'extraEnv=[{"name": "INORDER_POSTGRES", "value": "postgres://a:b@h/d"}]',
+            ],
+            "extraEnv.INORDER_POSTGRES: a secret in plain text",
         ),
         (["--set", "workers.metrics.replicas=1"], "workers.metrics: the name is that of a service"),
         (["--set-json", f"workers.all.autoscaling={BOTH}"], "by cpu or by lag, not by both"),
@@ -403,7 +518,7 @@ def test_another_topology_starts_workers_anew() -> None:
             [
                 *by_lag(),
                 "--set",
-                r"kafka.settings.security\.protocol=SSL,kafka.settings.ssl\.ca\.location=/etc/inorder-tls/ca.crt",
+                r"kafka.settings.security\.protocol=SSL,kafka.settings.ssl\.ca\.location=/etc/inorder-tls/a/ca.crt",
             ],
             "lag.authenticationRef: the brokers speak SSL",
         ),

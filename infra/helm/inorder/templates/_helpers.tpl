@@ -15,11 +15,6 @@ app.kubernetes.io/name: inorder
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{/* The pods that ask each other for their page. */}}
-{{- define "inorder.peers" -}}
-{app.kubernetes.io/name: inorder, app.kubernetes.io/instance: {{ .Release.Name }}, inorder/peer: "true"}
-{{- end }}
-
 {{- define "inorder.image" -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
@@ -33,7 +28,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "inorder.check" -}}
 {{- if not .Values.brokers }}{{ fail "brokers: say where Kafka answers, HOST:PORT[,…]" }}{{ end }}
 {{- if not .Values.topology }}{{ fail "topology: give the topology file, as with --set-file topology=t.yaml" }}{{ end }}
-{{- if and .Values.monitoring.podMonitor .Values.monitoring.serviceMonitor }}{{ fail "monitoring: podMonitor or serviceMonitor, not both, or each pod is scraped twice" }}{{ end }}
+{{- if and (eq (toString .Values.monitoring.podMonitor) "true") .Values.monitoring.serviceMonitor }}{{ fail "monitoring: podMonitor or serviceMonitor, not both, or each pod is scraped twice" }}{{ end }}
 {{- include "inorder.checkToken" . }}
 {{- include "inorder.checkSecrets" . }}
 {{- range $name, $said := .Values.workers }}
@@ -50,34 +45,42 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- include "inorder.checkWhole" . }}
 {{- end }}
 
-{{/* What Prometheus goes by: "monitor", "annotations", or "" where it is told nothing. */}}
+{{/* Whether a kind of the Prometheus operator is to be made: `said`, and where that is auto, if the cluster knows it. */}}
+{{- define "inorder.isOn" -}}
+{{- if or (eq (toString .said) "true") (and (eq (toString .said) "auto") (.root.Capabilities.APIVersions.Has (printf "monitoring.coreos.com/v1/%s" .kind))) }}yes{{ end }}
+{{- end }}
+
+{{/* What Prometheus goes by: "service" or "pod" (monitors), "annotations", or "" for nothing. */}}
 {{- define "inorder.scraped" -}}
-{{- if or .Values.monitoring.podMonitor .Values.monitoring.serviceMonitor }}monitor
+{{- if .Values.monitoring.serviceMonitor }}service
+{{- else if include "inorder.isOn" (dict "root" . "said" .Values.monitoring.podMonitor "kind" "PodMonitor") }}pod
 {{- else if .Values.monitoring.annotations }}annotations
+{{- end }}
+{{- end }}
+
+{{/* Where the token of the HTTP port is, as JSON; nothing where it asks for none. */}}
+{{- define "inorder.token" -}}
+{{- with get .Values.kafka.secretEnv "INORDER_HTTP_TOKEN" }}{{ toJson . }}
+{{- else }}{{ if .Values.token }}{{ dict "name" (printf "%s-http" (include "inorder.name" .)) "key" "token" | toJson }}{{ end }}
 {{- end }}
 {{- end }}
 
 {{/* What a monitor shows at a port that wants a token: /metrics wants it like all else. */}}
 {{- define "inorder.authorization" -}}
-{{- with get .Values.kafka.secretEnv "INORDER_HTTP_TOKEN" -}}
+{{- with include "inorder.token" . -}}
 authorization:
   type: Bearer
-  credentials: {name: {{ .name | quote }}, key: {{ .key | quote }}}
+  credentials: {{ . }}
 {{- end }}
 {{- end }}
 
 {{/* Refuses a token of the port that Prometheus could not show. */}}
 {{- define "inorder.checkToken" -}}
-{{- $scraped := include "inorder.scraped" . }}
-{{- if $scraped }}
-{{- $way := "give it as INORDER_HTTP_TOKEN in kafka.secretEnv, and watch with monitoring.serviceMonitor or podMonitor; or, with monitoring.annotations: false and neither, have Prometheus find and show it without the chart" }}
-{{- if and (eq $scraped "annotations") (hasKey .Values.kafka.secretEnv "INORDER_HTTP_TOKEN") }}{{ fail "monitoring: /metrics wants INORDER_HTTP_TOKEN, and annotations cannot carry it; set serviceMonitor or podMonitor, which do, or annotations: false" }}{{ end }}
-{{- if hasKey .Values.kafka.secretEnv "INORDER_HTTP_TOKEN_FILE" }}{{ fail (printf "kafka.secretEnv.INORDER_HTTP_TOKEN_FILE: Prometheus has to show the token too; %s" $way) }}{{ end }}
-{{- range $name, $said := .Values.workers }}
-{{- $worker := mergeOverwrite (deepCopy $.Values.workerDefaults) $said }}
-{{- if get ($worker.env | default dict) "INORDER_HTTP_TOKEN_FILE" }}{{ fail (printf "workers.%s.env.INORDER_HTTP_TOKEN_FILE: Prometheus has to show the token too; %s" $name $way) }}{{ end }}
-{{- end }}
-{{- end }}
+{{- if and (eq (include "inorder.scraped" .) "annotations") (include "inorder.token" .) }}{{ fail "monitoring: /metrics wants a token, and annotations cannot carry it; set serviceMonitor or podMonitor, which do, or token: false" }}{{ end }}
+{{- $found := keys .Values.kafka.secretEnv .Values.workerDefaults.env }}
+{{- range .Values.extraEnv }}{{ $found = append $found .name }}{{ end }}
+{{- range $said := .Values.workers }}{{ $found = concat $found (keys (($said | default dict).env | default dict)) }}{{ end }}
+{{- if has "INORDER_HTTP_TOKEN_FILE" $found }}{{ fail "INORDER_HTTP_TOKEN_FILE: Prometheus has to show the token too; give its secret as INORDER_HTTP_TOKEN in kafka.secretEnv" }}{{ end }}
 {{- end }}
 
 {{/* The topology as values. */}}
@@ -103,15 +106,18 @@ authorization:
 {{- range $name, $value := .Values.kafka.settings }}
 {{- if regexMatch "(password|secret|token)$" $name }}{{ fail (printf "kafka.settings.%s: it lies in a ConfigMap; write kafka.secretEnv: {INORDER_%s: {name: SECRET, key: KEY}}" $name (replace "." "_" $name | upper)) }}{{ end }}
 {{- end }}
-{{- include "inorder.checkEnv" (dict "env" .Values.workerDefaults.env "where" "workerDefaults") }}
+{{- $extra := dict }}
+{{- range .Values.extraEnv }}{{ $_ := set $extra .name (.value | default "" | toString) }}{{ if .valueFrom }}{{ $_ := unset $extra .name }}{{ end }}{{ end }}
+{{- include "inorder.checkEnv" (dict "env" $extra "where" "extraEnv") }}
+{{- include "inorder.checkEnv" (dict "env" .Values.workerDefaults.env "where" "workerDefaults.env") }}
 {{- range $name, $said := .Values.workers }}
-{{- include "inorder.checkEnv" (dict "env" ($said | default dict).env "where" (printf "workers.%s" $name)) }}
+{{- include "inorder.checkEnv" (dict "env" ($said | default dict).env "where" (printf "workers.%s.env" $name)) }}
 {{- end }}
 {{- end }}
 
 {{- define "inorder.checkEnv" -}}
 {{- range $name, $value := .env }}
-{{- if or (regexMatch "_(PASSWORD|SECRET|TOKEN|MASTER_KEYS|SIGNING_KEY|HEADERS)$" $name) (regexMatch "://[^/@]*:[^/@]+@" (toString $value)) }}{{ fail (printf "%s.env.%s: a secret in plain text; write kafka.secretEnv: {%s: {name: SECRET, key: KEY}}" $.where $name $name) }}{{ end }}
+{{- if or (regexMatch "_(PASSWORD|SECRET|TOKEN|MASTER_KEYS|SIGNING_KEY|HEADERS)$" $name) (regexMatch "://[^/@]*:[^/@]+@" (toString $value)) }}{{ fail (printf "%s.%s: a secret in plain text; write kafka.secretEnv: {%s: {name: SECRET, key: KEY}}" $.where $name $name) }}{{ end }}
 {{- end }}
 {{- end }}
 
@@ -183,8 +189,9 @@ authorization:
 {{/* Which series are of this release. */}}
 {{- define "inorder.series" -}}
 namespace="{{ .Release.Namespace }}"
-{{- if .Values.monitoring.serviceMonitor }},job="{{ include "inorder.name" . }}-metrics"{{ end }}
-{{- if .Values.monitoring.podMonitor }},job="{{ .Release.Namespace }}/{{ include "inorder.name" . }}"{{ end }}
+{{- $scraped := include "inorder.scraped" . }}
+{{- if eq $scraped "service" }},job="{{ include "inorder.name" . }}-metrics"{{ end }}
+{{- if eq $scraped "pod" }},job="{{ .Release.Namespace }}/{{ include "inorder.name" . }}"{{ end }}
 {{- end }}
 
 {{- define "inorder.checkLag" -}}
@@ -231,23 +238,119 @@ capabilities: {drop: [ALL]}
 - name: {{ $name }}
   valueFrom: {secretKeyRef: {name: {{ $from.name | quote }}, key: {{ $from.key | quote }}}}
 {{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* The token that the port wants, for who serves one and for who asks one; beside inorder.env. */}}
+{{- define "inorder.tokenEnv" -}}
+{{- if not (hasKey .Values.kafka.secretEnv "INORDER_HTTP_TOKEN") }}
+{{- with include "inorder.token" . }}
+- {name: INORDER_HTTP_TOKEN, valueFrom: {secretKeyRef: {{ . }}}}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Files beside the program: the topology, functions, settings of Kafka without their secrets. */}}
+{{- define "inorder.files" -}}
+topology.yaml: |
+  {{- .Values.topology | nindent 2 }}
+{{- range $name, $text := .Values.functions }}
+{{ $name }}: |
+  {{- $text | nindent 2 }}
+{{- end }}
+{{- with .Values.kafka.settings }}
+kafka.properties: |
+  {{- range $name, $value := . }}
+  {{ $name }}={{ $value }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Other files have another name: pods of before keep theirs, and others start anew. */}}
+{{- define "inorder.settings" -}}
+{{ include "inorder.name" . }}-settings-{{ include "inorder.files" . | sha256sum | trunc 10 }}
 {{- end }}
 
 {{- define "inorder.mounts" -}}
 - {name: settings, mountPath: /etc/inorder, readOnly: true}
 - {name: tmp, mountPath: /tmp}
-{{- if .Values.kafka.mount }}
-- {name: kafka-tls, mountPath: /etc/inorder-tls, readOnly: true}
+{{- range $place, $secret := .Values.kafka.mounts }}
+- {name: kafka-{{ $place }}, mountPath: {{ printf "/etc/inorder-tls/%s" $secret | quote }}, readOnly: true}
+{{- end }}
+{{- if .Values.kafka.token.audience }}
+- {name: kafka-token, mountPath: /etc/inorder-token, readOnly: true}
+{{- end }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}
 
+{{/* Volumes of inorder.mounts, with the files of the ConfigMap `settings`. */}}
 {{- define "inorder.volumes" -}}
+{{- $values := .root.Values -}}
 - name: settings
-  configMap: {name: {{ include "inorder.name" . }}-settings}
+  configMap: {name: {{ .settings }}}
 - name: tmp
   emptyDir: {sizeLimit: 1Gi}
-{{- if .Values.kafka.mount }}
-- name: kafka-tls
-  secret: {secretName: {{ .Values.kafka.mount | quote }}, defaultMode: 0440}
+{{- range $place, $secret := $values.kafka.mounts }}
+- name: kafka-{{ $place }}
+  secret: {secretName: {{ $secret | quote }}, defaultMode: 0440}
+{{- end }}
+{{- with $values.kafka.token }}
+{{- if .audience }}
+- name: kafka-token
+  projected:
+    defaultMode: 0440
+    sources: [{serviceAccountToken: {audience: {{ .audience | quote }}, expirationSeconds: {{ .seconds }}, path: token}}]
+{{- end }}
+{{- end }}
+{{- with $values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* What the pods of all kinds share, but who they run as. */}}
+{{- define "inorder.pod" -}}
+automountServiceAccountToken: false
+securityContext: {{- include "inorder.podSecurity" . | nindent 2 }}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . | quote }}
+{{- end }}
+{{- end }}
+
+{{/* Of a container that runs a command, once. */}}
+{{- define "inorder.once" -}}
+image: {{ include "inorder.image" . | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+securityContext: {{- include "inorder.containerSecurity" . | nindent 2 }}
+resources: {requests: {cpu: 100m, memory: 128Mi}, limits: {memory: 512Mi}}
+volumeMounts: {{- include "inorder.mounts" . | nindent 2 }}
+{{- end }}
+
+{{/* Pods of one component over nodes, as far as they go. */}}
+{{- define "inorder.spread" -}}
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: kubernetes.io/hostname
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "inorder.selector" .root | nindent 8 }}
+        app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{/* What Prometheus finds pods by where no monitor does, and what the user adds. */}}
+{{- define "inorder.annotations" -}}
+{{- $found := deepCopy .Values.podAnnotations }}
+{{- if eq (include "inorder.scraped" .) "annotations" }}
+{{- $found = merge $found (dict "prometheus.io/scrape" "true" "prometheus.io/port" "8080" "prometheus.io/path" "/metrics") }}
+{{- end }}
+{{- with $found }}
+annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
