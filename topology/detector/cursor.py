@@ -12,7 +12,7 @@ A deadline that lies before the last item is due at once: at its instant, behind
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from topology.detector.detector import (
     MAX_RESULTS,
@@ -44,66 +44,21 @@ _FRAME_BYTES: Final = 3
 _NUMBER_BYTES: Final = 8
 
 
-class DetectorOutput:
+class DetectorOutput(NamedTuple):
     """A result of an item, under an id. `last`: the detector does not change it any more; `is_own`:
     the id is the item's, so no other item emits it; `error_ns`: of the time of the item."""
 
-    __slots__ = (
-        "cause",
-        "end_ns",
-        "error_ns",
-        "id",
-        "is_own",
-        "last",
-        "members",
-        "number",
-        "start_ns",
-        "unsure",
-        "values",
-    )
-
-    def __init__(
-        self,
-        id_: str,
-        cause: Key,
-        number: int,
-        values: dict[str, Any],
-        start_ns: int,
-        end_ns: int,
-        members: list[Member],
-        *,
-        last: bool,
-        unsure: bool,
-        is_own: bool = False,
-        error_ns: int = 0,
-    ) -> None:
-        self.error_ns = error_ns
-        self.id = id_
-        self.cause = cause
-        self.number = number
-        self.values = values
-        self.start_ns = start_ns
-        self.end_ns = end_ns
-        self.members = members
-        self.last = last
-        self.unsure = unsure
-        self.is_own = is_own
-
-    def changed(self, values: dict[str, Any], *, unsure: bool) -> DetectorOutput:
-        """The same with other values."""
-        return DetectorOutput(
-            self.id,
-            self.cause,
-            self.number,
-            values,
-            self.start_ns,
-            self.end_ns,
-            self.members,
-            last=self.last,
-            unsure=unsure,
-            is_own=self.is_own,
-            error_ns=self.error_ns,
-        )
+    id: str
+    cause: Key
+    number: int
+    values: dict[str, Any]
+    start_ns: int
+    end_ns: int
+    members: list[Member]
+    last: bool
+    unsure: bool
+    is_own: bool = False
+    error_ns: int = 0
 
     def reads_as(self, other: DetectorOutput) -> bool:
         """The same as the other, to who reads it."""
@@ -119,24 +74,6 @@ class DetectorOutput:
 
 class Counts:
     """Work, by kind; and what bad detectors did. All only grow. `why`: the last of these."""
-
-    __slots__ = (
-        "blocks",
-        "comparisons",
-        "converged",
-        "corrected",
-        "failed",
-        "first",
-        "replayed",
-        "restores",
-        "size",
-        "snapshots",
-        "stopped",
-        "uncorrected",
-        "unlike",
-        "untold",
-        "why",
-    )
 
     def __init__(self) -> None:
         self.first = 0
@@ -272,10 +209,9 @@ class Cursor:
             self._emit(self._behaviour.end(self.state), None, LAST, at_end, unsure=False)
         except Exception as wrong:  # noqa: BLE001 - a user's code may raise anything
             self._fail(wrong, "the end")
-        for output in at_end:
-            output.end_ns = ended_ns
-            output.start_ns = min(output.start_ns, ended_ns)
-        outs += at_end
+        outs += [
+            each._replace(start_ns=min(each.start_ns, ended_ns), end_ns=ended_ns) for each in at_end
+        ]
 
     def _tick(self, key: Key, outs: list[DetectorOutput]) -> None:
         due_ns = self.due_ns

@@ -35,7 +35,6 @@ from typing import Any, Final
 
 from topology.detector.item import Seen
 from topology.detector.values import (
-    Classes,
     NotAValue,
     classes_in,
     copied,
@@ -43,7 +42,6 @@ from topology.detector.values import (
     size_of,
     unpacked,
 )
-from topology.model.native import mypyc_attr
 from topology.model.operator import Plain
 
 MAX_RESULTS: Final = 1_000
@@ -114,70 +112,23 @@ STOPPED: Final = "stopped"
 """Its tag when it is written down."""
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Behaviour:
-    """What the unit needs of a detector: `freeze` gives a value that `thaw` makes the
-    state of, any number of times; both give `Stopped` for a state that cannot be copied.
-    `is_cheap`: freezing costs nothing, and cannot fail."""
+    """What the unit needs of a detector, pure or a class (`make`). `freeze` gives a value that
+    `thaw` makes the state of, any number of times; both give `Stopped` for a state that cannot be
+    copied. `is_cheap`: freezing costs nothing, and cannot fail."""
 
-    def __init__(self, types: Sequence[str], classes: Classes, *, is_cheap: bool) -> None:
-        self.types = frozenset(types)
-        self.classes = dict(classes)
-        self.is_cheap = is_cheap
-        self.has_end = False
-        self.corrects = False
-
-    def initial(self) -> Any:
-        raise NotImplementedError
-
-    def step(self, state: Any, event: Seen) -> tuple[Any, Any]:
-        raise NotImplementedError
-
-    def deadline(self, state: Any) -> int | None:
-        return None
-
-    def tick(self, state: Any, time_ns: int) -> tuple[Any, Any]:
-        return state, ()
-
-    def end(self, state: Any) -> Any:
-        return ()
-
-    def correct(self, state: Any, event: Seen, emitted_since: list[Emitted]) -> Any:
-        return None
-
-    def freeze(self, state: Any) -> Any:
-        return state
-
-    def thaw(self, frozen: Any) -> Any:
-        return frozen
-
-    def pack(self, state: Any) -> Plain:
-        """Raises NotAValue."""
-        if isinstance(state, Stopped):
-            return [STOPPED, state.why]
-        return packed(state, self.classes)
-
-    def unpack(self, plain: Plain) -> Any:
-        """`Stopped`, too, for what cannot be read any more: a class may be absent, or changed."""
-        if isinstance(plain, list | tuple) and plain[0] == STOPPED:
-            return Stopped(plain[1])
-        try:
-            return unpacked(plain, self.classes)
-        except Exception as wrong:  # noqa: BLE001 - a user's class may raise anything
-            return Stopped(f"its state cannot be read back: {type(wrong).__name__}: {wrong}")
-
-
-class Pure(Behaviour):
-    def __init__(self, detector: Detector) -> None:
-        classes = {each.__name__: each for each in detector.classes}
-        classes |= classes_in(detector.initial)
-        super().__init__(detector.types, classes, is_cheap=True)
+    def __init__(self, detector: Detector, make: Callable[[], Any] | None = None) -> None:
         self._detector = detector
+        self._make = make
+        self.types = frozenset(detector.types)
+        self.classes = {each.__name__: each for each in detector.classes}
+        self.classes |= classes_in(detector.initial)
+        self.is_cheap = make is None
         self.has_end = detector.end is not None
         self.corrects = detector.correct is not None
 
     def initial(self) -> Any:
-        return self._detector.initial
+        return self._detector.initial if self._make is None else self._make()
 
     def step(self, state: Any, event: Seen) -> tuple[Any, Any]:
         return _pair(self._detector.step(state, event))
@@ -198,6 +149,27 @@ class Pure(Behaviour):
         correct = self._detector.correct
         return None if correct is None else correct(state, event, emitted_since)
 
+    def freeze(self, state: Any) -> Any:
+        return state if self.is_cheap else _copy_of(state)
+
+    def thaw(self, frozen: Any) -> Any:
+        return frozen if self.is_cheap else _copy_of(frozen)
+
+    def pack(self, state: Any) -> Plain:
+        """Raises NotAValue."""
+        if isinstance(state, Stopped):
+            return [STOPPED, state.why]
+        return packed(state, self.classes)
+
+    def unpack(self, plain: Plain) -> Any:
+        """`Stopped`, too, for what cannot be read any more: a class may be absent, or changed."""
+        if isinstance(plain, list | tuple) and plain[0] == STOPPED:
+            return Stopped(plain[1])
+        try:
+            return unpacked(plain, self.classes)
+        except Exception as wrong:  # noqa: BLE001 - a user's class may raise anything
+            return Stopped(f"its state cannot be read back: {type(wrong).__name__}: {wrong}")
+
 
 def _pair(said: Any) -> tuple[Any, Any]:
     if type(said) is not tuple or len(said) != 2:
@@ -205,41 +177,17 @@ def _pair(said: Any) -> tuple[Any, Any]:
     return said
 
 
-class Machine(Behaviour):
-    """Objects of a user's class; a frozen one is a copy."""
-
-    def __init__(self, kind: Any) -> None:
-        classes = {kind.__name__: kind}
-        has = frozenset(dir(kind))
-        classes |= {each.__name__: each for each in (kind.classes if "classes" in has else ())}
-        super().__init__(kind.types if "types" in has else (), classes, is_cheap=False)
-        self._kind = kind
-        self._has_deadline = "deadline" in has
-        self.has_end = "on_end" in has
-
-    def initial(self) -> Any:
-        return self._kind()
-
-    def step(self, state: Any, event: Seen) -> tuple[Any, Any]:
-        return state, results_of(state.on_event(event))
-
-    def deadline(self, state: Any) -> int | None:
-        if not self._has_deadline:
-            return None
-        asked: int | None = state.deadline()
-        return asked
-
-    def tick(self, state: Any, time_ns: int) -> tuple[Any, Any]:
-        return state, results_of(state.on_time(time_ns))
-
-    def end(self, state: Any) -> Any:
-        return results_of(state.on_end()) if self.has_end else ()
-
-    def freeze(self, state: Any) -> Any:
-        return _copy_of(state)
-
-    def thaw(self, frozen: Any) -> Any:
-        return _copy_of(frozen)
+def _methods_of(kind: Any) -> Detector:
+    """Makes a detector of a user's class: its steps change the object that they are given."""
+    has = frozenset(dir(kind))
+    return Detector(
+        step=lambda state, event: (state, results_of(state.on_event(event))),
+        deadline=(lambda state: state.deadline()) if "deadline" in has else None,
+        tick=lambda state, time_ns: (state, results_of(state.on_time(time_ns))),
+        end=(lambda state: results_of(state.on_end())) if "on_end" in has else None,
+        types=kind.types if "types" in has else (),
+        classes=(kind, *(kind.classes if "classes" in has else ())),
+    )
 
 
 def _copy_of(state: Any) -> Any:
@@ -267,11 +215,11 @@ def results_of(said: Any) -> list[Any]:
 def behaviour_of(given: Any) -> Behaviour:
     """TypeError, with what to write, for what is no detector."""
     if isinstance(given, Detector):
-        return _checked(Pure(given), given)
+        return _checked(Behaviour(given), given)
     if isinstance(given, type) and "on_event" in dir(given):
         if "deadline" in dir(given) and "on_time" not in dir(given):
             raise TypeError("it has `deadline` and no `on_time`; write on_time(self, time_ns)")
-        return _checked(Machine(given), given)
+        return _checked(Behaviour(_methods_of(given), given), given)
     raise TypeError("it is neither a Detector nor a class with on_event; write Detector(step)")
 
 

@@ -38,8 +38,8 @@ Current = CurrentResult[DetectorOutput | None]
 """None: it is not known what was retracted."""
 
 STORED: Final = ""
-COPY: Final = "copy"
-CONFLICT: Final = "conflict"
+COPY: Final = "copies"
+CONFLICT: Final = "conflicts"
 
 MAX_SPACING: Final = 4_096
 

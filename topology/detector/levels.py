@@ -45,7 +45,7 @@ class Levels(InstantOperator):
             for each in read:
                 self._readers.setdefault(each.query, []).append((member, each))
         for name in self._readers:
-            by_name[name].watch()
+            by_name[name].unit.watch()
         ahead = [each.load for each in members if each.config.answer in AHEAD]
         self._governed = ahead if len(ahead) > 1 else []
         weight = sum(load.budget.granted_ppm for load in self._governed)
@@ -70,7 +70,7 @@ class Levels(InstantOperator):
     def _decide(self, step: Step) -> None:
         for member in self.members:
             below = self._below[member.name]
-            limit = min([each.reached for each in below], default=BEHIND_ALL)
+            limit = min([each.unit.reached for each in below], default=BEHIND_ALL)
             hold = min([each.holds for each in below], default=BEHIND_ALL)
             member.decide(self._now_ns, limit, hold, step)
             self._pass_on(member)
@@ -85,7 +85,7 @@ class Levels(InstantOperator):
     def _pass_on(self, member: Detecting) -> None:
         readers = self._readers.get(member.name)
         if readers:
-            for emission in member.take_emissions():
+            for emission in member.unit.take_emissions():
                 for reader, reading in readers:
                     reader.read_result(of_emission(emission, reading))
 

@@ -132,7 +132,7 @@ def _left(
             left.append(output)
         else:
             values: dict[str, Any] = plain(now.values)
-            left.append(output.changed(values, unsure=unsure))
+            left.append(output._replace(values=values, unsure=unsure))
     return left
 
 

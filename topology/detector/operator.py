@@ -46,9 +46,9 @@ from topology.detector.item import (
     key_of,
     seen_of,
 )
-from topology.detector.key_log import COPY, STORED
+from topology.detector.key_log import CONFLICT, COPY, STORED
 from topology.detector.mend import work_of
-from topology.detector.result_event import Emission, ResultEvent, dump, load, of_result
+from topology.detector.result_event import ResultEvent, dump, load, of_result
 from topology.detector.result_log import ResultLog
 from topology.detector.results import DetectorEmitter
 from topology.detector.unit import LATE, REFUSED, Unit
@@ -74,6 +74,10 @@ LOG: Final = "log/"
 RESULT: Final = "result/"
 RECEIVED: Final = "heard"
 CHECKPOINTS: Final = "checkpoints"
+UNREAD: Final = "unreadable"
+UNKEYED: Final = "unkeyed"
+LEFT_OUT: Final = (LATE, REFUSED, COPY, CONFLICT, UNKEYED, UNREAD)
+"""Why an event is not taken, by its figure."""
 UNGOVERNED: Final = 11
 """Parts of its own state, where it reads ahead alone."""
 
@@ -96,7 +100,7 @@ class Detecting(QueryOperator):
         self._keys = KeyTexts()
         self._frontier = Frontier(config.correct_for_ns, config.newcomers_ns, heeds_errors=True)
         begun = framed(config.fingerprint)
-        self._unit = Unit(behaviour, begun, finals=config.finals, max_keys=config.max_keys)
+        self.unit = Unit(behaviour, begun, finals=config.finals, max_keys=config.max_keys)
         self.load = LoadModel(
             config.granted_ppm,
             config.max_ahead_ns,
@@ -117,8 +121,8 @@ class Detecting(QueryOperator):
         )
         self.kept: list[Event] = []
         self.released: list[Event] = []
-        self._expired = self._refused = self._unkeyed = self._unreadable = 0
-        self._copies = self._conflicts = self._given_up = self._revised = 0
+        self._left_out = dict.fromkeys(LEFT_OUT, 0)
+        self._given_up = self._revised = 0
         self._limit: Key = BEHIND_ALL
         self._hold: Key = BEHIND_ALL
         self._readings = {each.query: each for each in config.reads}
@@ -134,14 +138,14 @@ class Detecting(QueryOperator):
     @property
     def items(self) -> int:
         """Read, for the first time and again."""
-        counts = self._unit.counts
+        counts = self.unit.counts
         return counts.first + counts.replayed
 
     # -- the contract ------------------------------------------------------------------------------
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
         after = self._frontier.after(watermarks)
-        unit = self._unit
+        unit = self.unit
         return unit.unread_ns <= self._goal(after)[0] or unit.open_ns <= after.final_ns
 
     def seal(self) -> None:
@@ -162,7 +166,7 @@ class Detecting(QueryOperator):
         self._emitter.now_ns = self._now_ns
         self._frontier.end()
         if last_ns > NOT_YET:
-            self._emitter.emit(self._unit.end(last_ns))
+            self._emitter.emit(self.unit.end(last_ns))
         self._finish(step)
 
     def _take(self, event: Event, step: Step) -> None:
@@ -189,32 +193,25 @@ class Detecting(QueryOperator):
         self.load.note_event(event.ref_time_ns, event.at_ns)
         if self._auto is not None and event.ref_time_ns < self._frontier.watermark_ns:
             self._auto.note_late(self._frontier.watermark_ns - event.ref_time_ns)
-        if not self.config.reads_stream or (self._types and event.type not in self._types):
+        self._put(event)
+
+    def _put(self, event: Event) -> None:
+        is_read = self.config.reads_stream and event.kind == DATA
+        if not is_read or (self._types and event.type not in self._types):
             return
         payload = self._decode(event.value)
         if payload is UNREADABLE:
-            self._unreadable += 1
+            self._left_out[UNREAD] += 1
             payload = None
         key = self._key_of(payload)
         if key is None:
-            self._unkeyed += 1
+            self._left_out[UNKEYED] += 1
             return
-        word = self._unit.put(key, LogEntry(seen_of(event, payload), event))
+        word = self.unit.put(key, LogEntry(seen_of(event, payload), event))
         if word == STORED:
             self.kept.append(event)
         else:
-            self._count(word)
-
-    def _count(self, word: str) -> None:
-        """Why an event is not taken."""
-        if word == LATE:
-            self._expired += 1
-        elif word == REFUSED:
-            self._refused += 1
-        elif word == COPY:
-            self._copies += 1
-        else:
-            self._conflicts += 1
+            self._left_out[word] += 1
 
     def _key_of(self, payload: Any) -> str | None:
         path = self.config.key
@@ -223,7 +220,7 @@ class Detecting(QueryOperator):
     def _reject(self, event: Event) -> None:
         key = self._key_of(self._decode(event.value))
         if key is not None:
-            self._unit.remove(key, key_of(event))
+            self.unit.remove(key, key_of(event))
 
     # -- events that are results -------------------------------------------------------------------
 
@@ -247,21 +244,10 @@ class Detecting(QueryOperator):
         return self._now_ns, self._instant_open
 
     @property
-    def reached(self) -> Key:
-        return self._unit.reached
-
-    @property
     def holds(self) -> Key:
         """No emission is to change before."""
-        confirmed = self._unit.confirmed
+        confirmed = self.unit.confirmed
         return confirmed if confirmed == BEHIND_ALL else before(confirmed[0])
-
-    def watch(self) -> None:
-        """Others read its results."""
-        self._unit.watch()
-
-    def take_emissions(self) -> list[Emission]:
-        return self._unit.take_emissions()
 
     def read_result(self, said: ResultEvent) -> None:
         """Takes a result that is current, or no longer is, in the instant that is open."""
@@ -271,29 +257,29 @@ class Detecting(QueryOperator):
             return
         key = self._key_of(seen.payload) if said.is_current else None
         if said.is_current and key is None:
-            self._unkeyed += 1
-        if said.key < self._unit.reached:
+            self._left_out[UNKEYED] += 1
+        if said.key < self.unit.reached:
             self._revised += 1
             self.load.note_result(said.key[0])
         known = self._results.get(said.name)
         if known is not None and (known.key_text != key or known.entry.key != said.key):
             self._results.forget(said.name)
-            if not self._unit.remove(known.key_text, known.entry.key):
-                self._expired += 1
+            if not self.unit.remove(known.key_text, known.entry.key):
+                self._left_out[LATE] += 1
         if key is None:
             return
         entry = LogEntry(seen, None, said.key, said.name)
-        word = self._unit.put(key, entry, replaces=True)
+        word = self.unit.put(key, entry, replaces=True)
         if word == STORED:
             self._results.keep(said.name, key, entry)
         else:
-            self._count(word)
+            self._left_out[word] += 1
 
     # -- reading on --------------------------------------------------------------------------------
 
     def _decide(self, step: Step) -> None:
         self._emitter.now_ns = self._now_ns
-        frontier, counts = self._frontier, self._unit.counts
+        frontier, counts = self._frontier, self.unit.counts
         frontier.settle()
         self.load.settle(self._now_ns, work_of(counts), frontier.watermark_ns, frontier.final_ns)
         self._emitter.newest_ns = self.load.newest_ns
@@ -305,7 +291,7 @@ class Detecting(QueryOperator):
         self._read()
 
     def _read(self) -> None:
-        unit, frontier = self._unit, self._frontier
+        unit, frontier = self.unit, self._frontier
         if unit.held >= self.config.max_events:
             frontier.crowd()
         final = self._final(frontier)
@@ -342,7 +328,7 @@ class Detecting(QueryOperator):
     @property
     def _rule(self) -> Rule:
         """The one that holds now. What no function gives is not read ahead of what is final."""
-        return self._rules[FINAL if self._unit.counts.unlike else self._answer]
+        return self._rules[FINAL if self.unit.counts.unlike else self._answer]
 
     def _finish(self, step: Step) -> None:
         self._emitter.finish(step)
@@ -354,18 +340,13 @@ class Detecting(QueryOperator):
     # -- for people --------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        unit = self._unit
+        unit = self.unit
         return {
             "held": unit.held,
             "keys": len(unit.logs),
             **unit.counts.figures(),
-            "expired": self._expired,
-            "refused": self._refused,
+            **self._left_out,
             "given_up": self._given_up,
-            "copies": self._copies,
-            "conflicts": self._conflicts,
-            "unkeyed": self._unkeyed,
-            "unreadable": self._unreadable,
             "revised": self._revised,
             "forgotten": unit.forgotten,
             **self.load.figures(self._frontier.watermark_ns, is_ahead=self._is_ahead),
@@ -374,7 +355,7 @@ class Detecting(QueryOperator):
 
     @property
     def _is_ahead(self) -> bool:
-        return self._answer in AHEAD and not self._unit.counts.unlike
+        return self._answer in AHEAD and not self.unit.counts.unlike
 
     @property
     def _waits_ns(self) -> int:
@@ -386,10 +367,10 @@ class Detecting(QueryOperator):
 
     def explain(self) -> dict[str, Any]:
         """What is speculative now, and why so far is read."""
-        load, reached = self.load, self._unit.reached
+        load, reached = self.load, self.unit.reached
         why = self._rule.why
-        if self._unit.counts.unlike:
-            why += f", as the detector is no function: {self._unit.counts.why}"
+        if self.unit.counts.unlike:
+            why += f", as the detector is no function: {self.unit.counts.why}"
         elif self._is_ahead and load.is_spent(self._frontier.watermark_ns):
             why = "as far beyond the watermark as what is left for going back would pay for"
         reads = [each.query for each in self.config.reads]
@@ -404,9 +385,9 @@ class Detecting(QueryOperator):
             "newest": None if load.newest_ns == NOT_YET else load.newest_ns,
             "ahead_of_merge_ns": load.ahead_ns(self._frontier.watermark_ns),
             "late_events": self._way(),
-            "checkpoint_every": self._unit.spacing,
+            "checkpoint_every": self.unit.spacing,
             **load.explain(self._waits_ns, self._frontier.watermark_ns),
-            "trouble": self._unit.counts.why,
+            "trouble": self.unit.counts.why,
             **self.figures(),
         }
 
@@ -420,13 +401,13 @@ class Detecting(QueryOperator):
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        state: State = {LOG + key: value for key, value in self._unit.snapshot().items()}
+        state: State = {LOG + key: value for key, value in self.unit.snapshot().items()}
         state |= {RESULT + name: value for name, value in self._results.snapshot().items()}
         state |= self._received_state()
         return state | {OWN: self._own_state()}
 
     def changes(self) -> Changes:
-        changes: Changes = {LOG + key: value for key, value in self._unit.changes().items()}
+        changes: Changes = {LOG + key: value for key, value in self.unit.changes().items()}
         changes |= {RESULT + name: value for name, value in self._results.changes().items()}
         changes |= self._received_state()
         return changes | {OWN: self._own_state()}
@@ -443,11 +424,11 @@ class Detecting(QueryOperator):
             self._instant_open,
             *self.load.place(),
             self._frontier.snapshot(),
-            [packed(part) for part in self._unit.reached],
-            [packed(part) for part in self._unit.confirmed],
-            {**self.load.known(work_of(self._unit.counts)), CHECKPOINTS: self._unit.known()},
-            self._unit.counts.unlike,
-            [[packed(part) for part in key] for key in self._unit.fresh],
+            [packed(part) for part in self.unit.reached],
+            [packed(part) for part in self.unit.confirmed],
+            {**self.load.known(work_of(self.unit.counts)), CHECKPOINTS: self.unit.known()},
+            self.unit.counts.unlike,
+            [[packed(part) for part in key] for key in self.unit.fresh],
             *([self.load.budget.allowed_ppm] if self.load.is_governed else []),
         ]
 
@@ -458,17 +439,16 @@ class Detecting(QueryOperator):
         self._now_ns, self._instant_open = own[0], own[1]
         self.load.restore(own[2:5], own[8])
         self._frontier.restore(own[5])
-        self._unit.reached = _key(own[6])
-        self._unit.confirmed = _key(own[7])
-        if isinstance(own[8], dict) and CHECKPOINTS in own[8]:
-            self._unit.know(own[8][CHECKPOINTS])
+        self.unit.reached = _key(own[6])
+        self.unit.confirmed = _key(own[7])
+        self.unit.know(own[8][CHECKPOINTS])
         for name, value in state.items():
             if name.startswith(LOG):
-                self._unit.load(name[len(LOG) :], value)
+                self.unit.load(name[len(LOG) :], value)
         for name, value in state.items():
             if name.startswith(RESULT):
                 key_text, entry = self._results.load(name[len(RESULT) :], value)
-                self._unit.put(key_text, entry)
+                self.unit.put(key_text, entry)
         self._results.restored()
         for plain, is_current in state.get(RECEIVED, ()):
             known_by, key, seen = load(plain)
@@ -479,27 +459,15 @@ class Detecting(QueryOperator):
             if fresh and key_of(event) in fresh:
                 came.append(event)
             else:
-                self._put_again(event)
-        self._unit.resume()
-        self.load.resume(work_of(self._unit.counts))
+                self._put(event)
+        self.unit.resume()
+        self.load.resume(work_of(self.unit.counts))
         for event in came:
-            self._put_again(event)
-        self._unit.counts.unlike = own[9]
+            self._put(event)
+        self._left_out = dict.fromkeys(LEFT_OUT, 0)  # they were counted when they came
+        self.unit.counts.unlike = own[9]
         if self.load.is_governed and len(own) > UNGOVERNED:
             self.load.budget.allow(own[UNGOVERNED])
-
-    def _put_again(self, event: Event) -> None:
-        if event.kind != DATA or (self._types and event.type not in self._types):
-            return
-        if not self.config.reads_stream:
-            return
-        payload = self._decode(event.value)
-        if payload is UNREADABLE:
-            payload = None
-        key = self._key_of(payload)
-        entry = LogEntry(seen_of(event, payload), event)
-        if key is not None and self._unit.put(key, entry) == STORED:
-            self.kept.append(event)
 
 
 def _key(plain: Plain) -> Key:

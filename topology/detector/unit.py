@@ -47,7 +47,7 @@ from topology.model.result import RETRACT, ResultIds, framed
 from topology.model.timers import Timers
 from topology.query.results import NO_NEWS, CurrentResult
 
-LATE: Final = "late"
+LATE: Final = "expired"
 REFUSED: Final = "refused"
 
 MAX_KEPT: Final = 1_000_000
