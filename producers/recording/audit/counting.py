@@ -72,7 +72,7 @@ class Counting:
         machine.records += 1
         at_ns = self._arrive(ts_ns if arrival_ns is None else arrival_ns)
         machine.arrives(at_ns)
-        copy = False
+        copy = behind = False
         if seq is not None:
             self.numbered = True
             copy, behind = machine.epochs.take(epoch, seq, ts_ns, at_ns)
@@ -89,10 +89,9 @@ class Counting:
                 machine.newest_ns = ts_ns
             else:
                 self.behind_own_ns.append(machine.newest_ns - ts_ns)
-        if self.arrives:
-            machine.readings.note(at_ns, ts_ns - (at_ns if arrival_ns is None else arrival_ns))
-        elif (middle_ns := self._stamps.note(machine.number, ts_ns)) is not None:
-            machine.readings.note(middle_ns, ts_ns - middle_ns)
+        # One that a later record of its machine overtook says nothing of the clock.
+        if not (copy or behind):
+            self._read_clock(machine, ts_ns, at_ns, arrival_ns)
         dropping = self.jobs.take(ts_ns, partition, copy=copy)
         if dropping > self.shown:
             machine.rows_dropped += 1
@@ -101,6 +100,12 @@ class Counting:
             machine.copies_counted += 1
             machine.wrong_windows.add(ts_ns // self.jobs.length_ns)
         spool.add(ts_ns, at_ns, seq, epoch, machine.number, partition, copy)
+
+    def _read_clock(self, machine: Machine, ts_ns: int, at_ns: int, arrival_ns: int | None) -> None:
+        if self.arrives:
+            machine.readings.note(at_ns, ts_ns - (at_ns if arrival_ns is None else arrival_ns))
+        elif (middle_ns := self._stamps.note(machine.number, ts_ns)) is not None:
+            machine.readings.note(middle_ns, ts_ns - middle_ns)
 
     def _arrive(self, at_ns: int) -> int:
         """The clock of arrivals, or the largest stamp so far where there are none."""

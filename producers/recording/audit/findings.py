@@ -101,10 +101,6 @@ def audited(
     return Findings(asked, counting, unread, machines, clocks, verdicts, moved, engine, advice)
 
 
-def _if_wrong(clock: JudgedClock | None) -> JudgedClock | None:
-    return clock if clock is not None and clock.is_wrong else None
-
-
 def _badness(
     machine: Machine, clocks: dict[str, JudgedClock], verdicts: dict[str, str]
 ) -> tuple[object, ...]:

@@ -16,6 +16,7 @@ from producers.recording.audit.numbers import TooManyHoles
 from producers.recording.audit.plain_jobs import TooManyWindows
 from producers.recording.audit.row import ONE_ORDER, AuditRow
 from producers.recording.audit.verdicts import shortly
+from tests.seeds import seeds_of_today
 
 MS = 1_000_000
 S = 1_000 * MS
@@ -86,6 +87,21 @@ def test_an_outage_of_one_machine_is_no_jump_of_its_clock() -> None:
     rows.sort(key=lambda row: row.arrival_ns or 0)
     said = document(audited(rows, ASKED))["by_machine"]
     assert {said[name]["verdict"] for name in said} == {"fine"}
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(3))
+def test_stragglers_of_machines_that_have_ended_are_no_fault_of_clocks(seed: int) -> None:
+    dice = Random(seed)
+    rows = [
+        (at_ns + dice.choice((0, 20, 100, 4_000, 20_000)) * MS, name, number, at_ns)
+        for name in "abcd"
+        for number in range(120)
+        for at_ns in [BEGIN_NS + (number * 700 + dice.randrange(300)) * MS]
+    ]
+    given = [AuditRow(name, n, None, ts_ns, at_ns) for at_ns, name, n, ts_ns in sorted(rows)]
+    said = document(audited(given, ASKED))
+    assert {each["verdict"] for each in said["by_machine"].values()} == {"fine"}
+    assert said["windows"]["wrong_by_clock"] == 0
 
 
 def test_one_copy_in_a_hundred_is_a_machine_that_resends() -> None:
