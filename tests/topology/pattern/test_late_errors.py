@@ -31,8 +31,8 @@ from topology.pattern.tree.syntax import Uncertain
 PARTS = 2
 SEEDS = seeds_of_today(80)
 UNIT_NS = 4
-OPEN_FAULT = 229
-"""At this seed two uncertain matches are missing where the run was not restarted."""
+PURGED_APART = 229
+"""At this seed one index has let go of an event, another not yet, when the first error comes."""
 
 
 @dataclass(repr=False)
@@ -89,13 +89,12 @@ def told(case: Case, *, follows: bool, restarts: bool) -> list[list[Finding]]:
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("uncertain", ["possible", "nominal"])
 def test_a_restart_before_each_event_is_not_seen(part: int, uncertain: Uncertain) -> None:
-    for case in cases((seed for seed in SEEDS[part::PARTS] if seed != OPEN_FAULT), uncertain):
+    for case in cases(SEEDS[part::PARTS], uncertain):
         same_after_restarts(case)
 
 
-@pytest.mark.xfail(strict=True, reason="an open fault of the engine")
-def test_the_open_fault() -> None:
-    for case in cases([OPEN_FAULT], "possible"):
+def test_how_far_a_purge_has_come_is_not_seen() -> None:
+    for case in cases([PURGED_APART], "possible"):
         same_after_restarts(case)
 
 

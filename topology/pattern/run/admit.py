@@ -7,7 +7,8 @@ index for each filter that any of the queries asks for. Entries themselves exist
 
 An entry stays in a partition index while `reach` of any query of the group goes back to it, and a
 partition index while it has entries. Purging is by partition index, when its oldest entry has
-outlived the reach by an eighth, so its cost is amortised over many entries.
+outlived the reach by an eighth, so its cost is amortised over many entries. Before errors, and so
+the reach, grow, everything beyond the reach is purged: how far a purge had come cannot be seen.
 """
 
 from __future__ import annotations
@@ -305,13 +306,14 @@ class PartitionGroup:
         """When all before it is decided a partition index has enough to let go of."""
         return self._timers.next_ns
 
-    def purge(self, frontier_ns: int) -> list[Entry]:
+    def purge(self, frontier_ns: int, *, is_whole: bool) -> list[Entry]:
         """Let go of what is beyond all reach, now that all before `frontier_ns` is decided: the
-        entries, each once for every index that it left."""
+        entries, each once for every index that it left. `is_whole`: of all of it."""
         left: list[Entry] = []
         reach_ns = self.reach_ns
         since_ns = frontier_ns - reach_ns
-        for partition in self._timers.due(frontier_ns):
+        due = self._timers.due(frontier_ns)
+        for partition in list(self.partitions.values()) if is_whole else due:
             for run in partition.runs:
                 closed = run.forget()
                 if closed:
@@ -319,7 +321,7 @@ class PartitionGroup:
             oldest_ns: int | None = None
             for index in partition.indexes:
                 times = index.times
-                if times and times[0] < since_ns and index.has_enough(since_ns):
+                if times and times[0] < since_ns and (is_whole or index.has_enough(since_ns)):
                     left += index.purge(since_ns)
                 if times and (oldest_ns is None or times[0] < oldest_ns):
                     oldest_ns = times[0]
@@ -327,6 +329,7 @@ class PartitionGroup:
                 due_ns = max(oldest_ns, since_ns) + reach_ns + reach_ns // PURGE_SHARE
                 self._timers.arm(partition, due_ns)
             else:
+                self._timers.disarm(partition)
                 del self.partitions[partition.key]
                 for run in partition.runs:
                     self._closed.update(run.close())
@@ -401,15 +404,19 @@ class EntryStore:
             return BEFORE_ALL_TIME
         return min([group.purge_ns for group in self.groups], default=NEVER)
 
-    def purge(self, frontier_ns: int) -> None:
-        """Let go of what is beyond all reach, now that all before `frontier_ns` is decided."""
+    def purge(self, frontier_ns: int, *, is_whole: bool = False) -> None:
+        """Let go of what is beyond all reach, now that all before `frontier_ns` is decided; of all
+        of it (`is_whole`), or where there is enough."""
+        everything = self.everything
         for group in self.groups:
-            if not group.strict_everywhere and group.purge_ns >= frontier_ns:
+            if not is_whole and not group.strict_everywhere and group.purge_ns >= frontier_ns:
                 continue
-            left = group.purge(frontier_ns)
-            if group.strict_everywhere and self.everything is not None:
+            left = group.purge(frontier_ns, is_whole=is_whole)
+            if group.strict_everywhere and everything is not None:
                 reach_ns = max(each.reach_ns for each in self.groups if each.strict_everywhere)
-                left += self.everything.purge(frontier_ns - reach_ns)
+                since_ns = frontier_ns - reach_ns
+                if is_whole or everything.has_enough(since_ns):
+                    left += everything.purge(since_ns)
             self._admission.let_go(left)
 
     def take_closed(self) -> dict[str, None]:

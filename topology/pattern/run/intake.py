@@ -112,13 +112,15 @@ class EventIntake:
         return STORED if self._admission.keep(entry) else IRRELEVANT
 
     def _widen(self, error_ns: int) -> None:
-        """An event with this error is there."""
-        by_ns = 0
-        if error_ns and self._doubt is not NO_DOUBT:
-            by_ns = self._doubt.widen(error_ns, self._now.frontier_ns)
-        if by_ns:
-            for run in self._store.runs():
-                run.put_off(by_ns)
+        """An event with this error is there. What a larger error reaches is what was still within
+        the smaller one's reach, whether or not the rest has been purged."""
+        doubt, frontier_ns = self._doubt, self._now.frontier_ns
+        if doubt is NO_DOUBT or error_ns <= doubt.error_ns:
+            return
+        self._store.purge(frontier_ns, is_whole=True)
+        by_ns = doubt.widen(error_ns, frontier_ns)
+        for run in self._store.runs():
+            run.put_off(by_ns)
 
     def _offer(self, group: PartitionGroup, entry: Entry, at_ns: int, *, in_order: bool) -> None:
         filters = group.filters_of(entry)

@@ -24,7 +24,7 @@ BEFORE_ALL_NS: Final = -(1 << 66)
 """Before every instant there is."""
 
 SHRINK_AT: Final = 64
-"""Purged entries are let go at once, their places in the lists by this many at a time."""
+"""So many entries are purged at a time, that moving all others costs little for each."""
 
 
 class EntryIndex:
@@ -112,7 +112,7 @@ class EntryIndex:
         return bisect_right(self.times, time_ns)
 
     def has_enough(self, before_ns: int) -> bool:
-        """Enough is earlier than the instant that a purge lets go of it, or all is."""
+        """So much is earlier than the instant that a purge is worth its cost, or all is."""
         times = self.times
         return (
             not times
@@ -121,10 +121,8 @@ class EntryIndex:
         )
 
     def purge(self, before_ns: int) -> list[Entry]:
-        """Let go of what is earlier than the instant, and say what that was; maybe not at
-        once (`SHRINK_AT`)."""
-        if not self.has_enough(before_ns):
-            return []
+        """Let go of what is earlier than the instant; the entries that left. Worth its cost where
+        there is enough (`has_enough`)."""
         count = bisect_left(self.times, before_ns)
         removed = self.entries[:count]
         del self.times[:count]
