@@ -16,7 +16,7 @@ from topology.detector.config import DetectorConfig
 from topology.detector.detector import Detector, behaviour_of
 from topology.detector.item import Seen
 from topology.detector.operator import Detecting
-from topology.detector.queries import DetectorQueries, Holding
+from topology.detector.queries import DetectorQueries
 from topology.detector.result_event import Reading
 from topology.flow.chain import Chain
 from topology.flow.graph import add
@@ -56,7 +56,7 @@ def operator_of(answer: Answer, *, is_ahead: bool) -> Any:
         Detecting("default", config, behaviour_of(PURE)),
         Detecting("default", other, behaviour_of(Odd)),
     ]
-    queries = DetectorQueries(detecting, Holding(2))
+    queries = DetectorQueries(detecting, 2)
     return Ahead(queries) if is_ahead else queries
 
 
@@ -93,7 +93,7 @@ def chain_of(answer: Answer, *, is_ahead: bool) -> Any:
     all_of_it = replace(config, query="all", reads=(reads[0], Reading("pairs", "pairs", 2)))
     detecting.insert(0, Detecting("default", all_of_it, behaviour_of(Detector(_after, ""))))
     detecting.append(Detecting("default", pairs, behaviour_of(Detector(_after, ""))))
-    chain = DetectorQueries(detecting, Holding(2))
+    chain = DetectorQueries(detecting, 2)
     return Ahead(chain) if is_ahead else chain
 
 
@@ -136,7 +136,7 @@ def behind_windows(answer: Answer) -> Any:
         _CONFIG, answer=answer, key=None, reads=(Reading("w", "w", 0),), reads_stream=False
     )
     detecting = [Detecting("default", config, behaviour_of(Detector(_after, "")))]
-    reader = DetectorQueries(detecting, Holding(2))
+    reader = DetectorQueries(detecting, 2)
     found: list[tuple[str, Any]] = [
         ("window", Queries([Windows("default", windows)])),
         ("detector", reader),

@@ -60,7 +60,7 @@ from topology.model.result import framed
 from topology.model.saved import packed, unpacked
 from topology.query.fields import NO_KEY, Decode, at
 from topology.query.keys import KeyTexts
-from topology.query.queries import QueryOperator
+from topology.query.queries import KeepingQuery
 
 PASSED: Final = "passed"
 """Beside the accepted events: MERGE has let this one go, in order."""
@@ -82,8 +82,8 @@ UNGOVERNED: Final = 11
 """Parts of its own state, where it reads ahead alone."""
 
 
-class Detecting(QueryOperator):
-    """One query. `kept` and `released`: events that it lately began to hold, and ceased to."""
+class Detecting(KeepingQuery):
+    """One query."""
 
     def __init__(
         self,
@@ -119,8 +119,6 @@ class Detecting(QueryOperator):
         self._emitter = DetectorEmitter(
             stream, config.query, is_keyed=is_keyed, stability=self.load.stability
         )
-        self.kept: list[Event] = []
-        self.released: list[Event] = []
         self._left_out = dict.fromkeys(LEFT_OUT, 0)
         self._given_up = self._revised = 0
         self._limit: Key = BEHIND_ALL

@@ -13,52 +13,15 @@ from topology.detector.levels import Levels, levels_of
 from topology.detector.operator import FOUND, Detecting
 from topology.model.event import Event
 from topology.model.outcome import Step
-from topology.model.ramp import climb, side_by_side
 from topology.model.result import Finding, Result
 from topology.query.queries import KeepingQueries, instant_of
 
 
-class Holding:
-    """Who holds what: events by how many hold them. `position` is the operator's bit in
-    `Event.held_by`."""
-
-    def __init__(self, position: int) -> None:
-        self.position = position
-        self._times: dict[int, int] = {}
-        self._events: dict[int, Event] = {}
-        self._freed: list[Event] = []
-
-    def hold(self, event: Event) -> None:
-        number = id(event)
-        self._times[number] = self._times.get(number, 0) + 1
-        self._events[number] = event
-        event.held_by |= self.position
-
-    def drop(self, event: Event) -> None:
-        number = id(event)
-        times = self._times.pop(number)
-        if times > 1:
-            self._times[number] = times - 1
-            return
-        del self._events[number]
-        event.held_by &= ~self.position
-        self._freed.append(event)
-
-    def events(self) -> Iterable[Event]:
-        return self._events.values()
-
-    def freed(self) -> list[Event]:
-        """What nobody holds any more, since this was last called."""
-        freed, self._freed = self._freed, []
-        return freed
-
-
 class DetectorQueries(KeepingQueries[Detecting]):
-    def __init__(self, detecting: Sequence[Detecting], holding: Holding) -> None:
-        super().__init__(detecting, holding.position)
+    def __init__(self, detecting: Sequence[Detecting], position: int) -> None:
+        super().__init__(detecting, position)
         self._detecting = list(detecting)
         self._runners = levels_of(detecting)
-        self._holding = holding
         self._listens = {each.query for query in detecting for each in query.config.reads}
         self._read_events: list[Event] = []
 
@@ -82,20 +45,10 @@ class DetectorQueries(KeepingQueries[Detecting]):
         step = Step(now_ns, list(events))
         both = sorted([*events, *self._read_events], key=_at_ns)
         self._read_events = []
-        for ramps, between in side_by_side(both):
-            for watermarks in climb(ramps, self.is_due) if ramps else ():
-                step.results += self._found(watermarks, watermarks[0].at_ns)
-            if between:
-                step.results += self._found(between, between[-1].at_ns)
+        self._climbed(both, step)
         step.results += self._found((), now_ns)
         step.results.sort(key=instant_of)
-        step.freed = self._freed()
-        return step
-
-    def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
-        found = super()._found(events, now_ns)
-        self._settle()
-        return found
+        return self._finish(step)
 
     def items_cost(self, step_ns: int, others_ppm: int = 0) -> None:
         """See `Detecting`."""
@@ -114,28 +67,11 @@ class DetectorQueries(KeepingQueries[Detecting]):
             if (auto := each.load.auto) is not None and each.load.newest_ns > NOT_YET
         ]
 
-    def _settle(self) -> None:
-        holding = self._holding
-        for each in self._detecting:
-            for event in each.kept:
-                holding.hold(event)
-            each.kept.clear()
-        for each in self._detecting:
-            for event in each.released:
-                holding.drop(event)
-            each.released.clear()
-
     def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
         yield from super().restoring(state, held)
         for each in self._runners:
             if isinstance(each, Levels):
                 each.restored()
-
-    def held(self) -> Iterable[Event]:
-        return list(self._holding.events())
-
-    def _freed(self) -> list[Event]:
-        return self._holding.freed()
 
 
 def _at_ns(event: Event) -> int:

@@ -16,7 +16,7 @@ from topology.config.chains import corrects_for_ns, lag_of, read_by, readings_of
 from topology.detector.config import DetectorConfig
 from topology.detector.detector import behaviour_of
 from topology.detector.operator import Detecting
-from topology.detector.queries import DetectorQueries, Holding
+from topology.detector.queries import DetectorQueries
 from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
 from topology.join.queries import JoinQueries
@@ -265,7 +265,7 @@ def detectors(site: Site) -> Operator | None:
     ]
     if not found:
         return None
-    return DetectorQueries(found, Holding(site.place))
+    return DetectorQueries(found, site.place)
 
 
 def detector_config(

@@ -41,7 +41,7 @@ from topology.model.operator import Changes, Figure, Figures, Plain, State
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
 from topology.query.fields import Decode
-from topology.query.queries import QueryOperator
+from topology.query.queries import KeepingQuery
 
 QUERY: Final = "query"
 
@@ -67,7 +67,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
 """What the figures of JOIN mean, in the order of the metrics."""
 
 
-class Join(QueryOperator):
+class Join(KeepingQuery):
     """`ordered`: events come as MERGE lets them go, so that each in order raises its stream's
     frontier; else only watermark records do."""
 
@@ -87,9 +87,6 @@ class Join(QueryOperator):
         self._is_outer = config.outer != INNER
         self._fresh: list[JoinEntry] = []
         self.marks = Marks(len(config.sides))
-        self.kept: list[Event] = []
-        self.released: list[Event] = []
-        """What it lately began to keep, and ceased to; once for each side."""
         self._expired = self._given_up = self._copies = 0
 
     # -- the contract ------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from topology.model.instant import InstantOperator
 from topology.model.native import mypyc_attr
 from topology.model.operator import Figures
 from topology.model.outcome import Step
-from topology.model.ramp import pieces
+from topology.model.ramp import climb, pieces, side_by_side
 from topology.model.result import Finding
 
 KNOWN_BY_BYTES: Final = 8
@@ -112,40 +112,84 @@ class Queries(Composite, Generic[Q]):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class KeepingQueries(Queries[Q]):
-    """Queries that keep events beyond letting them pass; `_settle` notes who keeps what.
-    `position`: their bit in `Event.held_by`."""
+class KeepingQuery(QueryOperator):
+    """A query that keeps events. `kept` and `released`: those that it lately began to keep, and
+    ceased to; once for each time that it keeps one."""
+
+    def __init__(self, name: str, fingerprint: bytes) -> None:
+        super().__init__(name, fingerprint)
+        self.kept: list[Event] = []
+        self.released: list[Event] = []
+
+
+K = TypeVar("K", bound=KeepingQuery)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class KeepingQueries(Queries[K]):
+    """Queries that keep events beyond letting them pass. An event is held as long as one of them
+    keeps it. `position`: their bit in `Event.held_by`."""
 
     keeps_passed = True
 
-    def __init__(self, queries: Sequence[Q], position: int) -> None:
+    def __init__(self, queries: Sequence[K], position: int) -> None:
         super().__init__(queries)
         self._position = position
+        self._times: dict[Event, int] = {}
+        """How often an event is kept."""
+        self._freed: list[Event] = []
+        """What none of them keeps any more, until a step takes it."""
+
+    def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
+        found = super()._found(events, now_ns)
+        self._settle()
+        return found
 
     def _settle(self) -> None:
         """Take note of what the queries have begun to keep, and of what they keep no more."""
-        raise NotImplementedError
+        for query in self._queries:
+            for event in query.kept:
+                self._times[event] = self._times.get(event, 0) + 1
+                event.held_by |= self._position
+            query.kept.clear()
+        for query in self._queries:
+            for event in query.released:
+                self._drop(event)
+            query.released.clear()
 
-    def _freed(self) -> list[Event]:
-        """What none of them keeps any more, since this was last called."""
-        raise NotImplementedError
+    def _drop(self, event: Event) -> None:
+        times = self._times.pop(event)
+        if times > 1:
+            self._times[event] = times - 1
+            return
+        event.held_by &= ~self._position
+        self._freed.append(event)
+
+    def _finish(self, step: Step) -> Step:
+        self._settle()
+        freed, self._freed = self._freed, []
+        step.freed += freed
+        return step
+
+    def _climbed(self, events: Sequence[Event], step: Step) -> None:
+        """Adds what is found in these; ramps of several streams are climbed side by side."""
+        for ramps, between in side_by_side(events):
+            for watermarks in climb(ramps, self.is_due) if ramps else ():
+                step.results += self._found(watermarks, watermarks[0].at_ns)
+            if between:
+                step.results += self._found(between, between[-1].at_ns)
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
-        step = super().on_batch(events, now_ns)
-        step.freed = self._freed()
-        return step
+        return self._finish(super().on_batch(events, now_ns))
 
     def on_time(self, now_ns: int) -> Step:
-        step = super().on_time(now_ns)
-        self._settle()
-        step.freed = self._freed()
-        return step
+        return self._finish(super().on_time(now_ns))
 
     def on_end(self, now_ns: int) -> Step:
-        step = super().on_end(now_ns)
-        self._settle()
-        step.freed += self._freed()
-        return step
+        return self._finish(super().on_end(now_ns))
+
+    def held(self) -> Iterable[Event]:
+        return list(self._times)
 
     def takers(self, event: Event) -> Sequence[CompositePart]:
         event.held_by &= ~self._position

@@ -14,7 +14,7 @@ from topology.answer.spending import FULL_PPM
 from topology.detector.config import DetectorConfig
 from topology.detector.detector import behaviour_of
 from topology.detector.operator import Detecting
-from topology.detector.queries import DetectorQueries, Holding
+from topology.detector.queries import DetectorQueries
 
 GRANTED = 800_000
 
@@ -57,7 +57,7 @@ def _run(count: int, step_ns: int) -> list[dict[str, Any]]:
         Detecting("default", replace(config, query=f"q{n}"), behaviour_of(PURE))
         for n in range(count)
     ]
-    queries = DetectorQueries(detecting, Holding(2))
+    queries = DetectorQueries(detecting, 2)
     ahead = Ahead(queries)
     queries.items_cost(step_ns)
     seen: list[dict[str, Any]] = []
