@@ -33,8 +33,7 @@ from topology.merge.source import (
     WARM_DELAYS,
     SourceProgress,
 )
-from topology.model.histogram import Histogram
-from topology.model.journal import Journal
+from topology.merge.sources import KnownSources
 from topology.model.operator import NEVER
 from topology.model.saved import Saved
 from topology.model.timers import Timers
@@ -46,21 +45,14 @@ NO_BOUND: Final[Bound] = (NEVER, "")
 
 
 class SourceBounds(Saved):
-    """Over the sources of a `Merge`, whose table, pool and list of changed sources it shares."""
+    """Over the sources that a `Merge` knows."""
 
     FIELDS = ("awaited_until_ns",)
 
-    def __init__(
-        self,
-        sources: dict[str, SourceProgress],
-        journal: Journal[SourceProgress],
-        pool: Histogram,
-        max_wait_ns: int,
-        idle_after_ns: int,
-    ) -> None:
-        self._sources = sources
-        self._journal = journal
-        self._pool = pool
+    def __init__(self, known: KnownSources, max_wait_ns: int, idle_after_ns: int) -> None:
+        self._sources = known.table
+        self._journal = known.journal
+        self._pool = known.pool
         self._max_wait_ns = max_wait_ns
         self.idle_after_ns = idle_after_ns
         self._keyed: list[Bound] = []  # (newest or older, source)
@@ -84,9 +76,6 @@ class SourceBounds(Saved):
         self._limit_wait_ns = 0  # D of the source that bounds by its newest key, found with it
         self.awaited: set[str] = set()
         self.awaited_until_ns = NEVER
-
-    def new_progress(self, source: str, miss_ppm: int) -> SourceProgress:
-        return SourceProgress(source, miss_ppm)
 
     def enter(self, progress: SourceProgress, newest_ns: int) -> None:
         """The source is live and its newest time is `newest_ns`."""

@@ -23,8 +23,6 @@ from topology.model.outcome import Step
 class UncertainWatermark(Watermark):
     """As `Watermark`, but for C."""
 
-    __slots__ = ()
-
     def _completeness(self, watermark_ns: int) -> int:
         super()._completeness(watermark_ns)  # writes off what is past correcting
         return watermark_ns - self._correct_for_ns
@@ -41,8 +39,6 @@ class UncertainWatermark(Watermark):
 
 class UncertainPassage(Passage):
     """As `Passage`; if it `announces`, a watermark goes before the first event that leaves."""
-
-    __slots__ = ("_announces", "_uncertain")
 
     def __init__(self, watermark: UncertainWatermark, pass_late: bool, announces: bool) -> None:
         super().__init__(watermark, pass_late)

@@ -55,17 +55,15 @@ from topology.merge.by_time import UncertainPassage, UncertainWatermark, goes_on
 from topology.merge.intake import Intake
 from topology.merge.passage import Passage
 from topology.merge.pause import Pause
-from topology.merge.plain import PlainRuns
 from topology.merge.queues import Queues
 from topology.merge.settings import MergeConfig
-from topology.merge.source import AWAITED, KEYED, POOL_EVERY, SourceProgress
+from topology.merge.source import AWAITED, KEYED, NO_REF, OUT, POOL_EVERY, SourceProgress
 from topology.merge.sources import PROGRESS, KnownSources
-from topology.merge.status import MergeStatus
 from topology.merge.watermark import Watermark
-from topology.model.event import DATA, DEAD, Event
-from topology.model.histogram import PPM, Histogram
-from topology.model.journal import Journal
+from topology.model.event import DATA, DEAD, NO_EPOCH, Event
+from topology.model.histogram import PPM
 from topology.model.late import MERGE_FULL
+from topology.model.location import HELD, LOST, NOT_COME, OLD_EPOCH, PASSED
 from topology.model.operator import NEVER, Changes, Figure, Figures, State, StepByStep
 from topology.model.outcome import Step
 from topology.model.saved import dump, load
@@ -126,35 +124,33 @@ class Merge(StepByStep):
         self._max_wait_ns = config.max_wait_ns
         self._idle_after_ns = config.idle_after_ns
         self._miss_ppm = config.miss_target_ppm
+        self._expected = config.expected_sources
         self._heartbeat_ns = heartbeat_ns
+        self._numbered = numbered
 
-        self._sources: dict[str, SourceProgress] = {}
-        self._journal = Journal(self._sources)
-        self._pool = Histogram(self._miss_ppm)
+        self._known = known = KnownSources(config, max_sources, forget_after_ns)
+        self._sources, self._journal, self._pool = known.table, known.journal, known.pool
         self._bounds = self._new_bounds()
-        self._queues = Queues(self._sources, self._journal, position, config)
+        self._queues = Queues(known, position, config)
         self._heads = self._queues.heads
         quiet_after_ns = max(config.quiet_after_ns, self._idle_after_ns, self._max_wait_ns)
-        shared = self._sources, self._journal, self._pool, quiet_after_ns, correct_for_ns
-        self._numbered = numbered
         if numbered:
-            self._watermark = Watermark(*shared)
+            self._watermark = Watermark(known, quiet_after_ns, correct_for_ns)
             self._passage = Passage(self._watermark, late == "pass")
         else:
-            uncertain = self._watermark = UncertainWatermark(*shared)
+            uncertain = UncertainWatermark(known, quiet_after_ns, correct_for_ns)
+            self._watermark = uncertain
             self._passage = UncertainPassage(uncertain, late == "pass", heartbeat_ns > 0)
-        expected = tuple(config.expected_sources)
-        self._known = KnownSources(
-            self._sources, self._journal, expected, max_sources, forget_after_ns, self._miss_ppm
-        )
-
-        self._pause = Pause(self._sources, self._bounds, config)
+        self._pause = Pause(known, self._bounds, config)
         self._intake = Intake(
-            self._bounds, self._queues, self._passage, self._pause, self._watermark, self._pool
-        )
-        self._plain = PlainRuns(self._bounds, self._queues, self._pool, position, numbered)
-        self._status = MergeStatus(
-            self._known, self._bounds, self._queues, self._passage, self._watermark
+            known,
+            self._bounds,
+            self._queues,
+            self._passage,
+            self._pause,
+            self._watermark,
+            position,
+            numbered,
         )
         self._now_ns = 0
         self._instant_open = False
@@ -167,18 +163,20 @@ class Merge(StepByStep):
 
     def _new_bounds(self) -> SourceBounds:
         """What finds which source bounds what may leave."""
-        return SourceBounds(
-            self._sources, self._journal, self._pool, self._max_wait_ns, self._idle_after_ns
-        )
+        return SourceBounds(self._known, self._max_wait_ns, self._idle_after_ns)
+
+    def _new_progress(self, source: str) -> SourceProgress:
+        """What is kept of a source."""
+        return SourceProgress(source, self._miss_ppm)
 
     # -- the contract ------------------------------------------------------------------------------
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901, PLR0912, PLR0915
         # In one piece because it runs for every event. The plain case are the branches that are not
-        # `_take` (topology.merge.plain).
+        # `_take` (topology.merge.intake).
         step = Step(now_ns)
         batch: list[Event] = events if isinstance(events, list) else list(events)
-        plain = self._plain
+        intake = self._intake
         pause = self._pause
         passage = self._passage
         sources = self._sources
@@ -227,7 +225,7 @@ class Merge(StepByStep):
                 at += 1
                 continue
             is_steady = progress.state == KEYED and not progress.blocked
-            if not is_steady and not plain.knows(progress):
+            if not is_steady and not intake.knows(progress):
                 self._take(event, step, is_next=False)
                 at += 1
                 continue
@@ -272,8 +270,8 @@ class Merge(StepByStep):
                 self._journal.mark(progress)
             at += 1
             if at < end and batch[at].source == source:
-                at = plain.follow(progress, batch, at)
-            if opens or (not self._instant_open and plain.opens(progress, was_empty, led_max_ns)):
+                at = intake.follow(progress, batch, at)
+            if opens or (not self._instant_open and intake.opens(progress, was_empty, led_max_ns)):
                 self._instant_open = True
         if batch:
             pause.received_ns = batch[-1].at_ns
@@ -313,30 +311,44 @@ class Merge(StepByStep):
                 return
             progress = self._new_source(event.source, event.at_ns)
         self._journal.mark(progress)
-        plain = self._plain
+        intake = self._intake
         was_empty, was_blocked = not progress.queue, progress.blocked
         led_max_ns = self._bounds.led_max_ns
         if not is_next or progress.state != KEYED or progress.blocked:
             self._settled = False
         was_late = event.late != ""
-        may_change = self._intake.take(progress, event, is_next, self._now_ns, step)
+        may_change = intake.take(progress, event, is_next, self._now_ns, step)
         if self._queues.are_full():
             self._overflow(step)
         if is_next:
-            may_change = was_blocked or plain.opens(progress, was_empty, led_max_ns)
+            may_change = was_blocked or intake.opens(progress, was_empty, led_max_ns)
         if may_change:
             self._instant_open = True
         if not self._numbered:
             goes_on(self._bounds, progress, event.kind, (was_late, was_blocked))
 
     def _new_source(self, source: str, at_ns: int) -> SourceProgress:
+        """With the first event all that are expected count as received, so that none of them is
+        passed over before it has sent; one that does not send is idle a wait later."""
         if not self._sources:
             self._due_ns = 0
             received_ns = at_ns + self._max_wait_ns - self._idle_after_ns
-            self._known.begin(self._bounds, source, received_ns)
-        progress = self._known.add(self._bounds, source, at_ns)
-        if self._known.forget(self._bounds, self._watermark, progress):
+            for expected in self._expected:
+                if expected != source:
+                    self._bounds.enter(self._add(expected, received_ns), NO_REF)
+        progress = self._add(source, at_ns)
+        for forgotten in self._known.forget(progress):
+            self._bounds.leave(forgotten, OUT)
+            self._bounds.say_bye(forgotten, said=False)
+            self._watermark.lacking.discard(forgotten.source)
             self._instant_open = True
+        return progress
+
+    def _add(self, source: str, at_ns: int) -> SourceProgress:
+        progress = self._new_progress(source)
+        progress.last_arrival_ns = at_ns
+        self._known.add(progress)
+        self._journal.mark(progress)
         return progress
 
     # -- time --------------------------------------------------------------------------------------
@@ -467,19 +479,88 @@ class Merge(StepByStep):
     # -- for people --------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        figures = self._status.figures(self._now_ns)
-        figures["overflows"] = self.overflows
-        figures["promised_ppm"] = PPM - self._miss_ppm
+        """`watermark_ns` is W by announcement or by the last event, whichever is larger;
+        `awaited` are the sources that a pause of the log took away."""
+        bounds = self._bounds
+        sources = len(self._sources)
+        figures = {
+            "sources": sources,
+            "idle": sources - bounds.live - bounds.behind - bounds.dozing,
+            "departed": bounds.departed,
+            "dozing": bounds.dozing,
+            "catching_up": bounds.behind,
+            "awaited": len(bounds.awaited),
+            "blocked": bounds.blocked,
+            "queued": self._queues.count,
+            "queued_bytes": self._queues.bytes,
+            "forgotten": self._known.forgotten,
+            "overflows": self.overflows,
+            "promised_ppm": PPM - self._miss_ppm,
+        }
+        floor_ns = self._passage.floor_ns
+        if floor_ns != NO_REF:
+            figures["watermark_ns"] = floor_ns
+            figures["watermark_lag_ns"] = self._now_ns - floor_ns
+        if self._watermark.complete_ns != NO_REF:
+            figures["complete_ns"] = self._watermark.complete_ns
         return figures
 
     def explain(self) -> dict[str, Any]:
-        return {**self.figures(), **self._status.explain()}
+        """What waits, for which sources, and until when if they stay silent; and what was late
+        here, by cause."""
+        heads = self._queues.heads
+        sources = self._sources.items()
+        return {
+            **self.figures(),
+            "late_by_cause": dict(sorted(self._passage.late_by_cause.items())),
+            "wandering": sorted(source for source, progress in sources if progress.wandered),
+            "head": {"source": heads[0][1], "ref_time": heads[0][0]} if heads else None,
+            "waits_for": self._bounds.waits_for(heads[0][0]) if heads else [],
+        }
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Any] | None:
-        return self._status.locate(source, epoch, seq)
+        """Where an event is (topology.model.location). O(events of the source that wait), and
+        O(sources) for one that does."""
+        progress = self._sources.get(source)
+        if progress is None:
+            return None
+        wanted = progress.epoch if epoch == NO_EPOCH else epoch
+        answer: dict[str, Any] = {
+            "epoch": wanted,
+            "newest_epoch": progress.epoch,
+            "newest": progress.seq,
+        }
+        for event in (*progress.queue, *self._queues.late):
+            if (event.seq, event.epoch, event.source) == (seq, wanted, source):
+                return {
+                    **answer,
+                    "where": HELD,
+                    "arrival": event.arrival_ns,
+                    "since": event.at_ns,
+                    "ref_time": event.ref_time_ns,
+                    "error": event.error_ns,
+                    "waits_for": [] if event.late else self._bounds.waits_for(event.ref_time_ns),
+                }
+        floor_ns = self._passage.floor_ns
+        answer["watermark"] = None if floor_ns == NO_REF else floor_ns
+        if (wanted, seq) > (progress.epoch, progress.seq):
+            return {**answer, "where": NOT_COME}
+        if wanted < progress.epoch:
+            return {**answer, "where": OLD_EPOCH}
+        missing = progress.missing_around(seq)
+        if missing is not None:
+            return {**answer, "where": LOST, "missing": missing}
+        return {**answer, "where": PASSED}
 
     def counts_of(self, source: str) -> Figures:
-        return self._status.counts_of(source)
+        progress = self._sources.get(source)
+        if progress is None:
+            return {}
+        return {
+            "received": progress.received,
+            "late": progress.late,
+            "duplicate": progress.duplicate,
+        }
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -508,7 +589,11 @@ class Merge(StepByStep):
         for key, value in state.items():
             if key != STREAM:
                 source = key[len(PROGRESS) :]
-                self._known.restore(source, value, self._bounds, self._watermark)
+                progress = self._new_progress(source)
+                progress.restore(value)
+                self._known.add(progress)
+                self._watermark.note(progress)
+                self._bounds.restored(progress)
                 yield 0
         if STREAM in state:
             load(self, FIELDS, state[STREAM])

@@ -40,7 +40,6 @@ class Passage(Saved):
     """`watermark` announces; `pass_late`: late events go on, marked; else they are reported.
     `floor_ns`: an event below it is late. It is never above the arrival clock before the end."""
 
-    __slots__ = ("_pass_late", "_pushed_ns", "_watermark", "floor_ns", "last", "late_by_cause")
     FIELDS = ("last", "_pushed_ns", "late_by_cause")
 
     def __init__(self, watermark: Watermark, pass_late: bool) -> None:

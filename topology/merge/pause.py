@@ -22,6 +22,7 @@ from typing import Final
 from topology.merge.bounds import SourceBounds
 from topology.merge.settings import MergeConfig
 from topology.merge.source import AWAITED, BEHIND, NO_REF, SourceProgress
+from topology.merge.sources import KnownSources
 from topology.model.event import Event
 from topology.model.operator import NEVER
 from topology.model.saved import Saved
@@ -32,25 +33,12 @@ BACK_AFTER: Final = 2
 
 
 class Pause(Saved):
-    """Over the sources of a `Merge`, with its `config`. `outage_wait` 0: no gap is a pause."""
+    """Over the sources that a `Merge` knows. `outage_wait` 0: no gap is a pause."""
 
-    __slots__ = (
-        "_bounds",
-        "_idle_after_ns",
-        "_max_wait_ns",
-        "_outage_wait_ns",
-        "_sources",
-        "_until_ns",
-        "longest_silence_ns",
-        "received_ns",
-        "since_ns",
-    )
     FIELDS = ("received_ns", "since_ns", "_until_ns")
 
-    def __init__(
-        self, sources: dict[str, SourceProgress], bounds: SourceBounds, config: MergeConfig
-    ) -> None:
-        self._sources = sources
+    def __init__(self, known: KnownSources, bounds: SourceBounds, config: MergeConfig) -> None:
+        self._sources = known.table
         self._bounds = bounds
         self._max_wait_ns = config.max_wait_ns
         self._idle_after_ns = config.idle_after_ns

@@ -24,46 +24,27 @@ from typing import Final
 from topology.merge.bounds import Bound
 from topology.merge.settings import MergeConfig
 from topology.merge.source import SourceProgress
+from topology.merge.sources import KnownSources
 from topology.model.event import Event
-from topology.model.journal import Journal
 from topology.reorder.shared import size_of
 
 CLEARED: Final = 64
 
 
 class Queues:
-    """Over the sources of a `Merge`, whose table and list of changed sources it shares.
+    """Over the sources that a `Merge` knows.
 
     `heads` holds (reference time, source) of each queue's head, and of an event that was the head
     before one was put in front of it; `late` are the late ones as they came, each marked with its
     cause; `count` is how many events wait, `bytes` their payload.
     """
 
-    __slots__ = (
-        "_ahead_ns",
-        "_journal",
-        "_position",
-        "_sources",
-        "bytes",
-        "count",
-        "heads",
-        "late",
-        "max_bytes",
-        "max_count",
-    )
-
-    def __init__(
-        self,
-        sources: dict[str, SourceProgress],
-        journal: Journal[SourceProgress],
-        position: int,
-        config: MergeConfig,
-    ) -> None:
+    def __init__(self, known: KnownSources, position: int, config: MergeConfig) -> None:
         self.max_count = config.max_queued
         self.max_bytes = config.max_queued_bytes
         self._ahead_ns = config.max_wait_ns
-        self._sources = sources
-        self._journal = journal
+        self._sources = known.table
+        self._journal = known.journal
         self._position = position
         self.heads: list[Bound] = []
         self.late: list[Event] = []

@@ -30,40 +30,22 @@ from __future__ import annotations
 
 from topology.merge.bounds import Bound
 from topology.merge.source import NO_REF, OUT, WARM_DELAYS, SourceProgress
+from topology.merge.sources import KnownSources
 from topology.model.event import WATERMARK, Event
-from topology.model.histogram import Histogram
-from topology.model.journal import Journal
 from topology.model.operator import NEVER
 from topology.model.ramp import ramp
 from topology.model.saved import Saved
 
 
 class Watermark(Saved):
-    """Over the sources of a `Merge`. `ns` and `complete_ns` never go back."""
+    """Over the sources that a `Merge` knows. `ns` and `complete_ns` never go back."""
 
-    __slots__ = (
-        "_correct_for_ns",
-        "_journal",
-        "_pool",
-        "_quiet_after_ns",
-        "_sources",
-        "complete_ns",
-        "lacking",
-        "ns",
-    )
     FIELDS = ("ns", "complete_ns")
 
-    def __init__(
-        self,
-        sources: dict[str, SourceProgress],
-        journal: Journal[SourceProgress],
-        pool: Histogram,
-        quiet_after_ns: int,
-        correct_for_ns: int,
-    ) -> None:
-        self._sources = sources
-        self._journal = journal
-        self._pool = pool
+    def __init__(self, known: KnownSources, quiet_after_ns: int, correct_for_ns: int) -> None:
+        self._sources = known.table
+        self._journal = known.journal
+        self._pool = known.pool
         self._quiet_after_ns = quiet_after_ns
         self._correct_for_ns = correct_for_ns
         self.ns = NO_REF

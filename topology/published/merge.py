@@ -67,9 +67,6 @@ class PacedProgress(SourceProgress):
 class PacedBounds(SourceBounds):
     """The newest key of the live source that is furthest behind. Each is a `PacedProgress`."""
 
-    def new_progress(self, source: str, miss_ppm: int) -> SourceProgress:
-        return PacedProgress(source, miss_ppm)
-
     def receive(self, progress: SourceProgress, at_ns: int) -> None:
         super().receive(progress, at_ns)
         assert isinstance(progress, PacedProgress)
@@ -135,9 +132,10 @@ class PacedMerge(Merge):
     takes_plain: bool = False
 
     def _new_bounds(self) -> SourceBounds:
-        return PacedBounds(
-            self._sources, self._journal, self._pool, self._max_wait_ns, self._idle_after_ns
-        )
+        return PacedBounds(self._known, self._max_wait_ns, self._idle_after_ns)
+
+    def _new_progress(self, source: str) -> SourceProgress:
+        return PacedProgress(source, self._miss_ppm)
 
     def _release(self, step: Step) -> Bound:
         """What leaves may empty a source, which then bounds the others: until none does."""

@@ -10,8 +10,9 @@ import pytest
 
 import topology.merge.bounds
 from topology.merge.bounds import SourceBounds
+from topology.merge.settings import MergeConfig
 from topology.merge.source import OUT, WARM_DELAYS, SourceProgress
-from topology.model.journal import Journal
+from topology.merge.sources import KnownSources
 
 pytestmark = pytest.mark.skipif(
     not topology.merge.bounds.__file__.endswith(".py"), reason="compiled, it takes no double"
@@ -34,10 +35,11 @@ class Pool:
 
 def bounds_of(newest: dict[str, int]) -> tuple[SourceBounds, Pool]:
     pool: Any = Pool()
-    sources: dict[str, SourceProgress] = {}
-    bounds = SourceBounds(sources, Journal(sources), pool, MAX_WAIT, NEVER_IDLE)
+    known = KnownSources(MergeConfig())
+    known.pool = pool
+    bounds = SourceBounds(known, MAX_WAIT, NEVER_IDLE)
     for source, newest_ns in newest.items():
-        progress = sources[source] = SourceProgress(source, 1_000)
+        progress = known.table[source] = SourceProgress(source, 1_000)
         progress.state = OUT
         bounds.enter(progress, newest_ns)
     return bounds, pool
