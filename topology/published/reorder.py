@@ -107,7 +107,7 @@ class PacedBuffer(NumberedBuffer):
         self._arriving = None
 
     def new_timeout(self) -> Timeout:
-        self._thesis = Thesis(self.shared.settings.max_wait_ns, self._is_rfc)
+        self._thesis = Thesis(self.shared.max_wait_ns, self._is_rfc)
         return self._thesis
 
     def _paced(self) -> Thesis:

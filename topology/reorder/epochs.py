@@ -43,12 +43,12 @@ class Epochs(SourceBuffer):
         self.current = self.new_sequence(0, active=True)
 
     def new_sequence(self, epoch: int, active: bool) -> Sequence:
-        settings = self.shared.settings
-        lost = LostRanges(0, settings.gap_ranges, settings.gap_memory_ns)
+        config, start = self.shared.config, self.shared.start
+        lost = LostRanges(0, config.gap_ranges, config.gap_memory_ns)
         sequence = Sequence(epoch, active, lost)
-        if settings.start != UNSTARTED:
-            sequence.begin(settings.start)
-            sequence.hi = settings.start - 1
+        if start != UNSTARTED:
+            sequence.begin(start)
+            sequence.hi = start - 1
         return sequence
 
     def newest_epoch(self) -> int:
@@ -62,7 +62,7 @@ class Epochs(SourceBuffer):
             event.epoch = self._inferred(event, self.later[-1] if self.later else self.current)
         target = self._sequence_of(event.epoch)
         known = target if target is not None else self.retired
-        modulus = self.shared.settings.modulus
+        modulus = self.shared.modulus
         if modulus and known is not None:
             event.seq = _numbered(known, event.seq, modulus)
             if event.seq < 0 and known.next == UNSTARTED:
@@ -71,15 +71,15 @@ class Epochs(SourceBuffer):
         return target
 
     def _inferred(self, event: Event, newest: Sequence) -> int:
-        settings = self.shared.settings
-        if not settings.infer_restart or event.kind == DEAD:
+        shared = self.shared
+        if shared.config.infer_restart is False or event.kind == DEAD:
             return newest.epoch
         if event.ts_ns <= self.boundary_ns:
             return newest.epoch - 1
         number = event.seq
-        if settings.modulus:
-            number = _numbered(newest, number, settings.modulus)
-        boundary_ns = newest.refuted_by(number, event.ts_ns, settings.max_wait_ns)
+        if shared.modulus:
+            number = _numbered(newest, number, shared.modulus)
+        boundary_ns = newest.refuted_by(number, event.ts_ns, shared.max_wait_ns)
         if boundary_ns is None:
             return newest.epoch
         self.boundary_ns = boundary_ns

@@ -31,7 +31,7 @@ def located(buffer: NumberedBuffer, epoch: int, number: int) -> dict[str, Any]:
         known.append(buffer.retired)
     for sequence in known:
         if sequence.epoch == wanted:
-            answer = _in_sequence(sequence, number, buffer.shared.settings.max_wait_ns)
+            answer = _in_sequence(sequence, number, buffer.shared.max_wait_ns)
             if answer["where"] == HELD and not sequence.active:
                 answer["reason"] = "epoch"  # until the one before is over
             elif sequence is buffer.retired and answer["where"] == NOT_COME:

@@ -34,7 +34,7 @@ from topology.reorder.buffer import Fullest
 from topology.reorder.locate import located
 from topology.reorder.sequence import UNKNOWN, Hole
 from topology.reorder.settings import ReorderConfig
-from topology.reorder.shared import Shared, SourceSettings
+from topology.reorder.shared import Shared
 from topology.reorder.shell import Shell
 from topology.reorder.source import NumberedBuffer
 
@@ -63,10 +63,9 @@ class Reorder(Shell[NumberedBuffer]):
     """`position` is the place in the chain, from 1."""
 
     def __init__(self, stream: str, config: ReorderConfig, position: int = 1) -> None:
-        self.settings = SourceSettings(stream, position, config)
-        self._shared = Shared(self.settings)
+        self._shared = Shared(stream, position, config)
         super().__init__(BUFFER, self._shared, config)
-        self._finds_numbers = bool(self.settings.modulus or self.settings.ignore_epoch)
+        self._finds_numbers = bool(self._shared.modulus) or self._shared.ignores_epoch
         self._max_held = config.max_held
         self._max_held_total = config.max_held_total
         self._max_held_bytes = config.max_held_bytes
@@ -84,8 +83,8 @@ class Reorder(Shell[NumberedBuffer]):
         shared = self._shared
         fullest = self._fullest
         takes_plain = self.takes_plain and not self._finds_numbers
-        position = self.settings.position
-        max_jump = self.settings.max_jump
+        position = shared.position
+        max_jump = shared.max_jump
         for event in batch:
             at_ns = event.at_ns
             if at_ns > self._now_ns:
@@ -174,14 +173,14 @@ class Reorder(Shell[NumberedBuffer]):
     # -- one event that is not the plain next one --------------------------------------------------
 
     def _take(self, buffer: NumberedBuffer, event: Event, step: Step) -> None:
-        if self.settings.modulus and event.seq >= self.settings.modulus:
+        shared = self._shared
+        if shared.modulus and event.seq >= shared.modulus:
             self._refuse(buffer, event, step)
             return
-        if event.epoch >= 0 and self.settings.ignore_epoch:
+        if event.epoch >= 0 and shared.ignores_epoch:
             event.epoch = -1
         before = buffer.held
         buffer.take(event, step)
-        shared = self._shared
         if buffer.held > before and (
             buffer.held > self._max_held
             or shared.held > self._max_held_total
@@ -197,7 +196,7 @@ class Reorder(Shell[NumberedBuffer]):
         buffer.dead += event.kind == DATA
         detail = (
             f"number {event.seq} does not fit the stream's reorder.seq_bits"
-            f" (largest {self.settings.modulus - 1}); raise seq_bits or mend the source"
+            f" (largest {self._shared.modulus - 1}); raise seq_bits or mend the source"
         )
         step.reports.append(dead_letter(event, event.at_ns, "seq_range", detail))
 
@@ -208,10 +207,10 @@ class Reorder(Shell[NumberedBuffer]):
     def _new(self, event: Event) -> NumberedBuffer:
         if not self._table:
             self._shared.blocking_until_ns = max(
-                self._shared.blocking_until_ns, event.at_ns + self.settings.max_wait_ns
+                self._shared.blocking_until_ns, event.at_ns + self._shared.max_wait_ns
             )
         buffer = self._buffer_of(event.source)
-        if event.epoch > 0 and not self.settings.ignore_epoch:
+        if event.epoch > 0 and not self._shared.ignores_epoch:
             buffer.current.epoch = event.epoch
         return buffer
 
@@ -238,8 +237,9 @@ class Reorder(Shell[NumberedBuffer]):
         figures = super().figures()
         figures["filled"] = self._shared.filled
         figures["outlived"] = self._shared.outlived
-        if self.settings.rule == "miss":
-            figures["promised_ppm"] = PPM - self.settings.miss_ppm
+        config = self._shared.config
+        if config.rule == "miss":
+            figures["promised_ppm"] = PPM - config.miss_target_ppm
         return figures
 
     def counts_of(self, source: str) -> Figures:

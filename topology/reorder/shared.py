@@ -1,67 +1,29 @@
-"""What the buffers of REORDER share: settings as plain values, and counts.
-
-`Shared` is one per operator; with it every buffer knows what all of them hold.
-"""
+"""What the buffers of REORDER share, one per operator: settings, and counts."""
 
 from __future__ import annotations
 
 from topology.model.event import Event
 from topology.reorder.buffer import Totals
 from topology.reorder.sequence import UNSTARTED
-from topology.reorder.settings import ReorderConfig, Start
+from topology.reorder.settings import ReorderConfig
 from topology.reorder.timeout import FillTimes
 
 
-class SourceSettings:
-    """The settings of REORDER as plain values, read in the hot path."""
-
-    __slots__ = (
-        "gap_memory_ns",
-        "gap_ranges",
-        "ignore_epoch",
-        "infer_restart",
-        "late",
-        "max_jump",
-        "max_wait_ns",
-        "miss_ppm",
-        "modulus",
-        "position",
-        "rule",
-        "start",
-        "stream",
-    )
+class Shared(Totals):
+    """What the buffers of one operator share: its settings, fill times of all, and what they hold.
+    `modulus`: of the counters, 0 where they are too wide to wrap."""
 
     def __init__(self, stream: str, position: int, config: ReorderConfig) -> None:
+        super().__init__()
         self.stream = stream
         self.position = position
-        self.rule = config.rule
-        self.late = config.late
-        self.miss_ppm = config.miss_target_ppm
-        self.max_wait_ns = config.max_wait_ns
-        self.start = first_number(config.start)
-        self.infer_restart = config.infer_restart in ("auto", True)
-        self.ignore_epoch = config.infer_restart is True
+        self.config = config
+        self.start = config.start if isinstance(config.start, int) else UNSTARTED
         self.modulus = 1 << config.seq_bits if config.seq_bits < 63 else 0
+        self.max_wait_ns = config.max_wait_ns
         self.max_jump = config.max_jump
-        self.gap_ranges = config.gap_ranges
-        self.gap_memory_ns = config.gap_memory_ns
-
-
-def first_number(start: Start) -> int:
-    if isinstance(start, int):
-        return start
-    return 0 if start == "zero" else UNSTARTED
-
-
-class Shared(Totals):
-    """What the buffers of one operator share: fill times of all, and what they hold."""
-
-    __slots__ = ("blocking_until_ns", "settings", "times")
-
-    def __init__(self, settings: SourceSettings) -> None:
-        super().__init__()
-        self.settings = settings
-        self.times = FillTimes(settings.miss_ppm)
+        self.ignores_epoch = config.infer_restart is True
+        self.times = FillTimes(config.miss_target_ppm)
         self.blocking_until_ns = -1
 
 

@@ -7,8 +7,11 @@ number q of an arriving event:
     q > next              hold it; the numbers between it and the highest seen are a
                           hole with a deadline fixed now
     q < next              late if q was declared lost, else a duplicate
-    q > highest + max_jump  keep it aside: one corrupt number must not turn all that
-                          follows into late events
+    q > highest + max_jump  keep it aside, for one corrupt number must not turn all that
+                          follows into late events. A second one within `max_jump` of it
+                          confirms it (one gap, reason `jump`), if it comes within
+                          `max_wait`; else the first is dead, reason `seq_jump`, and takes no
+                          place
 
 A higher epoch waits until the holes of the one before are filled or given up, which
 takes at most `max_wait`: from its first event on, the old one opens no new holes. A
@@ -26,17 +29,29 @@ Decided here, where the specification is silent:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from topology.model.event import BLOCKED, DATA, DEAD, UNBLOCKED, Event
 from topology.model.late import BEFORE_START, BEYOND_MEMORY, GAP, OLD_EPOCH
 from topology.model.operator import NEVER
-from topology.model.outcome import END, JUMP, OVERFLOW, TIMEOUT, Duplicate, Gap, Late, Step
+from topology.model.outcome import (
+    END,
+    JUMP,
+    OVERFLOW,
+    TIMEOUT,
+    Duplicate,
+    Gap,
+    Late,
+    Step,
+    dead_letter,
+)
 from topology.reorder.epochs import Epochs
 from topology.reorder.sequence import NO_STAMP, UNSTARTED, Hole, Sequence
 from topology.reorder.shared import Shared, size_of
-from topology.reorder.suspects import give_up_suspect, set_jumps_aside, suspect
 from topology.reorder.timeout import Miss, Timeout
+
+MAX_SUSPECTS: Final = 16
+"""Numbers kept aside per source and epoch; at the bound the oldest is given up."""
 
 
 class NumberedBuffer(Epochs):
@@ -71,8 +86,7 @@ class NumberedBuffer(Epochs):
         now_ns = event.at_ns
         current, number = self.current, event.seq
         if (
-            current.hi < number <= current.hi + self.shared.settings.max_jump
-            or number == current.next
+            current.hi < number <= current.hi + self.shared.max_jump or number == current.next
         ) and self._is_only(current, event):
             self.accept(current, event, step)  # as `place` would find out
             return
@@ -90,7 +104,7 @@ class NumberedBuffer(Epochs):
             event.epoch == current.epoch
             and not self.later
             and current.next >= 0
-            and not self.shared.settings.modulus
+            and not self.shared.modulus
         )
 
     def place(self, sequence: Sequence, event: Event, step: Step) -> None:
@@ -103,8 +117,8 @@ class NumberedBuffer(Epochs):
             self._past(sequence, event, step)
         elif sequence.next == UNSTARTED:
             self._place_unstarted(sequence, event, step)
-        elif number - sequence.hi > self.shared.settings.max_jump:
-            suspect(self, sequence, event, step)
+        elif number - sequence.hi > self.shared.max_jump:
+            self._suspect(sequence, event, step)
         else:
             self.accept(sequence, event, step)
 
@@ -140,7 +154,7 @@ class NumberedBuffer(Epochs):
     def _place_unstarted(self, sequence: Sequence, event: Event, step: Step) -> None:
         number, now_ns = event.seq, event.at_ns
         if sequence.hi < 0:
-            sequence.start_deadline_ns = now_ns + self.shared.settings.max_wait_ns
+            sequence.start_deadline_ns = now_ns + self.shared.max_wait_ns
             sequence.low = sequence.hi = number
             sequence.front.append(event)
         elif number > sequence.hi:
@@ -185,8 +199,8 @@ class NumberedBuffer(Epochs):
         if event.kind != DATA:
             return  # A control event that comes late has nothing left to say.
         if event.seq < 0:
-            event.seq += self.shared.settings.modulus  # before the counter wrapped to its start
-        if reason == GAP and self.shared.settings.late == "pass":
+            event.seq += self.shared.modulus  # before the counter wrapped to its start
+        if reason == GAP and self.shared.config.late == "pass":
             self.late += 1
             event.late = reason
             step.released.append(event)
@@ -203,6 +217,69 @@ class NumberedBuffer(Epochs):
         )
         step.reports.append(Duplicate(event.at_ns, event, conflict))
 
+    # -- numbers that jump -------------------------------------------------------------------------
+
+    def _suspect(self, sequence: Sequence, event: Event, step: Step) -> None:
+        """Keep the event aside, or take it as the confirmation of another."""
+        max_jump = self.shared.max_jump
+        for other in sequence.suspects:
+            if other.seq == event.seq:
+                self.duplicated(event, step, other)
+                return
+            near = abs(other.seq - event.seq) <= max_jump
+            if near and event.kind != DEAD and other.kind != DEAD:  # two corrupt ones prove nothing
+                self._confirm(sequence, other, event, step)
+                return
+        if len(sequence.suspects) >= MAX_SUSPECTS:
+            self._give_up_suspect(sequence, event.at_ns, step)
+        sequence.suspects.append(event)
+        self.count_held(event)
+
+    def _confirm(self, sequence: Sequence, first: Event, second: Event, step: Step) -> None:
+        now_ns = second.at_ns
+        sequence.suspects.remove(first)
+        self.count_unheld(first)
+        low = min(first.seq, second.seq)
+        sequence.holes.append(Hole(sequence.hi + 1, low - 1, now_ns, now_ns, JUMP, []))
+        sequence.hi = low - 1
+        for event in (first, second) if first.seq == low else (second, first):
+            event.at_ns = now_ns
+            self.accept(sequence, event, step)
+        max_jump = self.shared.max_jump
+        for event in [e for e in sequence.suspects if e.seq - sequence.hi <= max_jump]:
+            sequence.suspects.remove(event)
+            self.count_unheld(event)
+            event.at_ns = now_ns
+            self.place(sequence, event, step)
+
+    def _give_up_suspect(self, sequence: Sequence, now_ns: int, step: Step) -> None:
+        """The oldest one; the sequence may have come near it meanwhile."""
+        event = sequence.suspects.pop(0)
+        self.count_unheld(event)
+        if event.seq - sequence.hi <= self.shared.max_jump:
+            event.at_ns = now_ns
+            self.place(sequence, event, step)
+        elif event.kind != DEAD:
+            self.dead += event.kind == DATA
+            detail = (
+                f"number {event.seq} is more than max_jump above {sequence.hi} and no second one"
+                " confirmed it; raise reorder.max_jump if the source really skips so far"
+            )
+            step.reports.append(dead_letter(event, now_ns, "seq_jump", detail))
+
+    def _set_jumps_aside(self, sequence: Sequence, now_ns: int, step: Step) -> None:
+        """A start hold takes any number; what jumps is questioned when it ends."""
+        max_jump = self.shared.max_jump
+        wide = [hole for hole in sequence.holes if hole.last - hole.first + 1 >= max_jump]
+        if not wide:
+            return
+        beyond = sequence.take_from(wide[0])
+        for event in beyond:
+            self.count_unheld(event)
+        for event in beyond:
+            event.at_ns = now_ns
+            self.place(sequence, event, step)
+
     # -- holes, holding, letting go ----------------------------------------------------------------
 
     def estimator(self) -> Timeout:
@@ -217,10 +294,10 @@ class NumberedBuffer(Epochs):
         self.estimator().filled(fill_ns)
 
     def new_timeout(self) -> Timeout:
-        settings = self.shared.settings
-        if settings.rule == "fixed":
-            return Timeout(settings.max_wait_ns)
-        return Miss(settings.max_wait_ns, self.shared.times)
+        shared = self.shared
+        if shared.config.rule == "fixed":
+            return Timeout(shared.max_wait_ns)
+        return Miss(shared.max_wait_ns, shared.times)
 
     def _hole(self, first: int, last: int, now_ns: int, behind: list[Event]) -> Hole:
         deadline_ns = now_ns + self.estimator().open()
@@ -228,7 +305,7 @@ class NumberedBuffer(Epochs):
 
     def count_held(self, event: Event) -> None:
         shared, size = self.shared, size_of(event)
-        event.held_by = shared.settings.position
+        event.held_by = shared.position
         self.words += event.kind != DATA
         self.held += 1
         shared.held += 1
@@ -316,7 +393,7 @@ class NumberedBuffer(Epochs):
 
     def _control(self, kind: str, now_ns: int) -> Event:
         event = Event(
-            self.shared.settings.stream,
+            self.shared.stream,
             self.source,
             self.current.epoch,
             max(self.current.next, 0),
@@ -337,7 +414,7 @@ class NumberedBuffer(Epochs):
         elif current.holes:
             due_ns = current.holes[0].deadline_ns
         if current.suspects:
-            due_ns = min(due_ns, current.suspects[0].at_ns + self.shared.settings.max_wait_ns)
+            due_ns = min(due_ns, current.suspects[0].at_ns + self.shared.max_wait_ns)
         return due_ns
 
     def fire(self, now_ns: int, step: Step) -> None:
@@ -352,7 +429,7 @@ class NumberedBuffer(Epochs):
         elif current.next != UNSTARTED and current.holes and current.holes[0].deadline_ns <= now_ns:
             self._expire(current, current.holes[0].reason, now_ns, step)
         elif current.suspects:
-            give_up_suspect(self, current, now_ns, step)
+            self._give_up_suspect(current, now_ns, step)
         if self.later:
             self._advance(now_ns, step)
 
@@ -372,13 +449,13 @@ class NumberedBuffer(Epochs):
             reason = current.holes[0].reason
             self._expire(current, reason if reason == JUMP else why, now_ns, step)
         elif current.suspects:
-            give_up_suspect(self, current, now_ns, step)
+            self._give_up_suspect(current, now_ns, step)
         if self.later:
             self._advance(now_ns, step)
 
     def _start(self, sequence: Sequence, now_ns: int, step: Step) -> None:
         sequence.begin(sequence.low)
-        set_jumps_aside(self, sequence, now_ns, step)
+        self._set_jumps_aside(sequence, now_ns, step)
         if sequence.active:
             self._drain(sequence, now_ns, step)
             self._expire_overdue(sequence, now_ns, step)
@@ -394,7 +471,7 @@ class NumberedBuffer(Epochs):
         step.reports.append(
             Gap(
                 now_ns,
-                self.shared.settings.stream,
+                self.shared.stream,
                 self.source,
                 sequence.epoch,
                 hole.first,
@@ -412,7 +489,7 @@ class NumberedBuffer(Epochs):
         """The next epoch's turn, once this one has no hole open and is not about to start."""
         while self.later and not self.current.has_waiting():
             while self.current.suspects:
-                give_up_suspect(self, self.current, now_ns, step)
+                self._give_up_suspect(self.current, now_ns, step)
             if self.current.has_waiting():
                 return
             if self.retired is not None:

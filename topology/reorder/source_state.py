@@ -118,7 +118,7 @@ def _hold_again(
     number: int,
     found: dict[int, Event],
 ) -> None:
-    modulus = buffer.shared.settings.modulus
+    modulus = buffer.shared.modulus
     if modulus:
         number = extended(number, modulus, sequence.next if sequence.next >= 0 else number)
     if number in found or not sequence.awaits(number):
