@@ -56,9 +56,13 @@ def render(*options: str, name: str = "test") -> str:
     return done.stdout
 
 
+def cache() -> Path:
+    """Where what was built for tests is kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "inorder"
+
+
 def _kept() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "inorder" / f"helm-{VERSION}"
+    return cache() / f"helm-{VERSION}"
 
 
 def _build(kept: Path) -> None:

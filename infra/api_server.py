@@ -1,0 +1,188 @@
+"""A private API server of Kubernetes on a free loopback port, for tests: etcd and kube-apiserver.
+
+Both are built once from the Go module proxy and kept; that takes five minutes of two idle cores,
+and 130 MB of the user's cache. It stores and checks what it is given; there is no controller and no
+node, so no pod runs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import secrets
+import shutil
+import ssl
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from cli.local.ports import LOOPBACK, free_ports
+from cli.local.process import Process
+from cli.local.server import Server
+from infra.helm import KUBERNETES, cache
+
+VERSION: Final = f"{KUBERNETES}.2"
+PROGRAMS: Final = {
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
+}
+BUILD_TIMEOUT_S: Final = 1200.0
+START_TIMEOUT_S: Final = 60.0
+ASK_TIMEOUT_S: Final = 10.0
+MERGE_PATCH: Final = "application/merge-patch+json"
+
+
+class NotBuilt(Exception):
+    """What Go reported."""
+
+
+def missing() -> str | None:
+    """Why there is none to be had; None if there is."""
+    if shutil.which("go") or all((_kept() / name).is_file() for name in PROGRAMS):
+        return None
+    return "go was not found, which builds it; install it"
+
+
+class ApiServer(Server):
+    """`folder` holds its files, `kubeconfig` among them, who has which may do all."""
+
+    def __init__(self, folder: Path) -> None:
+        programs = _programs()
+        folder.mkdir(parents=True, exist_ok=True)
+        port, etcd_port, peer_port = free_ports(3)
+        self.address = f"https://{LOOPBACK}:{port}"
+        self.kubeconfig = folder / "kubeconfig"
+        self._token = secrets.token_hex(16)
+        self.kubeconfig.write_text(json.dumps(_kubeconfig(self.address, self._token)))
+        tokens = folder / "tokens.csv"
+        tokens.write_text(f"{self._token},tests,tests,system:masters\n")
+        etcd = f"http://{LOOPBACK}:{etcd_port}"
+        peer = f"http://{LOOPBACK}:{peer_port}"
+        key = folder / "accounts.key"
+        subprocess.run(
+            ["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True
+        )
+        self._etcd = Process(
+            "etcd",
+            [
+                *(str(programs / "etcd"), f"--data-dir={folder / 'etcd'}"),
+                *(f"--listen-client-urls={etcd}", f"--advertise-client-urls={etcd}"),
+                *(f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}"),
+                *(f"--initial-cluster=default={peer}", "--unsafe-no-fsync"),
+            ],
+            folder,
+        )
+        self._server = Process(
+            "kube-apiserver",
+            [
+                *(str(programs / "kube-apiserver"), f"--etcd-servers={etcd}"),
+                *(f"--bind-address={LOOPBACK}", f"--secure-port={port}"),
+                *(f"--cert-dir={folder}", "--service-cluster-ip-range=10.0.0.0/24"),
+                *(f"--service-account-key-file={key}", f"--service-account-signing-key-file={key}"),
+                *("--service-account-issuer=https://tests", "--authorization-mode=AlwaysAllow"),
+                f"--token-auth-file={tokens}",
+            ],
+            folder,
+        )
+
+    def start(self) -> None:
+        self._etcd.start()
+        self._server.start()
+        self._server.wait_until(self._answers, START_TIMEOUT_S)
+
+    def stop(self) -> None:
+        self._server.stop()
+        self._etcd.stop()
+
+    def ask(
+        self, path: str, body: Mapping[str, Any] | None = None, method: str = "GET"
+    ) -> dict[str, Any]:
+        """The answer; None is not sent. OSError where it refuses, with its reason."""
+        kind = MERGE_PATCH if method == "PATCH" else "application/json"
+        request = urllib.request.Request(
+            self.address + path,
+            None if body is None else json.dumps(body).encode(),
+            {"Content-Type": kind, "Authorization": f"Bearer {self._token}"},
+            method=method,
+        )
+        try:
+            with urllib.request.urlopen(
+                request, timeout=ASK_TIMEOUT_S, context=ssl._create_unverified_context()
+            ) as answer:
+                found: dict[str, Any] = json.load(answer)
+                return found
+        except urllib.error.HTTPError as error:
+            raise OSError(json.load(error)["message"]) from error
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self.ask("/api/v1/namespaces/default"))
+        except (OSError, ValueError, KeyError):
+            return False
+
+
+def _kubeconfig(address: str, token: str) -> dict[str, Any]:
+    cluster = {"server": address, "insecure-skip-tls-verify": True}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "own", "cluster": cluster}],
+        "users": [{"name": "own", "user": {"token": token}}],
+        "contexts": [{"name": "own", "context": {"cluster": "own", "user": "own"}}],
+        "current-context": "own",
+    }
+
+
+def _kept() -> Path:
+    return cache() / f"kubernetes-{VERSION}"
+
+
+def _programs() -> Path:
+    """The folder of both; builds them if need be. NotBuilt: they cannot be built."""
+    kept = _kept()
+    kept.mkdir(parents=True, exist_ok=True)
+    with (kept / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests side by side build it once
+        if not all((kept / name).is_file() for name in PROGRAMS):
+            _build(kept)
+    return kept
+
+
+def _build(kept: Path) -> None:
+    """In a module of our own: Kubernetes' own takes its parts from folders beside it, which the
+    proxy has as modules (v1.X of the one is v0.X of the others)."""
+    downloaded = json.loads(_go(kept, "mod", "download", "-json", f"k8s.io/kubernetes@v{VERSION}"))
+    text = Path(downloaded["GoMod"]).read_text()
+    parts = re.findall(r"(k8s\.io/\S+) => \./staging", text)
+    needed = re.findall(r"^\t(\S+ v\S+)(?: // indirect)?$", text, re.M)
+    lines = ["module apiserver", "go 1.24.0", f"require k8s.io/kubernetes v{VERSION}"]
+    lines += [f"require {each}" for each in needed]
+    lines += [f"replace {each} => {each} v0{VERSION.removeprefix('1')}" for each in parts]
+    (kept / "go.mod").write_text("\n".join(lines))
+    major, minor, _ = VERSION.split(".")
+    named = {"gitVersion": f"v{VERSION}", "gitMajor": major, "gitMinor": minor}
+    flags = [f"-X k8s.io/component-base/version.{key}={value}" for key, value in named.items()]
+    for name, package in PROGRAMS.items():
+        linked = " ".join(["-ldflags=-s -w", *flags])
+        _go(kept, "build", "-trimpath", linked, "-o", f"{name}.new", package)
+        (kept / f"{name}.new").replace(kept / name)
+
+
+def _go(folder: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["go", *words],
+        check=False,
+        cwd=folder,
+        env={**os.environ, "GOFLAGS": "-mod=mod", "CGO_ENABLED": "0"},
+        capture_output=True,
+        text=True,
+        timeout=BUILD_TIMEOUT_S,
+    )
+    if done.returncode:
+        raise NotBuilt(f"go {words[0]}: {done.stderr}")
+    return done.stdout

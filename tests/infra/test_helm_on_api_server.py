@@ -1,0 +1,159 @@
+"""End to end: an API server of Kubernetes takes the chart, at an install, an upgrade and a test.
+
+There are no controllers and no nodes: the test itself reports that a Job or a pod has ended. Kinds
+that operators bring are known by name only.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.api_server import ApiServer, missing
+from infra.helm import CHART, HelmFailed, program
+from infra.helm import missing as helm_missing
+from tests.infra.test_helm import CUSTOM, VALUES
+from tests.services import require
+
+HELM_S = 120
+POLL_S = 0.2
+GROUPS = {
+    **dict.fromkeys(("PodMonitor", "ServiceMonitor", "PrometheusRule"), "monitoring.coreos.com/v1"),
+    "ScaledObject": "keda.sh/v1alpha1",
+    "SparkApplication": "sparkoperator.k8s.io/v1beta2",
+}
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+NOW = "2026-01-01T00:00:00Z"
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    require(missing())
+    require(helm_missing())
+    with ApiServer(tmp_path_factory.mktemp("api")) as server:
+        for kind in CUSTOM:
+            server.ask(DEFINITIONS, known(kind), "POST")
+        yield server
+
+
+def known(kind: str) -> dict[str, Any]:
+    group, version = GROUPS[kind].split("/")
+    plural = f"{kind.lower()}s"
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{plural}.{group}",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+        },
+        "spec": {
+            "group": group,
+            "names": {"kind": kind, "plural": plural},
+            "scope": "Namespaced",
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": anything},
+                }
+            ],
+        },
+    }
+
+
+class Cluster(threading.Thread):
+    """What ends Jobs and pods, in place of controllers and nodes, while it is entered."""
+
+    def __init__(self, server: ApiServer, namespace: str) -> None:
+        super().__init__(daemon=True)
+        self.server = server
+        self.jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+        self.pods = f"/api/v1/namespaces/{namespace}/pods"
+        self.ended: set[str] = set()
+        self._stopping = threading.Event()
+
+    def __enter__(self) -> Cluster:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self.join()
+
+    def run(self) -> None:
+        conditions = [
+            {"type": kind, "status": "True", "lastTransitionTime": NOW}
+            for kind in ("SuccessCriteriaMet", "Complete")
+        ]
+        job = {
+            "startTime": NOW,
+            "completionTime": NOW,
+            "succeeded": 1,
+            "conditions": conditions,
+            "uncountedTerminatedPods": {},
+        }
+        while not self._stopping.wait(POLL_S):
+            for path, status in ((self.jobs, job), (self.pods, {"phase": "Succeeded"})):
+                for one in self.server.ask(path)["items"]:
+                    name = one["metadata"]["name"]
+                    if name not in self.ended:
+                        self.server.ask(f"{path}/{name}/status", {"status": status}, "PATCH")
+                        self.ended.add(name)
+
+
+def helm(server: ApiServer, *words: str) -> str:
+    done = subprocess.run(
+        [program(), *words, f"--kubeconfig={server.kubeconfig}"],
+        env={**os.environ, "HELM_CACHE_HOME": str(server.kubeconfig.parent)},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=HELM_S,
+    )
+    if done.returncode:
+        raise HelmFailed(done.stderr)
+    return done.stdout
+
+
+@pytest.mark.parametrize("values", VALUES, ids=lambda path: str(path.stem))
+def test_it_is_installed_upgraded_tested_and_taken_away(server: ApiServer, values: Path) -> None:
+    space = f"of-{values.stem}"
+    core = f"/api/v1/namespaces/{space}"
+
+    def names(kind: str) -> set[str]:
+        return {one["metadata"]["name"] for one in server.ask(f"{core}/{kind}")["items"]}
+
+    def token() -> object:
+        return server.ask(f"{core}/secrets/plant-http")["data"]["token"]
+
+    where = ("plant", f"--namespace={space}")
+    given = ("--values", str(values))
+    with Cluster(server, space) as cluster:
+        helm(server, "install", *where, str(CHART), "--create-namespace", *given)
+    assert ("plant-topics" in cluster.ended) == ("create: false" not in values.read_text())
+    first = {name for name in names("configmaps") if name.startswith("plant-settings-")}
+    assert len(first) == 1
+    has_own = "INORDER_HTTP_TOKEN" in values.read_text()
+    made = None if has_own else token()
+    with Cluster(server, space) as cluster:
+        changed = "functions.f\\.py=functions = {}"
+        helm(server, "upgrade", *where, str(CHART), *given, "--set-string", changed)
+        helm(server, "test", *where)
+    assert "plant-test" in cluster.ended
+    second = {name for name in names("configmaps") if name.startswith("plant-settings-")}
+    assert len(second) == 1
+    assert second != first
+    assert has_own or token() == made, "a token that changes would part the pods"
+    assert not {name for name in names("configmaps") if name.endswith("-topics")}
+    helm(server, "uninstall", *where)
+    assert not {name for name in names("services") if name.startswith("plant")}
