@@ -39,18 +39,23 @@ def stay_open(
 def _first_open(admin: AdminClient, places: Iterable[Place], timeout_s: float) -> dict[Place, int]:
     """The partitions that have one open now, and where its first record may be."""
     asked = list(places)
-    stable = _ends(admin, asked, IsolationLevel.READ_COMMITTED, timeout_s)
-    ends = _ends(admin, asked, IsolationLevel.READ_UNCOMMITTED, timeout_s)
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    stable = offsets(admin, asked, latest, timeout_s, IsolationLevel.READ_COMMITTED)
+    ends = offsets(admin, asked, latest, timeout_s)
     return {place: stable[place] for place in asked if stable.get(place, 0) < ends.get(place, 0)}
 
 
-def _ends(
-    admin: AdminClient, places: list[Place], level: IsolationLevel, timeout_s: float
+def offsets(
+    admin: AdminClient,
+    places: Iterable[Place],
+    spec: OffsetSpec,
+    timeout_s: float,
+    level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
 ) -> dict[Place, int]:
-    """As far as they answer: a partition without a leader is reported elsewhere."""
-    if not places:
+    """As far as they answer: a partition without a leader is reported elsewhere. Blocks."""
+    asked = {TopicPartition(*place): spec for place in places}
+    if not asked:
         return {}
-    asked = {TopicPartition(*place): OffsetSpec.latest() for place in places}  # type: ignore[no-untyped-call]
     answers = admin.list_offsets(asked, isolation_level=level, request_timeout=timeout_s)
     found = {}
     for partition, answer in answers.items():

@@ -14,6 +14,7 @@ asks for nothing but Describe: what it may not see is a finding, too.
 | segments of changelogs | what is not compacted is read by each restore |
 | what the principal may do to topics, groups, transactional ids | a stage does not begin without |
 | transactions that stay open | who reads what is committed stands still before them |
+| the groups of stages | `cli.doctor.groups` |
 | the brokers themselves | `cli.doctor.brokers` |
 """
 
@@ -43,6 +44,7 @@ from cli.doctor.brokers import (
     newest_after_now_ms,
 )
 from cli.doctor.finding import Finding, Weight
+from cli.doctor.groups import SeenGroup, group_findings, seen_group
 from cli.doctor.open_transactions import Place, stay_open
 from cli.doctor.transactional_ids import may_write
 from topology.config import Topology
@@ -89,6 +91,8 @@ class Cluster:
     ids: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
     open_at: Mapping[Place, int] = field(default_factory=dict)
     """Where a transaction stays open, and its offset."""
+    read_by: Mapping[str, SeenGroup] = field(default_factory=dict)
+    """The groups of stages."""
 
 
 def looked(
@@ -144,7 +148,9 @@ def looked(
         widths = {name: seen.partitions for name, seen in found.items() if not seen.leaderless}
         open_at = stay_open(admin, widths, topology.transaction_timeout_ns / 1e9, TIMEOUT_S)
     may = {name: _may_group(each) for name, each in groups.items()}
-    return Cluster(brokers, found, may, ids, open_at)
+    asked_of = {name: seen_group(admin, name, each, TIMEOUT_S) for name, each in groups.items()}
+    read_by = {name: each for name, each in asked_of.items() if each is not None}
+    return Cluster(brokers, found, may, ids, open_at, read_by)
 
 
 def _configs(admin: AdminClient, kind: ResourceType, names: Sequence[str]) -> dict[str, Any]:
@@ -219,6 +225,7 @@ def findings(topology: Topology, cluster: Cluster) -> list[Finding]:
         *_widths(topology, cluster),
         *_rights(topology, cluster),
         *_transactions(topology, cluster),
+        *group_findings(topology, cluster.read_by),
     ]
 
 

@@ -155,6 +155,7 @@ UP = 'up{job="inorder",instance="w:1"}'
 STREAM = 'stage="merge",stream="default"'
 OLD = f'inorder_records_late_total{{{STREAM},reason="old_epoch"}}'
 DIFFERS = f"inorder_records_conflict_total{{{STREAM}}}"
+STORE = 'inorder_state_store_errors_total{stage="merge",'
 FORGED = f'inorder_records_dead_total{{{STREAM},reason="forged"}}'
 
 
@@ -374,11 +375,11 @@ FIRING = [
             'inorder_checkpoint_commit_seconds_bucket{stage="merge",le="+Inf"}': ("0+9x60",) * 2,
         },
     ),
-    *both(
-        "InorderNoLocalCopy",
-        {'inorder_state_store_errors_total{stage="merge",reason="x"}': ("0x20 1x40", "1x60")},
-        25,
-    ),
+    *both("InorderNoLocalCopy", {f'{STORE}reason="x"}}': ("0x20 1x40", "1x60")}, 25),
+    ("InorderNoLocalCopy", {f'{STORE}reason="x"}}': "_x20 1x40"}, 25, True),
+    ("InorderNoLocalCopy", {f'{STORE}reason="input_retention"}}': "0x20 1x40"}, 25, False),
+    *both("InorderInputLost", {f'{STORE}reason="input_retention"}}': ("_x20 7x40", "7x60")}, 25),
+    ("InorderInputLost", {f'{STORE}reason="held_record_gone"}}': "0x20 1x40"}, 25, True),
     *both("InorderRestless", {'inorder_rebalances_total{stage="merge"}': ("0+2x60", "7x60")}),
     *both("InorderQuerySetAside", {'inorder_queries_set_aside{stage="pattern"}': ("1x60", "0x60")}),
     ("InorderTwoProducers", {DIFFERS: "_x10 1x20"}, 12, True),

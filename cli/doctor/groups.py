@@ -1,0 +1,96 @@
+"""What is amiss with the consumer groups of the stages.
+
+| looked at | why |
+|-----------|-----|
+| who is in a group, and what they read | a stranger takes partitions, or keeps a stage out |
+| where logs begin, beside the offsets | what was deleted before it was read is lost |
+| a backlog of a group without members | nobody runs the stage |
+
+A group that has never read is no finding: its stage has not been started yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from agents.kafka.stage_topics import group_of, inputs_of, works
+from cli.doctor.finding import Finding, Weight
+from cli.doctor.open_transactions import Place, offsets
+from topology.config import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class SeenGroup:
+    """`reads`: what each member is given, by its name. `next_offsets`: where reading goes on.
+    `logs`: where the log begins there, and where it ends."""
+
+    reads: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    next_offsets: Mapping[Place, int] = field(default_factory=dict)
+    logs: Mapping[Place, tuple[int, int]] = field(default_factory=dict)
+
+
+def seen_group(admin: AdminClient, name: str, described: Any, timeout_s: float) -> SeenGroup | None:
+    """None where the brokers do not say. `described`: what they answer about it. Blocks."""
+    try:
+        members = described.result(timeout_s).members
+        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(name)])
+        committed = asked[name].result(timeout_s).topic_partitions
+    except (KafkaException, TimeoutError):
+        return None
+    reads = {
+        f"{each.client_id} at {each.host}": frozenset(
+            place.topic for place in each.assignment.topic_partitions
+        )
+        for each in members
+    }
+    places = {(each.topic, each.partition): each.offset for each in committed if each.offset >= 0}
+    first = offsets(admin, places, OffsetSpec.earliest(), timeout_s)  # type: ignore[no-untyped-call]
+    end = offsets(admin, places, OffsetSpec.latest(), timeout_s)  # type: ignore[no-untyped-call]
+    logs = {
+        place: (first[place], end[place]) for place in places if place in first and place in end
+    }
+    return SeenGroup(reads, places, logs)
+
+
+def group_findings(topology: Topology, groups: Mapping[str, SeenGroup]) -> Iterator[Finding]:
+    """By name."""
+    for stage in topology.stages:
+        name = group_of(topology, stage)
+        if (seen := groups.get(name)) is None or not works(topology, stage):
+            continue
+        inputs = set(inputs_of(topology, stage))
+        for member, topics in sorted(seen.reads.items()):
+            if strange := sorted(topics - inputs):
+                yield Finding(
+                    Weight.ERROR,
+                    f"group {name}",
+                    f"{member} is in it and reads {', '.join(strange)}, as stage {stage.name} does"
+                    " not: the stage gets no partitions, or not all",
+                    "stop it, or give it another group; two topologies want an `application` each",
+                )
+        waiting = 0
+        for place, offset in sorted(seen.next_offsets.items()):
+            if place not in seen.logs or place[0] not in inputs:
+                continue
+            first, end = seen.logs[place]
+            waiting += max(0, end - max(first, offset))
+            if offset < first:
+                yield Finding(
+                    Weight.ERROR,
+                    f"{place[0]}/{place[1]}",
+                    f"{first - offset} records were deleted before stage {stage.name} read them",
+                    "raise retention.ms and retention.bytes of the topic, and let the stage catch"
+                    " up (docs/operations.md, Topics made anew, state that is lost)",
+                )
+        if waiting and not seen.reads:
+            yield Finding(
+                Weight.WARNING,
+                f"group {name}",
+                f"has no members, and {waiting} records wait: nobody runs stage {stage.name}",
+                f"start it: inorder worker --stage {stage.name}, or without --stage for all",
+            )
