@@ -53,6 +53,7 @@ from agents.state.changelog import StateRefused
 from agents.state.copy_writer import CopyWriter
 from agents.state.local_copy import LocalCopy, open_store
 from agents.state.stores.store import StateStore, StoreName
+from agents.watch.last_lines import LOG, LastLines
 from agents.watch.metrics.worker import Metrics
 from agents.watch.port.http import Health, HttpServer
 from agents.watch.port.question import Question
@@ -195,17 +196,22 @@ class StageProcess:
         )
         self._stop = asyncio.Event()
         self._stuck: Stuck | None = None
+        self._lines = LastLines()
         self._http = HttpServer(
             registry=self._registry,
             live=self._live,
             ready=self._ready,
             explain=lambda _: self._handler.explain(),
-            about=lambda: {"core": CORE, "codec": str(codec.AT_WORK)},
+            about=self._about,
             event=self._located,
             token=settings.token,
         )
 
     async def run(self) -> None:
+        with self._lines.listening():
+            await self._run()
+
+    async def _run(self) -> None:
         arrangement = self._arrangement
         inputs = [f"{topic} ({arrangement.partitions[topic]})" for topic in arrangement.inputs]
         log.info("starts; reads %s as group %s", ", ".join(inputs), arrangement.group)
@@ -313,6 +319,15 @@ class StageProcess:
     def _ready(self) -> Health:
         reasons = self._why_not_ready(self._handler.verdict())
         return Health(not reasons, reasons, self._handler.behind())
+
+    def _about(self) -> dict[str, Any]:
+        """How the stage runs; `log`: its last lines that report trouble."""
+        return {
+            "core": CORE,
+            "codec": str(codec.AT_WORK),
+            "partitions": self._handler.owned(),
+            LOG: self._lines.plain(),
+        }
 
     async def _located(self, asked: Question) -> list[dict[str, Any]]:
         return self._handler.locate(asked)

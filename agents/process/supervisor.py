@@ -28,7 +28,7 @@ import logging
 import signal
 import time
 from collections import deque
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from socket import socket
@@ -49,7 +49,8 @@ from agents.process.child_process import (
     attend,
     spawned,
 )
-from agents.process.scrapes import Scrapes
+from agents.process.scrapes import SUPERVISOR, Scrapes
+from agents.watch.last_lines import LOG, LastLines
 from agents.watch.location import verdict
 from agents.watch.page.serving import Page
 from agents.watch.page.view import View, view
@@ -72,8 +73,10 @@ ASK_TIMEOUT_S: Final = 2.0
 ASK_PAUSE_S: Final = 0.5
 CALM_PAUSE_S: Final = 2.0
 LATELY_S: Final = 10.0
-JUDGED: Final = ("live", "ready")
-"""Verdicts in a stage's `/health`; its other fields describe how it runs."""
+JUDGED: Final = ("live", "ready", LOG)
+"""Verdicts and log in a stage's `/health`; its other fields describe how it runs."""
+OTHERS_EVERY_S: Final = 5.0
+"""Between two questions to the peers, while somebody looks at the page."""
 LONGEST_SILENCE_S: Final = 5.0
 """The most that is counted between two questions, so that no stage is blamed for a machine that
 slept."""
@@ -99,6 +102,8 @@ class Child:
     silent_s: float = 0.0
     hung: str = ""
     """Why it was killed, until it has announced its port anew."""
+    lines: LastLines = field(default_factory=LastLines)
+    """Those of its processes, the ended ones too."""
 
     @property
     def runs(self) -> bool:
@@ -110,7 +115,8 @@ class Supervisor:
     `brokers_wait_s`. `token`: asked for by its own server, and shown to its stages and to the
     `peers`, the other workers of the topology. `forked`: stages that run already. `sockets`: where
     its server listens, if they are bound already. `topology_stages`: all stages of the topology
-    file, of which other workers may run some. `run` returns the exit code."""
+    file, of which other workers may run some. `settings`: for the page, the topology file with all
+    keys. `run` returns the exit code."""
 
     def __init__(
         self,
@@ -124,6 +130,7 @@ class Supervisor:
         forked: Mapping[str, Process] | None = None,
         sockets: Sequence[socket] = (),
         topology_stages: Sequence[str] = (),
+        settings: Callable[[], str] = str,
     ) -> None:
         self._me = uuid4().hex
         self._token = token
@@ -140,6 +147,9 @@ class Supervisor:
         self._explanations: list[list[Any]] = []
         self._scrapes = Scrapes(self._are_ready, self._pids, topology_stages or tuple(commands))
         self._asked_s = time.monotonic()  # when somebody last asked
+        self._lines = LastLines()
+        self._others: list[View] = []
+        self._asking_others: asyncio.Task[None] | None = None
         registry = CollectorRegistry()
         registry.register(self._scrapes)
         self._http = HttpServer(
@@ -152,13 +162,17 @@ class Supervisor:
             port=port,
             scrape=self._scrape,
             prepare=self._ask_to_explain,
-            page=Page(self._look),
+            page=Page(self._look, settings),
             token=token,
             event=self._located,
             sockets=sockets,
         )
 
     async def run(self) -> int:
+        with self._lines.listening():
+            return await self._run()
+
+    async def _run(self) -> int:
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             loop.add_signal_handler(number, self._stopping.set)
@@ -171,8 +185,10 @@ class Supervisor:
         await self._stopping.wait()
         await asyncio.gather(*(self._end(child) for child in self._children))
         await self._ended(keepers)
-        asking.cancel()
-        await asyncio.wait([asking])
+        beside = [task for task in (asking, self._asking_others) if task is not None]
+        for task in beside:
+            task.cancel()
+        await asyncio.wait(beside)
         await self._http.stop()
         return self._code
 
@@ -324,6 +340,7 @@ class Supervisor:
                     if response.ok
                     else {"fault": f"answers {response.status}"}
                 )
+            child.lines.add(self._health_of[child.stage].get(LOG, []))
         except (TimeoutError, aiohttp.ClientError) as error:
             self._health_of[child.stage] = {"fault": f"does not answer: {type(error).__name__}"}
 
@@ -416,13 +433,14 @@ class Supervisor:
         return self._health(path)
 
     def _about(self) -> dict[str, Any]:
-        """How each stage runs, by its own account."""
+        """How each stage runs, by its own account, also for peers."""
         health = ((child.stage, self._health_of.get(child.stage, {})) for child in self._children)
         return {
+            **signed(self._me),
             "stages": {
                 stage: {name: word for name, word in answer.items() if name not in JUDGED}
                 for stage, answer in health
-            }
+            },
         }
 
     def _health(self, path: str) -> Health:
@@ -460,9 +478,28 @@ class Supervisor:
         return [partition for explained in self._explanations for partition in explained]
 
     async def _look(self) -> View:
+        if self._asking_others is None or self._asking_others.done():
+            self._asking_others = asyncio.create_task(self._ask_others())  # no view waits for it
         await asyncio.gather(self._scrape(), self._ask_to_explain())
         health = {path: self._answer(path).plain() for path in ("live", "ready")}
-        return view(health, self._explained(), self._scrapes.texts(), self._peers.addresses)
+        lines = {SUPERVISOR: self._lines, **{each.stage: each.lines for each in self._children}}
+        log = {name: each.plain() for name, each in lines.items()}
+        return view(health, self._explained(), self._scrapes.texts(), log, self._others)
+
+    async def _ask_others(self) -> None:
+        """Ask the peers which partitions they have; seldom, while somebody looks."""
+        self._others = [
+            {
+                "worker": peer.who,
+                "fault": peer.fault,
+                "stages": {
+                    stage: how.get("partitions", [])
+                    for stage, how in (peer.content or {}).get("stages", {}).items()
+                },
+            }
+            for peer in await self._peers.ask("/health")
+        ]
+        await asyncio.sleep(OTHERS_EVERY_S)
 
 
 def _exit_of(code: int | None) -> Exit:

@@ -271,6 +271,10 @@ class StageHandler:
         of_input = (f"{place}: {fault}" for place, fault in faults if fault)
         return (*self._services.schemas.faults, *of_input)
 
+    def owned(self) -> list[str]:
+        """The partitions that this process has, as TOPIC/NUMBER."""
+        return [f"{source.topic}/{source.partition}" for source in sorted(self._partitions)]
+
     def behind(self) -> tuple[str, ...]:
         """Partitions that lag by more than `BEHIND_NS`, and how far, the farthest first."""
         open_ones = ((source, each) for source, each in self._partitions.items() if each.is_open)

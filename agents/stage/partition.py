@@ -523,6 +523,7 @@ class Partition:
 
     def explain(self, most_unhealthy: int) -> dict[str, Any]:
         """What is held here, since when, and what it waits for (`agents.watch.unhealthy`)."""
+        through_s = self.through.at_s
         return {
             "topic": self.source.topic,
             "partition": self.source.partition,
@@ -532,6 +533,9 @@ class Partition:
             "now": self.clock.now_ns,
             "held": len(self._held),
             "overtaken": self.clock.overtaken,
+            "checkpoint_age_s": None if through_s is None else time.monotonic() - through_s,
+            **self._metrics.latest,
+            "late": self._metrics.decisions.late(),
             **explained(self.stage, self._metrics.unhealthy, most_unhealthy),
             "queries_set_aside": dict(self._services.queries_set_aside),
         }

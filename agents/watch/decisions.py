@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from topology.model.event import NO_EPOCH, Event
@@ -18,7 +19,7 @@ from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
 
 KEPT: Final = 4_096
 SHOWN: Final = 20
-"""Notes on one event, the newest."""
+"""Notes that are shown at once, the newest."""
 
 SENT_ON: Final = "late"
 TURNED_AWAY: Final = "late_apart"
@@ -69,6 +70,11 @@ class Decisions:
             and stream in {None, decision.stream}
         ]
         return found[-SHOWN:]
+
+    def late(self) -> list[dict[str, Any]]:
+        """The last `SHOWN` that were late, the newest first."""
+        newest = (each for each in reversed(self._kept) if each.what in {SENT_ON, TURNED_AWAY})
+        return [decision._asdict() for decision in islice(newest, SHOWN)]
 
     def __iter__(self) -> Iterator[Decision]:
         return iter(self._kept)

@@ -28,9 +28,16 @@ from typing import Any, Final
 
 from agents.watch.decisions import COPY, DEAD, DIFFERS, GIVEN_UP, SENT_ON, TURNED_AWAY
 from agents.watch.port.question import Question
-from agents.watch.sentences import duration, numbers, reference_time, why_awaited, why_held
+from agents.watch.sentences import (
+    duration,
+    numbers,
+    reference_time,
+    what_helps,
+    why_awaited,
+    why_held,
+    why_late,
+)
 from topology.model import outcome
-from topology.model.late import CAUSES
 from topology.model.location import (
     AWAITED,
     BEFORE_START,
@@ -213,15 +220,15 @@ def _decided(seen: _Seen) -> tuple[str, list[str]] | None:
         merges = MERGE in fact["operators"]
         if note["what"] == SENT_ON and not merges and seen.where(MERGE) != NOT_COME:
             if seen.where(MERGE) == PASSED:
-                why = _late(note["reason"])
+                why = why_late(note["reason"])
                 return "emitted", [f"left in its place: {why}, yet its place in merge was open"]
-            let_go = f"let go by reorder {_at(fact)}, marked late: {_late(note['reason'])}"
-            return "late", [let_go, *_helps(note["reason"])]
+            let_go = f"let go by reorder {_at(fact)}, marked late: {why_late(note['reason'])}"
+            return "late", [let_go, *what_helps(note["reason"])]
         by = f", by {duration(note['by_ns'])}" if note["by_ns"] else ""
         went = "sent on marked late" if note["what"] == SENT_ON else "kept out, see events.late"
         ago = _since(fact, note["at_ns"])
-        sentence = f"late {_at(fact)}, {ago} ago: {_late(note['reason'])}{by}; {went}"
-        return "late", [sentence, *_helps(note["reason"])]
+        sentence = f"late {_at(fact)}, {ago} ago: {why_late(note['reason'])}{by}; {went}"
+        return "late", [sentence, *what_helps(note["reason"])]
     dead = seen.last(DEAD)
     if dead is not None:
         fact, note = dead
@@ -331,20 +338,6 @@ def _clock(seen: _Seen) -> list[str]:
 
 
 # -- words -----------------------------------------------------------------------------------------
-
-
-def _late(reason: str) -> str:
-    cause = CAUSES.get(reason)
-    return reason if cause is None else f"{_plain(cause.because)} ({reason})"
-
-
-def _helps(reason: str) -> list[str]:
-    cause = CAUSES.get(reason)
-    return [] if cause is None else [f"what helps: {_plain(cause.remedy)}"]
-
-
-def _plain(text: str) -> str:
-    return text.replace("`", "")
 
 
 def _at(fact: Fact) -> str:

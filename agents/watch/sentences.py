@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from topology.model.late import CAUSES
+
 NS_PER_MS: Final = 1_000_000
 
 
@@ -36,6 +38,18 @@ def why_awaited(source: Mapping[str, Any]) -> str:
         return "the log paused and it is not back yet"
     until = source["until"]
     return "it is silent" + ("" if until is None else f", until {until} at most")
+
+
+def why_late(reason: str) -> str:
+    """Ends the sentence "the event is late because ..."."""
+    cause = CAUSES.get(reason)
+    return reason if cause is None else f"{cause.because} ({reason})".replace("`", "")
+
+
+def what_helps(reason: str) -> list[str]:
+    """Against late events of this cause; nothing where the cause is not known."""
+    cause = CAUSES.get(reason)
+    return [] if cause is None else [f"what helps: {cause.remedy}".replace("`", "")]
 
 
 def reference_time(clock: Mapping[str, Any]) -> str:

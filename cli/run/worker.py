@@ -6,14 +6,16 @@ import asyncio
 import contextlib
 import logging
 import os
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from socket import socket
 
 import click
+import yaml
 
 from agents.kafka.security import PLAINTEXT
 from agents.kafka.stage_topics import inputs_of, works
@@ -21,6 +23,7 @@ from agents.process.child_process import Process, forked, may_fork
 from agents.process.supervisor import Supervisor
 from agents.watch.port.http import HttpUnavailable, bound
 from agents.watch.port.peers import PeersRefused, peers_in
+from cli.functions_text import reading
 from cli.http_token import hand_on, http_token
 from cli.kafka_options import security
 from cli.local.embedded import EmbeddedBroker
@@ -40,11 +43,12 @@ from cli.topology_file import (
     load,
     topology_option,
 )
-from topology.config import Topology
+from topology.config import Topology, reference
 
 log = logging.getLogger("inorder.worker")
 
 NS_PER_S = 1_000_000_000
+PASSWORD = re.compile(r"//[^/@\s]*:[^/@\s]*@")
 
 
 @click.command("worker")
@@ -86,6 +90,7 @@ def command(options: StageOptions, names: tuple[str, ...], http: str, peers: str
         let_in(redis_url(topology.redis))
     if options.backfill is not None:  # refused here, and not in each stage
         Backfilled(options.backfill, topology, options.topology_path)
+    settings = with_all_keys(options.topology_path)
     host, port = listening("--http", http)
     token = http_token()
     try:
@@ -105,12 +110,23 @@ def command(options: StageOptions, names: tuple[str, ...], http: str, peers: str
             with _listening(host, port) as sockets, _begun(commands, sockets) as begun:
                 supervisor = Supervisor(
                     *(commands, host, port, stuck_after_s, options.brokers_wait_s, token, others),
-                    *(begun, sockets, [stage.name for stage in topology.stages]),
+                    *(begun, sockets, [stage.name for stage in topology.stages], settings),
                 )
                 code = asyncio.run(supervisor.run())
         except HttpUnavailable as error:
             raise Refused(str(error)) from error
     sys.exit(code)
+
+
+def with_all_keys(path: str) -> Callable[[], str]:
+    """For the page: the topology file as it is now, with every key that may be set. Passwords in
+    URLs are left out."""
+    document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+
+    def text() -> str:
+        return PASSWORD.sub("//***@", reference.filled(document, reading(Path(path).parent)))
+
+    return text
 
 
 def chosen(topology: Topology, names: tuple[str, ...]) -> list[str]:

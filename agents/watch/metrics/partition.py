@@ -76,6 +76,8 @@ class PartitionMetrics:
         self.unhealthy = UnhealthySources(place, read)
         metrics.late_sources.add((stage, source), self.unhealthy)
         self.streams_seen: set[str] = set()  # streams whose events have come
+        self.latest: dict[str, float] = {}
+        """`checkpoint_bytes` of state that the last one wrote, and `restore_s`."""
         self._shell = ShellTotals(0, 0)
         self._figures: dict[str, Figures] = {}  # by stream, as they were last
 
@@ -152,6 +154,7 @@ class PartitionMetrics:
 
     def cut(self, changes: Mapping[bytes, bytes | None]) -> None:
         size = sum(len(key) + len(value or b"") for key, value in changes.items())
+        self.latest["checkpoint_bytes"] = size
         self._metrics.checkpoint_bytes.labels(*self._labels).inc(size)
 
     def committed(self, seconds: float) -> None:
@@ -165,6 +168,7 @@ class PartitionMetrics:
         self._metrics.unanswered.labels(*self._labels, outcome).inc()
 
     def restored(self, seconds: float) -> None:
+        self.latest["restore_s"] = seconds
         self._metrics.restore_seconds.labels(self._stage).observe(seconds)
 
     def store_failed(self, reason: str) -> None:

@@ -10,10 +10,12 @@ let latest = null;
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+const bytes = new Intl.NumberFormat("en", { style: "unit", unit: "byte", unitDisplay: "narrow", notation: "compact" });
 const share = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 2 });
 
 function duration(ns) {
   if (ns === null || ns === undefined) return "–";
+  if (!ns) return "0";
   const ms = Math.abs(ns) / NS_PER_MS, sign = ns < 0 ? "−" : "";
   if (ms < 0.001) return `${sign}${whole.format(ms * 1e6)} ns`;
   if (ms < 1) return `${sign}${whole.format(ms * 1000)} µs`;
@@ -55,8 +57,11 @@ function row(cells) {
 function fill(id, rows, nothing) {
   const body = byId(id).tBodies[0], head = byId(id).tHead;
   head.hidden = !rows.length;
-  if (rows.length) hideEmpty(head.rows[0].cells, rows);
-  else {
+  if (rows.length) {
+    const heads = head.rows[0].cells;
+    for (const each of rows) [...each.cells].forEach((cell, at) => { cell.dataset.label = heads[at].textContent; });
+    hideEmpty(heads, rows);
+  } else {
     const cell = element("td", nothing, "empty");
     cell.colSpan = head.rows[0].cells.length;
     const only = element("tr");
@@ -90,15 +95,6 @@ function drawHealth(health) {
   at.className = live && ready ? "good" : live ? "wait" : "bad";
 }
 
-function drawOthers(others) {
-  byId("others").hidden = !others.length;
-  byId("others").replaceChildren("Workers: ", ...others.flatMap((address) => {
-    const link = element("a", address);
-    link.href = address;
-    return [link, " "];
-  }));
-}
-
 function drawStages(stages, old, seconds) {
   byId("flow").replaceChildren(...stages.map((stage) => {
     const then = old?.find((each) => each.stage === stage.stage);
@@ -106,15 +102,19 @@ function drawStages(stages, old, seconds) {
     box.append(element("h3", stage.stage), element("div", stage.topic, "from"));
     const list = element("dl");
     const say = (name, text, kind) => list.append(element("dt", name), element("dd", text, kind));
+    const sayIf = (count, name, kind) => count && say(name, whole.format(count), kind);
     say("in", perSecond(rate(stage.in, then?.in, seconds)));
     say("out", perSecond(rate(stage.emitted, then?.emitted, seconds)));
     say("not yet read", whole.format(stage.lag ?? 0), stage.lag > 10000 ? "wait" : "");
     say("behind by", duration(stage.lag_ns ?? 0), stage.lag_ns > 10e9 ? "wait" : "");
     say("held", whole.format(stage.held ?? 0));
-    say("numbers missing", whole.format(stage.missing ?? 0));
-    say("late", whole.format(stage.late ?? 0), stage.late ? "wait" : "");
-    say("doubled", whole.format(stage.duplicate ?? 0));
-    say("dead", whole.format(stage.dead ?? 0), stage.dead ? "bad" : "");
+    sayIf(stage.missing, "numbers missing", "");
+    sayIf(stage.late, "late, decided here", "wait");
+    sayIf(stage.duplicate, "duplicate", "");
+    sayIf(stage.dead, "dead", "bad");
+    say("partitions", `${whole.format(stage.partitions ?? 0)} of ${whole.format(stage.partitions_in_all ?? 0)}`);
+    sayIf(stage.rebalances, "rebalances", "");
+    sayIf(stage.aborts, "checkpoints aborted", "wait");
     box.append(list);
     return box;
   }));
@@ -178,6 +178,8 @@ const RANKS = {
   error: (entry) => entry.clock?.error_ns ?? -1,
 };
 let ranked = "since";
+const FEW = 20; // rows, until somebody asks for all
+let all = false;
 
 // A click on the row asks about the first event that waits there.
 function sourceRow(entry) {
@@ -214,7 +216,10 @@ function drawSources(sources) {
   const found = entries.filter((entry) => !wanted || entry.source.toLowerCase().includes(wanted));
   const rank = RANKS[ranked];
   found.sort((one, other) => rank(other) - rank(one));
-  fill("sources", found.map(sourceRow), wanted ? "no source of that name is named here" : "no source waits, none is late, none is unsure");
+  const shown = all || wanted ? found : found.slice(0, FEW);
+  byId("more").hidden = shown.length === found.length;
+  byId("more").textContent = `show all ${whole.format(found.length)}`;
+  fill("sources", shown.map(sourceRow), wanted ? "no source of that name is named here" : "no source waits, none is late, none is unsure");
   byId("sources-count").textContent = `${whole.format(sources.known)} known, ${whole.format(sources.waiting_in_all)} wait`;
   byId("clock-states").textContent = Object.entries(sources.states)
     .filter(([, count]) => count).map(([state, count]) => `${whole.format(count)} ${state}`).join(" · ");
@@ -231,6 +236,11 @@ byId("sources").tHead.addEventListener("click", (clicked) => {
     button.parentElement.ariaSort = button.dataset.by === by ? "descending" : "none";
   }
   if (latest) drawSources(latest.sources);
+});
+
+byId("more").addEventListener("click", () => {
+  all = true;
+  drawSources(latest.sources);
 });
 
 // A detector that chooses: the answer that is on, in how many partitions where they differ.
@@ -260,10 +270,53 @@ function drawReasons(reasons, remedies) {
   const rows = Object.entries(reasons).flatMap(([what, counts]) =>
     Object.entries(counts).filter(([, count]) => count).sort((a, b) => b[1] - a[1])
       .map(([reason, count]) => row([[what, what === "dead" ? "bad" : "wait"], reason, [whole.format(count), "n"],
-        what === "dead" ? remedies[reason] ?? "" : ""])));
+        remedies[reason] ?? ""])));
   byId("reasons-section").hidden = !rows.length;
   fill("reasons", rows, "none");
 }
+
+const clockTime = (ns) => new Date(ns / NS_PER_MS).toISOString().slice(0, 19).replace("T", " ") + " UTC";
+
+function drawLate(late) {
+  byId("late-section").hidden = !late.length;
+  fill("late", late.slice(0, FEW).map((each) => {
+    const made = row([each.source, [String(each.epoch), "n"], [String(each.first), "n"], each.stream ?? "", [each.reason, "wait"],
+      [each.by_ns ? duration(each.by_ns) : "", "n"], clockTime(each.at_ns)]);
+    Object.assign(made.dataset, { source: each.source, stream: each.stream ?? "", epoch: each.epoch, seq: each.first });
+    return made;
+  }), "none");
+}
+
+function drawPartitions(partitions, others) {
+  const shown = partitions.slice(0, FEW), left = partitions.length - shown.length;
+  const seconds = (value) => [value == null ? "–" : duration(value * 1e9), "n"];
+  fill("partitions", shown.map((each) => row([
+    each.stage, each.name, [duration(each.lag_ns), each.lag_ns > 10e9 ? "n wait" : "n"], [whole.format(each.lag), "n"],
+    [whole.format(each.held ?? 0), "n"], seconds(each.checkpoint_age_s),
+    [each.checkpoint_bytes == null ? "–" : bytes.format(each.checkpoint_bytes), "n"], seconds(each.restore_s),
+  ])), "this worker has no partition");
+  byId("partitions-count").textContent = left > 0 ? `and ${whole.format(left)} more that are less far behind` : "";
+  byId("others").hidden = !others.length;
+  byId("others").replaceChildren(...others.map((other) => {
+    const item = element("li"), link = element("a", other.worker);
+    link.href = /^https?:/.test(other.worker) ? other.worker : "#";
+    const has = Object.entries(other.stages).map(([stage, names]) => `${stage}: ${names.join(", ") || "no partition"}`);
+    item.append(link, element("span", ` ${other.fault ? "" : "has "}${other.fault || has.join("; ")}`, other.fault ? "bad" : ""));
+    return item;
+  }));
+}
+
+function drawLog(lines) {
+  byId("log-section").hidden = !lines.length;
+  fill("log", lines.slice(0, FEW).map((each) => row([clockTime(each.at_ns), each.of, [each.text, each.level === "warning" ? "wait" : "bad"]])), "none");
+}
+
+byId("settings").addEventListener("toggle", async (toggled) => {
+  const at = toggled.target.querySelector("pre");
+  if (!toggled.target.open || at.textContent) return;
+  const response = await fetch("/settings");
+  at.textContent = await response.text();
+});
 
 function drawAlarms(alarms) {
   byId("alarms").hidden = !alarms.length;
@@ -275,12 +328,14 @@ function draw(view) {
   const seconds = before ? (now - before.at) / 1000 : 0;
   latest = view;
   drawHealth(view.health);
-  drawOthers(view.others);
   drawStages(view.stages, before?.view.stages, seconds);
   drawStreams(view.streams, now);
   drawSources(view.sources);
   drawQueries(view.queries, before?.view.queries, seconds);
   drawReasons(view.reasons, view.remedies);
+  drawLate(view.late);
+  drawPartitions(view.partitions, view.others);
+  drawLog(view.log);
   drawAlarms(view.alarms);
   before = { view, at: now };
   document.body.dataset.drawn = String(Number(document.body.dataset.drawn ?? 0) + 1);
@@ -313,17 +368,19 @@ byId("event").addEventListener("submit", (submitted) => {
   explain(submitted.target);
 });
 
-// A source that waits is one click away from the first event that waits in it.
-byId("sources").addEventListener("click", (clicked) => {
+// A source that waits is one click away from the first event that waits in it, and so is a late event.
+function ask(clicked) {
   const made = clicked.target.closest("tr");
   if (!made?.dataset.source) return;
   const form = byId("event").elements;
   form.source.value = made.dataset.source;
   form.stream.value = made.dataset.stream;
-  form.epoch.value = "";
+  form.epoch.value = made.dataset.epoch ?? "";
   form.seq.value = made.dataset.seq ?? "";
+  byId("event-title").scrollIntoView({ block: "nearest" });
   if (form.seq.value) explain(byId("event"));
-});
+}
+for (const id of ["sources", "late"]) byId(id).addEventListener("click", ask);
 
 const stream = new EventSource("/events");
 stream.onmessage = (message) => draw(JSON.parse(message.data));

@@ -1,9 +1,10 @@
 """The page itself: three files that need nothing else, and a stream of what there is to see.
 
-| path       | answer                                                           |
-|------------|------------------------------------------------------------------|
-| `/`        | the page; `/page.css` and `/page.js` belong to it                |
-| `/events`  | server-sent events, a view (`agents.watch.page.view`) a second   |
+| path        | answer                                                          |
+|-------------|-----------------------------------------------------------------|
+| `/`         | the page; `/page.css` and `/page.js` belong to it               |
+| `/events`   | server-sent events, a view (`agents.watch.page.view`) a second  |
+| `/settings` | the topology file with every key that may be set, as text       |
 
 Server-sent events and no polling: a view is worked out once for all who look, a page that falls
 behind is noticed by its connection, the browser itself connects anew, and a proxy passes it on as
@@ -63,15 +64,20 @@ class Glance:
 
 
 class Page:
-    """`look` gives what there is to see now."""
+    """`look` gives what there is to see now, `settings` the topology file with all keys."""
 
-    def __init__(self, look: Look) -> None:
+    def __init__(self, look: Look, settings: Callable[[], str] = str) -> None:
         self._view = Glance(look)
+        self._settings = settings
         self._viewers = 0
 
     def routes(self) -> list[web.RouteDef]:
         files = [web.get(path, _file(*file)) for path, file in FILES.items()]
-        return [*files, web.get("/events", self._events)]
+        return [*files, web.get("/events", self._events), web.get("/settings", self._whole)]
+
+    async def _whole(self, _: web.Request) -> web.Response:
+        text = await asyncio.to_thread(self._settings)
+        return web.Response(text=text, headers=HEADERS)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         if self._viewers >= MAX_VIEWERS:

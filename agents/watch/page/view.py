@@ -8,17 +8,24 @@ are is shown too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import nlargest
+from operator import itemgetter
+from types import MappingProxyType
 from typing import Any, Final
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from agents.watch.deaths import joined
 from agents.watch.page.sources import IN_ORDER, named_sources
-from agents.watch.sentences import why_held
+from agents.watch.sentences import what_helps, why_held, why_late
+from topology.model.late import CAUSES
 
 MAX_BLOCKERS: Final = 200
 MAX_PARTITIONS: Final = 500
 MAX_QUERIES: Final = 200
+MAX_LATE: Final = 20
+MAX_LINES: Final = 20
+"""Late events, and lines of the log, the newest first."""
 COUNTED: Final = {
     "inorder_records_in": "in",
     "inorder_records_emitted": "emitted",
@@ -29,8 +36,13 @@ COUNTED: Final = {
     "inorder_input_lag_records": "lag",
     "inorder_reorder_missing": "missing",
     "inorder_partitions_assigned": "partitions",
+    "inorder_input_partitions": "partitions_in_all",
+    "inorder_rebalances": "rebalances",
+    "inorder_checkpoint_aborts": "aborts",
 }
 """Families of metrics, and what the page calls them."""
+
+OF_PARTITION: Final = ("lag_ns", "held", "checkpoint_age_s", "checkpoint_bytes", "restore_s")
 
 REASONS: Final = {"inorder_records_late": "late", "inorder_records_dead": "dead"}
 """Counted by reason too, and by stage. What is late stays so in every stage behind, which counts it
@@ -46,15 +58,20 @@ def view(
     health: Mapping[str, Any],
     partitions: Explained,
     metrics: Iterable[str],
-    others: Sequence[str] = (),
+    log: Mapping[str, Sequence[View]] = MappingProxyType({}),
+    others: Sequence[View] = (),
 ) -> View:
     """`health`: of `/live` and `/ready`. `partitions`: answers to `/explain`. `metrics`: texts of
-    `/metrics`, a stage's each. `others`: addresses of other workers, whose pages are linked."""
+    `/metrics`, a stage's each. `log`: the last lines of each process. `others`: the other workers,
+    and which partitions they have."""
     counts, results, reasons = _counted(metrics)
     busy = [part for part in partitions if part["now"] or part["high_watermark"]]
     return {
         "health": health,
-        "stages": _stages(partitions, counts),
+        "stages": _stages(partitions, counts, reasons["late"]),
+        "partitions": _owned(partitions),
+        "late": _late(partitions),
+        "log": _newest(({"of": name, **line} for name in log for line in log[name]), MAX_LINES),
         "streams": [found for part in busy for found in _streams(part)][:MAX_PARTITIONS],
         "sources": _sources(busy),
         "queries": _queries(busy, results),
@@ -62,19 +79,20 @@ def view(
             "late": {name: max(counts.values()) for name, counts in reasons["late"].items()},
             "dead": {name: sum(counts.values()) for name, counts in reasons["dead"].items()},
         },
-        **_deaths(partitions),
+        **_deaths(partitions, reasons["late"]),
         "others": list(others),
     }
 
 
-def _deaths(partitions: Explained) -> View:
-    """`alarms`: stages most of whose records are dead, and why; `remedies`: by reason, of its first
-    dead record."""
+def _deaths(partitions: Explained, late: Iterable[str]) -> View:
+    """`alarms`: stages most of whose records are dead, and why; `remedies`: by reason, why events
+    are late, and of the first dead record what was wrong."""
     stages: dict[str, list[Mapping[str, Any]]] = {}
     for part in partitions:
         stages.setdefault(part["stage"], []).append(part["deaths"])
     alarms: list[str] = []
-    remedies: dict[str, str] = {}
+    known = (cause for cause in late if cause in CAUSES)
+    remedies = {cause: "; ".join([why_late(cause), *what_helps(cause)]) for cause in known}
     for stage, parts in stages.items():
         deaths = joined(parts)
         if (alarm := deaths.alarm()) is not None:
@@ -113,8 +131,13 @@ def _counted(
     return counts, results, reasons
 
 
-def _stages(partitions: Explained, counts: Mapping[str, Any]) -> list[View]:
-    """In the order of the flow, as workers name them."""
+def _stages(
+    partitions: Explained,
+    counts: Mapping[str, Any],
+    late: Mapping[str, Mapping[str, float]],
+) -> list[View]:
+    """In the order of the flow, as workers name them. A late event counts where that was decided,
+    not in the stages behind."""
     names = dict.fromkeys([part["stage"] for part in partitions] + list(counts))
     topics = {part["stage"]: part["topic"] for part in partitions}
     lags_ns: dict[str, int] = {}
@@ -126,9 +149,47 @@ def _stages(partitions: Explained, counts: Mapping[str, Any]) -> list[View]:
             "topic": topics.get(name, ""),
             "lag_ns": lags_ns.get(name, 0),
             **counts.get(name, {}),
+            "late": sum(
+                by_stage.get(name, 0) for reason, by_stage in late.items() if _decides(name, reason)
+            ),
         }
         for name in names
     ]
+
+
+def _decides(stage: str, reason: str) -> bool:
+    """Whether an operator of the stage decides that an event is late for this reason."""
+    cause = CAUSES.get(reason)
+    return cause is None or cause.decided_in.split(".")[1] in stage.split("+")
+
+
+def _owned(partitions: Explained) -> list[View]:
+    """How each partition is, those farthest behind first."""
+    found = [
+        {
+            "stage": part["stage"],
+            "name": f"{part['topic']}/{part['partition']}",
+            "lag": part["high_watermark"] - (part["next_offset"] or 0),
+            **{name: part.get(name) for name in OF_PARTITION},
+        }
+        for part in partitions
+    ]
+    return sorted(found, key=lambda each: -(each["lag_ns"] or 0))[:MAX_PARTITIONS]
+
+
+def _late(partitions: Explained) -> list[View]:
+    """The events that were late last, each where that was decided."""
+    found = (
+        {"stage": part["stage"], **each}
+        for part in partitions
+        for each in part["late"]
+        if _decides(part["stage"], each["reason"])
+    )
+    return _newest(found, MAX_LATE)
+
+
+def _newest(entries: Iterable[View], most: int) -> list[View]:
+    return nlargest(most, entries, key=itemgetter("at_ns"))
 
 
 def _streams(part: Mapping[str, Any]) -> Iterable[View]:

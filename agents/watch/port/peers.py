@@ -105,11 +105,6 @@ class Peers:
         self._known: tuple[list[str], list[Answer]] = ([], [])
         self._resolved_s = float("-inf")
 
-    @property
-    def addresses(self) -> list[str]:
-        """The addresses of those that are named one by one."""
-        return [str(named) for named in self._named if named.scheme != "dns"]
-
     async def ask(self, path: str, query: Mapping[str, str] | None = None) -> list[Answer]:
         """What all others answer to GET `path`, and those that do not; sorted by name."""
         if not self._named:

@@ -6,6 +6,7 @@ No broker: a child tells its port and answers (tests.agents.process.fake_stage).
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -22,6 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from agents.process import supervisor as supervising
 from agents.process.scrapes import AGE, BUILD, READY, STAGES, SUPERVISOR, Scrapes
 from agents.process.supervisor import Supervisor
+from agents.watch.last_lines import LastLines
 from agents.watch.port.http import HttpUnavailable
 from agents.watch.port.peers import peers_in
 from agents.watch.port.question import question
@@ -219,7 +221,8 @@ def test_one_worker_answers_for_all_and_names_the_one_that_does_not() -> None:
         for worker in workers:
             await worker._http.start()
         try:
-            assert (await workers[0]._look())["others"] == [str(each) for each in named]
+            other = {"worker": str(named[1]), "fault": "", "stages": {}}
+            assert await until(lambda: others(workers[0])) == [other]
             assert (await workers[0]._located(asked))["silent"] == []
             await workers[1]._http.stop()
             assert (await workers[0]._look())["health"]["ready"]["ok"]
@@ -229,7 +232,23 @@ def test_one_worker_answers_for_all_and_names_the_one_that_does_not() -> None:
             for worker in workers:
                 await worker._http.stop()
 
+    async def others(worker: Supervisor) -> list[Any]:
+        return list((await worker._look())["others"])
+
     asyncio.run(scenario())
+
+
+def test_the_log_of_a_stage_is_kept_beyond_its_end() -> None:
+    lines = LastLines()
+    first, second = ({"at_ns": n, "level": "error", "text": str(n)} for n in (1, 2))
+    lines.add([first])
+    lines.add([first, second])
+    lines.add([])  # a fresh process
+    assert lines.plain() == [first, second]
+    with lines.listening():
+        logging.getLogger("inorder.any").warning("%d of %d", 1, 2)
+    logging.getLogger("inorder.any").warning("not any more")
+    assert [(each["level"], each["text"]) for each in lines.plain()[2:]] == [("warning", "1 of 2")]
 
 
 def test_a_child_that_never_tells_its_port_is_started_anew(

@@ -19,6 +19,7 @@ from typing import Any, Final
 from PIL import Image
 from selenium.webdriver.common.by import By
 
+from agents.watch.decisions import Decisions
 from agents.watch.page.view import View, view
 from agents.watch.unhealthy import EXPLAINED, UnhealthySources
 from cli.local.poll import wait_until
@@ -26,7 +27,8 @@ from tests import ROOT
 from tests.agents.watch.page.browser import chromium
 from tests.agents.watch.page.many import NOW_NS, healthy
 from tests.agents.watch.page.serves import up
-from topology.model.outcome import Gap
+from topology.model.event import Event
+from topology.model.outcome import Gap, Late
 
 S: Final = 1_000_000_000
 MS: Final = 1_000_000
@@ -36,6 +38,9 @@ RATE: Final = 8
 VIEWS: Final = 12
 COLOURS: Final = 256
 HEIGHT: Final = 1_050
+GAUGES: Final = {"records_held", "input_lag_records", "partitions_assigned", "input_partitions"}
+LINE: Final = {"at_ns": NOW_NS, "level": "warning", "text": "not ready: events.raw/0: restoring"}
+OTHER: Final = {"worker": "http://10.0.0.8:8080", "fault": "", "stages": {"reorder": ["raw/1"]}}
 
 
 def plant(sources: int, seed: int = 7) -> tuple[list[dict[str, Any]], Callable[[float], str]]:
@@ -77,7 +82,14 @@ def plant(sources: int, seed: int = 7) -> tuple[list[dict[str, Any]], Callable[[
             "topic": topic,
             "partition": 0,
             "now": NOW_NS,
+            "next_offset": 9,
             "high_watermark": 9,
+            "lag_ns": 0,
+            "held": 7 * sources,
+            "checkpoint_age_s": 0.1,
+            "checkpoint_bytes": 41_300,
+            "restore_s": 0.4,
+            "late": last_late(names) if stage == "reorder" else [],
             "unmet": {},
             "deaths": {"read": 0, "reasons": {}},
             "unhealthy": late if stage == "reorder" else [],
@@ -90,6 +102,15 @@ def plant(sources: int, seed: int = 7) -> tuple[list[dict[str, Any]], Callable[[
         )
     ]
     return told, lambda seconds: metrics(sources, seconds, in_all)
+
+
+def last_late(names: list[str]) -> list[dict[str, Any]]:
+    """Notes of the last events that came late."""
+    decisions = Decisions()
+    for number, name in enumerate(names[:3]):
+        event = Event("hall", name, 0, 4_711 + number, NOW_NS, NOW_NS)
+        decisions.saw([Late(NOW_NS + number * S, event, "gap", 80 * MS)])
+    return decisions.late()
 
 
 def lane(rng: Random, name: str) -> dict[str, Any]:
@@ -149,6 +170,9 @@ def metrics(sources: int, seconds: float, in_all: dict[str, int]) -> str:
         "reorder_missing": {place.format("reorder"): lost},
         "records_late": {place.format("reorder") + ',reason="gap"': late_in_all},
         "records_dead": {place.format("reorder") + ',reason="ts_unreadable"': 3},
+        "partitions_assigned": {f'stage="{stage}"': 1 for stage in stages},
+        "input_partitions": {f'stage="{stage}"': 1 for stage in stages},
+        "rebalances": {f'stage="{stage}"': 2 for stage in stages},
         "results": {
             f'stage="window",query="force",op="{op}",final="true"': int(count)
             for op, count in (("emit", 360 + seconds / 10), ("update", 21), ("retract", 4))
@@ -156,7 +180,7 @@ def metrics(sources: int, seconds: float, in_all: dict[str, int]) -> str:
     }
     lines = []
     for name, samples in told.items():
-        is_gauge = name in {"records_held", "input_lag_records"}
+        is_gauge = name in GAUGES
         family = f"inorder_{name}" + ("" if is_gauge else "_total")
         lines.append(f"# TYPE {family} {'gauge' if is_gauge else 'counter'}")
         lines += [f"{family}{{{labels}}} {value}" for labels, value in samples.items()]
@@ -173,7 +197,8 @@ def looks(sources: int) -> Callable[[], Awaitable[View]]:
         now_s = asyncio.get_running_loop().time()
         began_s.append(now_s)
         merge["watermark_ns"] = NOW_NS - int((180 + 90 * rng.random()) * MS)
-        return view(healthy(), explained, [told(now_s - began_s[0])])
+        texts = [told(now_s - began_s[0])]
+        return view(healthy(), explained, texts, {"reorder": [LINE]}, [OTHER])
 
     return look
 
@@ -190,6 +215,8 @@ def draw(sources: int, scheme: str, into: Path, *, by: str = "since") -> None:
         body = driver.find_element(By.TAG_NAME, "body")
         wait_until(lambda: int(body.get_attribute("data-drawn") or 0) >= VIEWS, 120.0, "views")
         driver.find_element(By.CSS_SELECTOR, f"button[data-by={by}]").click()
+        if by != "since":
+            driver.execute_script("document.getElementById('sources-title').scrollIntoView()")
         picture = Image.open(BytesIO(driver.get_screenshot_as_png())).convert("RGB")
     picture.quantize(COLOURS, dither=Image.Dither.NONE).save(into, optimize=True)
     print(f"{into.name}: {into.stat().st_size} bytes")

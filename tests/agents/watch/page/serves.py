@@ -30,7 +30,7 @@ def server(look: Callable[[], Awaitable[View]], token: str | None = None) -> Htt
         live=lambda: fine,
         ready=lambda: fine,
         explain=dict,
-        page=Page(look),
+        page=Page(look, lambda: "streams: {}\n"),
         token=token,
         event=located,
     )

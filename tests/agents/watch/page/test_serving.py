@@ -35,6 +35,25 @@ DRAWN_WITHIN_MS = 300.0
 """A view of ten thousand sources takes Chromium 5 ms on a quiet machine."""
 
 
+LATE_ONE = {
+    "stream": "default",
+    "source": "press-5",
+    "epoch": 2,
+    "first": 17,
+    "last": 17,
+    "what": "late",
+    "reason": "gap",
+    "at_ns": 10**18,
+    "by_ns": 80_000_000,
+}
+LINE = {"at_ns": 10**18, "level": "error", "text": "events.raw/0: the broker is silent"}
+PEER = {
+    "worker": "http://10.0.0.9:8080",
+    "fault": "",
+    "stages": {"reorder": ["events.raw/1", "events.raw/2"], "merge": []},
+}
+
+
 def looked() -> Callable[[], Awaitable[View]]:
     """Each look finds 300 events more."""
     read = 0
@@ -43,7 +62,9 @@ def looked() -> Callable[[], Awaitable[View]]:
         nonlocal read
         read += 300
         texts = [METRICS.format(read=read)]
-        return view(healthy(), partitions(SOURCES, WAITING), texts, ["http://10.0.0.9:8080"])
+        parts = partitions(SOURCES, WAITING)
+        parts[0]["late"] = [LATE_ONE]
+        return view(healthy(), parts, texts, {"reorder": [LINE]}, [PEER])
 
     return look
 
@@ -148,8 +169,25 @@ def test_ten_thousand_sources_in_chromium(tmp_path: Path) -> None:
         assert took_ms < DRAWN_WITHIN_MS
 
         assert text("#health") == "ready"
-        assert words("#others a") == ["http://10.0.0.9:8080"]
+        others = "http://10.0.0.9:8080 has reorder: events.raw/1, events.raw/2; merge: no partition"
+        assert words("#others li") == [others]
+        assert words("#partitions tbody tr")[0].startswith("reorder before-reorder/0 0 0")
+        assert words("#log tbody tr") == [
+            "2001-09-09 01:46:40 UTC reorder events.raw/0: the broker is silent"
+        ]
+        (last,) = words("#late tbody tr")
+        assert last == "press-5 2 17 default gap 80 ms 2001-09-09 01:46:40 UTC"
+        driver.find_element(By.CSS_SELECTOR, "#late tbody tr").click()
+        asked_for = "return Object.fromEntries(new FormData(document.getElementById('event')))"
+        wanted = {"source": "press-5", "seq": "17", "epoch": "2", "stream": "default"}
+        assert driver.execute_script(asked_for) == wanted
+        driver.find_element(By.CSS_SELECTOR, "#settings summary").click()
+        wait_until(
+            lambda: text("#settings pre").strip() == "streams: {}", DRAWN_TIMEOUT_S, "settings"
+        )
         assert text("#sources-count") == "10,000 known, 4,000 wait"
+        assert len(words("#sources tbody tr")) == 20
+        driver.find_element(By.ID, "more").click()
         rows = words("#sources tbody tr")
         assert 200 < len(rows) <= MAX_SOURCES
         assert rows[0].startswith("press-0 default held behind numbers 7 to 8 2")
@@ -181,6 +219,38 @@ def test_ten_thousand_sources_in_chromium(tmp_path: Path) -> None:
         assert "press-9999/0/17: has not come: the highest" in text("#event-answer li")
         logged = driver.get_log("browser")  # type: ignore[no-untyped-call]
         assert [entry for entry in logged if entry["level"] == "SEVERE"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [400, 800])
+def test_on_a_narrow_screen_each_cell_has_its_name_in_chromium(tmp_path: Path, width: int) -> None:
+    require(missing())
+    with up(looked()) as address, chromium(tmp_path) as driver:
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": True}
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        driver.get(f"http://{address}/")
+        drawn = "return Number(document.body.dataset.drawn || 0)"
+        wait_until(lambda: driver.execute_script(drawn) >= 1, DRAWN_TIMEOUT_S, "the first view")
+        page = "return [document.documentElement.scrollWidth, innerWidth]"
+        assert driver.execute_script(page) == [width, width]
+        named = """
+            return [...document.querySelectorAll('#sources tbody tr:first-child td')]
+                .filter(cell => cell.offsetParent)
+                .map(cell => cell.dataset.label + ': ' + cell.innerText)"""
+        cells = driver.execute_script(named)
+        assert cells[:4] == [
+            *("source: press-0", "stream: default", "state: held behind numbers 7 to 8", "held: 2")
+        ]
+        beyond = """
+            return [...document.querySelectorAll('main *')].filter(e => e.offsetParent
+                && !e.closest('svg') && e.getBoundingClientRect().right > innerWidth + 1).length"""
+        assert driver.execute_script(beyond) == 0
+
+
+def test_each_table_has_a_caption_and_its_heads_a_scope() -> None:
+    page = (Path(serving.FOLDER) / "page.html").read_text()
+    assert page.count("<table") == page.count("<caption>")
+    assert page.count("<th ") == page.count('<th scope="col"')
 
 
 WIDE = "W" * 250

@@ -34,6 +34,34 @@ def test_what_is_late_counts_once_however_many_stages_it_passes() -> None:
     assert view(healthy(), [], texts)["reasons"] == {"late": {"r": 5}, "dead": {"r": 8}}
 
 
+def test_a_stage_counts_what_it_decided_to_be_late() -> None:
+    """REORDER passes it on marked late, and MERGE counts it again."""
+    counts = (("gap", "reorder", 3), ("gap", "merge", 3), ("merge_wait", "merge", 5))
+    texts = [
+        REASONS.format(kind="late", stage=stage, count=n).replace('"r"', f'"{reason}"')
+        for reason, stage, n in counts
+    ]
+    parts = partitions(3, 0)
+    note = {"source": "s", "reason": "gap", "at_ns": 5}
+    parts[0]["late"] = [note]
+    parts[1]["late"] = [note, {**note, "reason": "merge_wait", "at_ns": 7}]
+    seen = view(healthy(), parts, texts)
+    late = {stage["stage"]: stage["late"] for stage in seen["stages"]}
+    assert late == {"reorder": 3, "merge": 5, "window": 0}
+    last = [(each["stage"], each["reason"]) for each in seen["late"]]
+    assert last == [("merge", "merge_wait"), ("reorder", "gap")]
+    assert seen["remedies"]["gap"].startswith("reorder had declared its number missing")
+    assert "what helps: a larger reorder.max_wait" in seen["remedies"]["gap"]
+
+
+def test_partitions_the_farthest_behind_first() -> None:
+    parts = partitions(3, 0)
+    parts[1].update(next_offset=4, lag_ns=2_000, checkpoint_bytes=77)
+    first, *_ = view(healthy(), parts, [])["partitions"]
+    found = first["stage"], first["name"], first["lag"], first["checkpoint_bytes"]
+    assert found == ("merge", "before-merge/0", 5, 77)
+
+
 def test_who_waits_longest_comes_first() -> None:
     sources = view(healthy(), partitions(5, 3), [])["sources"]
     assert [each["source"] for each in sources["waiting"]] == ["press-0", "press-1", "press-2"]
