@@ -14,7 +14,7 @@ DOCS := $(VENV)/.docs
 SPARK := $(VENV)/.spark
 CODEC := $(wildcard codec/native/*.pyx codec/native/*.pxd)
 # The first of these that is there and works.
-PYTHONS ?= python3.11 python3.12 python3.13 python3
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14 python3
 # Two cores are meant: a test that waits for a process leaves its core to the third.
 JOBS ?= 3
 ARGS ?=
@@ -28,11 +28,11 @@ help: ## this list
 
 $(PY):
 	@for python in $(PYTHONS); do \
-	    if $$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null; then \
+	    if $$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' 2>/dev/null; then \
 	        echo "making $(VENV) with $$($$python --version)"; exec $$python -m venv $(VENV); \
 	    fi; \
 	done; \
-	echo "no Python 3.11 to 3.13 found (tried $(PYTHONS)); install one, or: make PYTHONS=/path/to/python ..." >&2; \
+	echo "no Python 3.11 to 3.14 found (tried $(PYTHONS)); install one, or: make PYTHONS=/path/to/python ..." >&2; \
 	exit 1
 
 $(RUNTIME): requirements.lock requirements-files.lock requirements-build.lock pyproject.toml inorder/pyproject.toml setup.py $(CODEC) | $(PY)

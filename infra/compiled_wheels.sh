@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Wheels for every supported CPython that is on this machine, the core compiled in them, into dist/,
 # and a pure one beside them; each is then installed into an empty environment and tried there.
-#   usage: infra/compiled_wheels.sh [PYTHON...]     (default: python3.11 python3.12 python3.13)
+#   usage: infra/compiled_wheels.sh [PYTHON...]     (default: python3.11 python3.12 python3.13 python3.14)
 set -euo pipefail
 cd "$(dirname "$0")/.."
-[[ $# -gt 0 ]] || set -- python3.11 python3.12 python3.13
+[[ $# -gt 0 ]] || set -- python3.11 python3.12 python3.13 python3.14
 built=0
 for python in "$@"; do
     version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || {
@@ -19,5 +19,5 @@ for python in "$@"; do
     INORDER_WHEELS=dist "$home/bin/python" -m pytest --quiet tests/infra/test_wheels.py
     built=$((built + 1))
 done
-[[ $built -gt 0 ]] || { echo "no CPython 3.11 to 3.13 was found" >&2; exit 1; }
+[[ $built -gt 0 ]] || { echo "no CPython 3.11 to 3.14 was found" >&2; exit 1; }
 ls dist

@@ -27,6 +27,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -79,15 +80,15 @@ class Kept:
         self._written_s = time.monotonic()
         self.not_kept = 0
         self._lock: int | None = locked(path, "what is kept,")
-        try:
-            self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-            self._open(source, stream)
-        except sqlite3.Error as error:
-            self._let_lock_go()
-            raise self._failed(error) from error
-        except JournalError:
-            self._let_lock_go()
-            raise
+        with ExitStack() as refused:
+            refused.callback(self._let_lock_go)
+            try:
+                self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+                refused.callback(self._db.close)
+                self._open(source, stream)
+            except sqlite3.Error as error:
+                raise self._failed(error) from error
+            refused.pop_all()
         left_at_fork(self)
 
     @property

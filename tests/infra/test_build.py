@@ -18,7 +18,7 @@ import pytest
 from tests import ROOT
 from tests.infra.environment import Environment
 
-PYTHONS = ("python3.11", "python3.12", "python3.13")
+PYTHONS = ("python3.11", "python3.12", "python3.13", "python3.14")
 BUILD_S = 900.0
 CHECK = """\
 import runpy, sys

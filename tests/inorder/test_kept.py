@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -116,7 +117,7 @@ def test_what_is_no_such_file_is_refused_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match=r"kept: file is not a database; remove the file"):
         Kept(path, "s1", "default", PLENTY)
     other = tmp_path / "other"
-    with sqlite3.connect(other) as db:
+    with closing(sqlite3.connect(other)) as db:
         db.execute("PRAGMA user_version = 99")
     with pytest.raises(JournalError, match="format 99 is not 1"):
         Kept(other, "s1", "default", PLENTY)

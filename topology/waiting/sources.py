@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Generic, TypeVar
 
+from topology.model.native import mypyc_attr
 from topology.model.operator import NEVER, Plain
 from topology.model.saved import Saved
 from topology.waiting.policy import AFTER_ALL, BEFORE_ALL, refuse_below
@@ -24,6 +25,7 @@ GONE_AFTER = 10
 """A source that has been silent for so many times `idle_ns` is no longer missed."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Source(Saved):
     """One source: `last_ns` its newest time, `received_ns` when it last sent."""
 

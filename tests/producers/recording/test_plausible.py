@@ -58,7 +58,7 @@ def test_a_wrong_unit_is_recognised_and_the_remedy_works(
 def test_it_is_told_before_the_answer_is_whole(tmp_path: Path) -> None:
     """After the first thousand lines: what follows cannot be read at all."""
     (tmp_path / "t.yaml").write_text("streams: {pitch: {}}\n")
-    text = "".join(json.dumps(row) + "\n" for row in rows(1_100, NOW_MS, 1))
+    text = "".join(json.dumps(row) + "\n" for row in rows(5_000, NOW_MS, 1))
     (tmp_path / "e.jsonl.gz").write_bytes(_cut_gzip(text.encode()))
     answer = inorder("replay", "--topology", tmp_path / "t.yaml", tmp_path / "e.jsonl.gz")
     assert answer.code == 3
