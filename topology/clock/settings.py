@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from topology.model.one_clock import Play
 from topology.spelling.problem import Fault, refused_at
@@ -42,29 +42,29 @@ class ClockConfig(Section):
     """`none`: samples are without effect, and the clock topic is not read."""
     unsynced: Annotated[Unsynced, one_of(Unsynced)] = "estimate"
     """What an event of a source that has not synced gets."""
-    max_ahead_ns: DurationNs = Field(default=3_600_000_000_000, validation_alias="max_ahead")
+    max_ahead_ns: DurationNs = 3_600_000_000_000
     """A trusted stamp further after its arrival is dead."""
-    max_behind_ns: PositiveNs = Field(default=MAX_INT, validation_alias="max_behind")
+    max_behind_ns: PositiveNs = MAX_INT
     """An event whose time lies further before its arrival is dead."""
     servers: Annotated[int, whole(1, MAX_SERVERS)] = 1
     """How many time servers a source syncs with: most of them have to agree."""
-    max_error_ns: PositiveNs = Field(default=20_000_000, validation_alias="max_error")
+    max_error_ns: PositiveNs = 20_000_000
     """A source less sure than that counts as unsynced."""
-    sync_window_ns: PositiveNs = Field(default=300_000_000_000, validation_alias="sync_window")
+    sync_window_ns: PositiveNs = 300_000_000_000
     """How long a round of time sync counts."""
-    max_skew_ppb: RatePpb = Field(default=250_000, validation_alias="max_skew")
+    max_skew_ppb: RatePpb = 250_000
     """How fast a clock may drift; too small breaks the stated error."""
-    wander_ppb_per_min: WanderPpbPerMin = Field(default=100, validation_alias="wander")
+    wander_ppb_per_min: WanderPpbPerMin = 100
     """How fast its rate may change."""
-    granularity_ns: DurationNs = Field(default=0, validation_alias="granularity")
+    granularity_ns: DurationNs = 0
     """How fine the source's clock and the server's can be read."""
-    activation_ns: DurationNs = Field(default=1_000_000_000, validation_alias="activation")
+    activation_ns: DurationNs = 1_000_000_000
     """From a sample's arrival until it applies."""
-    broker_slack_ns: DurationNs = Field(default=1_000_000_000, validation_alias="broker_slack")
+    broker_slack_ns: DurationNs = 1_000_000_000
     """How far the broker's clock may be off before an event refutes its source."""
-    mend_above_ns: DurationNs = Field(default=500_000_000, validation_alias="mend_above")
+    mend_above_ns: DurationNs = 500_000_000
     """A clock that is behind by less is left alone (`estimate`)."""
-    jump_min_ns: PositiveNs = Field(default=1_000_000_000, validation_alias="jump_min")
+    jump_min_ns: PositiveNs = 1_000_000_000
     """What counts as a jump seen in events."""
 
     @property

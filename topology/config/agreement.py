@@ -66,35 +66,31 @@ def reading_faults(topology: TopologyFile) -> Iterator[Fault]:
 
 
 def topic_faults(topology: TopologyFile) -> Iterator[Fault]:
-    inputs = {stream.input: name for name, stream in topology.streams.items()}
-    written: dict[str, str] = {}
+    """A topic has one purpose; streams may share an input, or an output."""
+    taken = {stream.input: f"the input of stream `{n}`" for n, stream in topology.streams.items()}
     for key, topic in topology.topics.named():
-        if topic in inputs:
-            message = f"`{topic}` is the input of stream `{inputs[topic]}`"
-            yield Fault(("topics", key), message, "give it a name of its own")
-        if topic in written:
-            message = f"`{topic}` is `topics.{written[topic]}` already"
-            yield Fault(("topics", key), message, "give it a name of its own")
-        written.setdefault(topic, key)
+        yield from _taken(("topics", key), topic, taken, "give it a name of its own")
+        taken.setdefault(topic, f"`topics.{key}` already")
     for name, stream in topology.streams.items():
-        if stream.output in inputs:
-            message = f"`{stream.output}` is the input of stream `{inputs[stream.output]}`"
-            yield Fault(("streams", name, "output"), message, "write to another topic")
-        if stream.output in written:
-            message = f"`{stream.output}` is `topics.{written[stream.output]}` already"
-            yield Fault(("streams", name, "output"), message, "write to another topic")
-    taken = {topic: f"`topics.{key}`" for topic, key in written.items()}
+        path = ("streams", name, "output")
+        yield from _taken(path, stream.output, taken, "write to another topic")
     for name, stream in topology.streams.items():
-        taken |= {stream.input: f"the input of `{name}`", stream.output: f"the output of `{name}`"}
+        taken.setdefault(stream.output, f"the output of stream `{name}` already")
     for name, topic in topology.result_tables.items():
-        path = ("queries", name, "output")
+        path, remedy = ("queries", name, "output"), "write output: and a name"
         if not re.fullmatch(TOPIC_NAME, topic):
             message = f"`{topic}` is not a name Kafka takes for a topic"
-            yield Fault(path, message, "write output: and a name of A-Z a-z 0-9 . _ -")
-        elif topic in taken:
-            message = f"`{topic}` is {taken[topic]} already"
-            yield Fault(path, message, "write output: and a name of its own")
-        taken[topic] = f"the output of `{name}`"
+            yield Fault(path, message, f"{remedy} of A-Z a-z 0-9 . _ -")
+        else:
+            yield from _taken(path, topic, taken, f"{remedy} of its own")
+        taken[topic] = f"the output of `{name}` already"
+
+
+def _taken(
+    path: tuple[str, ...], topic: str, taken: Mapping[str, str], remedy: str
+) -> Iterator[Fault]:
+    if topic in taken:
+        yield Fault(path, f"`{topic}` is {taken[topic]}", remedy)
 
 
 def timing_faults(topology: TopologyFile) -> Iterator[Fault]:

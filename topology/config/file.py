@@ -173,7 +173,7 @@ class TopologyFile(Section):
     _user_functions: UserFunctions = PrivateAttr(default=NOTHING)
     delivery: Annotated[Delivery, one_of(Delivery)] = "exactly_once"
     """`at_least_once` is seen sooner, and some of it twice after a crash."""
-    checkpoint_ns: PositiveNs = Field(default=100_000_000, validation_alias="checkpoint")
+    checkpoint_ns: PositiveNs = 100_000_000
     """How often outputs, state and offsets are committed, and so the latency of readers."""
     application: Annotated[
         str,
@@ -190,7 +190,7 @@ class TopologyFile(Section):
     """Where local copies of the state are kept."""
     redis: Annotated[str, given(_redis_url, {"type": "string"})] = "redis://127.0.0.1:6379/0"
     """The Redis of `state: redis`; its password comes from INORDER_REDIS_PASSWORD."""
-    heartbeat_ns: PositiveNs = Field(default=200_000_000, validation_alias="heartbeat")
+    heartbeat_ns: PositiveNs = 200_000_000
     """Watermarks are announced at multiples of it on the arrival clock."""
     watermark: Flag = True
     """Whether `events.ordered` holds watermarks."""
@@ -202,18 +202,16 @@ class TopologyFile(Section):
     """Where windows take their events."""
     joins_read: Annotated[JoinsRead, one_of(JoinsRead)] = "ordered"
     """Where joins take their events."""
-    tick_lag_ns: DurationNs = Field(default=100_000_000, validation_alias="tick_lag")
+    tick_lag_ns: DurationNs = 100_000_000
     """How far behind the broker's end time moves on where no record comes."""
-    spill_after_ns: PositiveNs = Field(default=30_000_000_000, validation_alias="spill_after")
+    spill_after_ns: PositiveNs = 30_000_000_000
     """What is held longer goes into the state; well below the input's retention."""
-    correct_for_ns: DurationNs = Field(default=600_000_000_000, validation_alias="correct_for")
+    correct_for_ns: DurationNs = 600_000_000_000
     """How long after the watermark late events change results; then they are final."""
-    transaction_timeout_ns: PositiveNs = Field(
-        default=10_000_000_000, validation_alias="transaction_timeout"
-    )
+    transaction_timeout_ns: PositiveNs = 10_000_000_000
     """After it a dead worker's open transaction no longer holds up readers. Transactions are made
     to take a quarter of it at most."""
-    stuck_after_ns: PositiveNs = Field(default=60_000_000_000, validation_alias="stuck_after")
+    stuck_after_ns: PositiveNs = 60_000_000_000
     """A worker without progress for so long stops and is started anew."""
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Final, Literal, get_args
 
-from pydantic import Field, PlainSerializer, ValidationInfo, model_validator
+from pydantic import PlainSerializer, ValidationInfo, model_validator
 
 from topology.answer.quality import Guard, Strategy
 from topology.answer.rules import Answer
@@ -34,7 +34,7 @@ from topology.join.config import Outer
 from topology.pattern.tree.syntax import Param, Query
 from topology.pattern.tree.walk import expressions, walk
 from topology.spelling.problem import Fault, meant, refused, refused_at, shown
-from topology.spelling.section import Section
+from topology.spelling.section import Section, key_of
 from topology.spelling.values import (
     MILLION,
     Count,
@@ -125,15 +125,15 @@ class QualityConfig(Section):
 
     accuracy_ppm: Annotated[
         int, share(1, MILLION - 1, "write a share below 100%, like 99% or 0.99")
-    ] = Field(default=990_000, validation_alias="accuracy")
+    ] = 990_000
     """The share of first answers that must be right."""
-    max_wait_ns: PositiveNs = Field(default=2_000_000_000, validation_alias="max_wait")
+    max_wait_ns: PositiveNs = 2_000_000_000
     """No answer is waited for longer."""
     strategy: Annotated[Strategy, one_of(Strategy, MOVED)] = "risk"
     """How the wait is found (docs/waiting.md)."""
     guard: Annotated[Guard, one_of(Guard)] | None = None
     """Under `risk`, how strictly the target is kept."""
-    wait_ns: DurationNs | None = Field(default=None, validation_alias="wait")
+    wait_ns: DurationNs | None = None
     """Under `fixed`, how long."""
 
     @model_validator(mode="after")
@@ -170,10 +170,6 @@ NOT_OF: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-NAMED: Final = {"correct_for": "correct_for_ns", "early": "early_ns"}
-"""Keys of the file that have other names in Python."""
-
-
 def _detector(value: Any, info: ValidationInfo) -> str:
     if not isinstance(value, str) or not NAME.fullmatch(value):
         raise refused(f"{shown(value)} is not the name of a detector", "write detector: stops")
@@ -203,13 +199,11 @@ class SpeculateConfig(Section):
     """What reading ahead may take of a processor (`topology.answer.budget`), and which share of
     what is emitted early may be withdrawn (`topology.answer.stability`); None: any."""
 
-    share_ppm: Annotated[int, share(1, MILLION, "write a share of a processor, like 50%")] = Field(
-        default=500_000, validation_alias="share"
-    )
+    share_ppm: Annotated[int, share(1, MILLION, "write a share of a processor, like 50%")] = 500_000
     """The share of a processor."""
     withdrawn_ppm: (
         Annotated[int, share(1, MILLION, "write a share of early results, like 1%")] | None
-    ) = Field(default=None, validation_alias="withdrawn")
+    ) = None
     """The share of early results that may be taken back or changed; each then says how likely it
     `stands`."""
 
@@ -271,9 +265,9 @@ class QueryConfig(Section):
     """What uncertain times do to the values."""
     finals: Flag = False
     """What was emitted before it was final is emitted once more when it is."""
-    correct_for_ns: DurationNs | None = Field(default=None, validation_alias="correct_for")
+    correct_for_ns: DurationNs | None = None
     """How long late events change its results; at most the file's."""
-    early_ns: DurationNs = Field(default=0, validation_alias="early")
+    early_ns: DurationNs = 0
     """Open windows that have changed are emitted so often."""
     max_windows: Count = 1_000_000
     """Windows open or kept for corrections, over all keys."""
@@ -300,17 +294,18 @@ class QueryConfig(Section):
             remedy = "write exactly one of `window`, `join`, `pattern` and `detector`"
             raise refused_at(Fault((), has, remedy))
         own = ONLY_OF.get(self.kind, ())
+        written = {key_of(name) for name in self.model_fields_set}
         faults = [
             Fault((field,), f"belongs to a {of}, not to a {self.kind}", "leave it out")
             for of, fields in ONLY_OF.items()
             for field in fields
-            if field not in own and NAMED.get(field, field) in self.model_fields_set
+            if field in written and field not in own
         ]
         faults = list({fault.path: fault for fault in reversed(faults)}.values())[::-1]
         faults += [
             Fault((field,), f"means nothing to a {self.kind}", "leave it out")
             for field in NOT_OF.get(self.kind, ())
-            if NAMED.get(field, field) in self.model_fields_set
+            if field in written
         ]
         if self.window is not None and self.aggregate is None:
             faults.append(

@@ -45,8 +45,8 @@ def _sections(path: Path, section: type[Section]) -> Iterator[tuple[Path, type[S
     """The section and all below, those without a name of the file's before the others."""
     yield path, section
     below = [
-        ((*path, str(field.validation_alias or name), *inner), found)
-        for name, field in section.model_fields.items()
+        ((*path, str(field.validation_alias), *inner), found)
+        for field in section.model_fields.values()
         for inner, found in _nested(field.annotation)
     ]
     below.sort(key=lambda each: each[0][-1] == "*")
@@ -254,4 +254,4 @@ def _keys(path: Path) -> tuple[str, ...]:
     """The keys of the section at `path`, as the file spells them."""
     pattern = _pattern(path)
     fields = _SECTIONS[pattern].model_fields if pattern in _SECTIONS else {}
-    return tuple(str(field.validation_alias or name) for name, field in fields.items())
+    return tuple(str(field.validation_alias) for field in fields.values())

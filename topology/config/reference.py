@@ -45,11 +45,6 @@ UNITS: Final[Mapping[str, Mapping[str, int]]] = {
 Document = dict[str, Any]
 
 
-def key_of(name: str, field: FieldInfo) -> str:
-    """As the file spells it."""
-    return str(field.validation_alias or name)
-
-
 def default_of(name: str, field: FieldInfo) -> Any:
     """As the file would spell it; None where the key is left out by default."""
     if field.is_required():
@@ -81,7 +76,7 @@ def _in_largest(amount: int, unit_sizes: Mapping[str, int]) -> str:
 
 def _all_of(section: type[Section]) -> Document:
     defaults = (
-        (key_of(name, field), default_of(name, field))
+        (str(field.validation_alias), default_of(name, field))
         for name, field in section.model_fields.items()
     )
     return {key: default for key, default in defaults if default is not None}
@@ -123,7 +118,7 @@ def words_of(section: type[Section]) -> dict[str, str]:
 def _describe(described: Document, section: type[Section]) -> None:
     words = words_of(section)
     for name, field in section.model_fields.items():
-        key = key_of(name, field)
+        key = str(field.validation_alias)
         entry = described["properties"][key]
         entry["description"] = words.get(name, "")
         entry.pop("default", None)
@@ -158,7 +153,7 @@ def _filled(given: Any, path: Path) -> Any:
         given = given or {}
         whole: Document = {}
         for name, field in sections()[path].model_fields.items():
-            key = key_of(name, field)
+            key = str(field.validation_alias)
             value = given[key] if key in given else default_of(name, field)
             if value not in (None, "") or key in given:
                 whole[key] = _filled(value, (*path, key))

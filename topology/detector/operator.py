@@ -58,8 +58,7 @@ from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.result import framed
 from topology.model.saved import packed, unpacked
-from topology.query.fields import NO_KEY, Decode, at
-from topology.query.keys import KeyTexts
+from topology.query.fields import NO_KEY, Decode, KeyTexts, at
 from topology.query.queries import KeepingQuery
 
 PASSED: Final = "passed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, ValidationInfo
+from pydantic import ValidationInfo
 
 from topology.spelling.problem import Fault, refused, refused_at, shown
 from topology.spelling.section import Section
@@ -67,15 +67,15 @@ class MergeConfig(Section):
 
     wait: Annotated[MergeWait, one_of(MergeWait, moved=MOVED_WAITS)] = "delay"
     """How long a silent source is waited for: as long as its delays call for."""
-    miss_target_ppm: ProbabilityPpm = Field(default=1_000, validation_alias="miss_target")
+    miss_target_ppm: ProbabilityPpm = 1_000
     """The share of events that may come later than they are waited for."""
-    max_wait_ns: DurationNs = Field(default=500_000_000, validation_alias="max_wait")
+    max_wait_ns: DurationNs = 500_000_000
     """No source is waited for longer."""
-    idle_after_ns: PositiveNs = Field(default=2_000_000_000, validation_alias="idle_after")
+    idle_after_ns: PositiveNs = 2_000_000_000
     """A source silent for so long, and longer than usual, holds nobody back."""
-    quiet_after_ns: PositiveNs = Field(default=30_000_000_000, validation_alias="quiet_after")
+    quiet_after_ns: PositiveNs = 30_000_000_000
     """Every source silent for so long: the watermark follows the clock."""
-    outage_wait_ns: DurationNs = Field(default=30_000_000_000, validation_alias="outage_wait")
+    outage_wait_ns: DurationNs = 30_000_000_000
     """How long at most sources are awaited after a pause of the log."""
     max_queued: Count = 1_000_000
     """Events queued of a stream; at the bound order gives way, counted."""
@@ -84,6 +84,6 @@ class MergeConfig(Section):
     expected_sources: Annotated[tuple[str, ...], given(_source_names, _SOURCES)] = ()
     """Sources that are waited for before they were first heard, for `max_wait` from the first event
     of all."""
-    newcomers_ns: DurationNs | None = Field(default=None, validation_alias="newcomers")
+    newcomers_ns: DurationNs | None = None
     """Room for sources not heard before: how far results stay open for them; left out,
     `correct_for`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, ValidationInfo, model_validator
+from pydantic import ValidationInfo, model_validator
 
 from topology.spelling.problem import Fault, refused, refused_at, shown
 from topology.spelling.section import Section
@@ -94,13 +94,13 @@ class ReorderConfig(Section):
     """How long a hole is waited for; `time`: sources that number nothing."""
     strategy: Annotated[Strategy, one_of(Strategy, MOVED_STRATEGIES)] = "tail"
     """Under `rule: time`, how long an event waits."""
-    accuracy_ppm: ProbabilityPpm = Field(default=999_000, validation_alias="accuracy")
+    accuracy_ppm: ProbabilityPpm = 999_000
     """Under `strategy: tail`, the share of events in order."""
-    wait_ns: DurationNs | None = Field(default=None, validation_alias="wait")
+    wait_ns: DurationNs | None = None
     """Under `strategy: fixed`, how long."""
-    miss_target_ppm: ProbabilityPpm = Field(default=1_000, validation_alias="miss_target")
+    miss_target_ppm: ProbabilityPpm = 1_000
     """Under `rule: miss`, the share of holes that may outlive their wait."""
-    max_wait_ns: DurationNs = Field(default=500_000_000, validation_alias="max_wait")
+    max_wait_ns: DurationNs = 500_000_000
     """No hole is waited for longer."""
     late: Annotated[LatePolicy, one_of(LatePolicy)] = "pass"
     """What becomes of late events: passed on with a mark, dropped, or to `topics.late`."""
@@ -122,11 +122,11 @@ class ReorderConfig(Section):
     """The same in bytes."""
     max_sources: Count = 200_000
     """Sources remembered; beyond, the longest idle one is forgotten."""
-    forget_after_ns: PositiveNs = Field(default=86_400_000_000_000, validation_alias="forget_after")
+    forget_after_ns: PositiveNs = 86_400_000_000_000
     """A source silent for so long that holds nothing is forgotten."""
     gap_ranges: Count = 10_000
     """Lost stretches remembered of a source, to distinguish late ones from copies."""
-    gap_memory_ns: PositiveNs = Field(default=3_600_000_000_000, validation_alias="gap_memory")
+    gap_memory_ns: PositiveNs = 3_600_000_000_000
     """How long they are remembered."""
 
     @property

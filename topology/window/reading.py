@@ -17,8 +17,7 @@ from typing import Any, Final
 
 from topology.model.event import Event
 from topology.model.payload import UNREADABLE, read_payload
-from topology.query.fields import NO_KEY, Decode, at
-from topology.query.keys import KeyTexts
+from topology.query.fields import NO_KEY, Decode, KeyTexts, at
 from topology.query.numbers import number
 from topology.window.aggregates.built_in import BUILT_IN, Usable
 from topology.window.aggregates.custom import Function

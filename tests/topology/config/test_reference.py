@@ -105,7 +105,7 @@ def test_everything_is_filled_in() -> None:
         at: Any = whole
         for part in path:
             at = at["default" if part == "*" else part]
-        keys = {reference.key_of(*each) for each in section.model_fields.items()}
+        keys = {str(field.validation_alias) for field in section.model_fields.values()}
         named = {key for key in keys if (*path, key) not in unsaid}
         if path == ("streams", "*", "headers"):
             named = {"preset", "ts_unit"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from topology.query import keys
-from topology.query.keys import KeyTexts
+from topology.query import fields
+from topology.query.fields import KeyTexts
 from topology.query.numbers import scalar_of, text_of
 
 SCALARS = ("a", "", "\x00a", 0, 1, -1, 1 << 80, True, False, 1.0, 2.5, -0.0, "1", "é")
@@ -37,7 +37,7 @@ def test_what_is_no_key_has_none() -> None:
 
 def test_no_more_are_remembered_than_the_bound() -> None:
     texts = KeyTexts()
-    for number in range(keys.MAX_TEXTS + 10):
+    for number in range(fields.MAX_TEXTS + 10):
         assert texts.text(number) == text_of(number)
     assert len(texts._texts) == 10
     assert texts.text(3) == text_of(3)
