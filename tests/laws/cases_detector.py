@@ -19,7 +19,6 @@ from topology.detector.operator import Detecting
 from topology.detector.queries import DetectorQueries
 from topology.detector.result_event import Reading
 from topology.flow.chain import Chain
-from topology.flow.graph import add
 from topology.model.event import Event
 from topology.model.outcome import Step
 from topology.query.queries import Queries
@@ -73,7 +72,7 @@ class Ahead:
 
     def on_end(self, now_ns: int) -> Step:
         step = self._chain.on_time(now_ns)
-        add(step, self._chain.on_end(now_ns))
+        step.add(self._chain.on_end(now_ns))
         return step
 
 

@@ -18,11 +18,10 @@ Cost: O(1) an event.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from topology.detector.operator import PASSED, REJECTED
 from topology.model.event import DATA, WATERMARK, Event, twin
-from topology.model.operator import Operator
 from topology.model.outcome import Late, Step
 
 
@@ -56,19 +55,12 @@ class Accepted:
                 passed.ref_time_ns = max(passed.ref_time_ns, event.ref_time_ns)
                 passed.error_ns = max(passed.error_ns, event.error_ns)
 
-    def read_by(self, operator: Operator, now_ns: int, *more: Callable[[int], Step]) -> Step:
-        """What the operator finds in the events and marks up to `now_ns`, and then does with `more`
-        of its methods (`on_time`, `on_end`)."""
-        self.swap()
+    def events(self) -> list[Event]:
+        """What was taken and the marks, in the order of instants."""
         events = [*self._events, *self._marks]
         if self._marks:
             events.sort(key=at_ns)
-        found = Step(now_ns)
-        for step in (operator.on_batch(events, now_ns), *(each(now_ns) for each in more)):
-            found.results += step.results
-            found.freed += step.freed
-        self.swap()
-        return found
+        return events
 
     def swap(self) -> None:
         """The events are as they came; after the next time, as MERGE has left them."""

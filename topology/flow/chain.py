@@ -1,7 +1,7 @@
-"""Operators one behind the other: the short path of a flow graph, and an operator itself.
+"""CHAIN: operators one behind the other, the short path of a flow graph, and an operator itself.
 
 What one operator lets go is the batch of the next, at the time up to which the first
-has spoken; what it finds, detectors behind it may read. Outcomes stand in the order of their
+has spoken; what it finds, detectors behind it may read. Outcomes are in the order of their
 instant, then of the chain. What leaves a node also goes into its edges, to nodes that have several
 inputs (`topology.flow.graph`). Nodes behind MERGE that read what it accepts, and not what it lets
 go, are passed by (`topology.flow.accepted`).
@@ -13,8 +13,7 @@ from collections.abc import Sequence
 
 from topology.config.stages import MERGE
 from topology.flow.accepted import Accepted
-from topology.flow.join_input import JoinInput
-from topology.flow.node import Node
+from topology.flow.node import BATCH, END, TIME, JoinInput, Node
 from topology.flow.probe import Probe
 from topology.model.composite import Composite, CompositePart
 from topology.model.event import Event
@@ -59,93 +58,51 @@ class Chain(Composite):
         return [node.name for node in self.nodes]
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
-        reports: list[Report] = []
-        results: list[Finding] = []
-        freed: list[Event] = []
+        return self.on(BATCH, events, now_ns)
+
+    def on_time(self, now_ns: int) -> Step:
+        return self.on(TIME, (), now_ns)
+
+    def on_end(self, now_ns: int) -> Step:
+        return self.on(END, (), now_ns)
+
+    def on(self, what: int, events: Sequence[Event], now_ns: int) -> Step:
+        """There are `events` only of a BATCH."""
+        found = Step(now_ns)
         for edge in self.edges:
             edge.put(events, now_ns)
         probe = self.probe
-        if probe is not None:
+        if probe is not None and what == BATCH:
             probe.entered(events)
         is_first = True
         accepted: Accepted | None = None
         for node in self.nodes:
             if node.reads_accepted and accepted is not None:
-                step = accepted.read_by(node.operator, now_ns)
-                results += step.results
-                freed += step.freed
+                found.add_found(node.read(accepted, what, now_ns))
                 continue
-            if self.moved is not None and not is_first:
+            if not is_first and self.moved is not None:
                 self.moved += events
-            is_first = False
-            if results and node.detectors is not None:
-                node.detectors.overhear(results)
-            if self._has_readers and node.name == MERGE:
+            if found.results and node.detectors is not None:
+                node.detectors.overhear(found.results)
+            is_merge = self._has_readers and node.name == MERGE
+            if is_merge:
                 accepted = Accepted(events)
-            step = node.operator.on_batch(events, now_ns)
-            if accepted is not None and node.name == MERGE:
+            nothing_came = is_first and what != BATCH
+            step = node.passes(what, now_ns) if nothing_came else node.on(what, events, now_ns)
+            if is_merge and accepted is not None:
                 accepted.note(step)
-            reports += step.reports
-            results += step.results
-            freed += step.freed
+            is_first = False
+            found.add_found(step)
             events, now_ns = step.released, step.now_ns
             if probe is not None:
                 probe.left(node.name, events)
             for edge in node.edges:
                 edge.put(events, now_ns)
-        reports.sort(key=instant)
-        results.sort(key=instant)
-        return Step(now_ns, list(events), reports, results, freed)
-
-    def on_time(self, now_ns: int) -> Step:
-        return self._pass_time(now_ns, is_end=False)
-
-    def on_end(self, now_ns: int) -> Step:
-        return self._pass_time(now_ns, is_end=True)
-
-    def _pass_time(self, now_ns: int, *, is_end: bool) -> Step:
-        reports: list[Report] = []
-        results: list[Finding] = []
-        freed: list[Event] = []
-        released: list[Event] = []
-        for edge in self.edges:
-            edge.put(released, now_ns)
-        is_first = True
-        accepted: Accepted | None = None
-        for node in self.nodes:
-            operator, steps = node.operator, []
-            finish = operator.on_end if is_end else operator.on_time
-            if node.reads_accepted and accepted is not None:
-                step = accepted.read_by(operator, now_ns, finish)
-                results += step.results
-                freed += step.freed
-                continue
-            if self._has_readers and node.name == MERGE:
-                accepted = Accepted(released)
-            if not is_first:
-                if self.moved is not None:
-                    self.moved += released
-                if results and node.detectors is not None:
-                    node.detectors.overhear(results)
-                steps.append(operator.on_batch(released, now_ns))
-            is_first = False
-            steps.append(finish(now_ns))
-            released = []
-            for step in steps:
-                if accepted is not None and node.name == MERGE:
-                    accepted.note(step)
-                reports += step.reports
-                results += step.results
-                freed += step.freed
-                released += step.released
-                now_ns = step.now_ns
-            if self.probe is not None:
-                self.probe.left(node.name, released)
-            for edge in node.edges:
-                edge.put(released, now_ns)
-        reports.sort(key=instant)
-        results.sort(key=instant)
-        return Step(now_ns, released, reports, results, freed)
+        found.now_ns = now_ns
+        found.released = list(events)
+        found.reports.sort(key=instant)
+        found.results.sort(key=instant)
+        return found
 
     def prefix_of(self, key: str) -> str:
         return key[: key.find("/") + 1]

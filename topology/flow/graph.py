@@ -18,8 +18,7 @@ from collections.abc import Mapping, Sequence
 
 from topology.flow.accepted import at_ns
 from topology.flow.chain import Chain, instant
-from topology.flow.join_input import JoinInput
-from topology.flow.node import Node
+from topology.flow.node import BATCH, END, TIME, JoinInput, Node
 from topology.flow.probe import Probe
 from topology.model.composite import SEPARATOR
 from topology.model.event import Event
@@ -44,8 +43,8 @@ class Junction:
         self._inputs = list(inputs.values())
         self._keeps_log_order = keeps_log_order
 
-    def on_batch(self) -> list[Step]:
-        """Gives on what has come since this was last called."""
+    def on(self, what: int) -> Step:
+        """Gives on what has come since this was last called, and what passes then."""
         for each in self._inputs:
             each.swap()
         events = [event for each in self._inputs for event in each.events]
@@ -59,13 +58,9 @@ class Junction:
         for each in self._inputs:
             each.swap()
             each.clear()
-        return [step]
-
-    def on_time(self) -> list[Step]:
-        return [*self.on_batch(), self.node.operator.on_time(self._spoken_ns())]
-
-    def on_end(self) -> list[Step]:
-        return [*self.on_batch(), self.node.operator.on_end(self._spoken_ns())]
+        if what != BATCH:
+            step.add_found(self.node.passes(what, self._spoken_ns()))
+        return step
 
     def _spoken_ns(self) -> int:
         spoken = [each.now_ns for each in self._inputs]
@@ -93,31 +88,24 @@ class Graph:
 
     def on_batches(self, batches: Mapping[str, Sequence[Event]], now_ns: int) -> Step:
         """The events of each stream, in log order."""
+        return self._on(BATCH, batches, now_ns)
+
+    def on_time(self, now_ns: int) -> Step:
+        return self._on(TIME, {}, now_ns)
+
+    def on_end(self, now_ns: int) -> Step:
+        return self._on(END, {}, now_ns)
+
+    def _on(self, what: int, batches: Mapping[str, Sequence[Event]], now_ns: int) -> Step:
         step = Step(now_ns)
         for stream, chain in self.chains.items():
             batch = batches.get(stream, ())
-            if not self._own_clocks:
-                add(step, chain.on_batch(batch, now_ns))
+            if what != BATCH or not self._own_clocks:
+                step.add(chain.on(what, batch, now_ns))
             elif batch:
-                add(step, chain.on_batch(batch, batch[-1].at_ns))
+                step.add(chain.on(what, batch, batch[-1].at_ns))
         for junction in self.junctions:
-            _add_found(step, junction.on_batch())
-        return self.in_order(step)
-
-    def on_time(self, now_ns: int) -> Step:
-        step = Step(now_ns)
-        for chain in self.chains.values():
-            add(step, chain.on_time(now_ns))
-        for junction in self.junctions:
-            _add_found(step, junction.on_time())
-        return self.in_order(step)
-
-    def on_end(self, now_ns: int) -> Step:
-        step = Step(now_ns)
-        for chain in self.chains.values():
-            add(step, chain.on_end(now_ns))
-        for junction in self.junctions:
-            _add_found(step, junction.on_end())
+            step.add_found(junction.on(what))  # what it has let pass has left by the chains
         return self.in_order(step)
 
     def in_order(self, step: Step) -> Step:
@@ -169,22 +157,6 @@ class Graph:
                 moved += chain.moved
                 chain.moved = []
         return moved
-
-
-def add(step: Step, part: Step) -> None:
-    step.released += part.released
-    step.reports += part.reports
-    step.results += part.results
-    step.freed += part.freed
-    step.now_ns = min(step.now_ns, part.now_ns)
-
-
-def _add_found(step: Step, parts: Sequence[Step]) -> None:
-    """What a junction has let pass has left by the chains."""
-    for part in parts:
-        step.reports += part.reports
-        step.results += part.results
-        step.freed += part.freed
 
 
 def _offset(event: Event) -> int:

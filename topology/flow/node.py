@@ -12,10 +12,50 @@ No name of a stream is empty, and none holds a line feed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from topology.detector.queries import DetectorQueries
-from topology.flow.join_input import JoinInput
+from topology.flow.accepted import Accepted
 from topology.model.composite import CompositePart
-from topology.model.operator import Operator
+from topology.model.event import Event
+from topology.model.operator import NEVER, Operator
+from topology.model.outcome import Step
+
+BATCH: Final = 0
+TIME: Final = 1
+END: Final = 2
+"""What passes through a graph: events, an instant, or the end of the input."""
+
+
+class JoinInput:
+    """An edge that leads into a node with several inputs: what passes the node before it, until all
+    inputs can be put in one order. `now_ns`: all before it has passed. `is_accepted`: MERGE takes
+    the same events before the node behind does; that one reads them as they came (`swap`)."""
+
+    __slots__ = ("_accepted", "_is_accepted", "events", "now_ns")
+
+    def __init__(self, *, is_accepted: bool) -> None:
+        self._is_accepted = is_accepted
+        self._accepted: list[Accepted] = []
+        self.events: list[Event] = []
+        self.now_ns = -NEVER
+
+    def put(self, events: Sequence[Event], now_ns: int) -> None:
+        if self._is_accepted:
+            self._accepted.append(Accepted(events))
+        self.events += events
+        self.now_ns = max(self.now_ns, now_ns)
+
+    def swap(self) -> None:
+        """See `Accepted`."""
+        for each in self._accepted:
+            each.swap()
+
+    def clear(self) -> None:
+        """The node behind has taken all."""
+        self.events = []
+        self._accepted.clear()
 
 
 class Node(CompositePart):
@@ -29,3 +69,27 @@ class Node(CompositePart):
         """They read what the nodes before this one find."""
         self.reads_accepted = self.detectors is not None and self.detectors.is_ahead
         """It gets what MERGE accepts (topology.flow.accepted), not what comes by the chain."""
+
+    def on(self, what: int, events: Sequence[Event], now_ns: int) -> Step:
+        """The operator takes these events; then time passes, or the input ends, if that is what
+        passes through the graph."""
+        step = self.operator.on_batch(events, now_ns)
+        if what == BATCH:
+            return step
+        last = self.passes(what, now_ns)
+        last.released[:0] = step.released
+        last.reports[:0] = step.reports
+        last.results[:0] = step.results
+        last.freed[:0] = step.freed
+        return last
+
+    def read(self, accepted: Accepted, what: int, now_ns: int) -> Step:
+        """What the operator finds in what MERGE has accepted, and in what passes then."""
+        accepted.swap()
+        step = self.on(what, accepted.events(), now_ns)
+        accepted.swap()
+        return Step(now_ns, results=step.results, freed=step.freed)
+
+    def passes(self, what: int, now_ns: int) -> Step:
+        """Time passes, or the input ends."""
+        return self.operator.on_time(now_ns) if what == TIME else self.operator.on_end(now_ns)

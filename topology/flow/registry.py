@@ -19,7 +19,7 @@ from topology.flow import build
 from topology.flow.build import Site
 from topology.flow.chain import Chain
 from topology.flow.graph import Graph, Junction
-from topology.flow.join_input import JoinInput
+from topology.flow.node import JoinInput
 from topology.join.operator import FIGURES as JOIN_FIGURES
 from topology.merge.operator import FIGURES as MERGE_FIGURES
 from topology.model.operator import Figure, Operator

@@ -28,7 +28,6 @@ from topology.flow.alignment import Alignment
 from topology.flow.bounded import bounded
 from topology.flow.build import engine_of, only_final_of, qualities_of
 from topology.flow.chain import Chain, instant
-from topology.flow.graph import add
 from topology.flow.probe import Probe
 from topology.flow.registry import ALIGN_PLACE, graph_of
 from topology.model.composite import SEPARATOR, Composite, CompositePart
@@ -152,9 +151,9 @@ class Stage(Composite):
             aligned = self.alignment.on_end(now_ns)
             now_ns = aligned.now_ns
             step = self._through(aligned.released, now_ns)
-            add(step, self._graph.on_time(now_ns))
+            step.add(self._graph.on_time(now_ns))
         self.seal()
-        add(step, self._graph.on_end(now_ns))
+        step.add(self._graph.on_end(now_ns))
         return self._graph.in_order(step)
 
     def _by_stream(

@@ -118,3 +118,15 @@ class Step:
     reports: list[Report] = field(default_factory=list)
     results: list[Finding] = field(default_factory=list)
     freed: list[Event] = field(default_factory=list)
+
+    def add(self, other: Step) -> None:
+        """All of `other`, another part's; both have spoken up to the earlier time."""
+        self.released += other.released
+        self.add_found(other)
+        self.now_ns = min(self.now_ns, other.now_ns)
+
+    def add_found(self, other: Step) -> None:
+        """All of `other` but the events that it let go."""
+        self.reports += other.reports
+        self.results += other.results
+        self.freed += other.freed

@@ -8,6 +8,7 @@ from tests.kit.events import event, watermark
 from tests.laws.streams_between import merge_of
 from topology.detector.operator import PASSED, REJECTED
 from topology.flow.accepted import Accepted
+from topology.flow.node import BATCH, Node
 from topology.model.event import WATERMARK, Event
 from topology.model.operator import Operator
 from topology.model.outcome import Late, Step
@@ -27,13 +28,17 @@ class Noting(Operator):
         return Step(now_ns, list(events), freed=list(events[:1]))
 
 
+def read(accepted: Accepted, noting: Noting, now: int) -> Step:
+    return Node("noting", noting, 1, "").read(accepted, BATCH, now * MS)
+
+
 def test_events_come_as_they_are_accepted_and_marks_between_them() -> None:
     events = [event(0, 5, 10), event(0, 7, 20, "t"), event(1, 9, 30)]
     accepted, noting = Accepted(events), Noting()
     for one in events[:2]:
         one.at_ns = 30 * MS
     accepted.note(Step(30 * MS, [events[0], events[1], watermark(7, at=30)]))
-    found = accepted.read_by(noting, 30 * MS)
+    found = read(accepted, noting, 30)
     assert noting.given == [
         ("", 10, 5, ""),
         ("", 20, 7, ""),
@@ -50,7 +55,7 @@ def test_what_is_late_is_no_mark_unless_it_is_rejected() -> None:
     accepted, noting = Accepted([marked, dropped]), Noting()
     marked.late, marked.at_ns, dropped.at_ns = "wait", 20 * MS, 20 * MS
     accepted.note(Step(20 * MS, [marked], [Late(20 * MS, dropped, "wait", 1)]))
-    accepted.read_by(noting, 20 * MS)
+    read(accepted, noting, 20)
     assert noting.given == [("", 10, 5, ""), ("", 10, 6, ""), (REJECTED, 20, 6, "")]
     assert (marked.late, marked.at_ns) == ("wait", 20 * MS)
 
@@ -59,7 +64,7 @@ def test_a_mark_bears_the_largest_time_and_error_of_an_instant() -> None:
     left = [event(0, 5, 20, error=3), event(0, 7, 20, "t", error=1), event(1, 8, 30, error=2)]
     accepted, noting = Accepted([]), Noting()
     accepted.note(Step(30 * MS, left))
-    accepted.read_by(noting, 30 * MS)
+    read(accepted, noting, 30)
     assert noting.given == [(PASSED, 20, 7, ""), (PASSED, 30, 8, "")]
 
 

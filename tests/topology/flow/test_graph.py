@@ -10,7 +10,7 @@ from tests.kit.runs import through_changelog
 from topology.config import Topology, parse
 from topology.flow.chain import Chain
 from topology.flow.graph import Graph, Junction
-from topology.flow.join_input import JoinInput
+from topology.flow.node import JoinInput
 from topology.flow.stage import Stage
 from topology.model.event import NO_EPOCH, Event
 from topology.model.operator import Operator
