@@ -47,18 +47,6 @@ class Condition:
     `needs_whole`: it holds an aggregate over all of a group, an index other than [1], or `[a]`
     within OR: nothing can be said of an element alone."""
 
-    __slots__ = (
-        "_compiler",
-        "_groups",
-        "_named",
-        "_over_slots",
-        "_test",
-        "_vacuous",
-        "_variables",
-        "needs_whole",
-        "nulls",
-    )
-
     def __init__(self, compiler: Compiler, expr: Expr, vacuous: bool | None = True) -> None:
         self._test = compiler.test(expr)
         self._compiler = compiler

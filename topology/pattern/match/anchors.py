@@ -30,8 +30,6 @@ class Anchors:
     """What the matches of a query are known by. Cost: what is spelled, O(components), or O(events)
     where all count."""
 
-    __slots__ = ("_is_one", "_is_set", "_skeletons")
-
     def __init__(self, form: NormalForm) -> None:
         by_content = form.query.uncertain == "possible"
         self._is_set = form.query.sets

@@ -32,8 +32,6 @@ class EarliestStart:
     """`_steps`: for each alternative the components whose steps lead back to the first, the last
     first; True for a STRICT step. None: one of the alternatives has no bound."""
 
-    __slots__ = ("_steps",)
-
     def __init__(self, layouts: list[Layout]) -> None:
         found = [_steps_back(layout) for layout in layouts]
         known = [steps for steps in found if steps is not None]

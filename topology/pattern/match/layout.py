@@ -44,19 +44,6 @@ class Clause:
     holds by reference times may not hold. `for_each`: it says something of each element, and what
     fails it fails it in any larger match."""
 
-    __slots__ = (
-        "aliases",
-        "condition",
-        "for_each",
-        "graded",
-        "in_doubt",
-        "looks_at_time",
-        "names_optional",
-        "settled_at",
-        "skips_absent",
-        "whole",
-    )
-
     def __init__(self, predicate: Predicate, alternative: Alternative, scope: Scope) -> None:
         self.condition: Condition = expression.condition(predicate.expr, scope)
         self.graded: Graded = grade(predicate.expr, scope)
@@ -77,8 +64,6 @@ class GroupEnd:
     """The UNTIL of a group. `alone`: it says of an event whether it ends the group, whatever went
     before."""
 
-    __slots__ = ("alone", "condition", "looks_at_time")
-
     def __init__(self, part: Component, expr: Expr, scope: Scope) -> None:
         self.condition: Condition = expression.until(expr, scope)
         self.looks_at_time = looks_at_time(expr)
@@ -90,8 +75,6 @@ class Tie:
     """A condition on a negated event. `needed`: the components that it must find there to be one;
     none where it asks for NULL. `is_own`: it names no other, so the index has seen to it, by
     reference times."""
-
-    __slots__ = ("condition", "graded", "is_own", "needed")
 
     def __init__(self, expr: Expr, blocker: Blocker, scope: Scope) -> None:
         others = aliases(expr) - {blocker.alias}
@@ -107,8 +90,6 @@ class NegationGap:
     `ties` are the conditions that tie it to the match, `own` those on it alone; one that names an
     alias the alternative lacks is none, unless it asks for NULL. `looks_at_time`: its index is
     kept by a condition on its own time."""
-
-    __slots__ = ("left", "looks_at_time", "number", "own", "right", "slot", "strict", "ties")
 
     def __init__(self, number: int, blocker: Blocker, layout: Layout, scope: Scope) -> None:
         self.number = number
@@ -132,26 +113,6 @@ class NegationGap:
 
 class Layout:
     """`before[j]` and `after[j]`: the components that stand before and behind component j."""
-
-    __slots__ = (
-        "after",
-        "alternative",
-        "before",
-        "by_key",
-        "clauses",
-        "components",
-        "count",
-        "gaps",
-        "matches",
-        "maximum",
-        "minimum",
-        "number",
-        "query",
-        "slots",
-        "splits_by_time",
-        "untils",
-        "within_ns",
-    )
 
     def __init__(
         self, form: NormalForm, alternative: Alternative, environment: Environment

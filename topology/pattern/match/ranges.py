@@ -23,8 +23,6 @@ class RangeParts:
     """Which components take part; the others are optional, and absent. Everything is by place in
     their order: `parts[p]` is the component."""
 
-    __slots__ = ("by_key", "count", "is_group", "layout", "minimum", "parts", "within_ns")
-
     def __init__(self, layout: Layout, parts: Sequence[int]) -> None:
         self.layout = layout
         self.parts = parts

@@ -32,8 +32,6 @@ Instants = list[Any]
 class Sets:
     """The sets of one query (`tree.factorable`)."""
 
-    __slots__ = ("_parts",)
-
     def __init__(self, layout: Layout) -> None:
         self._parts = RangeParts(layout, range(layout.count))
 

@@ -61,8 +61,6 @@ class Admission:
     most `max_retained` of them. `freed`: those that nothing holds any more; whoever drives the
     engine empties it."""
 
-    __slots__ = ("_doubt", "counts", "freed", "max_retained", "retained")
-
     def __init__(self, max_retained: int, doubt: Doubt) -> None:
         self.max_retained = max_retained
         self._doubt = doubt
@@ -352,8 +350,6 @@ def alike(queries: Sequence[Compiled]) -> list[list[tuple[int, Compiled]]]:
 class EntryStore:
     """All that is retained for the queries of an engine, by partition group. `everything`: all
     entries, where a STRICT step looks at those of every partition."""
-
-    __slots__ = ("_admission", "everything", "groups", "wirings")
 
     def __init__(
         self,

@@ -81,30 +81,6 @@ class Compiled:
     `grading` says how sure a match is where times are not exact, and `possible` finds those that
     there may be; None where the query does not ask for it."""
 
-    __slots__ = (
-        "_columns",
-        "_shown",
-        "_slots",
-        "aliases",
-        "anchors",
-        "earliest",
-        "environment",
-        "filters",
-        "form",
-        "grading",
-        "ids",
-        "name",
-        "possible",
-        "query",
-        "reach_ns",
-        "sets",
-        "shape",
-        "steps",
-        "tactic",
-        "untils",
-        "within_ns",
-    )
-
     def __init__(self, query: Query, environment: Environment = NO_ENVIRONMENT) -> None:
         self.query = query
         self.environment = environment

@@ -49,17 +49,6 @@ class MatchEmitter:
     the engine empties it. `has_news`: of what was taken something is no finding yet. `proven_ns`:
     what is decided then or later only the end of the input decides (`Engine.seal`)."""
 
-    __slots__ = (
-        "_changes",
-        "_members",
-        "_overflowed",
-        "_payloads",
-        "_stream",
-        "findings",
-        "has_news",
-        "proven_ns",
-    )
-
     def __init__(self, stream: str) -> None:
         self._stream = stream
         self.has_news = False

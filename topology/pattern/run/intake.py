@@ -24,17 +24,6 @@ from topology.pattern.store.entry import Entry, Key
 class EventIntake:
     """`newest`: the largest key that was stored."""
 
-    __slots__ = (
-        "_admission",
-        "_doubt",
-        "_emitter",
-        "_now",
-        "_plain_group",
-        "_store",
-        "_waits",
-        "newest",
-    )
-
     def __init__(self, admission: Admission, store: EntryStore, context: RunContext) -> None:
         self._admission = admission
         self._store = store

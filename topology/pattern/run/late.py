@@ -23,8 +23,6 @@ FEW: Final = 10
 class Lateness:
     """Events of one query, and how many of them came late; older ones count half."""
 
-    __slots__ = ("_events", "_largest_ns", "_late")
-
     def __init__(self) -> None:
         self._events = 0
         self._late = 0

@@ -28,21 +28,6 @@ class Wiring:
     `target_ns`: the query emits only what is decided before that instant (`quality`), and
     `at_target` are the timers of what waits for it; None: it does not wait."""
 
-    __slots__ = (
-        "anchors",
-        "at_target",
-        "blockers",
-        "components",
-        "enders",
-        "filters",
-        "lateness",
-        "number",
-        "query",
-        "since_ns",
-        "slots_of",
-        "target_ns",
-    )
-
     def __init__(self, number: int, query: Compiled, filters: Sequence[EntryFilter]) -> None:
         self.number = number
         self.query = query

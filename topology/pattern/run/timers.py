@@ -17,8 +17,6 @@ class Waits:
     corrections that are gathered (EMIT SLACK). `quiet_ns`: nothing happens before the frontier
     passes it."""
 
-    __slots__ = ("_emitter", "_now", "clock", "frontier", "gathering", "quiet_ns")
-
     def __init__(self, now: Now, emitter: MatchEmitter) -> None:
         self._now = now
         self._emitter = emitter

@@ -21,8 +21,6 @@ from topology.pattern.store.index import EntryIndex
 class Blockers:
     """All negations of an alternative."""
 
-    __slots__ = ("gaps", "has_end", "layout")
-
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.gaps = layout.gaps

@@ -25,15 +25,6 @@ class Presence(RangeParts):
     """A choice of which components are there, with the conditions by place. `single_tests`: those
     over singles, at the last of them; `element_tests`: those on each element of a group."""
 
-    __slots__ = (
-        "element_tests",
-        "groups",
-        "is_possible",
-        "is_sifted",
-        "is_tested",
-        "single_tests",
-    )
-
     def __init__(self, layout: Layout, parts: tuple[int, ...]) -> None:
         super().__init__(layout, parts)
         self.groups = [p for p, is_group in enumerate(self.is_group) if is_group]

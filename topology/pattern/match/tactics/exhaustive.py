@@ -49,8 +49,6 @@ class Finder(Protocol):
 class Enumeration:
     """The tactic of all modes but ONE: each alternative by its finder, the results together."""
 
-    __slots__ = ("_by_end", "_finders", "_limit", "_reach_ns")
-
     def __init__(self, layouts: Sequence[Layout], finders: Sequence[Finder]) -> None:
         query = layouts[0].query
         self._finders = finders
@@ -77,8 +75,6 @@ class Enumeration:
 
 class Exhaustive:
     """A finder for any alternative."""
-
-    __slots__ = ("_chains", "_in_order", "_maximal", "_rules", "blockers")
 
     def __init__(self, layout: Layout) -> None:
         self._rules = RunRules(layout)

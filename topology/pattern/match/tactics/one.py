@@ -21,8 +21,6 @@ class One:
     these gets a new entry there is no match, so a start is woken about as often as it has
     components. Where all is there and the walk only grows, they are the open ones."""
 
-    __slots__ = ("_limit", "_routes", "_within_ns")
-
     def __init__(self, layouts: Sequence[Layout]) -> None:
         self._routes = [Route(layout) for layout in layouts]
         self._within_ns = layouts[0].within_ns

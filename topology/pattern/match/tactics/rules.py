@@ -29,23 +29,6 @@ class RunRules:
     """`tests[j]`: the predicates that a step into component j may make due. What every step asks of
     the layout is at hand here too."""
 
-    __slots__ = (
-        "after",
-        "before",
-        "by_key",
-        "count",
-        "edges",
-        "end_clauses",
-        "greedy",
-        "has_strict",
-        "layout",
-        "loops",
-        "maximum",
-        "minimum",
-        "tests",
-        "untils",
-    )
-
     def __init__(self, layout: Layout) -> None:
         parts = layout.components
         self.layout = layout

@@ -57,8 +57,6 @@ def can_slice(layout: Layout) -> bool:
 class Slicing:
     """The finder."""
 
-    __slots__ = ("_layout", "_lines", "_maximal", "blockers")
-
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self.blockers = Blockers(layout)

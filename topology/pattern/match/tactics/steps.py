@@ -32,9 +32,6 @@ class Steps:
     """`strict[j]`: the step into component j takes the very next event or none. `is_strict`: one
     of them does; `is_tested`: one has conditions that name other events too."""
 
-    __slots__ = ("_absent", "_by_key", "_tests", "count", "is_strict", "is_tested", "strict",
-                 "within_ns")  # fmt: skip
-
     def __init__(self, layout: Layout) -> None:
         self.count = layout.count
         self.within_ns = layout.within_ns

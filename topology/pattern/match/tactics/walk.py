@@ -29,8 +29,6 @@ class Route:
     its entries in one cut; `depends[j]`: the components on which it hangs what is eligible for
     j, -1 among them where that is not known."""
 
-    __slots__ = ("blockers", "cuts", "depends", "layout", "rules")
-
     def __init__(self, layout: Layout) -> None:
         rules = RunRules(layout)
         self.layout = layout

@@ -22,8 +22,6 @@ MAX_ERROR_NS: Final = 3_600_000_000_000
 class Doubt:
     """`steps`: earlier margins with the frontier at which each ended."""
 
-    __slots__ = ("_max_error_ns", "error_ns", "margin_ns", "steps")
-
     def __init__(self, max_error_ns: int | None = None) -> None:
         self._max_error_ns = MAX_ERROR_NS if max_error_ns is None else max_error_ns
         self.error_ns = max_error_ns or 0

@@ -39,8 +39,6 @@ from topology.pattern.store.index import EntryIndex
 class Grading:
     """Grades the matches of one query."""
 
-    __slots__ = ("layouts",)
-
     def __init__(self, layouts: Sequence[Layout]) -> None:
         self.layouts = layouts
 

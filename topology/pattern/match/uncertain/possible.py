@@ -38,8 +38,6 @@ Bound = list[tuple[Entry, ...]]
 
 
 class Possible:
-    __slots__ = ("_limit", "_plans", "_within_ns")
-
     def __init__(self, layouts: Sequence[Layout]) -> None:
         self._plans = [Plan(layout) for layout in layouts]
         self._limit = layouts[0].query.limit
@@ -87,8 +85,6 @@ class Plan:
     """How the sets of an alternative are built: `order` has the components one after the other,
     but for the `free` groups of MAXIMAL, which come last and together. `due[j]`: the clauses that
     can be asked once component j has its events."""
-
-    __slots__ = ("due", "free", "layout", "order", "prunes", "takes_largest")
 
     def __init__(self, layout: Layout) -> None:
         parts = layout.components
