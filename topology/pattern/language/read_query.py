@@ -18,7 +18,7 @@ from lark.visitors import v_args
 from topology.pattern.language.expected import unit_meant
 from topology.pattern.language.read_conditions import ConditionReader, Name, span_of
 from topology.pattern.language.unparse import expression_text
-from topology.pattern.tree.defaults import Options, settled
+from topology.pattern.tree.defaults import with_defaults
 from topology.pattern.tree.errors import Findings, cut, meant
 from topology.pattern.tree.syntax import (
     UNBOUNDED,
@@ -123,8 +123,7 @@ class QueryReader(ConditionReader):
             options.insert(0, where.strategy)
         node = node or EventNode((), "_1")
         self._members(where.members, node)
-        return settled(
-            Options(**self._merged(options)),
+        return Query(
             node=node,
             within_ns=within_ns,
             name=name,
@@ -132,6 +131,7 @@ class QueryReader(ConditionReader):
             columns=columns,
             into=into,
             span=span,
+            **with_defaults(self._merged(options), node),
         )
 
     def _window(self, length: ReadDuration) -> int:

@@ -7,45 +7,21 @@ AS SETS, which grades nothing; the rest are the defaults of syntax.Query.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any
 
 from topology.pattern.tree.syntax import (
-    LIMIT,
     AllOf,
     AnyOf,
-    Column,
     Emit,
     EventNode,
-    Expr,
-    Late,
     Matches,
     Negation,
     Node,
-    Query,
     Seq,
-    Skip,
-    Span,
     Strategy,
-    Ties,
     Uncertain,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """As said; None where the default depends on the rest of the query."""
-
-    strategy: Strategy = "next"
-    matches: Matches | None = None
-    limit: int = LIMIT
-    sets: bool = False
-    skip: Skip = "none"
-    skip_to: str = ""
-    emit: Emit | None = None
-    slack_ns: int | None = None
-    ties: Ties = "strict"
-    late: Late = "report"
-    uncertain: Uncertain | None = None
 
 
 def default_matches(strategy: Strategy) -> Matches:
@@ -91,35 +67,12 @@ def can_be_absent(node: Node | Negation) -> bool:
             return all(can_be_absent(each) for each in node.children)
 
 
-def settled(
-    options: Options,
-    *,
-    node: Node,
-    within_ns: int,
-    name: str,
-    where: Expr | None,
-    columns: tuple[Column, ...] | None,
-    into: str,
-    span: Span,
-) -> Query:
-    """The query with every default in its place."""
-    return Query(
-        node=node,
-        within_ns=within_ns,
-        name=name,
-        where=where,
-        strategy=options.strategy,
-        matches=options.matches or default_matches(options.strategy),
-        limit=options.limit,
-        sets=options.sets,
-        skip=options.skip,
-        skip_to=options.skip_to,
-        emit=options.emit or default_emit(node),
-        slack_ns=options.slack_ns,
-        ties=options.ties,
-        late=options.late,
-        uncertain=options.uncertain or default_uncertain(sets=options.sets),
-        columns=columns,
-        into=into,
-        span=span,
-    )
+def with_defaults(said: Mapping[str, Any], node: Node) -> dict[str, Any]:
+    """The options that were said, as fields of a Query, with those that depend on the rest of it."""
+    strategy: Strategy = said.get("strategy", "next")
+    return {
+        "matches": default_matches(strategy),
+        "emit": default_emit(node),
+        "uncertain": default_uncertain(sets=said.get("sets", False)),
+        **said,
+    }

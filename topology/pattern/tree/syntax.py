@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Final, Generic, Literal, Self, TypeVar
 
 Edge = Literal["strict", "next", "any"]
 """How a step follows the one before: directly, as the first that is eligible, or freely."""
@@ -50,24 +50,27 @@ class Span:
 NOWHERE: Final = Span()
 
 
-class Expression:
-    """What every node of an expression has. A class names in BELOW those of its fields that hold
-    expressions, one or several of them, in the order of the text."""
+Below = TypeVar("Below")
+
+
+class TreeNode(Generic[Below]):
+    """What every node has. A class names in BELOW those of its fields that hold nodes, one or
+    several of them, in the order of the text."""
 
     __slots__ = ()
 
     BELOW: ClassVar[tuple[str, ...]] = ()
 
     @property
-    def children(self) -> tuple[Expr, ...]:
-        """The expressions right below."""
-        found: list[Expr] = []
+    def children(self) -> tuple[Below, ...]:
+        """The nodes right below."""
+        found: list[Below] = []
         for name in self.BELOW:
             part = getattr(self, name)
             found += part if isinstance(part, tuple) else (part,)
         return tuple(found)
 
-    def rebuilt(self, children: Sequence[Expr]) -> Self:
+    def rebuilt(self, children: Sequence[Any]) -> Self:
         """The same with other children, as many as it has."""
         if not self.BELOW:
             return self
@@ -81,6 +84,12 @@ class Expression:
 
 
 # -- expressions ------------------------------------------------------------------------------
+
+
+class Expression(TreeNode["Expr"]):
+    """What has a value."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,19 +295,10 @@ Expr = (
 # -- patterns ---------------------------------------------------------------------------------
 
 
-class PatternNode:
-    """What every node of a pattern has."""
+class PatternNode(TreeNode["Node | Negation"]):
+    """What events are matched by."""
 
     __slots__ = ()
-
-    @property
-    def children(self) -> tuple[Node | Negation, ...]:
-        """The nodes right below."""
-        return ()
-
-    def rebuilt(self, children: Sequence[Any]) -> Self:
-        """The same with other children, as many as it has."""
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,30 +361,20 @@ class Seq(PatternNode):
 class AllOf(PatternNode):
     """AND: all of the nodes, in any order."""
 
+    BELOW = ("nodes",)
+
     nodes: tuple[Node, ...]
     span: Span = NOWHERE
-
-    @property
-    def children(self) -> tuple[Node | Negation, ...]:
-        return self.nodes
-
-    def rebuilt(self, children: Sequence[Any]) -> Self:
-        return replace(self, nodes=tuple(children))
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf(PatternNode):
     """OR: one of the nodes."""
 
+    BELOW = ("nodes",)
+
     nodes: tuple[Node, ...]
     span: Span = NOWHERE
-
-    @property
-    def children(self) -> tuple[Node | Negation, ...]:
-        return self.nodes
-
-    def rebuilt(self, children: Sequence[Any]) -> Self:
-        return replace(self, nodes=tuple(children))
 
 
 Node = EventNode | Seq | AllOf | AnyOf
