@@ -5,7 +5,7 @@ is a choice of entries in the order of the components; a group takes all there i
 neighbours. So what takes part in some match is one range of each component's index: going
 backwards from the end, up to the latest that has enough behind it; then going forwards, from the
 earliest that has enough before it. All matches of an end event as one (AS SETS, `sets`) are these
-ranges; the single matches (`tactics.cutting`) are made within them.
+ranges; the single matches (`tactics.slices`) are made within them.
 
 Cost: two bisects for each component.
 """

@@ -21,8 +21,8 @@ from topology.pattern.match.layout import layouts_of
 from topology.pattern.match.match import Match
 from topology.pattern.match.sets import Sets
 from topology.pattern.match.tactics import tactic_for
+from topology.pattern.match.tactics.followed import steps_of
 from topology.pattern.match.tactics.greedy import goes_on
-from topology.pattern.match.tactics.steps import steps_of
 from topology.pattern.match.uncertain.grade import Grading
 from topology.pattern.match.uncertain.possible import Possible
 from topology.pattern.store.entry import Entry

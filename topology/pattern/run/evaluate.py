@@ -25,8 +25,7 @@ from topology.model.result import CONFIRMED, UNCERTAIN, digest_of, framed
 from topology.pattern.match.anchors import spelled_key
 from topology.pattern.match.evaluation import Evaluation, Place
 from topology.pattern.match.match import Match, same_content
-from topology.pattern.match.tactics.followed import FollowedWalks, Taken
-from topology.pattern.match.tactics.steps import Steps
+from topology.pattern.match.tactics.followed import FollowedWalks, Steps, Taken
 from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.match.uncertain.grade import Grading
 from topology.pattern.run.affected import Affected

@@ -23,7 +23,7 @@ class Wiring:
     match, negations and greedy groups at its end. Matches that start before `since_ns` are not the
     query's: it was added after.
 
-    `components`: of a plain sequence (`match.tactics.steps`), the filter of each component.
+    `components`: of a plain sequence (`match.tactics.followed`), the filter of each component.
 
     `target_ns`: the query emits only what is decided before that instant (`quality`), and
     `at_target` are the timers of what waits for it; None: it does not wait."""

@@ -68,7 +68,7 @@ def can_be_absent(node: Node | Negation) -> bool:
 
 
 def with_defaults(said: Mapping[str, Any], node: Node) -> dict[str, Any]:
-    """The options that were said, as fields of a Query, with those that depend on the rest of it."""
+    """The options that were said, and those that depend on the rest, as fields of a Query."""
     strategy: Strategy = said.get("strategy", "next")
     return {
         "matches": default_matches(strategy),

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from topology.pattern.match.evaluation import Tactic
 from topology.pattern.match.layout import Layout
 from topology.pattern.match.tactics.exhaustive import Enumeration, Exhaustive, Finder
-from topology.pattern.match.tactics.one import One
 from topology.pattern.match.tactics.slices import Slicing, can_slice
+from topology.pattern.match.tactics.walk import One
 
 __all__ = ["exhaustive", "tactic_for"]
 

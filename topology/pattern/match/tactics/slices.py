@@ -3,7 +3,8 @@
 Source: patterns.md 3.3. The end is the anchor. Going backwards it is found for each
 component which entry is the latest that still leaves one for each component behind it; then
 the singles are chosen from the first component on, none beyond its latest, so that without
-predicates no choice is a dead end. A group takes all eligible entries between its neighbours.
+predicates no choice is a dead end. A group takes all eligible entries between its neighbours, so
+everything between the choices is a cut of an index.
 
 Between two adjacent groups (A+ B+) the border is chosen like a single: it is an a such that some
 b is later, and no a lies between it and the first such b. Left of it is all A, right of it
@@ -21,19 +22,200 @@ elements of groups to singles, also the entries sifted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from typing import Final
 
-from topology.pattern.match.evaluation import Place, StepBudget
-from topology.pattern.match.layout import Layout
-from topology.pattern.match.match import Match, in_order
-from topology.pattern.match.ranges import Ranges
+from topology.pattern.compile.expression import Binding, Condition
+from topology.pattern.match.evaluation import Place, Search, StepBudget
+from topology.pattern.match.layout import Clause, Layout
+from topology.pattern.match.match import Match, Stretch, in_order
+from topology.pattern.match.ranges import RangeParts, Ranges
 from topology.pattern.match.tactics.blockers import Blockers
-from topology.pattern.match.tactics.cutting import Cutting, Presence
 from topology.pattern.match.tactics.maximal import maximal
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
 from topology.pattern.tree.free_groups import is_free
+
+LONG: Final = 16
+"""Groups of at least so many entries are stretches of a shared copy."""
+
+
+class Presence(RangeParts):
+    """A choice of which components are there, with the conditions by place. `single_tests`: those
+    over singles, at the last of them; `element_tests`: those on each element of a group."""
+
+    def __init__(self, layout: Layout, parts: tuple[int, ...]) -> None:
+        super().__init__(layout, parts)
+        self.groups = [p for p, is_group in enumerate(self.is_group) if is_group]
+        self.single_tests: list[list[Condition]] = [[] for _ in parts]
+        self.element_tests: list[list[Condition]] = [[] for _ in parts]
+        self.is_possible = bool(parts) and all(map(self._place, layout.clauses))
+        self.is_tested = any(self.single_tests)
+        self.is_sifted = any(self.element_tests)
+
+    def _place(self, clause: Clause) -> bool:
+        """Note where the predicate is tested; False if it fails whatever is chosen."""
+        there = [self.parts.index(j) for j in clause.aliases if j in self.parts]
+        if len(there) < len(clause.aliases) and clause.skips_absent:
+            return True
+        if not there:
+            return clause.condition.holds([()] * self.layout.slots) is True
+        groups = [p for p in there if self.is_group[p]]
+        if groups:
+            self.element_tests[groups[0]].append(clause.condition)
+        else:
+            self.single_tests[there[-1]].append(clause.condition)
+        return True
+
+
+class Cutting(Search):
+    """One unit and line, by places in the line, within the `ranges` of the anchor; those of
+    `Sifting` hold but what it has chosen. `cuts`: what a group takes, once that is known. A single
+    at the end is the anchor from the start. `bound` is by component, all else by place."""
+
+    __slots__ = (
+        "_frozen",
+        "_last",
+        "_parts",
+        "anchor",
+        "blockers",
+        "bound",
+        "cuts",
+        "highs",
+        "line",
+        "lows",
+        "ranges",
+        "views",
+    )
+
+    def __init__(
+        self,
+        line: Presence,
+        blockers: Blockers,
+        place: Place,
+        ranges: Ranges,
+        anchor: Entry,
+        budget: StepBudget,
+        wanted: int,
+        found: list[Match],
+    ) -> None:
+        super().__init__(line.layout, place, budget, wanted)
+        self.found = found
+        self.line = line
+        self._parts = line.parts
+        self.blockers = blockers
+        self.ranges = ranges
+        self.views = ranges.views
+        self.lows = ranges.lows
+        self.highs = ranges.highs
+        self.anchor = anchor
+        self.bound: Binding = [()] * line.layout.slots
+        self._last = line.count - 1
+        if not line.is_group[self._last]:
+            self.bound[line.parts[self._last]] = (anchor,)
+        self.cuts = [(0, 0)] * line.count
+        self._frozen: list[tuple[Entry, ...] | None] = [None] * line.count
+        budget.steps += line.count
+
+    def behind(self, p: int, entry: Entry | None) -> int:
+        """Position of the first of the place's range that may come behind the entry."""
+        low = self.lows[p]
+        if entry is None:
+            return low
+        at = self.ranges.behind(p, entry)
+        return at if at > low else low
+
+    def extend(self, p: int, floor: Entry | None) -> None:
+        """All ways to go on at the place behind the entry."""
+        low = self.behind(p, floor)
+        high = self.highs[p]
+        minimum = self.line.minimum[p]
+        self.budget.steps += 1
+        if high - low < minimum:
+            return
+        if p == self._last:
+            self.cuts[p] = (low, high)
+            self._finish()
+        elif not self.line.is_group[p]:
+            self._choose_single(p, low, high)
+        elif self.line.is_group[p + 1]:
+            self._choose_border(p, low, high)
+        elif p + 1 == self._last:
+            self.cuts[p] = (low, high)
+            self._finish()
+        else:
+            self.cuts[p] = (low, low)  # up to the single behind it, whichever that is
+            self.extend(p + 1, self.views[p].entries[low + minimum - 1])
+
+    def _choose_single(self, p: int, low: int, high: int) -> None:
+        entries = self.views[p].entries
+        budget = self.budget
+        is_behind_group = p > 0 and self.line.is_group[p - 1]
+        is_before_end = p + 1 == self._last and not self.line.is_group[p + 1]
+        for at in range(low, high):
+            if len(self.found) >= self.wanted or budget.steps > budget.most:
+                return
+            budget.steps += 1
+            entry = entries[at]
+            self.bound[self._parts[p]] = (entry,)
+            if self.line.is_tested and not self.holds(p):
+                continue
+            if is_behind_group:
+                self.cuts[p - 1] = (self.cuts[p - 1][0], self.ranges.before(p - 1, entry))
+            if is_before_end:
+                self._finish()
+            else:
+                self.extend(p + 1, entry)
+
+    def _choose_border(self, p: int, low: int, high: int) -> None:
+        """The last entry of a group that another group follows."""
+        entries = self.views[p].entries
+        following = self.views[p + 1]
+        at = low + self.line.minimum[p] - 1
+        while at < high and not self.is_over:
+            first = self.behind(p + 1, entries[at])
+            self.budget.steps += 1
+            if first >= self.highs[p + 1]:
+                return
+            at = self.ranges.before(p, following.entries[first])
+            if at > high:
+                return
+            self.cuts[p] = (low, at)
+            self.extend(p + 1, entries[at - 1])
+
+    def holds(self, p: int) -> bool:
+        """The predicates over singles whose last is there."""
+        for test in self.line.single_tests[p]:  # noqa: SIM110 - in half the time of all()
+            if test.holds(self.bound) is not True:
+                return False
+        return True
+
+    def _finish(self) -> None:
+        """Everything is chosen, and the anchor is the end."""
+        layout = self.layout
+        bound = self.bound
+        if self.line.is_tested and not self.holds(self._last):
+            return
+        for p in self.line.groups:
+            bound[self._parts[p]] = self._group(p)
+        first = bound[self._parts[0]][0]
+        if self.blockers.gaps and self.blockers.blocked(
+            self.place, bound, first, self.anchor, self.budget
+        ):
+            return
+        self.found.append(Match(layout.number, tuple(bound[: layout.count]), first, self.anchor))
+
+    def _group(self, p: int) -> Sequence[Entry]:
+        low, high = self.cuts[p]
+        if high - low < LONG:
+            return tuple(self.views[p].entries[low:high])
+        frozen = self._frozen[p]
+        if frozen is None:
+            frozen = tuple(self.views[p].entries[self.lows[p] : self.highs[p]])
+            self._frozen[p] = frozen
+        return Stretch(frozen, low - self.lows[p], high - self.lows[p])
+
 
 MAX_OPTIONAL: Final = 4
 """Optional components of a sequence; with more the exhaustive search is no worse."""

@@ -27,10 +27,8 @@ from topology.pattern.match.evaluation import Place
 from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match
 from topology.pattern.match.uncertain.case import Case
-from topology.pattern.match.uncertain.contiguity import taken_otherwise
-from topology.pattern.match.uncertain.endings import ended
+from topology.pattern.match.uncertain.forbidding import blocked, ended, taken_otherwise
 from topology.pattern.match.uncertain.joining import joined, may_join
-from topology.pattern.match.uncertain.negations import blocked
 from topology.pattern.match.uncertain.order import at_most, before_by_key, is_settled, negated
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex

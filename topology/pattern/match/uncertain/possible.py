@@ -27,7 +27,6 @@ from topology.pattern.match.layout import Clause, Layout
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.match.tactics.maximal import maximal
 from topology.pattern.match.uncertain.case import Case
-from topology.pattern.match.uncertain.cliques import cliques
 from topology.pattern.match.uncertain.grade import valid
 from topology.pattern.match.uncertain.order import at_most, before, before_by_key
 from topology.pattern.store.entry import Entry, Key
@@ -322,3 +321,33 @@ def _may_follow(layout: Layout, one: Entry, i: int, other: Entry, j: int) -> boo
 
 def _key(entry: Entry) -> Key:
     return entry.key
+
+
+def cliques(together: Sequence[Sequence[bool]], budget: StepBudget) -> Iterator[list[int]]:
+    """`together` is symmetric. Without nodes the one clique is empty."""
+    count = len(together)
+    beside = [
+        sum(1 << other for other in range(count) if other != node and together[node][other])
+        for node in range(count)
+    ]
+    waiting = [(0, (1 << count) - 1, 0)]
+    while waiting and not budget.is_spent:
+        budget.steps += 1
+        chosen, open_, closed = waiting.pop()
+        if not open_:
+            if not closed:
+                yield list(_bits(chosen))
+            continue
+        pivot = max(_bits(open_ | closed), key=lambda node: (beside[node] & open_).bit_count())
+        for node in _bits(open_ & ~beside[pivot]):
+            bit = 1 << node
+            waiting.append((chosen | bit, open_ & beside[node], closed & beside[node]))
+            open_ &= ~bit
+            closed |= bit
+
+
+def _bits(nodes: int) -> Iterator[int]:
+    while nodes:
+        lowest = nodes & -nodes
+        yield lowest.bit_length() - 1
+        nodes ^= lowest

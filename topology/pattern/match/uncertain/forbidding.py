@@ -1,19 +1,136 @@
-"""STRICT and NEXT steps, and the walk of MATCHES ONE: would another event be taken instead?
+"""What forbids a match among the events around it: surely, maybe, or not.
 
-In a world the walk from a start takes exactly the match if, event by event in the order of that
-world, each member is eligible when its turn comes (which follows from its being a match), fits no
-component that goes before its own, and no other event fits any. MATCHES ALL asks this of each
-step, for the component that the step leads into; and of a greedy group that it leaves out no event
-it could have had last.
+*Negations* (`blocked`): is an event in a gap of the match that must not be there?
+
+*UNTIL* (`ended`): does an event end a group of the match before its last element? What asks for
+more than the event itself (`UNTIL (b.x < b[i-1].x)`) is as it is by reference times where all
+events in question are in one order; elsewhere it is in doubt.
+
+*STRICT and NEXT steps, and the walk of MATCHES ONE* (`taken_otherwise`): would another event be
+taken instead? In a world the walk from a start takes exactly the match if, event by event in the
+order of that world, each member is eligible when its turn comes (which follows from its being a
+match), fits no component that goes before its own, and no other event fits any. MATCHES ALL asks
+this of each step, for the component that the step leads into; and of a greedy group that it leaves
+out no event it could have had last.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
+
 from topology.pattern.compile.grading import MAYBE, NO, YES
-from topology.pattern.match.layout import GREEDY_LOOP, LOOP, SUCCESSOR
+from topology.pattern.match.layout import GREEDY_LOOP, LOOP, SUCCESSOR, NegationGap
 from topology.pattern.match.uncertain.case import Case
-from topology.pattern.match.uncertain.order import before, before_by_key, negated
+from topology.pattern.match.uncertain.order import (
+    at_most,
+    before,
+    before_by_key,
+    is_settled,
+    negated,
+)
 from topology.pattern.store.entry import Entry
+
+
+def blocked(case: Case) -> int:
+    worst = NO
+    for number, gap in enumerate(case.layout.gaps):
+        worst = max(worst, _blocked(case, number, gap))
+        if worst == YES:
+            break
+    return worst
+
+
+def _blocked(case: Case, number: int, gap: NegationGap) -> int:
+    low = [entry for j in gap.left for entry in case.bound[j]]
+    high = [entry for j in gap.right for entry in case.bound[j]]
+    if not low and not high:
+        return NO
+    worst = MAYBE if gap.looks_at_time else NO
+    for entry in _candidates(case, number, low, high):
+        grade = _between(case, low, high, entry)
+        if grade > worst and gap.strict:
+            grade = min(grade, _is_next(case, low, high, entry))
+        if grade > worst and (gap.ties or gap.own):
+            grade = min(grade, _satisfies(case, gap, entry))
+        worst = max(worst, grade)
+        if worst == YES:
+            break
+    return worst
+
+
+def _candidates(case: Case, number: int, low: list[Entry], high: list[Entry]) -> Iterable[Entry]:
+    within_ns = case.layout.within_ns
+    since_ns = min(e.time_ns for e in low) if low else case.first.time_ns - within_ns
+    until_ns = max(e.time_ns for e in high) if high else case.last.time_ns + within_ns
+    return case.around(case.place.blockers[case.layout.number][number], since_ns, until_ns)
+
+
+def _between(case: Case, low: list[Entry], high: list[Entry], entry: Entry) -> int:
+    """By reference time strictly, whatever TIES says; the ends of the window belong to it."""
+    within_ns, members = case.layout.within_ns, case.members
+    above = [before(one, entry) for one in low] or [
+        at_most(one, entry, within_ns) for one in members
+    ]
+    below = [before(entry, one) for one in high] or [
+        at_most(entry, one, within_ns) for one in members
+    ]
+    return min(chain(above, below))
+
+
+def _is_next(case: Case, low: list[Entry], high: list[Entry], entry: Entry) -> int:
+    """Is it directly behind the left side; before the right, where nothing is on the left?"""
+    grade = YES
+    beside = low or high
+    since_ns = min(min(one.time_ns for one in beside), entry.time_ns)
+    until_ns = max(max(one.time_ns for one in beside), entry.time_ns)
+    for other in case.around(case.everything(), since_ns, until_ns, entry):
+        if other is entry or other in beside:
+            continue
+        if low:
+            behind = min(before_by_key(one, other) for one in low)
+            between = min(behind, before_by_key(other, entry))
+        else:
+            ahead = min(before_by_key(other, one) for one in high)
+            between = min(ahead, before_by_key(entry, other))
+        grade = min(grade, negated(between))
+    return grade
+
+
+def _satisfies(case: Case, gap: NegationGap, entry: Entry) -> int:
+    binding = case.layout.binding(case.bound)
+    binding[gap.slot] = [entry]
+    grade = YES
+    for tie in (*gap.own, *gap.ties):
+        if all(binding[slot] for slot in tie.needed):
+            grade = min(grade, tie.graded(binding))
+    return grade
+
+
+def ended(case: Case) -> int:
+    return max((_ended(case, j) for j in range(case.layout.count)), default=NO)
+
+
+def _ended(case: Case, j: int) -> int:
+    until, group = case.layout.untils[j], case.bound[j]
+    if until is None or not group:
+        return NO
+    around = case.around(case.enders(j), group[0].time_ns, group[-1].time_ns)
+    found = [(entry, inside) for entry in around if (inside := _is_inside(case, j, entry))]
+    if until.alone is not None:
+        return max((min(inside, case.ends_alone(e, j)) for e, inside in found), default=NO)
+    entries = [entry for entry, _ in found]
+    if until.looks_at_time or not is_settled([*case.members, *entries]):
+        return MAYBE
+    return YES if any(case.ends(entry, j) for entry in entries) else NO
+
+
+def _is_inside(case: Case, j: int, entry: Entry) -> int:
+    group = case.bound[j]
+    if case.slots_of.get(entry) == j:
+        return YES
+    behind = max(before_by_key(one, entry) for one in group)
+    return min(behind, max(before_by_key(entry, one) for one in group))
 
 
 def taken_otherwise(case: Case) -> int:
