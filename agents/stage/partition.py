@@ -51,7 +51,7 @@ from agents.stage.rebuilding import Rebuilding
 from agents.stage.restoring import FoundState, Restoring
 from agents.stage.services import Services
 from agents.state import changelog
-from agents.state.changelog import Progress
+from agents.state.changelog import LastWhole, Progress
 from agents.state.copy_writer import CopyWriter
 from agents.state.held import ANY_OFFSET, STAMPED_FROM, HeldPages
 from agents.state.local_copy import LocalCopy
@@ -146,7 +146,7 @@ class Partition:
             source, CutSize(topology.transaction_timeout_ns)
         )
         self._committing = Committing(self._delivery, self._restoring, self._cutting, self._metrics)
-        self._tally = StateTally()  # of the state as it was last cut
+        self._tally, self._last_whole = StateTally(), LastWhole()  # of the state as last cut
         self._progress_ns = 0
         self._last_checkpoint_s = 0.0
         self._waits = True  # some event was held at the last `observe`
@@ -230,6 +230,7 @@ class Partition:
         self.next_offset = self.through.next_offset = progress.next_offset
         self.clock.restore(progress.arrival)
         self._history = progress.history
+        self._last_whole = LastWhole(progress.since)
         rebuilding = Rebuilding(
             self._services.logs,
             self.source,
@@ -452,6 +453,11 @@ class Partition:
 
     def _cut(self, now_ns: int, next_offset: int) -> Checkpoint:
         encoded = changelog.encoded(self.stage.changes(), changelog.STATE)
+        log_end = self._committing.log_end
+        if self._last_whole.is_due(log_end, self._tally.entries) and self._held.touch_all():
+            whole = changelog.encoded(self.stage.snapshot(), changelog.STATE)
+            if self._last_whole.fits(whole, log_end):
+                encoded |= whole
         encoded |= changelog.encoded(dict(self._held.changes(now_ns)))
         self._tally.change(encoded)
         progress = Progress(
@@ -463,6 +469,7 @@ class Partition:
             self._tally.entries,
             self._tally.digest,
             self._history,
+            self._last_whole.since,
         )
         encoded[changelog.PROGRESS] = changelog.encode(progress)
         self._metrics.cut(encoded)

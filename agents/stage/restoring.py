@@ -1,7 +1,8 @@
 """How a partition finds its state again, and when it refuses what it finds.
 
-The state is the local copy as far as it goes, then the changelog from there to its end; where
-these two do not make a whole, the changelog alone. Before it is believed:
+The state is the local copy as far as it goes, then the changelog from there to its end; without a
+copy the changelog from where its progress has that it was written whole. Where these do not make a
+whole, the changelog alone, from its beginning. Before it is believed:
 
 * It has to be whole: the number of entries and the digest that its progress has
   (agents.state.changelog). However a part of a changelog was lost, that is seen here, and a
@@ -35,6 +36,7 @@ from agents.state.changelog import (
     claim_of,
     instant_of,
     read_changelog,
+    whole_since,
 )
 from agents.state.local_copy import LocalCopy, same_log
 from agents.state.stores.seal import StateTally
@@ -85,12 +87,16 @@ class Restoring:
             asyncio.to_thread(copy.load), self._committed(), fence
         )
         known = self._known_to(copied.state)
-        read = await read_changelog(self._logs, self._where, copied.position, on_progress)
+        position = copied.position
+        if position is None:
+            position = await whole_since(self._logs, self._where)
+        read = await read_changelog(self._logs, self._where, position, on_progress)
         unfit = await asyncio.to_thread(copy.why_unfit, read.end)
         state, tally = await asyncio.to_thread(_joined, copied.state, read.changes)
-        if unfit is None and copied.position is not None and not _is_whole(state, tally):
+        is_part = position is not None and not _is_whole(state, tally)
+        if unfit is None and is_part and copied.position is not None:
             unfit = "and the changelog behind it make no whole state"
-        if unfit is not None:
+        if unfit is not None or is_part:
             read = await read_changelog(self._logs, self._where, None, on_progress)
             state, tally = await asyncio.to_thread(_joined, {}, read.changes)
         progress = self._accepted(state, tally)

@@ -14,6 +14,11 @@ msgpack, a tombstone where a key was removed:
 (agents.state.stores.seal). So it is known whether what a changelog holds is all that was written,
 however it was lost: the topic made anew while a worker runs, its beginning or its end removed, an
 older copy of it.
+
+Brokers compact when they like, and never what is being written. So a state of at most `MOST_WHOLE`
+entries and `MOST_WHOLE_BYTES`, with no event in it whole, is written whole once the records that a
+restore would read are many (`LastWhole`), and `progress` has where that begins, in `since`: what
+lies before is not read. Where that does not make a whole state all is read.
 """
 
 from __future__ import annotations
@@ -37,6 +42,20 @@ STATE_FORMAT: Final = 1
 the first release, raise it when any of them changes: a state of another number is refused, never
 guessed at."""
 
+LONG: Final = 100_000
+"""Records of a changelog, read in a quarter of a second."""
+
+TIMES_WHOLE: Final = 4
+"""At least so many changes come between two states that are written whole."""
+
+MOST_WHOLE: Final = 20_000
+"""Entries: cut in a tenth of a second."""
+
+MOST_WHOLE_BYTES: Final = 4 << 20
+
+TAIL: Final = 1_000
+"""Offsets at the end of a changelog, where its last progress is looked for."""
+
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder().decode
 
@@ -54,7 +73,8 @@ class Progress(msgspec.Struct):
     arrangement of operators it was made by. `topic_id` is the input topic's own, which a
     topic of the same name made anew does not have; "" where brokers give none. `format` is the
     layout that all of the state has. `entries` and `digest` are those of all of the state but
-    this. `history`: what it began with (agents.stage.history); "" where that was nothing."""
+    this. `history`: what it began with (agents.stage.history); "" where that was nothing. `since`:
+    no entry was written last before this offset of the changelog."""
 
     next_offset: int
     arrival: list[int]
@@ -64,6 +84,7 @@ class Progress(msgspec.Struct):
     entries: int
     digest: int
     history: str = ""
+    since: int = 0
 
 
 class Claim(msgspec.Struct):
@@ -75,6 +96,30 @@ class Claim(msgspec.Struct):
     format: int = 0
     entries: int = -1
     digest: int = -1
+    since: int = 0
+
+
+class LastWhole:
+    """Where in the changelog the state was last written whole: `since`. An attempt that was too
+    large counts as one, so that the next is as far away."""
+
+    def __init__(self, since: int = 0) -> None:
+        self.since = since
+        self._tried_at = since
+
+    def is_due(self, end: int, entries: int) -> bool:
+        """Whether a state of so many entries is to be written whole, the changelog having this
+        end."""
+        is_long = end - self._tried_at > max(LONG, TIMES_WHOLE * entries)
+        return is_long and entries <= MOST_WHOLE
+
+    def fits(self, whole: Mapping[bytes, bytes | None], end: int) -> bool:
+        """Whether it is written, now that it is there."""
+        self._tried_at = end
+        if sum(len(value or b"") for value in whole.values()) > MOST_WHOLE_BYTES:
+            return False
+        self.since = end
+        return True
 
 
 def instant_of(state: Claim | Progress) -> tuple[int, ...]:
@@ -122,6 +167,14 @@ class LogRead:
 
     changes: dict[bytes, bytes | None]
     end: int
+
+
+async def whole_since(logs: LogReader, partition: TopicPartition) -> int | None:
+    """Where what makes the state begins, by the last progress; None: not known."""
+    first, end = await logs.bounds(partition)
+    tail = await read_changelog(logs, partition, max(first, end - TAIL), lambda _, __: None)
+    claim = claim_of({key: value for key, value in tail.changes.items() if value is not None})
+    return None if claim is None or claim.since < first else claim.since
 
 
 async def read_changelog(

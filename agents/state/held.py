@@ -27,7 +27,7 @@ from topology.model.event import DATA, DEAD, Event
 from topology.model.operator import NEVER
 from topology.model.outcome import Gap, Malformed, Report
 
-PAGE_BITS: Final = 10
+PAGE_BITS: Final = 5
 PAGE: Final = 1 << PAGE_BITS
 STAMPED_FROM: Final = FIRST_PLACE << 1
 """Behind REORDER and CLOCK in a fused stage events bear their reference time."""
@@ -179,6 +179,14 @@ class HeldPages:
 
     def __len__(self) -> int:
         return sum(1 for events in self._pages.values() for event in events if event.held_by)
+
+    def touch_all(self) -> bool:
+        """The next changes are of all pages; False where events are in the state whole, which is
+        too much to write again."""
+        if self._spilled:
+            return False
+        self.touched.update(self._pages)
+        return True
 
     def changes(self, now_ns: int) -> Iterator[tuple[str, Any]]:
         """(key, value or None) of what changed since the last call."""

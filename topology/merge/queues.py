@@ -106,6 +106,7 @@ class Queues:
                 self.hold_late(progress, event, event.late, event.at_ns)
             else:
                 self.add(progress, event)
+                progress.released -= 1
             yield 1
 
     def take_until(self, limit: Bound, now_ns: int) -> list[Event]:
@@ -137,8 +138,6 @@ class Queues:
                     queue.popleft()
                 heapreplace(heads, (queue[0].ref_time_ns, source))
             progress.released += len(run)
-            if not progress.dirty:
-                self._journal.mark(progress)
             runs.append(run)
         events = in_order(runs)
         for event in events:
@@ -207,7 +206,6 @@ class Queues:
         event = progress.queue.popleft()
         self._uncount(event, now_ns)
         progress.released += 1
-        self._journal.mark(progress)
         if progress.queue:
             heapreplace(self.heads, (progress.queue[0].ref_time_ns, source))
         else:

@@ -252,7 +252,7 @@ class SourceProgress(Tracked):
         """Heard without a hole up to here."""
         return self._missing[0].before_ns if self._missing else self.newest_ns
 
-    # -- state -------------------------------------------------------------------------------------
+    # -- state: what is received is in it, so to be released changes nothing ---------------------
 
     def snapshot(self) -> Any:
         return [
@@ -262,7 +262,7 @@ class SourceProgress(Tracked):
             self.last_arrival_ns,
             self.blocked,
             self.said_bye,
-            [self.released, self.late, self.duplicate],
+            [self.received, self.late, self.duplicate],
             [self.epoch, self.seq, [missing.snapshot() for missing in self._missing]],
             self.delays.snapshot(),
             self.woke_ns,
@@ -283,7 +283,8 @@ class SourceProgress(Tracked):
             self.woke_ns,
             self.silence_ns,
         ) = state
-        self.released, self.late, self.duplicate = counts
+        received, self.late, self.duplicate = counts
+        self.released = received - self.late - self.duplicate  # less those that wait, as they come
         self.epoch, self.seq, ranges = whole
         self._missing = [Missing(*each) for each in ranges]
         self.delays.restore(delays)

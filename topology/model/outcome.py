@@ -108,7 +108,7 @@ class Step:
     `released` are the events (and control events) in the order they leave, each
     with `at_ns` = the instant it was let go; `reports` in the order they arose, and so
     are the `results` of windows and patterns. `freed` are events that the operator kept beyond
-    letting them pass, and keeps no longer.
+    letting them pass, and keeps no longer, and those that it holds as if they came now.
     `now_ns` is the time up to which the operator has spoken: whatever it says
     later bears an `at_ns` >= `now_ns`.
     """

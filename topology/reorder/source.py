@@ -243,13 +243,13 @@ class NumberedBuffer(Epochs):
         sequence.holes.append(Hole(sequence.hi + 1, low - 1, now_ns, now_ns, JUMP, []))
         sequence.hi = low - 1
         for event in (first, second) if first.seq == low else (second, first):
-            event.at_ns = now_ns
+            _begin_anew(event, now_ns, step)
             self.accept(sequence, event, step)
         max_jump = self.shared.max_jump
         for event in [e for e in sequence.suspects if e.seq - sequence.hi <= max_jump]:
             sequence.suspects.remove(event)
             self.count_unheld(event)
-            event.at_ns = now_ns
+            _begin_anew(event, now_ns, step)
             self.place(sequence, event, step)
 
     def _give_up_suspect(self, sequence: Sequence, now_ns: int, step: Step) -> None:
@@ -257,7 +257,7 @@ class NumberedBuffer(Epochs):
         event = sequence.suspects.pop(0)
         self.count_unheld(event)
         if event.seq - sequence.hi <= self.shared.max_jump:
-            event.at_ns = now_ns
+            _begin_anew(event, now_ns, step)
             self.place(sequence, event, step)
         elif event.kind != DEAD:
             self.dead += event.kind == DATA
@@ -277,7 +277,7 @@ class NumberedBuffer(Epochs):
         for event in beyond:
             self.count_unheld(event)
         for event in beyond:
-            event.at_ns = now_ns
+            _begin_anew(event, now_ns, step)
             self.place(sequence, event, step)
 
     # -- holes, holding, letting go ----------------------------------------------------------------
@@ -525,3 +525,9 @@ class NumberedBuffer(Epochs):
             "since": hole.known_at_ns if hole is not None else self.last_arrival_ns,
             "deadline": self.deadline_ns(),
         }
+
+
+def _begin_anew(event: Event, now_ns: int, step: Step) -> None:
+    """It is taken as if it came now; who notes what is held notes it again."""
+    event.at_ns = now_ns
+    step.freed.append(event)

@@ -112,6 +112,49 @@ def test_a_changelog_that_goes_back_is_refused_at_once() -> None:
     asyncio.run(scenario())
 
 
+class Logged(Delivery):
+    """A changelog as a list; the end of a transaction takes an offset."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log: list[tuple[bytes, bytes | None] | None] = []
+
+    async def commit(self, checkpoint: Checkpoint) -> int:
+        self.log += checkpoint.changes.items()
+        self.log.append(None)
+        return len(self.log) - 1
+
+    def state(self, since: int) -> dict[bytes, bytes]:
+        changes = dict(each for each in self.log[since:] if each is not None)
+        return {key: value for key, value in changes.items() if value is not None}
+
+
+@pytest.mark.parametrize("bound", ["", "MOST_WHOLE", "MOST_WHOLE_BYTES"])
+def test_a_long_changelog_gets_the_whole_state_again_where_that_is_small(
+    monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    monkeypatch.setattr(changelog, "LONG", 100)
+    if bound:
+        monkeypatch.setattr(changelog, bound, 20)
+    delivery = Logged()
+    partition = partition_of(delivery)
+
+    async def scenario() -> None:
+        for offset in range(300):
+            source = f"s{min(offset, 30)}".encode()  # the first thirty send once
+            named = (("sourceId", source), ("seqNum", b"%d" % offset), ("ts", b"5000000"))
+            record = FakeRecord(offset, headers=named, timestamp=6 + offset)
+            await partition.take(PolledBatch(SOURCE, [record], offset + 1, offset + 1, None))
+            await partition.settle()
+
+    asyncio.run(scenario())
+    state = delivery.state(0)
+    since = changelog.read_progress(state[changelog.PROGRESS], "").since
+    assert (since > 0) == (not bound)
+    assert delivery.state(since) == state
+    assert len(delivery.log) - since < 1_000 or bound
+
+
 def test_a_graceful_close_commits_what_is_done() -> None:
     async def scenario() -> None:
         delivery = Delivery()

@@ -40,15 +40,20 @@ class Log:
     now_ns: int = 1
     lost: Sequence[bytes] = ()
     more: Mapping[bytes, bytes] = field(default_factory=dict)
+    since: int | None = None
+    not_since: Sequence[bytes] = ()
+    read_from: list[int | None] = field(default_factory=list)
 
     def read(self, position: int | None) -> LogRead:
         """What stands behind the copy is, for simplicity, all."""
+        self.read_from.append(position)
         changes: dict[bytes, bytes | None] = {}
         if self.reached is not None and (position is None or position < self.end):
             changes[changelog.PROGRESS] = progress(self.reached, self.now_ns)
             changes |= OTHERS
         changes |= self.more
-        return LogRead({k: v for k, v in changes.items() if k not in self.lost}, self.end)
+        lost = [*self.lost, *(self.not_since if position is not None else ())]
+        return LogRead({k: v for k, v in changes.items() if k not in lost}, self.end)
 
 
 def arrangement() -> Any:
@@ -107,7 +112,11 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int | None]:
             assert where == (LOG, 0)
             return log.read(position)
 
+        async def since(_: Any, __: TopicPartition) -> int | None:
+            return log.since
+
         monkeypatch.setattr(restoring_room, "read_changelog", read)
+        monkeypatch.setattr(restoring_room, "whole_since", since)
         brokers: Any = Offsets(committed)
         brokers.is_embedded = embedded
         ids = {"events.raw": "raw-id", LOG: NOW}
@@ -280,3 +289,14 @@ def test_what_was_lost_is_refused_with_the_ways_out(
     assert LOG in str(refused.value)
     assert "another `application:`" in str(refused.value)
     assert store is None or store.position() is not None  # the sound copy is still there
+
+
+@pytest.mark.parametrize(
+    ("not_since", "read_from"), [((), [4]), ([b"state/b"], [4, None])], ids=["whole", "part"]
+)
+def test_without_a_copy_what_was_written_again_is_not_read(
+    found: Callable[..., int | None], not_since: list[bytes], read_from: list[int | None]
+) -> None:
+    log = Log(7, since=4, not_since=not_since)
+    assert found(log, 7) == 7
+    assert log.read_from == read_from
