@@ -59,6 +59,7 @@ def test_contenders_do_the_whole_backlog(kafka: SharedKafka, tmp_path: Path) -> 
     assert table.rows[0][-2] == "1.00"
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 @pytest.mark.slow
 def test_the_plain_agent_puts_its_part_in_order(kafka: SharedKafka, tmp_path: Path) -> None:

@@ -118,6 +118,7 @@ def test_the_package_is_whole(tmp_path: Path) -> None:
     assert len(list((tmp_path / "jars").iterdir())) >= 4
 
 
+@pytest.mark.long
 @pytest.mark.kafka
 def test_spark_submit_runs_a_job(spark: SparkSession, kafka: SharedKafka, tmp_path: Path) -> None:
     """In local mode, with nothing but the package and the Python it runs in."""

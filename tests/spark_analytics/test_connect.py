@@ -24,6 +24,7 @@ STREAM = (
 )
 
 
+@pytest.mark.long
 def test_it_answers_the_same_by_connect(spark: SparkSession, tmp_path: Path) -> None:
     program = [sys.executable, "-m", "tests.spark_analytics.connected", str(tmp_path)]
     apart = subprocess.Popen(

@@ -175,6 +175,7 @@ def marked_late(setting: Setting) -> set[Event]:
     }
 
 
+@pytest.mark.long
 def test_tables_say_what_the_traces_hold(
     spark: SparkSession, kafka: SharedKafka, tmp_path: Path
 ) -> None:

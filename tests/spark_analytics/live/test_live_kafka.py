@@ -70,6 +70,7 @@ def agree(spark: SparkSession, setting: Setting, folder: Path, least: int = PART
     assert read(spark, str(folder / "live"), "overtaken").count() == 0
 
 
+@pytest.mark.long
 def test_run_after_run_it_says_what_a_replay_says(
     kafka: SharedKafka, spark: SparkSession, tmp_path: Path
 ) -> None:
