@@ -8,7 +8,7 @@ from when the table was filled (reorder_drift_merge.md 2.6).
 Kept per source, in the order of arrival: every sample since the oldest instant that
 somebody may still ask about, but at least the `KEPT` newest, at most `MAX_SAMPLES`.
 Or, where the table is asked to (`fold`): what has been taken by all who know the source is kept as
-the model that it makes (`topology.clock.folded`), and the `KEPT` newest as they are.
+the model that it makes (`topology.clock.models`), and the `KEPT` newest as they are.
 At most `max_sources` known sources, those in use apart; past that the one
 reported longest ago is forgotten, counted in `forgotten`. What is cut or forgotten is
 missed only by a source whose events are far behind.
@@ -20,8 +20,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from topology.clock.folded import Folded
-from topology.clock.models import Rounds
+from topology.clock.models import Folded, Rounds
 from topology.clock.sample import Declared, Sample
 from topology.model.idle import LongestIdle
 

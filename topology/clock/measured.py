@@ -47,14 +47,13 @@ from typing import Final
 from topology.clock.cell import STALE, SUSPECT, SYNCED, UNSYNCED, ClockCell, cell_start
 from topology.clock.marzullo import majority, true_ones
 from topology.clock.sample import UNKNOWN_MONO, Sample
-from topology.clock.server_view import JUMPED, Limits, OffsetSpan, Round, ServerView
-from topology.clock.settings import MAX_RTT_NS, MAX_SERVERS, STALE_AFTER_NS, ClockConfig
+from topology.clock.server_view import JUMPED, OffsetSpan, Round, ServerView
+from topology.clock.settings import MAX_SERVERS, STALE_AFTER_NS, ClockConfig
 from topology.model.operator import Plain
 from topology.model.saved import Saved
 
 CELL_ROUNDING_NS: Final = 2
 """A shifted product is up to 1 ns low, for the offset and for the error."""
-MAX_TURNAROUND_NS: Final = 1_000_000_000
 STEP_NS: Final = 1_000_000
 
 
@@ -64,11 +63,10 @@ class MeasuredClock(Saved):
 
     __slots__ = (
         "_arrivals_ns",
+        "_config",
         "_electors",
         "_former_mono_ns",
         "_jumped",
-        "_limits",
-        "_max_error_ns",
         "_mono_ns",
         "_mono_reported_ns",
         "_mono_since_ns",
@@ -76,7 +74,6 @@ class MeasuredClock(Saved):
         "_past_false",
         "_reported_segment",
         "_reported_since_ns",
-        "_servers",
         "_views",
         "jumps",
         "late",
@@ -101,9 +98,7 @@ class MeasuredClock(Saved):
     )
 
     def __init__(self, config: ClockConfig) -> None:
-        self._limits = Limits(config)
-        self._max_error_ns = config.max_error_ns
-        self._servers = config.servers
+        self._config = config
         self._views: dict[str, ServerView] = {}
         self._arrivals_ns: dict[str, int] = {}
         self._jumped: list[str] = []
@@ -150,14 +145,8 @@ class MeasuredClock(Saved):
             self._judge(view, new.received_ns)
 
     def _round_of(self, sample: Sample) -> Round | None:
-        limits = self._limits
-        granularity_ns = limits.granularity_ns
-        turnaround_ns = sample.t3_ns - sample.t2_ns
-        if not sample.is_sane:
-            return None
-        if not -2 * granularity_ns <= sample.round_trip_ns <= MAX_RTT_NS:
-            return None
-        if sample.t4_ns < sample.t1_ns or not 0 <= turnaround_ns <= MAX_TURNAROUND_NS:
+        granularity_ns = self._config.granularity_ns
+        if not sample.is_plausible(granularity_ns):
             return None
         return Round(
             sample.t1_ns,
@@ -238,7 +227,7 @@ class MeasuredClock(Saved):
         if view is None:
             if len(self._views) == MAX_SERVERS:
                 self._forget(server)
-            view = self._views[server] = ServerView(self._limits)
+            view = self._views[server] = ServerView(self._config)
         return view
 
     def _forget(self, newcomer: str) -> None:
@@ -273,7 +262,7 @@ class MeasuredClock(Saved):
         """The cell that holds `ts_ns`, before, within or long after the rounds."""
         start_ns = cell_start(ts_ns)
         present = self._present()
-        servers = max(self._servers, len(present))
+        servers = max(self._config.servers, len(present))
         spans = [view.span(start_ns) for view in present.values() if view.answers]
         if len(spans) < majority(servers):
             spans = [view.span(start_ns) for view in self._views.values() if view.answers]
@@ -283,7 +272,7 @@ class MeasuredClock(Saved):
             return cell_over(start_ns, outermost(UNSYNCED, spans, spans))
         span = spans[0] if len(spans) == 1 else combined(spans, (servers - 1) // 2)
         cell = cell_over(start_ns, span)
-        if max(cell.error_ns, cell.error_ns + cell.error_step_ns) > self._max_error_ns:
+        if max(cell.error_ns, cell.error_ns + cell.error_step_ns) > self._config.max_error_ns:
             cell.state = UNSYNCED
         return cell
 
@@ -305,7 +294,7 @@ class MeasuredClock(Saved):
         self._views = {}
         self._arrivals_ns = {}
         for name, arrival_ns, view_state in views:
-            view = self._views[name] = ServerView(self._limits)
+            view = self._views[name] = ServerView(self._config)
             view.restore(view_state)
             self._arrivals_ns[name] = arrival_ns
 

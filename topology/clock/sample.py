@@ -17,6 +17,10 @@ UNKNOWN_MONO: Final = -(1 << 63)
 
 SANE_NS: Final = (1 << 63) - (1 << 40)
 """292 years: two clocks are less apart, so that their difference fits 64 bits."""
+MAX_RTT_NS: Final = 1_000_000_000
+"""Rounds that took longer are rejected."""
+MAX_TURNAROUND_NS: Final = 1_000_000_000
+"""Those for which the server took longer, too."""
 MAX_OFFSET_NS: Final = 1 << 62
 """146 years: no declared offset is larger."""
 MAX_DECLARED_ERROR_NS: Final = 3_600_000_000_000
@@ -48,10 +52,16 @@ class Sample:
     segment: int = 0
     mono_ns: int = UNKNOWN_MONO
 
-    @property
-    def is_sane(self) -> bool:
-        """The clocks differ by so little that their difference can be reckoned with."""
-        return abs(self.t2_ns - self.t1_ns) < SANE_NS and abs(self.t3_ns - self.t4_ns) < SANE_NS
+    def is_plausible(self, granularity_ns: int) -> bool:
+        """The clocks differ by so little that their difference can be reckoned with, answers come
+        after questions, and neither the way nor the server took too long."""
+        return (
+            abs(self.t2_ns - self.t1_ns) < SANE_NS
+            and abs(self.t3_ns - self.t4_ns) < SANE_NS
+            and -2 * granularity_ns <= self.round_trip_ns <= MAX_RTT_NS
+            and self.t4_ns >= self.t1_ns
+            and 0 <= self.t3_ns - self.t2_ns <= MAX_TURNAROUND_NS
+        )
 
     @property
     def round_trip_ns(self) -> int:

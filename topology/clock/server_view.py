@@ -40,7 +40,7 @@ reorder_drift_merge.md 2.3, 2.5. Cost: O(bounds) a round, O(corners) a cell; mem
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from topology.clock.cell import CELL_NS, STALE, SUSPECT, SYNCED, cell_start
 from topology.clock.marzullo import most_covered
@@ -67,59 +67,20 @@ Range = tuple[int, int, int]
 """The smallest offset possible, the guess, the largest."""
 
 
-class Limits:
-    """The settings as the model needs them."""
-
-    __slots__ = (
-        "granularity_ns",
-        "half_wander",
-        "skew",
-        "skew_ppb",
-        "window_ns",
-    )
-
-    def __init__(self, config: ClockConfig) -> None:
-        self.granularity_ns = config.granularity_ns
-        self.skew_ppb = config.max_skew_ppb
-        self.window_ns = config.sync_window_ns
-        self.skew = config.max_skew_ppb / PPB
-        self.half_wander = config.wander_ppb_per_min / PPB / NS_PER_MIN / 2
-
-
-class Round:
+class Round(NamedTuple):
     """D <= `upper_ns` at `sent_ns`, D >= `lower_ns` at `received_ns`, both of the source;
     `server_ns` is when the server answered, `lag_ns` how far that is from the append."""
 
-    __slots__ = ("lag_ns", "lower_ns", "received_ns", "sent_ns", "server_ns", "upper_ns")
-
-    def __init__(
-        self,
-        sent_ns: int,
-        upper_ns: int,
-        received_ns: int,
-        lower_ns: int,
-        server_ns: int,
-        lag_ns: int,
-    ) -> None:
-        self.sent_ns = sent_ns
-        self.upper_ns = upper_ns
-        self.received_ns = received_ns
-        self.lower_ns = lower_ns
-        self.server_ns = server_ns
-        self.lag_ns = lag_ns
-
-    def plain(self) -> list[int]:
-        return [
-            self.sent_ns,
-            self.upper_ns,
-            self.received_ns,
-            self.lower_ns,
-            self.server_ns,
-            self.lag_ns,
-        ]
+    sent_ns: int
+    upper_ns: int
+    received_ns: int
+    lower_ns: int
+    server_ns: int
+    lag_ns: int
 
     def newer_than(self, other: Round) -> bool:
-        return self.plain()[::-1][1:] > other.plain()[::-1][1:]
+        """By the server's clock; of one instant the larger."""
+        return self[4::-1] > other[4::-1]
 
     def at(self, ts_ns: int, skew_ppb: int) -> tuple[int, int]:
         """The offsets it leaves possible at `ts_ns`, carried there by the skew."""
@@ -152,9 +113,9 @@ class Belief(Saved):
     """Rounds that agree: what they leave possible, and how old they are."""
 
     __slots__ = (
+        "_config",
         "_first_three",
         "_guess",
-        "_limits",
         "_lowers",
         "_uppers",
         "newest",
@@ -162,10 +123,10 @@ class Belief(Saved):
         "received_ns",
     )
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._uppers = Bounds(limits.skew_ppb)
-        self._lowers = Bounds(limits.skew_ppb)
+    def __init__(self, config: ClockConfig) -> None:
+        self._config = config
+        self._uppers = Bounds(config.max_skew_ppb)
+        self._lowers = Bounds(config.max_skew_ppb)
         self._first_three: list[list[int]] = []
         self.polygon: Polygon | None = None
         self._guess: tuple[float, float] | None = None
@@ -185,7 +146,7 @@ class Belief(Saved):
         newest = self.newest
         if newest is None:
             self.newest, self.received_ns = new, new.received_ns
-        elif not agree(newest, new, self._limits.skew_ppb):
+        elif not agree(newest, new, self._config.max_skew_ppb):
             return False
         if not self._bound(new):
             return False
@@ -197,20 +158,21 @@ class Belief(Saved):
         return True
 
     def _bound(self, new: Round) -> bool:
-        limits = self._limits
+        config = self._config
         uppers, lowers = self._uppers.copy(), self._lowers.copy()
         tighter = uppers.add(new.sent_ns, new.upper_ns)
         tighter = lowers.add(new.received_ns, -new.lower_ns) or tighter
         if not tighter:
             return True
-        expired_ns = max(self.received_ns, new.received_ns) - GUESS_WINDOWS * limits.window_ns
+        kept_ns = GUESS_WINDOWS * config.sync_window_ns
+        expired_ns = max(self.received_ns, new.received_ns) - kept_ns
         uppers.expire(expired_ns)
         lowers.expire(expired_ns)
         if self.polygon is not None:
             rate = self.polygon.rate()
             uppers.thin(rate)
             lowers.thin(-rate)
-        polygon = polygon_of(uppers, lowers, limits.window_ns, limits.skew, limits.half_wander)
+        polygon = left_by(uppers, lowers, config)
         if polygon is None:
             return False
         self._uppers, self._lowers, self.polygon = uppers, lowers, polygon
@@ -219,14 +181,14 @@ class Belief(Saved):
 
     def _count(self, new: Round) -> None:
         if len(self._first_three) < GOOD_ROUNDS:
-            plain = new.plain()[:-1]
+            plain = list(new[:-1])
             if plain not in self._first_three:
                 self._first_three.append(plain)
 
     def first_ns(self) -> int:
         """The oldest of the bounds that count."""
         oldest_ns = min(self._uppers.times_ns[0], self._lowers.times_ns[0])
-        return max(oldest_ns, self.received_ns - self._limits.window_ns)
+        return max(oldest_ns, self.received_ns - self._config.sync_window_ns)
 
     def span(self, start_ns: int) -> OffsetSpan:
         """Over the cell that starts there."""
@@ -251,14 +213,15 @@ class Belief(Saved):
 
     def _apart(self, anchor: Range, away_ns: int) -> Range:
         low_ns, guess_ns, high_ns = anchor
-        grown_ns = -(-self._limits.skew_ppb * abs(away_ns) // PPB)
+        grown_ns = -(-self._config.max_skew_ppb * abs(away_ns) // PPB)
         guess_ns += self.rate_ppb() * away_ns // PPB
         return low_ns - grown_ns, guess_ns, high_ns + grown_ns
 
     def _line(self) -> tuple[float, float]:
         assert self.polygon is not None
         if self._guess is None:
-            self._guess = guess_of(self.polygon, self._uppers, self._lowers, self._limits.skew)
+            skew = self._config.max_skew_ppb / PPB
+            self._guess = guess_of(self.polygon, self._uppers, self._lowers, skew)
         return self._guess
 
     def rate_ppb(self) -> int:
@@ -271,7 +234,7 @@ class Belief(Saved):
         return min(span.low_ns, span.low_end_ns), max(span.high_ns, span.high_end_ns)
 
     def snapshot(self) -> list[Any]:
-        newest = None if self.newest is None else self.newest.plain()
+        newest = None if self.newest is None else list(self.newest)
         bounds = [self._uppers.snapshot(), self._lowers.snapshot()]
         return [self._first_three.copy(), newest, self.received_ns, *bounds]
 
@@ -281,11 +244,8 @@ class Belief(Saved):
         self._uppers.restore(uppers)
         self._lowers.restore(lowers)
         if newest is not None:
-            limits = self._limits
             self.newest = Round(*newest)
-            self.polygon = polygon_of(
-                self._uppers, self._lowers, limits.window_ns, limits.skew, limits.half_wander
-            )
+            self.polygon = left_by(self._uppers, self._lowers, self._config)
 
 
 class ServerView(Saved):
@@ -293,7 +253,7 @@ class ServerView(Saved):
     to which rounds belong to a clock segment that is over."""
 
     __slots__ = (
-        "_limits",
+        "_config",
         "belief",
         "doubted",
         "false_rounds",
@@ -304,9 +264,9 @@ class ServerView(Saved):
     )
     FIELDS = ("belief", "suspect", "floor_ns", "false_rounds", "late_rounds", "jumps")
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self.belief = Belief(limits)
+    def __init__(self, config: ClockConfig) -> None:
+        self._config = config
+        self.belief = Belief(config)
         self.doubted: list[Round] = []
         """In the order they came."""
         self.suspect = False
@@ -331,7 +291,7 @@ class ServerView(Saved):
         newest = self.belief.newest
         if newest is not None:
             self.floor_ns = max(self.floor_ns, newest.server_ns)
-        self.belief = Belief(self._limits)
+        self.belief = Belief(self._config)
         self.doubted = []
         self.suspect = False
 
@@ -351,7 +311,7 @@ class ServerView(Saved):
         newest = self.belief.newest
         assert newest is not None or verdict == LATE
         self.suspect = newest is not None and any(
-            abs(each.server_ns - newest.server_ns) <= self._limits.window_ns
+            abs(each.server_ns - newest.server_ns) <= self._config.sync_window_ns
             for each in self.doubted
         )
         return verdict
@@ -362,9 +322,9 @@ class ServerView(Saved):
         newest = self.belief.newest
         if newest is not None:
             ahead_ns = new.server_ns - newest.server_ns
-            if ahead_ns > self._limits.window_ns:
+            if ahead_ns > self._config.sync_window_ns:
                 return self._doubt(new)
-            if ahead_ns < -self._limits.window_ns:
+            if ahead_ns < -self._config.sync_window_ns:
                 return self._doubt(new) if new.lag_ns < newest.lag_ns else LATE
         if self.belief.join(new):
             self._settle(new)
@@ -380,8 +340,7 @@ class ServerView(Saved):
             self.false_rounds += sum(not self.belief.join(each) for each in before)
 
     def _doubt(self, new: Round) -> int:
-        plain = new.plain()[:-1]
-        if any(each.plain()[:-1] == plain for each in self.doubted):
+        if any(each[:-1] == new[:-1] for each in self.doubted):
             return DOUBTED
         self.doubted.append(new)
         if len(self.doubted) > MAX_DOUBTED:
@@ -390,10 +349,10 @@ class ServerView(Saved):
         near = [
             each
             for each in self.doubted
-            if abs(each.server_ns - new.server_ns) <= self._limits.window_ns
+            if abs(each.server_ns - new.server_ns) <= self._config.sync_window_ns
         ]
         near.sort(key=server_time)
-        for agreeing in candidates(near, self._limits.skew_ppb):
+        for agreeing in candidates(near, self._config.max_skew_ppb):
             believed = self._believable(agreeing, len(near))
             if believed is not None:
                 return self._replace(believed, near)
@@ -401,7 +360,7 @@ class ServerView(Saved):
 
     def _believable(self, agreeing: list[Round], of: int) -> list[Round] | None:
         """Those of the rounds that leave a line possible, newest first, if enough."""
-        trial = Belief(self._limits)
+        trial = Belief(self._config)
         believed = [each for each in reversed(agreeing) if trial.join(each)]
         known = self.belief.rounds
         if known >= GOOD_ROUNDS:
@@ -416,10 +375,10 @@ class ServerView(Saved):
         assert old.newest is not None
         gap_ns = first.server_ns - old.newest.server_ns
         jumped = old.rounds >= GOOD_ROUNDS
-        if jumped and gap_ns > self._limits.window_ns:
+        if jumped and gap_ns > self._config.sync_window_ns:
             low_ns, high_ns = old.possible_at(first.received_ns)
             jumped = first.lower_ns > high_ns or first.upper_ns < low_ns
-        self.belief = Belief(self._limits)
+        self.belief = Belief(self._config)
         for each in believed:
             self.belief.join(each)
         self.doubted = [each for each in self.doubted if each not in near]
@@ -429,17 +388,23 @@ class ServerView(Saved):
         if jumped:
             self.jumps += 1
             return JUMPED
-        if gap_ns <= self._limits.window_ns:
+        if gap_ns <= self._config.sync_window_ns:
             self.false_rounds += old.rounds
         return AGREES
 
     def snapshot(self) -> list[Any]:
-        return [super().snapshot(), [each.plain() for each in self.doubted]]
+        return [super().snapshot(), [list(each) for each in self.doubted]]
 
     def restore(self, state: Any) -> None:
         own, doubted = state
         super().restore(own)
         self.doubted = [Round(*each) for each in doubted]
+
+
+def left_by(uppers: Bounds, lowers: Bounds, config: ClockConfig) -> Polygon | None:
+    """What the bounds leave possible; None: nothing."""
+    half_wander = config.wander_ppb_per_min / PPB / NS_PER_MIN / 2
+    return polygon_of(uppers, lowers, config.sync_window_ns, config.max_skew_ppb / PPB, half_wander)
 
 
 def server_time(each: Round) -> int:

@@ -24,8 +24,6 @@ Unsynced = Literal["trust", "estimate", "reject"]
 
 STALE_AFTER_NS: Final = 180_000_000_000
 """Without a good round for so long the error of a clock grows."""
-MAX_RTT_NS: Final = 1_000_000_000
-"""Rounds that took longer are rejected."""
 PASSIVE_FLOOR_NS: Final = 40_000_000
 """The longest that the quickest events of a source usually take (`estimate`)."""
 MAX_SERVERS: Final = 8

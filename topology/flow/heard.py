@@ -5,7 +5,7 @@ can no event still ask for? A source's clock goes on behind what it has taken. O
 some CLOCK asks for all since ever, up to `activation` before its first event arrived; and no event
 arrives before the last that has come, or before those that REORDER still holds. So rounds that all
 who know the source have taken, and that arrived that long before the oldest event to come, are
-folded into the model that each newcomer would begin with (`topology.clock.folded`); the newest
+folded into the model that each newcomer would begin with (`topology.clock.models`); the newest
 `KEPT` stay as they are. No answer changes by it, nor depends on when it is done.
 
 All is kept of a source that nobody here knows, as the table bounds it: to fold it would cost each
@@ -23,8 +23,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from topology.clock.drift_table import KEPT, DriftTable, Place
-from topology.clock.folded import unfolded
-from topology.clock.models import Rounds
+from topology.clock.models import Rounds, unfolded
 from topology.clock.operator import Clock
 from topology.clock.sample import Declared, Sample
 from topology.config.stages import REORDER

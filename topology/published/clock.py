@@ -18,11 +18,10 @@ from __future__ import annotations
 from typing import Final
 
 from topology.clock.cell import SYNCED, UNSYNCED, ClockCell, cell_start
-from topology.clock.measured import MAX_TURNAROUND_NS
 from topology.clock.models import Rounds
 from topology.clock.operator import Clock
 from topology.clock.sample import Sample
-from topology.clock.settings import MAX_RTT_NS, ClockConfig
+from topology.clock.settings import ClockConfig
 from topology.model.saved import Saved
 
 BURST_GAP_NS: Final = 5_000_000_000
@@ -64,17 +63,10 @@ class ThesisClock(Saved):
 
     def add(self, sample: Sample) -> None:
         """In arrival order."""
-        granularity_ns = self._granularity_ns
-        round_trip_ns = sample.round_trip_ns
-        turnaround_ns = sample.t3_ns - sample.t2_ns
-        if (
-            not sample.is_sane
-            or not -2 * granularity_ns <= round_trip_ns <= MAX_RTT_NS
-            or not 0 <= turnaround_ns <= MAX_TURNAROUND_NS
-            or sample.t4_ns < sample.t1_ns
-        ):
+        if not sample.is_plausible(self._granularity_ns):
             self.rejected += 1
             return
+        round_trip_ns = sample.round_trip_ns
         least_ns = self._round_trip_ns
         if least_ns is None or sample.t3_ns > self._newest_ns + BURST_GAP_NS:
             self._begun_ns = self._newest_ns = sample.t3_ns
