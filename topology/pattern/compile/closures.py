@@ -82,6 +82,9 @@ class Compiler:
             return compiled
         return lambda binding, frame: values.truth(compiled(binding, frame))
 
+    def negated(self, test: Value) -> Value:
+        return _negated(test)
+
     def reducer(self, function: str) -> Callable[[Sequence[Any]], Any]:
         return values.AGGREGATES[function]
 
@@ -240,24 +243,13 @@ class Compiler:
         return compare
 
     def _in(self, expr: syntax.In) -> Value:
-        operand, constants = self.value(expr.operand), [self.constant(v) for v in expr.values]
-
-        def test(binding: Binding, frame: Frame) -> bool | None:
-            value = operand(binding, frame)
-            return values.any_of(values.compare("=", value, constant) for constant in constants)
-
-        return _negated(test) if expr.negated else test
+        equal = [syntax.Compare("=", expr.operand, constant) for constant in expr.values]
+        test = self._or(syntax.Or(tuple(equal)))
+        return self.negated(test) if expr.negated else test
 
     def _between(self, expr: syntax.Between) -> Value:
-        operand, low, high = (self.value(part) for part in (expr.operand, expr.low, expr.high))
-        compare = values.compare
-
-        def test(binding: Binding, frame: Frame) -> bool | None:
-            value = operand(binding, frame)
-            above = compare("<=", low(binding, frame), value)
-            return values.all_of((above, compare("<=", value, high(binding, frame))))
-
-        return test
+        above = syntax.Compare("<=", expr.low, expr.operand)
+        return self._and(syntax.And((above, syntax.Compare("<=", expr.operand, expr.high))))
 
     def _is_null(self, expr: syntax.IsNull) -> Value:
         operand, negated = self.value(expr.operand), expr.negated
@@ -268,7 +260,7 @@ class Compiler:
         return lambda binding, frame: fits(operand(binding, frame))
 
     def _not(self, expr: syntax.Not) -> Value:
-        return _negated(self.test(expr.operand))
+        return self.negated(self.test(expr.operand))
 
     def _and(self, expr: syntax.And) -> Value:
         return _unless(stop=False, parts=[self.test(part) for part in expr.parts])

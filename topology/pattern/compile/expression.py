@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from topology.pattern.compile.attributes import Get, attribute, field_of
+from topology.pattern.compile.attributes import attribute, field_of
 from topology.pattern.compile.closures import Binding, Compiler
 from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
 from topology.pattern.compile.values import COMPARISONS, VALUE_TYPES, all_of
@@ -199,18 +199,17 @@ def partition(paths: Sequence[tuple[str, ...]]) -> Callable[[Entry], tuple[Any, 
     int), 1 and TRUE two."""
     if len(paths) == 1:
         name = field_of(paths[0])
-        return _by_field(name) if name else _by_one(attribute(paths[0]))
+        get_one = attribute(paths[0])
+        return _by_field(name) if name else lambda entry: _typed(get_one(entry))
     gets = [attribute(path) for path in paths]
 
     def key(entry: Entry) -> tuple[Any, ...] | None:
         found: list[Any] = []
         for get in gets:
-            part = get(entry)
-            value_type = VALUE_TYPES.get(type(part))
-            if value_type is None:
+            part = _typed(get(entry))
+            if part is None:
                 return None
-            whole = type(part) is float and part.is_integer()
-            found += (value_type, int(part) if whole else part)
+            found += part
         return tuple(found)
 
     return key
@@ -234,16 +233,9 @@ def _by_field(name: str) -> Callable[[Entry], tuple[Any, ...] | None]:
     return key
 
 
-def _by_one(get: Get) -> Callable[[Entry], tuple[Any, ...] | None]:
-    """By one path."""
-
-    def key(entry: Entry) -> tuple[Any, ...] | None:
-        part = get(entry)
-        value_type = VALUE_TYPES.get(type(part))
-        if value_type is None:
-            return None
-        if type(part) is float and part.is_integer():
-            part = int(part)
-        return (value_type, part)
-
-    return key
+def _typed(part: Any) -> tuple[Any, ...] | None:
+    """A value with its type, as keys have it."""
+    value_type = VALUE_TYPES.get(type(part))
+    if value_type is None:
+        return None
+    return value_type, int(part) if type(part) is float and part.is_integer() else part

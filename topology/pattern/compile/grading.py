@@ -210,6 +210,9 @@ class Grader(Compiler):
     def attribute(self, path: tuple[str, ...]) -> Get:
         return _true_time if path == ("time",) else attribute(path)
 
+    def negated(self, test: Value) -> Value:
+        return lambda binding, frame: opposite(test(binding, frame))
+
     def reducer(self, function: str) -> Callable[[Sequence[Any]], Any]:
         return lambda group: reduce(function, group)
 
@@ -254,15 +257,6 @@ class Grader(Compiler):
         left, right, sign = self.value(expr.left), self.value(expr.right), expr.operator
         return lambda binding, frame: compare(sign, left(binding, frame), right(binding, frame))
 
-    def _in(self, expr: syntax.In) -> Value:
-        equal = [syntax.Compare("=", expr.operand, constant) for constant in expr.values]
-        test = self._or(syntax.Or(tuple(equal)))
-        return _opposite(test) if expr.negated else test
-
-    def _between(self, expr: syntax.Between) -> Value:
-        above = syntax.Compare("<=", expr.low, expr.operand)
-        return self._and(syntax.And((above, syntax.Compare("<=", expr.operand, expr.high))))
-
     def _is_null(self, expr: syntax.IsNull) -> Value:
         operand, negated = self.value(expr.operand), expr.negated
 
@@ -281,9 +275,6 @@ class Grader(Compiler):
 
         return test
 
-    def _not(self, expr: syntax.Not) -> Value:
-        return _opposite(self.test(expr.operand))
-
     def _and(self, expr: syntax.And) -> Value:
         parts = [self.test(part) for part in expr.parts]
         return lambda binding, frame: all_of(part(binding, frame) for part in parts)
@@ -291,10 +282,6 @@ class Grader(Compiler):
     def _or(self, expr: syntax.Or) -> Value:
         parts = [self.test(part) for part in expr.parts]
         return lambda binding, frame: any_of(part(binding, frame) for part in parts)
-
-
-def _opposite(test: Value) -> Value:
-    return lambda binding, frame: opposite(test(binding, frame))
 
 
 def _true_time(entry: Entry | AbsentEntry) -> Any:

@@ -57,19 +57,12 @@ _RESERVED_TYPES: Final[Mapping[str, ValueType]] = {
     "source": "text",
     "type": "text",
 }
-_TAKES: Final[Mapping[str, ValueType]] = {
-    "abs": "number",
-    "sqrt": "number",
-    "lower": "text",
-    "upper": "text",
-    "length": "text",
-}
-_GIVES: Final[Mapping[str, ValueType]] = {
-    "abs": "number",
-    "sqrt": "number",
-    "lower": "text",
-    "upper": "text",
-    "length": "number",
+_TAKES_AND_GIVES: Final[Mapping[str, tuple[ValueType, ValueType]]] = {
+    "abs": ("number", "number"),
+    "sqrt": ("number", "number"),
+    "lower": ("text", "text"),
+    "upper": ("text", "text"),
+    "length": ("text", "number"),
 }
 _A: Final[Mapping[ValueType, str]] = {
     "number": "a number",
@@ -203,13 +196,13 @@ class ValueTypes:
         return None if expr.function in {"min", "max"} else "number"
 
     def _call(self, expr: Call) -> ValueType | None:
-        takes = _TAKES.get(expr.function)
+        takes, gives = _TAKES_AND_GIVES.get(expr.function, (None, None))
         for argument in expr.arguments:
             if takes is None:
                 self.of(argument)
             else:
                 self._expect(argument, takes, f"`{expr.function}` takes {_A[takes]}")
-        return _GIVES.get(expr.function)
+        return gives
 
     def _attribute(self, ref: Ref) -> ValueType | None:
         first, *rest = ref.path

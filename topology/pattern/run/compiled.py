@@ -27,9 +27,14 @@ from topology.pattern.match.uncertain.grade import Grading
 from topology.pattern.match.uncertain.possible import Possible
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.mentions import aliases
-from topology.pattern.tree.normal_form import Alternative, Blocker, NormalForm, normalise
+from topology.pattern.tree.normal_form import (
+    Alternative,
+    Blocker,
+    NormalForm,
+    normalise,
+    timed_apart,
+)
 from topology.pattern.tree.syntax import Expr, Query
-from topology.pattern.tree.timed import timed_apart
 
 Slot = tuple[int, int]
 """(alternative, component), or (alternative, number of components + negation)."""

@@ -68,11 +68,7 @@ class MatchEmitter:
         self.has_news = True
 
     def emit_at_once(
-        self,
-        query: Compiled,
-        partition: Sequence[Any],
-        change: Change,
-        at_ns: int,
+        self, query: Compiled, partition: Sequence[Any], change: Change, at_ns: int
     ) -> None:
         """The plain case: a change that needs no place among others of its event."""
         self.findings.append(self._result(query, partition, change, at_ns))
@@ -94,8 +90,7 @@ class MatchEmitter:
         if len(self._changes) > 1:
             self._changes.sort(key=_order)
         for _, query, partition, change in self._changes:
-            result_of = self._result if query.sets is None else self._set_result
-            self.findings.append(result_of(query, partition, change, at_ns))
+            self.findings.append(self._result(query, partition, change, at_ns))
         self._changes.clear()
         self._members.clear()
         self._payloads.clear()
@@ -106,14 +101,11 @@ class MatchEmitter:
         self._overflowed.clear()
 
     def _result(
-        self,
-        query: Compiled,
-        partition: Sequence[Any],
-        change: Change,
-        at_ns: int,
-    ) -> MatchResult:
+        self, query: Compiled, partition: Sequence[Any], change: Change, at_ns: int
+    ) -> MatchResult | MatchSetResult:
         match = change.found.match
-        return MatchResult(
+        aliases = query.aliases[match.alternative]
+        head = (
             at_ns,
             self._stream,
             query.name,
@@ -124,41 +116,18 @@ class MatchEmitter:
             self._confidence(query, change),
             match.first.time_ns,
             match.last.time_ns,
-            query.values(match, self._payloads_of),
-            self._members_of(match, query.aliases[match.alternative]),
-            list(partition[1::2]) or None,  # in odd places is what type of value
         )
-
-    def _set_result(
-        self,
-        query: Compiled,
-        partition: Sequence[Any],
-        change: Change,
-        at_ns: int,
-    ) -> MatchSetResult:
-        match, before = change.found.match, change.before.match
-        aliases = query.aliases[match.alternative]
+        key = list(partition[1::2]) or None  # in odd places is what type of value
+        if query.sets is None:
+            values = query.values(match, self._payloads_of)
+            return MatchResult(*head, values, self._members_of(match, aliases), key)
         joined: list[MemberRange] = []
         if change.op == UPDATE:
-            for alias, mine, known in zip(aliases, match.bound, before.bound, strict=True):
+            before = change.before.match.bound
+            for alias, mine, known in zip(aliases, match.bound, before, strict=True):
                 joined += [member_range(alias, run) for run in runs_beyond(mine, known)]
-        return MatchSetResult(
-            at_ns,
-            self._stream,
-            query.name,
-            change.id,
-            change.op,
-            change.revision,
-            change.final,
-            self._confidence(query, change),
-            match.first.time_ns,
-            match.last.time_ns,
-            {},
-            0 if query.sets is None else query.sets.count(match.bound),
-            list(map(member_range, aliases, match.bound)),
-            joined,
-            list(partition[1::2]) or None,
-        )
+        ranges = list(map(member_range, aliases, match.bound))
+        return MatchSetResult(*head, {}, query.sets.count(match.bound), ranges, joined, key)
 
     def _confidence(self, query: Compiled, change: Change) -> str:
         """What waits until it is decided, and nothing has decided yet, is unproven; what is there

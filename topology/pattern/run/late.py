@@ -9,8 +9,9 @@ late, it is corrected at once. Events in order never wait.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
+from topology.model.saved import Saved
 from topology.pattern.store.entry import Entry, Key
 
 NEVER: Final = 1 << 66
@@ -20,8 +21,10 @@ FEW: Final = 10
 """Below one in so many, corrections are made at once."""
 
 
-class Lateness:
+class Lateness(Saved):
     """Events of one query, and how many of them came late; older ones count half."""
+
+    FIELDS = ("_events", "_late", "_largest_ns")
 
     def __init__(self) -> None:
         self._events = 0
@@ -43,12 +46,6 @@ class Lateness:
         if self._late * FEW < max(self._events, 1):
             return 0
         return min(self._late * within_ns // self._events, self._largest_ns)
-
-    def snapshot(self) -> list[int]:
-        return [self._events, self._late, self._largest_ns]
-
-    def restore(self, state: Any) -> None:
-        self._events, self._late, self._largest_ns = state
 
 
 class Gathered:

@@ -17,13 +17,13 @@ Cost: the number of alternatives is the product of the branches of the ORs, at m
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from topology.pattern.tree import syntax
 from topology.pattern.tree.equivalence import is_implied_by, partition_paths
 from topology.pattern.tree.fingerprint import bound, fingerprint
-from topology.pattern.tree.mentions import aliases, mentions
+from topology.pattern.tree.mentions import aliases, looks_at_time, mentions
 from topology.pattern.tree.partial_order import Part, Spot, size, spread
 from topology.pattern.tree.syntax import Edge, EventNode, Expr, Query
 from topology.pattern.tree.walk import conjuncts, walk
@@ -258,3 +258,24 @@ def _is_whole(expr: Expr, component: Component) -> bool:
         for mention in mentions(expr)
         if mention.alias == component.alias
     )
+
+
+def timed_apart(form: NormalForm) -> NormalForm:
+    """The same, with conditions on the time of one component alone among the predicates. Indexes
+    are not kept by these where times are not exact: an event that fails one by its reference time
+    may hold it by its true one."""
+    alternatives = tuple(_timed_apart(alternative) for alternative in form.alternatives)
+    return replace(form, alternatives=alternatives)
+
+
+def _timed_apart(alternative: Alternative) -> Alternative:
+    components, predicates = [], list(alternative.predicates)
+    for part in alternative.components:
+        timed = tuple(e for e in part.own if looks_at_time(e) and not asks_for_null(e))
+        own = tuple(expr for expr in part.own if expr not in timed)
+        components.append(replace(part, own=own) if timed else part)
+        about = frozenset((part.index,))
+        predicates += [Predicate(expr, about, frozenset(), skips_absent=True) for expr in timed]
+    if len(predicates) == len(alternative.predicates):
+        return alternative
+    return replace(alternative, components=tuple(components), predicates=tuple(predicates))

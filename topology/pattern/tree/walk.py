@@ -13,6 +13,7 @@ from typing import Any, Final
 from topology.pattern.tree.syntax import (
     NOWHERE,
     And,
+    Below,
     EventNode,
     Expr,
     Negation,
@@ -26,24 +27,18 @@ MAX_DEPTH: Final = 100
 """How deep conditions lie in conditions, patterns in patterns, and the terms of one sum."""
 
 
-def components(node: Node | Negation) -> Iterator[EventNode | Negation]:
-    """In the order of the text."""
-    waiting: list[Node | Negation] = [node]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, EventNode | Negation):
-            yield each
-        else:
-            waiting.extend(reversed(each.children))
-
-
-def walk(expr: Expr) -> Iterator[Expr]:
-    """The expression and all that is in it, in the order of the text."""
-    waiting = [expr]
+def walk(root: Below) -> Iterator[Below]:
+    """A node, of an expression or a pattern, and all that is in it, in the order of the text."""
+    waiting: list[Any] = [root]
     while waiting:
         each = waiting.pop()
         yield each
         waiting.extend(reversed(each.children))
+
+
+def components(node: Node | Negation) -> Iterator[EventNode | Negation]:
+    """In the order of the text."""
+    return (each for each in walk(node) if isinstance(each, EventNode | Negation))
 
 
 def conjuncts(expr: Expr | None) -> tuple[Expr, ...]:
@@ -80,22 +75,17 @@ def expressions(query: Query) -> Iterator[Expr]:
 
 def too_deep(query: Query) -> Expr | Node | Negation | None:
     """The first part that is nested deeper than MAX_DEPTH."""
-    nodes: list[tuple[int, Node | Negation]] = [(1, query.node)]
-    while nodes:
-        depth, node = nodes.pop()
-        if depth > MAX_DEPTH:
-            return node
-        nodes.extend((depth + 1, each) for each in node.children)
-    return next((deep for expr in expressions(query) if (deep := too_deep_in(expr))), None)
+    roots = (query.node, *expressions(query))
+    return next((deep for root in roots if (deep := too_deep_in(root))), None)
 
 
-def too_deep_in(expr: Expr) -> Expr | None:
-    below = [(1, expr)]
+def too_deep_in(root: Below) -> Below | None:
+    below: list[tuple[int, Any]] = [(1, root)]
     while below:
         depth, each = below.pop()
         if depth > MAX_DEPTH:
-            return each
-        below.extend((depth + 1, operand) for operand in each.children)
+            return each  # type: ignore[no-any-return]
+        below.extend((depth + 1, part) for part in each.children)
     return None
 
 

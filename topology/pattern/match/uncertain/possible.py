@@ -324,7 +324,10 @@ def _key(entry: Entry) -> Key:
 
 
 def cliques(together: Sequence[Sequence[bool]], budget: StepBudget) -> Iterator[list[int]]:
-    """`together` is symmetric. Without nodes the one clique is empty."""
+    """The largest sets of which every two go together: maximal cliques (Bron and Kerbosch, 1973),
+    with a pivot, and sets as the bits of an integer. `together` is symmetric; without nodes the one
+    clique is empty. What lies in order makes few of them; at worst there are 3^(n/3), so each step
+    counts against the budget."""
     count = len(together)
     beside = [
         sum(1 << other for other in range(count) if other != node and together[node][other])
