@@ -270,8 +270,13 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
         Panel(
             "Memory of each process",
             "bytes",
-            (("{{instance}} {{stage}}", f"process_resident_memory_bytes {OURS}"),),
-            "Pages that stages share count once for each of them.",
+            (
+                ("{{instance}} {{stage}}", f"process_resident_memory_bytes {OURS}"),
+                ("{{instance}} may hold", total("held_limit_bytes", "instance")),
+                ("{{instance}} limit", "inorder_memory_limit_bytes"),
+            ),
+            "Pages that stages share count once for each of them. May hold: payload of events, by"
+            " the bounds of its partitions.",
         ),
         Panel(
             "Processor of each process",

@@ -14,7 +14,9 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from prometheus_client import ProcessCollector
@@ -29,8 +31,24 @@ AGE: Final = "inorder_scrape_age_seconds"
 READY: Final = "inorder_stage_ready"
 STAGES: Final = "inorder_topology_stage"
 BUILD: Final = "inorder_build_info"
+MEMORY: Final = "inorder_memory_limit_bytes"
 SUPERVISOR: Final = "supervisor"
 CORE: Final = "in Python" if event.__file__.endswith(".py") else "compiled"
+
+
+CGROUP: Final = (
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+)
+
+
+def memory_limit() -> int:
+    """The bytes that all processes of the worker may take: the container's, or the machine's."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in CGROUP:
+        with suppress(OSError, ValueError):  # no such version, or no limit
+            found.append(int(Path(path).read_text()))
+    return min(found)
 
 
 def build() -> dict[str, str]:
@@ -93,6 +111,8 @@ class Scrapes:
         info = GaugeMetricFamily(BUILD, "1; the labels name what runs", labels=list(built))
         info.add_metric(list(built.values()), 1)
         yield info
+        text = "Memory that the container or the machine has, in bytes"
+        yield GaugeMetricFamily(MEMORY, text, value=memory_limit())
 
 
 def _joined(families: Iterable[Metric]) -> Iterable[Metric]:

@@ -119,6 +119,18 @@ class Arrangement:
         streams = self.topology.streams.items()
         return frozenset(name for name, stream in streams if stream.keyed_by == "stream")
 
+    def held_limit_bytes(self, topic: str) -> int:
+        """The payload that a partition of this input topic may hold, by the bounds of REORDER and
+        MERGE, and of MERGE again where it has upstream partitions to bring in one order."""
+        streams = self.streams_of(topic).values()
+        found = 0
+        if REORDER in self.operator_names:
+            found += sum(stream.reorder.max_held_bytes for stream in streams)
+        if MERGE in self.operator_names:
+            queued = [stream.merge.max_queued_bytes for stream in streams]
+            found += sum(queued) + (0 if REORDER in self.operator_names else max(queued, default=0))
+        return found
+
     def streams_of(self, topic: str) -> dict[str, StreamConfig]:
         """The streams whose records can come by this input topic."""
         streams = self.topology.streams

@@ -114,12 +114,18 @@ class StageHandler:
             opened = await together(*(self._open(source) for source in sorted(partitions)))
         finally:
             await asyncio.wait([moved])
-        self._metrics.partitions.labels(stage).set(len(self._partitions))
+        self._count_partitions()
         offsets = zip(sorted(partitions), opened, strict=True)
         return {source: offset for source, offset in offsets if offset is not None}
 
     def _new(self, source: TopicPartition) -> Partition:
         return Partition(source, self._arrangement, self._services)
+
+    def _count_partitions(self) -> None:
+        stage = self._arrangement.stage.name
+        held = sum(self._arrangement.held_limit_bytes(source.topic) for source in self._partitions)
+        self._metrics.partitions.labels(stage).set(len(self._partitions))
+        self._metrics.held_limit.labels(stage).set(held)
 
     async def _open(self, source: TopicPartition) -> int | None:
         partition = self._partitions[source]

@@ -18,7 +18,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from agents.process.scrapes import AGE, BUILD, READY, STAGES
+from agents.process.scrapes import AGE, BUILD, MEMORY, READY, STAGES
 from agents.watch.metrics.worker import Metrics
 from agents.watch.page.view import View
 from benchmarks.workloads import crowd
@@ -82,7 +82,7 @@ def names() -> set[str]:
     publishing = LinePublishing(io.BytesIO(), "sync-1")
     server = SyncServer(LOOPBACK, 0, KeyRing.open_to_all(), publishing.take)
     registry.register(ServerCollector(server, publishing))
-    families = [AGE, BUILD, READY, STAGES, *(family.name for family in registry.collect())]
+    families = [AGE, BUILD, MEMORY, READY, STAGES, *(family.name for family in registry.collect())]
     server.stop()
     server.run()  # closes its socket
     return {name + end for name in families for end in ENDS}
@@ -219,6 +219,19 @@ def dead(rate: int) -> dict[str, str]:
     return {
         f'inorder_records_dead_total{{{STREAM},reason="seq_missing"}}': f"0+{rate}x60",
         f"inorder_records_in_total{{{STREAM}}}": "0+1000x60",
+    }
+
+
+def memory(*values: str) -> Pairs:
+    """A worker with a limit of 20; another program of its machine has more."""
+    labels = '{job="inorder",instance="a:1"%s}'
+    stage = labels % ',stage="merge"'
+    other = '{job="node",instance="a:1"}'
+    return {
+        f"process_resident_memory_bytes{stage}": values,
+        f"process_resident_memory_bytes{other}": ("99x60",) * len(values),
+        f"inorder_memory_limit_bytes{labels % ''}": ("20x60",) * len(values),
+        f"inorder_build_info{labels % ''}": ("1x60",) * len(values),
     }
 
 
@@ -380,6 +393,8 @@ FIRING = [
     ("InorderNoLocalCopy", {f'{STORE}reason="input_retention"}}': "0x20 1x40"}, 25, False),
     *both("InorderInputLost", {f'{STORE}reason="input_retention"}}': ("_x20 7x40", "7x60")}, 25),
     ("InorderInputLost", {f'{STORE}reason="held_record_gone"}}': "0x20 1x40"}, 25, True),
+    *both("InorderMemoryScarce", memory("19x60", "9x60")),
+    *both("InorderMemoryScarce", memory("9x40 19x20", "9x47 19x13")),
     *both("InorderRestless", {'inorder_rebalances_total{stage="merge"}': ("0+2x60", "7x60")}),
     *both("InorderQuerySetAside", {'inorder_queries_set_aside{stage="pattern"}': ("1x60", "0x60")}),
     ("InorderTwoProducers", {DIFFERS: "_x10 1x20"}, 12, True),

@@ -173,6 +173,9 @@ class Metrics:
         self.traces = self._counter("traces", "Traced events, by outcome", "stage", "outcome")
         self.rebalances = self._counter("rebalances", "Assignments taken or given up", "stage")
         self.partitions = self._gauge("partitions_assigned", "Partitions of this worker", "stage")
+        self.held_limit = self._gauge(
+            "held_limit_bytes", "Payload that the partitions of this worker may hold", "stage"
+        )
 
     def place(self, stage: str, stream: str, partition: int) -> PlaceMetrics:
         """The children of one place; they are bound once and returned again."""

@@ -113,6 +113,7 @@ function drawStages(stages, old, seconds) {
     sayIf(stage.duplicate, "duplicate", "");
     sayIf(stage.dead, "dead", "bad");
     say("partitions", `${whole.format(stage.partitions ?? 0)} of ${whole.format(stage.partitions_in_all ?? 0)}`);
+    if (stage.held_limit) say("may hold", bytes.format(stage.held_limit), "");
     sayIf(stage.rebalances, "rebalances", "");
     sayIf(stage.aborts, "checkpoints aborted", "wait");
     box.append(list);

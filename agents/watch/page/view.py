@@ -37,6 +37,7 @@ COUNTED: Final = {
     "inorder_reorder_missing": "missing",
     "inorder_partitions_assigned": "partitions",
     "inorder_input_partitions": "partitions_in_all",
+    "inorder_held_limit_bytes": "held_limit",
     "inorder_rebalances": "rebalances",
     "inorder_checkpoint_aborts": "aborts",
 }

@@ -20,8 +20,18 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from agents.process import scrapes
 from agents.process import supervisor as supervising
-from agents.process.scrapes import AGE, BUILD, READY, STAGES, SUPERVISOR, Scrapes
+from agents.process.scrapes import (
+    AGE,
+    BUILD,
+    MEMORY,
+    READY,
+    STAGES,
+    SUPERVISOR,
+    Scrapes,
+    memory_limit,
+)
 from agents.process.supervisor import Supervisor
 from agents.watch.last_lines import LastLines
 from agents.watch.port.http import HttpUnavailable
@@ -166,7 +176,7 @@ def test_values_go_with_the_process_that_gave_them() -> None:
     scrapes.forget("reorder")
     assert scrapes.texts() == []
     own = {family.name for family in scrapes.collect() if family.name.startswith("inorder_")}
-    assert own == {AGE, READY, STAGES, BUILD}
+    assert own == {AGE, READY, STAGES, BUILD, MEMORY}
 
 
 def test_each_process_shows_its_memory_also_when_it_does_not_answer() -> None:
@@ -177,6 +187,7 @@ def test_each_process_shows_its_memory_also_when_it_does_not_answer() -> None:
     assert [each.labels for each in samples] == [{"stage": SUPERVISOR}, {"stage": "reorder"}]
     assert all(each.value > 1 << 20 for each in samples)
     (info,) = families[BUILD].samples
+    assert (1 << 20) < families[MEMORY].samples[0].value <= memory_limit()
     assert set(info.labels) == {"version", "core", "codec", "python"}
 
 
@@ -236,6 +247,18 @@ def test_one_worker_answers_for_all_and_names_the_one_that_does_not() -> None:
         return list((await worker._look())["others"])
 
     asyncio.run(scenario())
+
+
+def test_the_limit_of_memory_is_the_smallest_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit, none = tmp_path / "memory.max", tmp_path / "none"
+    none.write_text("max\n")
+    whole = memory_limit()
+    monkeypatch.setattr(scrapes, "CGROUP", (str(limit), str(none)))
+    assert memory_limit() >= whole, "there is no limit"
+    limit.write_text("2097152\n")
+    assert memory_limit() == 2_097_152
 
 
 def test_the_log_of_a_stage_is_kept_beyond_its_end() -> None:

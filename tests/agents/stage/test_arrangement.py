@@ -102,6 +102,23 @@ def test_lanes_are_counted_over_all_inputs() -> None:
     assert arrange(topology, stage, partitions).upstream_partitions == 5
 
 
+@pytest.mark.parametrize(
+    ("text", "stage", "topic", "mib"),
+    [
+        ("streams: {default: {}}", "reorder", "events.raw", 256),
+        ("streams: {default: {}}", "merge", "events.sequenced", 512),
+        ("streams: {default: {keyed_by: stream}}", "reorder+merge", "events.raw", 512),
+        ("streams: {default: {merge: {max_queued_bytes: 1MiB}}}", "merge", "events.sequenced", 2),
+        ("streams: {a: {output: a}, b: {output: b}}", "reorder", "events.raw", 512),
+    ],
+)
+def test_what_a_partition_may_hold(text: str, stage: str, topic: str, mib: int) -> None:
+    topology = parse(text)
+    (found,) = (each for each in topology.stages if each.name == stage)
+    arrangement = arrange(topology, found, dict.fromkeys(topics_of(topology, found), 8))
+    assert arrangement.held_limit_bytes(topic) == mib << 20
+
+
 def test_a_changelog_with_too_few_partitions_is_refused() -> None:
     topology = parse("streams: {default: {}}")
     stage = topology.stages[0]
