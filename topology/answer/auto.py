@@ -25,14 +25,17 @@ from topology.answer.rules import EARLY, FINAL, SPECULATE
 from topology.answer.spending import WHOLE, Load
 from topology.answer.stability import Stability
 from topology.model.operator import NEVER, Plain
+from topology.model.saved import Saved
 
 MEANS: Final = 8
 CORRECTION_STEPS: Final = 4
 """What taking a late event in by `correct` is reckoned to cost, in steps."""
 
 
-class AutoAnswer:
+class AutoAnswer(Saved):
     """`corrects`: the detector has a `correct`."""
+
+    FIELDS = ("choice", "_waits_ns", "_late_ns", "_behind_ns", "_spans", "_taken", "_refused")
 
     def __init__(
         self,
@@ -128,15 +131,6 @@ class AutoAnswer:
         takes = self._corrects and self._taken >= self._refused
         self._budget.most_steps = CORRECTION_STEPS if takes else 0
 
-    # -- state -------------------------------------------------------------------------------------
-
-    def snapshot(self) -> Plain:
-        known = [self._late_ns, self._behind_ns, self._spans, self._taken, self._refused]
-        return [self.choice.snapshot(), list(self._waits_ns), known]
-
-    def restore(self, plain: Plain) -> None:
-        choice, waits_ns, known = plain
-        self.choice.restore(choice)
-        self._waits_ns = list(waits_ns)
-        self._late_ns, self._behind_ns, self._spans, self._taken, self._refused = known
+    def restore(self, state: Plain) -> None:
+        super().restore(state)
         self._cap()

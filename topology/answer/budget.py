@@ -14,9 +14,8 @@ processor is without any of it. The shortest wait is taken that fits into
 
 where `granted` is the user's share, `first` what the rest of the work takes, `others` what else the
 processor does, as far as the driver reports it, and `allowed` what is left where several read ahead
-(`shares`). The wait is at least `floor_ns`: nothing is gained below what a commit takes anyway. It
-falls to a half in a span at most, and rises at once. Where even the whole wait costs too much, the
-wait is whole: nothing is read again.
+(`shares`). The wait falls to a half in a span at most, and rises at once. Where even the whole wait
+costs too much, the wait is whole: nothing is read again.
 
 The price holds in the mean. `spending` bounds how far beyond W is read, so that it also holds in
 each two seconds.
@@ -52,14 +51,13 @@ SMALL_NS: Final = 1_000_000
 class Budget:
     """`granted_ppm`: of a processor."""
 
-    def __init__(self, granted_ppm: int, floor_ns: int = 0, span_ns: int = SPAN_NS) -> None:
+    def __init__(self, granted_ppm: int, span_ns: int = SPAN_NS) -> None:
         self.granted_ppm = granted_ppm
         self.allowed_ppm = NEVER
         self.first_ppm = 0
         self.wanted_ppm = 0
         """What the shortest wait would cost."""
         self.others_ppm = 0
-        self._floor_ns = floor_ns
         self._late = [0] * BUCKETS
         self._spans = 0
         """Over how many spans, faded as they are, the late ones came; in units, too."""
@@ -134,7 +132,7 @@ class Budget:
     ) -> None:
         """A span is over, in which so many items were read for the first time, and again. `rests`:
         where there were none the wait falls as if they cost nothing, for they are few. `is_kept`:
-        the wait was, so that what was read again says something of its price."""
+        the wait was, so that what was read again shows its price."""
         late = self._late
         self._spans += UNIT
         if load.span_ns > 0:
@@ -166,15 +164,12 @@ class Budget:
         return max(self._came * WHOLE // self._expected, 1_000)
 
     def _choose(self, ahead_ns: int, items: int, span_ns: int, step_ns: int, room_ppm: int) -> None:
-        least_ns = min(self._floor_ns, ahead_ns)
-        candidates = [least_ns, *(upper_edge_ns(n) for n in range(self._most) if self._late[n])]
+        candidates = [0, *(upper_edge_ns(n) for n in range(self._most) if self._late[n])]
         best_ns, best_ppm = NEVER, 0
         for wait_ns in candidates:
-            if wait_ns < least_ns:
-                continue
             again = self._again(wait_ns, items, span_ns) * self.share_ppm // WHOLE
             price_ppm = -(-again * step_ns * WHOLE // (span_ns * UNIT))
-            if wait_ns == least_ns:
+            if wait_ns == 0:
                 self.wanted_ppm = price_ppm
             stability = self._stability
             if stability is not None and stability.of(wait_ns, NEVER) < self._least_stands_ppm:

@@ -9,14 +9,14 @@ raises W too, so that a window does not wait for the next announcement.
 it were improbable.
 
 `final_ns`: what ends at or before it is final: the complete frontier C has passed it, and W has by
-`newcomers`; or W has by `correct_for`. C speaks for the sources that are known: one that is heard
+`newcomers`; or W has by `correct_for`. C holds for the sources that are known: one that sends
 for the first time may bring events from before it, and for these there is room. The errors that
 count here are those of all sources, of idle ones too, for these may come back. Where no watermarks
 come, the quality target has passed it by `correct_for`. None goes back, and final_ns <= goal_ns.
 
 `proven_ns`: how far what came has shown it, before the input was over (`seal`).
 
-Whether a window is confirmed does not wait for newcomers: what is known says nothing against it.
+Whether a window is confirmed does not wait for newcomers: nothing that is known speaks against it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EARLY_RULE: Final = WhenPassed()
 
 class Frontier(Saved):
     """Moved by `hear` and `announce`, made to count by `settle` when the instant is over.
-    `watermark_ns` is W and `error_ns` E, as they were heard last."""
+    `watermark_ns` is W and `error_ns` E, as they were announced last."""
 
     __slots__ = (
         "_announced_ns",
@@ -110,7 +110,7 @@ class Frontier(Saved):
             self._error_all_ns = max(event.error_ns, event.error_all_ns)
 
     def rise(self, ref_time_ns: int) -> None:
-        """As `hear`, of an event that is no less sure than what was heard."""
+        """As `hear`, of an event that is no less sure than those before."""
         if ref_time_ns > self.watermark_ns:
             self.watermark_ns = ref_time_ns
 
@@ -155,7 +155,7 @@ class Frontier(Saved):
 
     @property
     def heard_ns(self) -> int:
-        """The same, were no source to come that has not been heard."""
+        """The same, were no source to come that has not sent."""
         return self._decided_ns(0)
 
     def _decided_ns(self, newcomers_ns: int) -> int:
@@ -164,7 +164,7 @@ class Frontier(Saved):
         return max(heard_ns, watermark_ns - self._correct_for_ns)
 
     def take_word(self, closed_ns: int, sure_ns: int) -> None:
-        """Where no watermarks come, a quality target says how far the events have come. Elsewhere
+        """Where no watermarks come, a quality target knows how far the events have come. Elsewhere
         MERGE alone knows what is sure: events may wait there yet."""
         self.sure_ns = max(self.sure_ns, sure_ns)
         self._make_final(closed_ns - self._correct_for_ns)

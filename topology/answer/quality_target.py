@@ -15,7 +15,7 @@ the end of a window it is emitted whatever is missing. What comes later corrects
   `max_wait`. So what waits for minutes is not looked at many times a second. An event makes all
   pieces count that it may matter to: up to the gap of a session.
 * An event of error e is taken for one that comes e before its time: so early it may matter.
-* It is sure (`sure_ns`), where all sources have been heard beyond the end; what is emitted
+* It is sure (`sure_ns`), where all sources have sent beyond the end; what is emitted
   before is `uncertain`.
 
 Windows closed by `max_wait`, or without a source that is silent for `idle_ns`, are outside the

@@ -9,7 +9,7 @@
     auto         a detector's: the one of `final`, `early` and `speculate` that emits soonest for
                  what it may cost (`choice`)
 
-One class says it for each rule, from the frontier: W and its error, what is final, the newest
+One class decides it for each rule, from the frontier: W and its error, what is final, the newest
 event. It is the operator's `goal`; nothing else decides when a result may be emitted. What was
 emitted stays corrected, whatever the goal is.
 

@@ -17,8 +17,8 @@ beyond W than what is left pays for, `HEAPS` times on end:
 
 For the span that follows a silence that is at least what it took before: in a silence nothing is
 read, which does not say that what comes is cheap. A silence is a span in which nothing of the
-query's came, or one that lasted longer than it should; of several such in a row each says more that
-it truly is cheap, and what it took before counts for half as much.
+query's came, or one that lasted longer than it should; of several in a row each shows more that it
+truly is cheap, and what it took before counts for half as much.
 
 It falls to nothing amid a span where all is spent, and grows again as the window moves on. What has
 been read stays read; what comes behind it is read in at once, and the next two seconds pay for

@@ -61,7 +61,7 @@ class Stability(Saved):
         return self._of(hits_ppm)
 
     def changed(self, *, is_merged: bool) -> None:
-        """One that was emitted early is taken back, or says something else, and W has passed it or
+        """One that was emitted early is taken back, or changed, and W has passed it or
         not."""
         if is_merged:
             self._late_ppm += WHOLE

@@ -1,4 +1,4 @@
-"""What one section of the topology file says must fit what others say."""
+"""Checks that what is in one section of the topology file fits the others."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 `reads` of a detector names queries, and the stream itself if its events are read, too. What a query
 finds is an event for those that read it (topology.detector.result_event), of the type `into`, of a
-pattern INTO, or, if it says none, of its name.
+pattern INTO, or, where there is none, of its name.
 
 Read may be detectors, and windows and patterns that stand in the stage of the detectors, behind the
 merge. Results do not go from stage to stage as events: their corrections would meet the events of

@@ -1,4 +1,4 @@
-"""Where records of a foreign topic bear the fields of events, as the topology file says it."""
+"""Where records of a foreign topic bear the fields of events, as the topology file gives it."""
 
 from __future__ import annotations
 

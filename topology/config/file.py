@@ -1,4 +1,4 @@
-"""What a topology file says, section by section: streams, stages, topics, how the stages run."""
+"""What a topology file holds, section by section: streams, stages, topics, how the stages run."""
 
 from __future__ import annotations
 

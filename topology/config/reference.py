@@ -131,7 +131,7 @@ def _describe(described: Document, section: type[Section]) -> None:
 
 
 def filled(document: Mapping[str, Any], bring: Bring | None = None) -> str:
-    """The file that `document` is, with every key written that may stand beside what it says.
+    """The file that `document` is, with every key written that may be beside what it has.
     Raises `TopologyError` where it is refused itself."""
     stages = [stage.name for stage in parse(document, bring).stages]
     whole = _filled(document, ())

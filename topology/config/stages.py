@@ -47,7 +47,7 @@ CHAIN = (
     Link(JOIN, is_asked=True),
     Link(DETECTOR, is_asked=True, is_rare=True),
 )
-"""All that a stage can name, in order; `topology.flow.registry` says how each is made."""
+"""All that a stage can name, in order; `topology.flow.registry` makes each."""
 
 _EXAMPLE: Final = "write [reorder, merge] or, without a topic between, [reorder+merge]"
 _IN_CODE: Final = 'write ["reorder", "merge"] or, without a topic between, ["reorder+merge"]'

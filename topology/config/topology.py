@@ -1,4 +1,4 @@
-"""The whole topology: what a file says, where its sections agree."""
+"""The whole topology: a file whose sections agree."""
 
 from __future__ import annotations
 

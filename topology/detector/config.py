@@ -1,4 +1,4 @@
-"""What a query with a detector says, checked (`topology.config.QueryConfig`)."""
+"""What a query with a detector asks for, checked (`topology.config.QueryConfig`)."""
 
 from __future__ import annotations
 

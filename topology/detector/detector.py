@@ -10,7 +10,7 @@ In the functions file of the topology (docs/operators/detector.md):
   Its attributes are values; it may change them. One object is made for each key, without arguments.
 
 Results are mappings of plain values by name, or `Found`; one, several, or None. Timers are in
-event time: `deadline` says when the state wants to be called though nothing comes.
+event time: `deadline` gives when the state wants to be called though nothing comes.
 
 Forbidden, since the same events must always give the same: clocks, dice, I/O, globals that change,
 the order of a set. The test kit finds most of that (`inorder.testing`).

@@ -6,7 +6,7 @@ event at the end of the window or match, for as long as it is current: an update
 a retract removes it.
 
 Its payload is the result's values, and beside them, unless the values have such a name, `key` (the
-query's), `start_ns` and `end_ns`. Its type is what the query says by `into`, or its name, and its
+query's), `start_ns` and `end_ns`. Its type is the query's `into`, or its name, and its
 source `<query>/<id of the result>`.
 
 Order. Results come behind all other events of their instant, those of lower levels first; there by

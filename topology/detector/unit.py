@@ -5,7 +5,7 @@ Two positions in the order of items (`item`) say all:
 * R: events are read up to here, and what was found is emitted.
 * C <= R: nothing comes before it any more, so results from there are never changed.
 
-The caller says how far each may go; neither goes back. Results between them may be emitted too
+The caller decides how far each may go; neither goes back. Results between them may be emitted too
 early: an event that comes there takes its place, its key's detector goes back to a checkpoint
 before it and reads on from there (`key_log`), and only the difference is emitted.
 
@@ -23,7 +23,7 @@ in the order of their items. Revisions count from 0 without a hole, until an id 
 what it said is final, or, of ids that a detector keeps open, when there are more than `MAX_IDS` of
 its key.
 
-The source is Speculative Event Processing (docs/operators/detector.md says what is different).
+The source is Speculative Event Processing (docs/operators/detector.md has what is different).
 
 Bounds: `max_keys`; `max_kept`; how many events are held is the caller's to look at (`held`).
 """

@@ -6,7 +6,7 @@ frozenset of values; an event (`Seen`), which nobody changes; or, of a class tha
 slots included, are values (`shapes`). Nothing else can be trusted to come back as it was: a
 Counter, a deque, a datetime, a subclass of int are refused (`NotAValue`).
 
-`same` never says that two values are equal where a program could distinguish them: 1, 1.0 and True
+`same` never takes two values for equal where a program could distinguish them: 1, 1.0 and True
 are three values, so are 0.0 and -0.0, also in a set, and dicts whose keys are in another order.
 What is no value is equal to itself alone. That it may miss some that are equal (NaN, what is deeper
 than `MAX_COMPARED`) costs speed alone.
@@ -47,7 +47,7 @@ _FIXED: Final = frozenset({int, str, bool, bytes, float, type(None)})
 
 
 class NotAValue(Exception):
-    """The message says what it holds that is none."""
+    """The message names what it holds that is none."""
 
 
 def same(one: Any, other: Any, depth: int = 0) -> bool:

@@ -6,7 +6,7 @@ one event of each side, all of one key, which belong together:
 * interval: each other event lies in [first + low, first + high];
 * tumbling, sliding: all lie in one window. A row for each such window.
 
-`outer` says what becomes of an event that has no partner. INNER: nothing. LEFT: one of the first
+`outer` decides what becomes of an event that has no partner. INNER: nothing. LEFT: one of the first
 side has rows all the same, with null for each side on which it has none. FULL: the same, and one of
 another side that has no first is alone.
 
@@ -15,7 +15,7 @@ All bounds are per query and partition:
 * `max_events`: events that may still get a partner, or whose rows are not final. At the bound the
   oldest is given up: what it has is emitted as final, and it is counted.
 * `max_rows`: new rows that one event may make. Beyond it the rest is not emitted, and an overflow
-  says so: which rows are shown then depends on the order of arrival.
+  reports it: which rows are shown then depends on the order of arrival.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ instant or after it. The first side waits for all others, another for the first 
 row with nulls is that it has no first. `final_ns(side)`: nor will anything come before that
 instant. `released_ns`: on none of the streams, so that what ends before it can be forgotten.
 
-With quality the sources of all streams are heard by one target (topology.answer.quality_target):
-what it says is closed is closed on each stream. A row that awaits partners of one stream may thus
+With quality one target follows the sources of all streams (topology.answer.quality_target): what it
+closes is closed on each stream. A row that awaits partners of one stream may thus
 wait for a source of another; in turn nothing is to be divided among streams that share one target.
 """
 
@@ -31,8 +31,8 @@ BETWEEN: Final = "\n"
 
 
 class SharedTarget(QualityTarget):
-    """Sources of one name are others on another stream. A stream that has not been heard yet
-    counts as a source that is behind all events, until it speaks or is idle."""
+    """Sources of one name are others on another stream. A stream of which nothing has come
+    counts as a source that is behind all events, until it sends or is idle."""
 
     FIELDS = (*QualityTarget.FIELDS, "_unheard", "_is_new")
 
@@ -107,7 +107,7 @@ class Frontiers:
             self.target.hear_of(event)
 
     def heed(self, event: Event, frontier: Frontier) -> bool:
-        """A control event; False if it says nothing."""
+        """A control event; False if nothing follows from it."""
         if event.kind == WATERMARK:
             frontier.announce(event)
             return True

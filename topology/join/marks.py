@@ -1,4 +1,4 @@
-"""What the state says of single events that are held.
+"""What the state keeps of single events that are held.
 
 Held events come back together, whichever query holds them, and on whichever side. That this query
 has let one go is found out again, as it once was. Marked are those of which it is not:

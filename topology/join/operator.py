@@ -12,7 +12,7 @@ Left out and counted are events without a key (`unkeyed`), those whose time lies
 frontier of their own stream (`expired`), and a second one of the same coordinates (`copies`). Near
 `max_events` the room for newcomers is given up. At it the oldest event is given up (`given_up`):
 the rows with a null that it has or may fill are emitted as they stand, as final. An `Overflow`
-says that one event has more than `max_rows` rows.
+reports an event that has more than `max_rows` rows.
 
 Events that are kept are *held*: they are in the log and come back with `restore`, in silence.
 Cost per event: O(log n) and a step for each event in its reach, and for each row.

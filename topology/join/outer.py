@@ -29,7 +29,7 @@ from topology.model.journal import Part, StateInParts
 from topology.model.operator import Plain
 from topology.model.timers import Timers
 
-EMITTED: Final = "told"
+EMITTED: Final = "emitted"
 DONE: Final = "done"
 
 

@@ -1,14 +1,14 @@
 """When events belong together, how surely, and how long that is open.
 
 A *cell* is where rows arise: a window, named by its start, or, of a join by interval, all time
-(NO_CELL). A *bond* says how one event of a cell relates to another, on a scale:
+(NO_CELL). A *bond* is how one event of a cell relates to another, on a scale:
 
 * CERTAIN: they belong together in every world (reorder_drift_merge.md 4.2, 4.3);
 * PLAIN: by reference times;
 * POSSIBLE: in some world.
 
 With BOUNDS what is in no world is no bond, whatever reference times say; else it is PLAIN, with the
-odds 0. How far two events are apart, `topology.model.one_clock` says: the error of a clock is one
+odds 0. `topology.model.one_clock` finds how far two events are apart: the error of a clock is one
 number for all its events, so in a window they are moved together. All odds are counts of whole
 nanoseconds, each shift within an error as likely as any other; only the last division rounds.
 """

@@ -8,7 +8,7 @@
 | `100ppm`, `20ppb`          | `int`, name ends `_ppb`  | 1e-9      |
 | `0.1ppm/min`               | `int`, `_ppb_per_min`    | 1e-9/min  |
 
-Beside what it reads each spelling says its JSON schema, for editors (`inorder check --schema`):
+Beside what it reads each spelling has its JSON schema, for editors (`inorder check --schema`):
 `title` names it in words, `examples` shows it.
 
 A duration or size in the file has its unit, always: a bare number is refused,

@@ -66,7 +66,7 @@ class Output:
 class WindowConfig(Answering):
     """`size_ns` is the gap of a session, `events` the size of a count window. `every_ns` of a
     tumbling window is its size. `early_ns`: 0 for no early results. `max_error_ns` is the
-    largest clock error that `thesis3` reckons with; `play` says how far
+    largest clock error that `thesis3` reckons with; `play` is how far
     the error of one source is not the same for all its events (`shifts`)."""
 
     query: str

@@ -27,7 +27,7 @@ window that is final (`expired`), and what the bounds of `config` refuse (`refus
 final before its time (`given_up`). Those events have left as they came: their balance is
 that of the operators before.
 
-Most events do nothing but belong to windows that are open: `run` says which, and they are taken
+Most events do nothing but belong to windows that are open: `run` decides which, and they are taken
 many at a time.
 
 Restore: state is read back as it was; no events are held.

@@ -7,7 +7,7 @@ A key is a scalar (`numbers`); an event without one is left out of the query and
 one that is missing or null likewise.
 
 Events are read one by one (`read`), or many at a time into columns by key (`columns`), where a
-query takes nothing but numbers and counts: that says the same at a third of the cost.
+query takes nothing but numbers and counts: that gives the same at a third of the cost.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ DIGEST_BYTES: Final = 6
 
 
 Current = CurrentResult[int]
-"""Its content is a digest of all that a result says besides its revision."""
+"""Its content is a digest of all that a result holds besides its revision."""
 
 
 class WindowEmitter(ResultEmitter):

@@ -36,7 +36,7 @@ class AggregateRow:
         raise NotImplementedError
 
     def values(self) -> list[Any]:
-        """What each aggregate says."""
+        """The value of each aggregate."""
         raise NotImplementedError
 
     def is_sure(self) -> bool:

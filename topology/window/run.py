@@ -6,7 +6,7 @@ event at a time, which is the definition:
 * its query has windows of fixed times over what MERGE lets go, and no `early`, no quality target
   and not the uncertainty `thesis3`;
 * it is an event, in order (not late, and not before W), certainly in one slice of time, and no
-  less sure than what the frontier has heard;
+  less sure than what came before;
 * that slice has a pane already, and there is room for one more;
 * nothing waits for its instant to be over to be emitted anew, and W, up to the event, closes no
   window and makes none final.

@@ -32,13 +32,11 @@ from topology.model.operator import Figures, Plain
 from topology.window.cells import Makers
 from topology.window.config import THESIS3, TUMBLING, WindowConfig
 from topology.window.kind import WindowKind
-from topology.window.pane import Pane, restored
-from topology.window.panes import Panes
+from topology.window.panes import Pane, Panes, restored
 from topology.window.reading import Columns, Values
 from topology.window.results import Current, WindowEmitter, current_of, emitted_plain
 from topology.window.run import Room
-from topology.window.slices import Slices
-from topology.window.timers import SliceTimers
+from topology.window.slices import Slices, SliceTimers
 
 PANE: Final = "pane"
 SHOWN: Final = "shown"

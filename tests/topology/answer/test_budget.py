@@ -52,11 +52,11 @@ def test_a_burst_raises_it_at_once_and_lets_it_come_back_in_two_seconds() -> Non
     assert policy.wait_ns(1_000 * MS) <= 63 * MS
 
 
-def test_nothing_late_needs_no_wait_but_the_floor() -> None:
-    policy = Budget(500_000, floor_ns=30 * MS)
+def test_nothing_late_needs_no_wait() -> None:
+    policy = Budget(500_000)
     for _ in range(12):
         policy.weigh(Load(SPAN // 4, 0, SPAN), 900 * MS, 100, 0)
-    assert policy.wait_ns(900 * MS) == 30 * MS
+    assert policy.wait_ns(900 * MS) == 0
 
 
 def test_its_price_is_what_comes_to_pass() -> None:
