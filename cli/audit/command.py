@@ -191,7 +191,7 @@ def _nothing_read(source: AuditSource, findings: Findings) -> None:
         click.echo(f"  record {number}: {cut(text)}", err=True)
     for reason, dead in findings.unread.deaths.reasons()[:SHOWN_RECORDS]:
         click.echo(f"  {dead.count:,} {reason}: {printable(dead.detail)}", err=True)
-    click.echo("name where the fields are: --source, --seq, --ts, --ts-unit", err=True)
+    click.echo("name where the fields are: --source, --seq, --ts, --ts-unit, --ts-zone", err=True)
     raise SystemExit(Exit.NOTHING_USABLE)
 
 

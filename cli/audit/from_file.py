@@ -42,6 +42,11 @@ def file_source(
     if not sample:
         raise InputError(f"{path}: holds no rows")
     values = [value for row in sample if (value := _decoded(row)) is not None]
+    if not values and options.source is None:
+        raise InputError(
+            f"{path}: none of its first {len(sample)} rows has fields; write CSV, Parquet, or one"
+            " JSON object per line"
+        )
     mapping = audit_mapping(options, values, time.time_ns(), on_file=True)
     by = FileMapping(mapping.fields, mapping.arrival)
     said = [] if mapping.arrival else [BY_LINES]

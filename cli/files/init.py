@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -29,11 +30,11 @@ from cli.files.foreign import (
 from cli.kafka_options import kafka_option, reached, security
 from cli.mapping_options import MappingOptions, mapping_options
 from cli.progress import counting
-from cli.recordings import readable
+from cli.recordings import Unreadable, readable
 from cli.topology_file import Refused
 from cli.value_format import ValueFormat, value_format_options
 from producers.recording.audit.advice import LEAST_IDLE_NS, ROOM, stepped
-from producers.recording.file import STDIN
+from producers.recording.file import STDIN, at_rest
 from producers.recording.rows import NEEDED_BY_TIME, read_rows
 from producers.recording.survey import MAX_SOURCES, StreamSeen, Survey, surveyed
 from topology.config import TopologyError, parse
@@ -85,7 +86,7 @@ def command(
     mapping.refuse_zone()
     is_mapped = bool(mapping.places(on_file=topic is None) or mapping.ts_zone)
     how = HowRead()
-    with readable():
+    with readable(), ExitStack() as opened:
         rows: Iterable[Row]
         if topic is not None and brokers is not None:
             from cli.files.topic_rows import TopicRows
@@ -96,13 +97,14 @@ def command(
             else:
                 rows, how = found.rows(), HowRead(found.preset)
         else:
-            rows, how = _file(events or "-", mapping, value_format, is_mapped=is_mapped)
+            path = opened.enter_context(at_rest(events or STDIN))
+            rows, how = _file(path, mapping, value_format, is_mapped=is_mapped)
         survey = surveyed(_counted(islice(rows, lines)), time.time_ns())
     text = written(survey, topic or events or "-", topic, how)
     try:
         parse(text)
     except TopologyError as error:
-        raise click.ClickException(f"what was seen makes no sound file:\n{error}") from error
+        raise Unreadable(f"what was seen makes no sound file:\n{error}") from error
     if out is None:
         click.echo(text, nl=False)
     else:
@@ -117,9 +119,7 @@ def _file(
     path: str, options: MappingOptions, value_format: ValueFormat, *, is_mapped: bool
 ) -> tuple[Iterator[Row], HowRead]:
     encoding = value_format.of_file(path)
-    if path == STDIN and (is_mapped or encoding is not None):
-        raise Refused("standard input is read once; write it to a file first")
-    if not is_mapped and (path == STDIN or not is_foreign(path, encoding)):
+    if not is_mapped and not is_foreign(path, encoding):
         return read_rows(path, needed=NEEDED_BY_TIME), HowRead()
     mapping, rows = file_rows(path, options, encoding)
     first = list(islice(rows, SHOWN))
@@ -168,7 +168,7 @@ def written(survey: Survey, name: str, topic: str | None = None, how: HowRead | 
     """The text; `topic`: the input, where it was one."""
     how = how or HowRead()
     if not survey.streams:
-        raise click.ClickException(f"{name}: no line is an event{_dead(survey)}")
+        raise Unreadable(f"{name}: no line is an event{_dead(survey)}")
     return "\n".join([*_head(survey, name), *_streams(survey, topic, how), *_queries(survey)])
 
 

@@ -79,6 +79,25 @@ def opened(
             yield raw, form
 
 
+@contextmanager
+def at_rest(path: str, stdin: IO[bytes] | None = None) -> Iterator[str]:
+    """The name of a file that can be read again: what comes once (standard input, a pipe) is
+    copied into one that goes afterwards."""
+    if path != STDIN and not Path(path).is_fifo():
+        yield path
+        return
+    name = "standard input" if path == STDIN else path
+    with ExitStack() as stack, _readable(name):
+        suffix = "".join(Path(path).suffixes[-2:])
+        copied = stack.enter_context(tempfile.NamedTemporaryFile(suffix=suffix))
+        shutil.copyfileobj(_buffered(path, stdin, stack), copied)
+        copied.flush()
+        try:
+            yield copied.name
+        except InputError as wrong:
+            raise InputError(str(wrong).replace(copied.name, name)) from None
+
+
 def _buffered(path: str, stdin: IO[bytes] | None, stack: ExitStack) -> io.BufferedReader[Any]:
     if path != STDIN:
         return stack.enter_context(Path(path).open("rb"))
@@ -103,7 +122,8 @@ def _readable(name: str) -> Iterator[None]:
     except (gzip.BadGzipFile, zlib.error, EOFError) as wrong:
         raise InputError(f"{name}: damaged gzip ({wrong}); unpack or fetch it again") from None
     except OSError as wrong:
-        raise InputError(f"{name}: cannot be read ({wrong.strerror or wrong})") from None
+        reason = (wrong.strerror or str(wrong)).partition("\n")[0]
+        raise InputError(f"{name}: cannot be read ({reason})") from None
 
 
 def form_by_name(path: str) -> Form | None:

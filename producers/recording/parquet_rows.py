@@ -73,7 +73,9 @@ def refuse_size(metadata: Any, names: frozenset[str], path: str) -> None:
             chunk = group.column(at)
             name = chunk.path_in_schema.partition(".")[0]
             size = chunk.total_uncompressed_size
-            if name in names and size > min(group.num_rows * MAX_VALUE_BYTES, MAX_CHUNK_BYTES):
+            if name in names and size > min(
+                max(group.num_rows, 1) * MAX_VALUE_BYTES, MAX_CHUNK_BYTES
+            ):
                 raise InputError(
                     f"{path}: `{name}` takes {size} bytes in a group of {group.num_rows} rows;"
                     f" a value has {MAX_VALUE_BYTES} at most, and a group {MAX_CHUNK_BYTES}:"

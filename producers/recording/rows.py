@@ -122,30 +122,57 @@ def _csv_rows(raw: IO[bytes], path: str, needed: tuple[str, ...]) -> Iterator[Ro
             yield _csv_row(number, cells, columns)
 
 
+class _Lines:
+    """The lines of a text, for a reader of CSV. csv.Error for one of over `MAX_LINE_BYTES`
+    characters, and then the next. `read`: how many there were."""
+
+    def __init__(self, text: io.TextIOWrapper) -> None:
+        self._text = text
+        self.read = 0
+
+    def __iter__(self) -> _Lines:
+        return self
+
+    def __next__(self) -> str:
+        line = self._text.readline(MAX_LINE_BYTES + 1)
+        if not line:
+            raise StopIteration
+        self.read += 1
+        if len(line) > MAX_LINE_BYTES:
+            while line and not line.endswith("\n"):
+                line = self._text.readline(MAX_LINE_BYTES)
+            raise csv.Error(f"longer than {MAX_LINE_BYTES} characters")
+        return line
+
+
 def csv_lines(raw: IO[bytes], path: str) -> Iterator[tuple[int, list[str] | LineFault]]:
     """The names of the columns, then the cells of each row, numbered by lines; a row has as many
     cells as there are columns. What is not UTF-8 stays visible as lone surrogates."""
     text = io.TextIOWrapper(raw, "utf-8-sig", "surrogateescape", newline="")
-    first = text.readline()
+    lines = _Lines(text)
+    try:
+        first = next(lines, "")
+    except csv.Error as wrong:
+        raise InputError(f"{path}: not CSV: the first line is {wrong}; name its columns") from None
     # The reader keeps no limit of its own; this one is the process's.
     csv.field_size_limit(MAX_CELL_CHARS)
     delimiter = next((each for each in DELIMITERS if each in first), ",")
-    reader = csv.reader(chain([first] if first else [], text), strict=True, delimiter=delimiter)
+    reader = csv.reader(chain([first] if first else [], lines), strict=True, delimiter=delimiter)
     try:
         try:
             names = [name.strip() for name in next(reader)]
         except (StopIteration, csv.Error):
             message = f"{path}: CSV without a line of column names; write source,seq,ts,… first"
             raise InputError(message) from None
-        yield reader.line_num, names
+        yield lines.read, names
         while True:
-            number = reader.line_num + 1
+            number = lines.read + 1
             try:
                 cells = next(reader)
             except StopIteration:
                 return
             except csv.Error as wrong:
-                detail = f"not CSV: {wrong}; double each quote within a quoted cell"
+                detail = f"not CSV: {wrong}; double each quote within a quoted cell, and end it"
                 yield number, LineFault("row_not_csv", detail)
                 continue
             if cells and len(cells) != len(names):

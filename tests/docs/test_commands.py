@@ -38,6 +38,7 @@ OPTION = re.compile(r"--[a-z]")
 OPTIONS_OF_OTHERS = {
     *("--add", "--bootstrap-server"),  # Kafka's
     *("--py-files", "--deploy-mode", "--files", "--jars"),  # spark-submit's
+    "--build-arg",  # of docker build
 }
 VARIABLE = re.compile(r"\bINORDER_[A-Z_]*[A-Z]\b")
 METRIC = re.compile(r"(?<![\w/.])inorder_[a-z_]+")
