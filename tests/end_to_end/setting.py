@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,7 +77,7 @@ def settle(
     delivery: str = "exactly_once",
     clock: str = "unsynced: trust",
     stream: str = "",
-    others: Sequence[str] = (),
+    others: Sequence[str] | Mapping[str, str] = (),
     topics: str = "",
     more: str = "",
     make: bool = True,
@@ -86,14 +86,18 @@ def settle(
     """Write the file, make the topics. `functions`: a user's own, as Python.
     `raw`, `clocks`: inputs of another one, shared.
     `clock` and `topics` stand within those sections, `stream` follows within the stream's
-    braces, `more` at the end of the file; `others` are streams like the default one."""
+    braces, `more` at the end of the file; `others` are streams like the default one, of which a
+    mapping has what follows within their braces."""
     name = uuid.uuid4().hex[:8]
     raw = raw or f"raw-{name}"
     like = f"input: {raw}, output: ordered-{name}, clock: {{{clock}}}"
+    streams = others if isinstance(others, Mapping) else dict.fromkeys(others, "")
     text = TEMPLATE.format(
         name=name,
         raw=raw,
-        others="".join(f"  {other}: {{{like}}}\n" for other in others),
+        others="".join(
+            f"  {other}: {{{like}{', ' + own if own else ''}}}\n" for other, own in streams.items()
+        ),
         stages=stages,
         partitions=partitions,
         state=state,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -22,7 +22,13 @@ class Worker(Command):
     """One supervisor with its stage processes; `name` is also its state folder's."""
 
     def __init__(
-        self, name: str, topology: Path, brokers: str, folder: Path, *options: str
+        self,
+        name: str,
+        topology: Path,
+        brokers: str,
+        folder: Path,
+        *options: str,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         super().__init__(
@@ -31,6 +37,7 @@ class Worker(Command):
             *("worker", "--topology", str(topology), "--brokers", brokers),
             *("--state-dir", str(folder / "state" / name), "--verbose"),
             *("--session", f"{SESSION_S:g}s", *options),
+            env=env,
         )
         self._orphans: set[int] = set()
         self._paused: set[int] = set()
