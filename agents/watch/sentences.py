@@ -8,6 +8,8 @@ from typing import Any, Final
 from topology.model.late import CAUSES
 
 NS_PER_MS: Final = 1_000_000
+NAMED: Final = 5
+"""Sources that a sentence names."""
 
 
 def numbers(missing: Sequence[int]) -> str:
@@ -50,6 +52,16 @@ def what_helps(reason: str) -> list[str]:
     """Against late events of this cause; nothing where the cause is not known."""
     cause = CAUSES.get(reason)
     return [] if cause is None else [f"what helps: {cause.remedy}".replace("`", "")]
+
+
+def scattered(stream: str, sources: Sequence[str]) -> list[str]:
+    """Where sources came by several input partitions; nothing where none did."""
+    if not sources:
+        return []
+    named = ", ".join(sources[:NAMED]) + (", and others" if len(sources) > NAMED else "")
+    found = "a source" if len(sources) == 1 else f"{len(sources):,} sources"
+    remedy = "key its records by source"
+    return [f"{stream}: {found} came by several partitions of the input ({named}); {remedy}"]
 
 
 def reference_time(clock: Mapping[str, Any]) -> str:

@@ -18,7 +18,13 @@ import click
 
 from agents.watch.deaths import joined
 from agents.watch.port.token import BEARER
-from agents.watch.sentences import duration, reference_time, why_awaited, why_held
+from agents.watch.sentences import (
+    duration,
+    reference_time,
+    scattered,
+    why_awaited,
+    why_held,
+)
 from cli.as_json import json_option
 from cli.http_token import http_token
 from cli.printable import printable
@@ -255,15 +261,12 @@ def _said_of(clock: dict[str, Any]) -> str:
 def _merge(stream: str, merge: dict[str, Any] | None, source: str | None) -> list[str]:
     if merge is None:
         return []
-    wandering = [
-        f"  {stream}/{name}: came by several partitions of the input; key its records by source"
-        for name in merge.get("wandering", ())
-        if source in (None, name)
-    ]
+    apart = [name for name in merge.get("wandering", ()) if source in (None, name)]
     causes = merge.get("late_by_cause", {})
     late = ", ".join(f"{cause} {count}" for cause, count in causes.items())
     late_line = [f"  {stream}: late at the merge: {late}"] if late and source is None else []
-    return wandering + late_line + _merge_head(stream, merge, source)
+    apart_line = [f"  {line}" for line in scattered(stream, apart)]
+    return apart_line + late_line + _merge_head(stream, merge, source)
 
 
 def _merge_head(stream: str, merge: dict[str, Any], source: str | None) -> list[str]:

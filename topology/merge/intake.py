@@ -53,7 +53,7 @@ class Intake:
         position: int,
         numbered: bool,
     ) -> None:
-        self._pool = known.pool
+        self._pool, self._scattered = known.pool, known.scattered
         self._bounds = bounds
         self._queues = queues
         self._passage = passage
@@ -73,8 +73,10 @@ class Intake:
         if event.kind != DATA:
             self._take_word(progress, event)
             return True
-        progress.wandered = progress.wandered or progress.input_partition not in (-1, event.lane)
-        progress.input_partition = event.lane
+        if progress.input_partition != event.lane:
+            if progress.input_partition != -1:
+                self._scattered.add(progress.source)
+            progress.input_partition = event.lane
         if event.late:
             self._take_late(progress, event, now_ns)
             return True

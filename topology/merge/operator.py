@@ -96,6 +96,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "queued_bytes": Figure("Payload of the events that wait"),
     "overflows": Figure("Events let go early, the bound being reached", is_total=True),
     "forgotten": Figure("Sources forgotten at a bound, or after forget_after", is_total=True),
+    "scattered": Figure("Sources that came by several input partitions"),
     "promised_ppm": Figure("Share of events not to come later than their source is waited for"),
     "watermark_ns": Figure("W: only late events have a smaller reference time from now on"),
     "watermark_lag_ns": Figure("How far W is behind the arrival clock"),
@@ -494,6 +495,7 @@ class Merge(StepByStep):
             "queued": self._queues.count,
             "queued_bytes": self._queues.bytes,
             "forgotten": self._known.forgotten,
+            "scattered": len(self._known.scattered),
             "overflows": self.overflows,
             "promised_ppm": PPM - self._miss_ppm,
         }
@@ -509,11 +511,10 @@ class Merge(StepByStep):
         """What waits, for which sources, and until when if they stay silent; and what was late
         here, by cause."""
         heads = self._queues.heads
-        sources = self._sources.items()
         return {
             **self.figures(),
             "late_by_cause": dict(sorted(self._passage.late_by_cause.items())),
-            "wandering": sorted(source for source, progress in sources if progress.wandered),
+            "wandering": sorted(self._known.scattered),
             "head": {"source": heads[0][1], "ref_time": heads[0][0]} if heads else None,
             "waits_for": self._bounds.waits_for(heads[0][0]) if heads else [],
         }

@@ -114,7 +114,6 @@ class SourceProgress(Tracked):
         "seq",
         "silence_ns",
         "state",
-        "wandered",
         "warm",
         "woke_ns",
     )
@@ -135,7 +134,6 @@ class SourceProgress(Tracked):
         self.woke_ns = NEVER  # its newest time when it came back after having been idle
         self.silence_ns = 0  # how long it is wont to be silent; 0: never for `idle_after`
         self.input_partition = -1  # the upstream partition it came by last
-        self.wandered = False  # it came by several, where each source ought to have one
         self.released = 0
         self.late = 0
         self.held_late = 0  # of them, those that wait for the end of the open instant

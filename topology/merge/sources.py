@@ -29,6 +29,8 @@ class KnownSources:
         self._forget_after_ns = forget_after_ns
         self._longest_idle = LongestIdle()
         self.forgotten = 0
+        self.scattered: set[str] = set()
+        """Those that came by several input partitions, where each ought to have one."""
 
     def add(self, progress: SourceProgress) -> None:
         """`progress` is that of a source which was not known, or which a state names."""
@@ -46,6 +48,7 @@ class KnownSources:
                 self.forgotten += len(forgotten)
                 return forgotten
             forgotten.append(self.table.pop(longest))
+            self.scattered.discard(longest)
             self.journal.forget([PROGRESS + longest])
 
     def changes(self) -> Changes:

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agents.watch.deaths import joined
 from agents.watch.page.sources import IN_ORDER, named_sources
-from agents.watch.sentences import what_helps, why_held, why_late
+from agents.watch.sentences import scattered, what_helps, why_held, why_late
 from topology.model.late import CAUSES
 
 MAX_BLOCKERS: Final = 200
@@ -86,7 +86,8 @@ def view(
 
 
 def _deaths(partitions: Explained, late: Iterable[str]) -> View:
-    """`alarms`: stages most of whose records are dead, and why; `remedies`: by reason, why events
+    """`alarms`: stages most of whose records are dead, and why, and sources in several partitions;
+    `remedies`: by reason, why events
     are late, and of the first dead record what was wrong."""
     stages: dict[str, list[Mapping[str, Any]]] = {}
     for part in partitions:
@@ -99,6 +100,12 @@ def _deaths(partitions: Explained, late: Iterable[str]) -> View:
         if (alarm := deaths.alarm()) is not None:
             alarms.append(f"{stage}: {alarm}")
         remedies |= {reason: first.detail for reason, first in deaths.reasons()}
+    alarms += [
+        line
+        for part in partitions
+        for stream, operators in part["streams"].items()
+        for line in scattered(stream, operators.get("merge", {}).get("wandering", ()))
+    ]
     return {"alarms": alarms, "remedies": remedies}
 
 

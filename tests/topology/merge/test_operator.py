@@ -499,3 +499,17 @@ def test_the_operator_is_the_oracle(sources: int) -> None:
         expected = by_oracle(coming, settings, **told_of)
         for got, wanted in zip(by_operator(coming, settings, **told_of), expected, strict=True):
             assert got == wanted, f"seed {seed}"
+
+
+def test_a_source_that_comes_by_several_partitions_is_counted_until_it_is_forgotten() -> None:
+    merge = operator(max_sources=2)
+    for seq, (source, lane) in enumerate([("a", 1), ("b", 1), ("a", 2), ("a", 1), ("b", 1)]):
+        one = event(seq, source, seq, seq)
+        one.lane = lane
+        merge.on_batch([one], seq * MS)
+    assert merge.figures()["scattered"] == 1
+    assert merge.explain()["wandering"] == ["a"]
+    merge.on_time(1_000 * MS)
+    for seq, source in enumerate(("b", "c", "d"), start=9):
+        merge.on_batch([event(2_000 + seq, source, seq, 2_000 + seq)], (2_000 + seq) * MS)
+    assert merge.figures()["scattered"] == 0

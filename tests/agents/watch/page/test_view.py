@@ -7,7 +7,7 @@ from typing import Any
 
 from agents.watch.page.sources import MAX_SOURCES
 from agents.watch.page.view import view
-from tests.agents.watch.page.many import METRICS, healthy, partitions, worst_of
+from tests.agents.watch.page.many import MERGE, METRICS, healthy, partitions, worst_of
 
 
 def test_counts_are_summed_by_stage_and_query() -> None:
@@ -110,3 +110,13 @@ def test_how_queries_answer_that_choose() -> None:
     found = {each["query"]: each for each in view(healthy(), parts, [])["queries"]}
     assert (found["counts"]["ways"], found["stops"]["ways"]) == ({"final": 2}, {"early": 1})
     assert "plain" not in found
+
+
+def test_sources_of_several_partitions_are_named_with_the_remedy() -> None:
+    parts = partitions(3, 0)
+    parts[1]["streams"]["default"]["merge"] = {**MERGE, "wandering": ["a", "b"]}
+    (alarm,) = view(healthy(), parts, [])["alarms"]
+    assert alarm == (
+        "default: 2 sources came by several partitions of the input (a, b); key its records by"
+        " source"
+    )
