@@ -21,6 +21,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
 from cli.local.ports import LOOPBACK, free_ports
 from cli.local.process import Process
 from cli.local.server import Server
@@ -31,6 +33,15 @@ PROGRAMS: Final = {
     "etcd": "go.etcd.io/etcd/server/v3",
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
 }
+OPERATORS: Final = {
+    "PodMonitor": "github.com/prometheus-operator/prometheus-operator@v0.85.0",
+    "ServiceMonitor": "github.com/prometheus-operator/prometheus-operator@v0.85.0",
+    "PrometheusRule": "github.com/prometheus-operator/prometheus-operator@v0.85.0",
+    "ScaledObject": "github.com/kedacore/keda/v2@v2.17.2",
+    "SparkApplication": "github.com/kubeflow/spark-operator/v2@v2.3.0",
+}
+"""The Go module of the operator that brings a kind, which has its definition."""
+
 BUILD_TIMEOUT_S: Final = 1200.0
 START_TIMEOUT_S: Final = 60.0
 ASK_TIMEOUT_S: Final = 10.0
@@ -124,6 +135,18 @@ class ApiServer(Server):
             return bool(self.ask("/api/v1/namespaces/default"))
         except (OSError, ValueError, KeyError):
             return False
+
+
+def definition(kind: str) -> dict[str, Any]:
+    """A kind that an operator brings, defined as its module has it. NotBuilt: it cannot be had."""
+    kept = _kept()
+    kept.mkdir(parents=True, exist_ok=True)
+    module = Path(json.loads(_go(kept, "mod", "download", "-json", OPERATORS[kind]))["Dir"])
+    for file in sorted(module.rglob(f"*_{kind.lower()}s.yaml")):
+        found: dict[str, Any] = yaml.safe_load(file.read_text())
+        if found.get("kind") == "CustomResourceDefinition" and "conversion" not in found["spec"]:
+            return found
+    raise NotBuilt(f"{OPERATORS[kind]} has no definition of {kind}")
 
 
 def _kubeconfig(address: str, token: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """End to end: an API server of Kubernetes takes the chart, at an install, an upgrade and a test.
 
 There are no controllers and no nodes: the test itself reports that a Job or a pod has ended. Kinds
-that operators bring are known by name only.
+that operators bring are defined as their own modules have it.
 """
 
 from __future__ import annotations
@@ -11,23 +11,18 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from infra.api_server import ApiServer, missing
+from infra.api_server import ApiServer, definition, missing
 from infra.helm import CHART, HelmFailed, program
 from infra.helm import missing as helm_missing
-from tests.infra.test_helm import CUSTOM, VALUES
+from tests.infra.test_helm import CUSTOM, VALUES, Manifest, manifests
 from tests.services import require
+from tests.waiting import wait_until
 
 HELM_S = 120
 POLL_S = 0.2
-GROUPS = {
-    **dict.fromkeys(("PodMonitor", "ServiceMonitor", "PrometheusRule"), "monitoring.coreos.com/v1"),
-    "ScaledObject": "keda.sh/v1alpha1",
-    "SparkApplication": "sparkoperator.k8s.io/v1beta2",
-}
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NOW = "2026-01-01T00:00:00Z"
 
@@ -40,35 +35,19 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     require(helm_missing())
     with ApiServer(tmp_path_factory.mktemp("api")) as server:
         for kind in CUSTOM:
-            server.ask(DEFINITIONS, known(kind), "POST")
+            server.ask(DEFINITIONS, definition(kind), "POST")
+        # Who takes a definition serves it a moment later.
+        wait_until(lambda: all(is_served(server, kind) for kind in CUSTOM), "the definitions")
         yield server
 
 
-def known(kind: str) -> dict[str, Any]:
-    group, version = GROUPS[kind].split("/")
-    plural = f"{kind.lower()}s"
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": f"{plural}.{group}",
-            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
-        },
-        "spec": {
-            "group": group,
-            "names": {"kind": kind, "plural": plural},
-            "scope": "Namespaced",
-            "versions": [
-                {
-                    "name": version,
-                    "served": True,
-                    "storage": True,
-                    "schema": {"openAPIV3Schema": anything},
-                }
-            ],
-        },
-    }
+def is_served(server: ApiServer, kind: str) -> bool:
+    (found,) = [
+        one.get("status", {}).get("conditions", [])
+        for one in server.ask(DEFINITIONS)["items"]
+        if one["spec"]["names"]["kind"] == kind
+    ]
+    return ("Established", "True") in [(one["type"], one["status"]) for one in found]
 
 
 class Cluster(threading.Thread):
@@ -157,3 +136,29 @@ def test_it_is_installed_upgraded_tested_and_taken_away(server: ApiServer, value
     assert not {name for name in names("configmaps") if name.endswith("-topics")}
     helm(server, "uninstall", *where)
     assert not {name for name in names("services") if name.startswith("plant")}
+
+
+@pytest.mark.parametrize("values", VALUES, ids=lambda path: str(path.stem))
+def test_it_has_no_field_that_the_server_does_not_know(server: ApiServer, values: Path) -> None:
+    """Helm lets them pass, and the server drops them."""
+    found = sorted(manifests(values), key=lambda one: one["kind"] != "ServiceAccount")
+    for one in found:
+        strictly(server, one, dry=one["kind"] != "ServiceAccount")
+    renamed = {**found[0], "metadata": {"name": f"red-{values.stem}"}}
+    with pytest.raises(OSError, match="unknown field"):
+        strictly(server, {**renamed, "colour": "red"})
+    for one in found:
+        if one["kind"] == "ServiceAccount":
+            where = f"/api/v1/namespaces/default/serviceaccounts/{one['metadata']['name']}"
+            server.ask(where, method="DELETE")
+
+
+def strictly(server: ApiServer, manifest: Manifest, *, dry: bool = True) -> None:
+    """Give it to the server; OSError where it has a field that is not known."""
+    api, kind = manifest["apiVersion"], manifest["kind"]
+    base = "/api/v1" if api == "v1" else f"/apis/{api}"
+    plurals = {
+        one["kind"]: one["name"] for one in server.ask(base)["resources"] if "/" not in one["name"]
+    }
+    asked = "fieldValidation=Strict" + ("&dryRun=All" if dry else "")
+    server.ask(f"{base}/namespaces/default/{plurals[kind]}?{asked}", manifest, "POST")
