@@ -48,7 +48,7 @@ from topology.config import Topology, reference
 log = logging.getLogger("inorder.worker")
 
 NS_PER_S = 1_000_000_000
-PASSWORD = re.compile(r"//[^/@\s]*:[^/@\s]*@")
+WHO = re.compile(r"//[^/@\s]*@")
 
 
 @click.command("worker")
@@ -90,7 +90,7 @@ def command(options: StageOptions, names: tuple[str, ...], http: str, peers: str
         let_in(redis_url(topology.redis))
     if options.backfill is not None:  # refused here, and not in each stage
         Backfilled(options.backfill, topology, options.topology_path)
-    settings = with_all_keys(options.topology_path)
+    settings = with_all_keys(options.topology_path, options.redis)
     host, port = listening("--http", http)
     token = http_token()
     try:
@@ -118,13 +118,15 @@ def command(options: StageOptions, names: tuple[str, ...], http: str, peers: str
     sys.exit(code)
 
 
-def with_all_keys(path: str) -> Callable[[], str]:
-    """For the page: the topology file as it is now, with every key that may be set. Passwords in
-    URLs are left out."""
+def with_all_keys(path: str, redis: str | None) -> Callable[[], str]:
+    """For the page: the topology file as it is now, with every key that may be set. Users and
+    passwords in URLs are left out."""
     document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    if redis is not None:
+        document |= {"redis": WHO.sub("//", redis)}
 
     def text() -> str:
-        return PASSWORD.sub("//***@", reference.filled(document, reading(Path(path).parent)))
+        return WHO.sub("//", reference.filled(document, reading(Path(path).parent)))
 
     return text
 

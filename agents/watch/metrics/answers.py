@@ -1,6 +1,6 @@
 """How detectors with `answer: auto` answer, as metric families.
 
-    inorder_answer_way{answer}      1 for the answer that is on, 0 for one that was before
+    inorder_answer_way{answer}      1 for the answer that is on
     inorder_answer_changes_total    how often it changed
 
 Labels are stage, partition and query; a detector has them once an event has come. Queries beyond
@@ -12,89 +12,62 @@ stay, and what a state brings along was counted by its former owner.
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from aiokafka.structs import TopicPartition
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from topology.answer.choice import Chosen
 
 _OF: Final = ("stage", "partition", "query")
 
-Place = tuple[str, int]
 
-
-class AnswerMetrics:
+class AnswerMetrics(Collector):
     """`name_of`: what a query is called among the labels."""
 
     def __init__(self, registry: CollectorRegistry, name_of: Callable[[str], str]) -> None:
         self._name_of = name_of
-        self._way = _Set(
-            Gauge(
-                "inorder_answer_way",
-                "Detectors with this answer",
-                (*_OF, "answer"),
-                registry=registry,
-            )
-        )
         self._changes = Counter(
             "inorder_answer_changes", "Changes of a detector's answer", _OF, registry=registry
         )
-        self._known: dict[Place, dict[str, dict[str, Chosen]]] = {}
-        """By place, topic and query."""
+        self._known: dict[tuple[str, TopicPartition], dict[str, Chosen]] = {}
+        registry.register(self)
 
     def set(self, stage: str, source: TopicPartition, chosen: Sequence[Chosen]) -> None:
         """Set the answers of all queries that choose in the partition. O(queries)."""
-        place = (stage, source.partition)
-        known = self._known.setdefault(place, {})
-        before = known.get(source.topic, {})
-        if not chosen and not before:
-            return
-        known[source.topic] = {each.query: each for each in chosen}
+        before = self._known.get((stage, source), {})
         for each in chosen:
             labels = (stage, str(source.partition), self._name_of(each.query))
-            was = before.get(each.query)
-            self._changes.labels(*labels).inc(
-                _grown(each.changes, 0 if was is None else was.changes)
-            )
-        self._show(place)
+            was = before[each.query].changes if each.query in before else 0
+            grown = each.changes - was if each.changes >= was else each.changes  # counted anew
+            self._changes.labels(*labels).inc(grown)
+        if chosen or before:
+            self._known[stage, source] = {each.query: each for each in chosen}
 
     def forget(self, stage: str, source: TopicPartition) -> None:
         """Remove the series of a partition that was released."""
-        place = (stage, source.partition)
-        if self._known.get(place, {}).pop(source.topic, None):
-            self._show(place)
+        self._known.pop((stage, source), None)
 
-    def _show(self, place: Place) -> None:
-        ways: Tally[tuple[str, ...]] = Tally()
-        for topic in self._known[place].values():
-            for each in topic.values():
-                ways[self._name_of(each.query), each.answer] += 1
-        queries = {query for query, _ in ways}
-        left = {of for of in self._way.shown(place) if of not in ways and of[0] in queries}
-        self._way.show(place, {**dict.fromkeys(left, 0), **ways})
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        """What `collect` will yield, without the values."""
+        return [_ways()]
 
-
-class _Set:
-    """The children of a gauge; those that are not set any more are removed."""
-
-    def __init__(self, gauge: Gauge) -> None:
-        self._gauge = gauge
-        self._shown: dict[Place, set[tuple[str, ...]]] = {}
-
-    def shown(self, place: Place) -> set[tuple[str, ...]]:
-        return self._shown.get(place, set())
-
-    def show(self, place: Place, values: Mapping[tuple[str, ...], int]) -> None:
-        stage, partition = place[0], str(place[1])
-        for of in self.shown(place) - values.keys():
-            self._gauge.remove(stage, partition, *of)
-        for of, value in values.items():
-            self._gauge.labels(stage, partition, *of).set(value)
-        self._shown[place] = set(values)
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The answers that are on now."""
+        found = Tally(
+            (stage, str(source.partition), self._name_of(each.query), each.answer)
+            for (stage, source), chosen in list(self._known.items())
+            for each in chosen.values()
+        )
+        ways = _ways()
+        for labels, count in found.items():
+            ways.add_metric(labels, count)
+        yield ways
 
 
-def _grown(now: int, before: int) -> int:
-    """What is counted anew begins with 0."""
-    return now - before if now >= before else now
+def _ways() -> GaugeMetricFamily:
+    text = "Detectors with this answer"
+    return GaugeMetricFamily("inorder_answer_way", text, labels=(*_OF, "answer"))

@@ -45,29 +45,13 @@ HEADERS: Final = {
 Look = Callable[[], Awaitable[View]]
 
 
-class Glance:
-    """One view for all who ask within half a second of it; `look` is asked by one at a time."""
-
-    def __init__(self, look: Look) -> None:
-        self._look = look
-        self._asking = asyncio.Lock()
-        self._seen = b""
-        self._seen_s = float("-inf")
-
-    async def __call__(self) -> bytes:
-        async with self._asking:
-            now_s = asyncio.get_running_loop().time()
-            if now_s - self._seen_s >= EVERY_S / 2:
-                self._seen = orjson.dumps(await self._look(), option=orjson.OPT_NON_STR_KEYS)
-                self._seen_s = now_s
-            return self._seen
-
-
 class Page:
     """`look` gives what there is to see now, `settings` the topology file with all keys."""
 
     def __init__(self, look: Look, settings: Callable[[], str] = str) -> None:
-        self._view = Glance(look)
+        self._look = look
+        self._asking = asyncio.Lock()
+        self._seen, self._seen_s = b"", float("-inf")
         self._settings = settings
         self._viewers = 0
 
@@ -78,6 +62,15 @@ class Page:
     async def _whole(self, _: web.Request) -> web.Response:
         text = await asyncio.to_thread(self._settings)
         return web.Response(text=text, headers=HEADERS)
+
+    async def _view(self) -> bytes:
+        """One view for all who ask within half a second of it; one at a time is worked out."""
+        async with self._asking:
+            now_s = asyncio.get_running_loop().time()
+            if now_s - self._seen_s >= EVERY_S / 2:
+                self._seen = orjson.dumps(await self._look(), option=orjson.OPT_NON_STR_KEYS)
+                self._seen_s = now_s
+            return self._seen
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         if self._viewers >= MAX_VIEWERS:

@@ -1,0 +1,22 @@
+"""Examples: the settings that a worker's page shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from cli.run.worker import with_all_keys
+
+
+def test_every_key_is_shown_and_nobody_s_password(tmp_path: Path) -> None:
+    file = tmp_path / "t.yaml"
+    file.write_text("streams: {default: {}}\nstate: redis\n")
+    text = with_all_keys(str(file), "redis://me:secret@store:6379/0")()
+    shown = yaml.safe_load(text)
+    assert shown["redis"] == "redis://store:6379/0"
+    assert shown["streams"]["default"]["reorder"]["max_wait"] == "500ms"
+    file.write_text("streams: {other: {}}\n")
+    again = with_all_keys(str(file), None)
+    file.write_text("no longer a topology")
+    assert "other" in yaml.safe_load(again())["streams"], "as it was at the start"
