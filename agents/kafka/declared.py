@@ -34,6 +34,9 @@ DERIVED: Final = {
     "message.timestamp.after.max.ms": FOREVER_MS,
     "retention.ms": "-1",
 }
+SIDE: Final = {"retention.bytes": str(1 << 30)}
+"""The newest GiB of each partition, of what nobody may ever read."""
+
 COMPACTED: Final = {"cleanup.policy": "compact"}
 TABLE: Final = {**COMPACTED, "delete.retention.ms": "604800000"}
 """Where a record without a value takes a result back: who reads once in a week misses none."""
@@ -67,8 +70,9 @@ def declared(topology: Topology) -> list[TopicSpec]:
     specs.append(TopicSpec(topics.clock, topics.partitions, CLOCK))
     if not topology.fused:
         specs.append(TopicSpec(topics.sequenced, topics.partitions, {**DERIVED, **written}))
-    whole = [*sorted({stream.output for stream in streams}), topics.late, topics.gaps, topics.dead]
-    specs += [TopicSpec(name, topics.partitions, {**DERIVED, **written}) for name in whole]
+    outputs, side = {stream.output for stream in streams}, (topics.late, topics.gaps, topics.dead)
+    specs += [TopicSpec(n, topics.partitions, {**DERIVED, **written}) for n in sorted(outputs)]
+    specs += [TopicSpec(n, topics.partitions, {**DERIVED, **SIDE, **written}) for n in side]
     specs += [
         TopicSpec(topic, topics.partitions, {**DERIVED, **COMPACTED, **written})
         for topic in dict.fromkeys(topology.result_topics.values())  # patterns and detectors share

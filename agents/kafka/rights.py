@@ -2,7 +2,7 @@
 
 A stage reads its input and the feeds it listens to, writes its outputs and reports, and has its
 changelog, its group and its transactional ids to itself. Where it only counts a topic's partitions
-it needs Describe.
+it needs Describe. The stage that merges may delete what all are done with of `events.sequenced`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from agents.kafka.stage_topics import (
     changelog_topic,
     group_of,
     inputs_of,
+    purges,
     reads,
+    sequenced_readers,
     upstream_inputs,
     works,
 )
 from topology.config import StageConfig, Topology
 from topology.config.stages import MERGE, PATTERN, REORDER
 
+DELETE: Final = "Delete"
 DESCRIBE: Final = "Describe"
 READ: Final = "Read"
 WRITE: Final = "Write"
@@ -78,11 +81,16 @@ def rights(topology: Topology, stage: StageConfig) -> list[Right]:
         need(READ, changelog)
         need(WRITE, changelog)
     group = group_of(topology, stage)
+    others = []
+    if purges(topology, stage):
+        need(DELETE, topics.sequenced)
+        others = [each for each in sequenced_readers(topology) if each != group]
     return [
         *(
             Right(Kind.TOPIC, name, tuple(sorted(operations)))
             for name, operations in wanted.items()
         ),
         Right(Kind.GROUP, group, (READ,)),
+        *(Right(Kind.GROUP, other, (DESCRIBE,)) for other in others),
         Right(Kind.TRANSACTIONAL_ID, f"{group}.", (DESCRIBE, WRITE), prefixed=True),
     ]

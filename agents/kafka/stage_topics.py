@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from topology.config import StageConfig, Topology
+from topology.config.stages import MERGE
 
 RAW: Final = "raw"
 SEQUENCED: Final = "sequenced"
@@ -47,3 +48,18 @@ def group_of(topology: Topology, stage: StageConfig) -> str:
 def changelog_topic(application: str, stage: str, input_topic: str) -> str:
     """A stage may be named `reorder+merge`; Kafka takes no plus in a topic's name."""
     return f"{application}.{stage.replace('+', '-')}.{input_topic}.changelog"
+
+
+def sequenced_readers(topology: Topology) -> list[str]:
+    """The groups that read `events.sequenced`."""
+    return [
+        group_of(topology, stage)
+        for stage in topology.stages
+        if works(topology, stage) and reads(topology, stage) == SEQUENCED
+    ]
+
+
+def purges(topology: Topology, stage: StageConfig) -> bool:
+    """Whether the stage deletes what all of them are done with."""
+    is_reader = MERGE in stage.operators and reads(topology, stage) == SEQUENCED
+    return is_reader and not topology.topics.keep_sequenced

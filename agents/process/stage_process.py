@@ -30,7 +30,9 @@ from agents.kafka.brokers import Brokers, BrokersUnavailable, await_brokers
 from agents.kafka.fetching import SESSION_TIMEOUT_S
 from agents.kafka.log_reader import LogReader
 from agents.kafka.membership import InstanceFenced
+from agents.kafka.purging import purging
 from agents.kafka.security import PLAINTEXT, Security
+from agents.kafka.stage_topics import purges, sequenced_readers
 from agents.process import garbage
 from agents.process.scrapes import CORE
 from agents.registry.client import RegistryRefuses
@@ -241,6 +243,8 @@ class StageProcess:
         beside = [asyncio.create_task(self._beside(app, self._pulse()))]
         if self._topics is not None:
             beside.append(asyncio.create_task(self._beside(app, self._topics.run())))
+        if purges(arrangement.topology, arrangement.stage) and not self._brokers.is_embedded:
+            beside.append(asyncio.create_task(self._beside(app, self._purge())))
         try:
             if self._feed is not None:
                 await self._feed.start(arrangement.partitions[arrangement.topology.topics.clock])
@@ -285,6 +289,14 @@ class StageProcess:
             await work
         except Exception as failed:  # noqa: BLE001 - nobody else would get it
             app.failure.set(failed)
+
+    async def _purge(self) -> None:
+        topology = self._arrangement.topology
+        purged = self._metrics.purged.labels(self._arrangement.stage.name).inc
+        work = purging(
+            self._brokers, topology.topics.sequenced, sequenced_readers(topology), purged
+        )
+        await work.run(self._handler.owned_numbers)
 
     async def _pulse(self) -> None:
         observed_s = time.monotonic()

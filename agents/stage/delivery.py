@@ -34,6 +34,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
+from aiokafka.structs import OffsetAndMetadata
 
 import codec
 from agents.kafka.transaction_end import Unanswered, ask_once
@@ -69,12 +70,14 @@ class EndUnanswered(CommitFailed):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What becomes visible together."""
+    """What becomes visible together. `needed_from`: the first offset of the input that is read
+    again at a restore, where others ask for it (agents.kafka.purging)."""
 
     outputs: Batches
     changes: Mapping[bytes, bytes | None]
     source: TopicPartition
     next_offset: int
+    needed_from: int | None = None
 
 
 @dataclass(slots=True)
@@ -202,9 +205,10 @@ class _Producing:
 
     async def _end(self, checkpoint: Checkpoint) -> None:
         """The offset, and the end of the transaction."""
-        await self._changes.send_offsets_to_transaction(
-            {checkpoint.source: checkpoint.next_offset}, self._group
-        )
+        needed_from = checkpoint.needed_from
+        said = "" if needed_from is None else str(needed_from)
+        offset = OffsetAndMetadata(checkpoint.next_offset, said)
+        await self._changes.send_offsets_to_transaction({checkpoint.source: offset}, self._group)
         try:
             await self._changes.commit_transaction()
         except Unanswered as unanswered:

@@ -267,6 +267,10 @@ class StageHandler:
                 len(self._services.queries_set_aside)
             )
 
+    def owned_numbers(self) -> list[int]:
+        """The numbers of its partitions, where it reads one topic."""
+        return [source.partition for source in self._partitions]
+
     def verdict(self) -> Verdict:
         return self._watchdog.verdict(time.monotonic_ns())
 

@@ -36,6 +36,7 @@ from typing import Any, Final
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.partition_queue import PolledBatch
+from agents.kafka.stage_topics import SEQUENCED
 from agents.stage.arrangement import Arrangement, ArrangementError
 from agents.stage.arrival import NS_PER_MS, arrival_clock, no_arrival
 from agents.stage.committing import Committing
@@ -475,7 +476,10 @@ class Partition:
         self._metrics.cut(encoded)
         if self._traces is not None:
             self._traces.cut()
-        return Checkpoint(self._outbox.take(), encoded, self.source, next_offset)
+        needed_from = None
+        if self._arrangement.reads == SEQUENCED:
+            needed_from = self._held.needed_from(next_offset)
+        return Checkpoint(self._outbox.take(), encoded, self.source, next_offset, needed_from)
 
     async def _commit(
         self, checkpoint: Checkpoint, records: int = 0, payload_bytes: int = 0

@@ -180,6 +180,17 @@ class HeldPages:
     def __len__(self) -> int:
         return sum(1 for events in self._pages.values() for event in events if event.held_by)
 
+    def needed_from(self, next_offset: int) -> int:
+        """The first offset that a restore from the last changes reads again."""
+        pages, spilled = self._pages, self._spilled
+        while pages:
+            first = min(pages)
+            waiting = [e.offset for e in pages[first] if e.offset not in spilled and e.held_by]
+            if waiting:
+                return max(0, min(waiting))
+            pages = {page: events for page, events in pages.items() if page > first}
+        return next_offset
+
     def touch_all(self) -> bool:
         """The next changes are of all pages; False where events are in the state whole, which is
         too much to write again."""

@@ -171,6 +171,9 @@ class Metrics:
             "state_store_errors", "Failures of the local copy", "stage", "reason"
         )
         self.traces = self._counter("traces", "Traced events, by outcome", "stage", "outcome")
+        self.purged = self._counter(
+            "purged_offsets", "Offsets deleted that no stage needs", "stage"
+        )
         self.rebalances = self._counter("rebalances", "Assignments taken or given up", "stage")
         self.partitions = self._gauge("partitions_assigned", "Partitions of this worker", "stage")
         self.held_limit = self._gauge(

@@ -1,0 +1,75 @@
+"""End to end: what all stages are done with of the sequenced topic is deleted, and a worker that is
+killed right after that goes on exactly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from benchmarks.workloads import crowd
+from benchmarks.workloads.crowd import RATE_HZ
+from tests.end_to_end.oracle import check
+from tests.end_to_end.records import Sender
+from tests.end_to_end.setting import SPLIT, Setting, settle
+from tests.end_to_end.waiting import Emitted
+from tests.end_to_end.worker import Worker, running
+from tests.services import SharedKafka
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+EVENTS = 9_000
+RATE = 1_000.0
+QUIET_S = 30.0
+
+
+class Beginnings:
+    """Where the sequenced topic begins."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._topic = setting.topology.topics.sequenced
+        self._consumer = Consumer({"bootstrap.servers": setting.bootstrap, "group.id": "looks"})
+
+    def first(self) -> int:
+        place = TopicPartition(self._topic, 0)
+        return int(self._consumer.get_watermark_offsets(place, timeout=10.0)[0])
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+@pytest.mark.parametrize("keeps", [False, True], ids=["purged", "kept"])
+def test_a_kill_after_a_purge_loses_nothing(
+    kafka: SharedKafka, tmp_path: Path, keeps: bool
+) -> None:
+    topics = "keep_sequenced: true" if keeps else ""
+    setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, partitions=1, topics=topics)
+    rows = crowd(EVENTS, seed=3).rows
+    worker = Worker("w", setting.path, setting.bootstrap, tmp_path)
+    begins = Beginnings(setting)
+    with running(worker):
+        worker.wait_ready()
+        sender = Sender(setting, rows, speed=RATE / RATE_HZ).start()
+        emitted = Emitted(setting)
+        if keeps:
+            emitted.wait_for(EVENTS // 2)
+        else:
+            wait_until(
+                lambda: emitted.poll() < 0 or begins.first() > 0,
+                "the first purge",
+                lambda: worker.log,
+                quiet_s=QUIET_S,
+            )
+        worker.kill_all()
+        worker.start()
+        worker.wait_ready()
+        emitted.wait_for(len({(row.source, row.seq) for row in rows}))
+        sender.finish()
+        emitted.close()
+        assert (begins.first() == 0) == keeps
+        assert worker.stop() == 0, worker.log
+    begins.close()
+    verdict = check(setting)
+    assert not verdict.faults, verdict
