@@ -114,8 +114,6 @@ class Search:
     `RunSearch` extends runs entry by entry, `Cutting` takes groups as cuts of an index, `SetSearch`
     puts sets together whose order is not known."""
 
-    __slots__ = ("budget", "found", "layout", "place", "wanted")
-
     def __init__(self, layout: Layout, place: Place, budget: StepBudget, wanted: int) -> None:
         self.layout = layout
         self.place = place

@@ -199,7 +199,6 @@ class PartitionGroup:
         self.partitions: dict[Partition, PartitionIndex] = {}
         self.unpartitioned = 0
         self.refused = 0
-        self._closed: dict[str, None] = {}  # state keys of units that are no more
         self._partition = expression.partition(first.form.same) if first.form.same else None
         asked: dict[EntryFilter, Compiled] = {}
         for _, query in queries:
@@ -313,9 +312,7 @@ class PartitionGroup:
         due = self._timers.due(frontier_ns)
         for partition in list(self.partitions.values()) if is_whole else due:
             for run in partition.runs:
-                closed = run.forget()
-                if closed:
-                    self._closed.update(closed)
+                run.forget()
             oldest_ns: int | None = None
             for index in partition.indexes:
                 times = index.times
@@ -330,13 +327,8 @@ class PartitionGroup:
                 self._timers.disarm(partition)
                 del self.partitions[partition.key]
                 for run in partition.runs:
-                    self._closed.update(run.close())
+                    run.close()
         return left
-
-    def take_closed(self) -> dict[str, None]:
-        """The keys in the state of what was forgotten since it was asked last."""
-        closed, self._closed = self._closed, {}
-        return closed
 
 
 def alike(queries: Sequence[Compiled]) -> list[list[tuple[int, Compiled]]]:
@@ -414,10 +406,3 @@ class EntryStore:
                 if is_whole or everything.has_enough(since_ns):
                     left += everything.purge(since_ns)
             self._admission.let_go(left)
-
-    def take_closed(self) -> dict[str, None]:
-        """The keys in the state of what was forgotten since it was asked last."""
-        closed: dict[str, None] = {}
-        for group in self.groups:
-            closed.update(group.take_closed())
-        return closed

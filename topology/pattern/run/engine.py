@@ -90,7 +90,6 @@ class Engine:
         self.store = EntryStore(queries, self.context, self.admission, max_partitions)
         self.intake = EventIntake(self.admission, self.store, self.context)
         self.is_plain = is_plain
-        self._stale: dict[str, None] = {}  # keys of a restored state that mean nothing any more
 
     # -- the queries, and what is known of them -----------------------------------------------
 
@@ -215,8 +214,8 @@ class Engine:
         return state
 
     def changes(self) -> Changes:
-        state = {ENGINE: self._own_state(), **self._stale, **self.store.take_closed()}
-        self._stale = {}
+        state = {ENGINE: self._own_state(), **self.context.closed}
+        self.context.closed.clear()
         for run in self._changed_runs():
             state.update(run.state(everything=False))
         return state
@@ -258,7 +257,7 @@ class Engine:
             if run.gathered.anchors:
                 self.waits.gather(run)
         self._emitter.forget_overflows()
-        self._stale = dict.fromkeys(rest)
+        self.context.closed.update(dict.fromkeys(rest))  # of queries that are no more
 
     def _from_now_on(self, query: Compiled) -> int:
         """Matches that start here or later rest on no event that came before now: those were

@@ -187,8 +187,8 @@ def _same(one: FoundMatch, other: FoundMatch) -> bool:
 
 class UnitRows:
     """The rows of one run, which is noted in `changed` when something is not as it was written: a
-    checkpoint looks at those runs alone. `written`: rows as the table has them, by
-    their keys."""
+    checkpoint looks at those runs alone. `closed` gets the keys of rows that are no more.
+    `written`: rows as the table has them, by their keys."""
 
     __slots__ = (
         "_barrier",
@@ -207,13 +207,14 @@ class UnitRows:
         partition: Sequence[Any],
         run: UnitOwner,
         changed: dict[UnitOwner, None],
+        closed: dict[str, None],
     ) -> None:
         self._run = run
         self._changed = changed
+        self._closed = closed
         self._known_by = f"{query.form.fingerprint[:KNOWN_BY]}/{query.name}"
         self._barrier_key = f"barrier/{self._known_by}/{result_id(spelled_key(partition))}"
         self._touched: dict[Key, Entry] = {}
-        self._closed: dict[str, None] = {}
         self._barrier = BEFORE_ALL
         self.written: dict[str, Any] = {}
 
@@ -236,19 +237,12 @@ class UnitRows:
         if self.written.pop(name, None) is not None:
             self._closed[name] = None
 
-    def take_closed(self) -> dict[str, None]:
-        """The keys of rows that were forgotten since it was asked last."""
-        if not self._closed:
-            return self._closed
-        closed, self._closed = self._closed, {}
-        return closed
-
-    def close(self) -> dict[str, None]:
-        """The keys of all rows that are forgotten with the run."""
+    def close(self) -> None:
+        """All rows are forgotten, with the run."""
         self._changed.pop(self._run, None)
         if self._barrier != BEFORE_ALL:
             self._closed[self._barrier_key] = None
-        return self._closed | dict.fromkeys(self.written)
+        self._closed |= dict.fromkeys(self.written)
 
     def rows(
         self,

@@ -99,7 +99,8 @@ class RunContext:
     """What all runs of an engine share. `everything`: all entries, where a STRICT step looks at
     those of every partition. `emits_final`: names of queries that emit once more what has become
     final. `is_plain`: runs take the plain way where they can. `is_alone`: there is one query only.
-    `changed`: the runs with something to be written."""
+    `changed`: the runs with something to be written; `closed`: the keys of the state's rows that
+    are no more. Who writes them empties both."""
 
     now: Now
     emitter: MatchEmitter
@@ -110,3 +111,4 @@ class RunContext:
     is_plain: bool
     is_alone: bool
     changed: dict[UnitOwner, None] = field(default_factory=dict)
+    closed: dict[str, None] = field(default_factory=dict)

@@ -79,7 +79,7 @@ class Run:
         self.visibility = Visibility(
             wiring, self.units, self._now, context.waits, emits_final=emits_final
         )
-        self._rows = UnitRows(query, partition, self, context.changed)
+        self._rows = UnitRows(query, partition, self, context.changed, context.closed)
         self.plain: PlainWay | None = None
         is_plain = context.is_plain and not emits_final and wiring.target_ns is None
         if is_plain and query.steps is not None and not doubt.margin_ns:
@@ -202,13 +202,13 @@ class Run:
 
     # -- forgetting ---------------------------------------------------------------------------
 
-    def forget(self) -> dict[str, None]:
-        """Let go of units that nothing can change any more; their keys in the state."""
+    def forget(self) -> None:
+        """Let go of units that nothing can change any more."""
         frontier_ns = self._now.frontier_ns
         if self.plain is not None:
             for anchor in self.plain.walks.over(frontier_ns):
                 self._drop(anchor)
-            return self._rows.take_closed()
+            return
         self.visibility.restart(self.visibility.decided())  # what is decided is let go of
         span_ns = self.affected.open_ns
         for unit in list(self.units.values()):
@@ -217,16 +217,15 @@ class Run:
                 self._drop(unit.anchor)
             elif unit.anchor.time_ns < frontier_ns:
                 unit.forget(frontier_ns)
-        return self._rows.take_closed()
 
     def _drop(self, anchor: Entry) -> None:
         self.units.pop(anchor.key, None)
         self._evaluator.forget(anchor)
         self._rows.forget(anchor)
 
-    def close(self) -> dict[str, None]:
-        """The keys in the state of all that is forgotten with the run."""
-        return self._rows.close()
+    def close(self) -> None:
+        """All of it is forgotten."""
+        self._rows.close()
 
     # -- state --------------------------------------------------------------------------------
 

@@ -29,8 +29,6 @@ from topology.pattern.tree.normal_form import Alternative
 class Greed:
     """The greedy groups of an alternative, in one place."""
 
-    __slots__ = ("_budget", "_place", "_rules", "groups", "indexes")
-
     def __init__(self, rules: RunRules, place: Place, budget: StepBudget) -> None:
         self._rules = rules
         self._budget = budget

@@ -44,20 +44,6 @@ class Branch:
 class RunSearch(Search):
     """`chains`: see `exhaustive`; by component, where only maximal matches are wanted."""
 
-    __slots__ = (
-        "_blockers",
-        "_bound",
-        "_branches",
-        "_ceilings",
-        "_chains",
-        "_current",
-        "_end",
-        "_greed",
-        "_indexes",
-        "_rules",
-        "_start",
-    )
-
     def __init__(
         self,
         rules: RunRules,

@@ -70,24 +70,10 @@ class Presence(RangeParts):
 
 
 class Cutting(Search):
-    """One unit and line, by places in the line, within the `ranges` of the anchor; those of
-    `Sifting` hold but what it has chosen. `cuts`: what a group takes, once that is known. A single
-    at the end is the anchor from the start. `bound` is by component, all else by place."""
-
-    __slots__ = (
-        "_frozen",
-        "_last",
-        "_parts",
-        "anchor",
-        "blockers",
-        "bound",
-        "cuts",
-        "highs",
-        "line",
-        "lows",
-        "ranges",
-        "views",
-    )
+    """One unit and line, by places in the line, within the `ranges` of the anchor. Where groups are
+    sifted, those of a second one hold but what the first has chosen. `cuts`: what a group takes,
+    once that is known. A single at the end is the anchor from the start. `bound` is by component,
+    all else by place."""
 
     def __init__(
         self,
@@ -159,7 +145,7 @@ class Cutting(Search):
             budget.steps += 1
             entry = entries[at]
             self.bound[self._parts[p]] = (entry,)
-            if self.line.is_tested and not self.holds(p):
+            if self.line.is_tested and not self._holds(p):
                 continue
             if is_behind_group:
                 self.cuts[p - 1] = (self.cuts[p - 1][0], self.ranges.before(p - 1, entry))
@@ -184,7 +170,7 @@ class Cutting(Search):
             self.cuts[p] = (low, at)
             self.extend(p + 1, entries[at - 1])
 
-    def holds(self, p: int) -> bool:
+    def _holds(self, p: int) -> bool:
         """The predicates over singles whose last is there."""
         for test in self.line.single_tests[p]:  # noqa: SIM110 - in half the time of all()
             if test.holds(self.bound) is not True:
@@ -195,7 +181,7 @@ class Cutting(Search):
         """Everything is chosen, and the anchor is the end."""
         layout = self.layout
         bound = self.bound
-        if self.line.is_tested and not self.holds(self._last):
+        if self.line.is_tested and not self._holds(self._last):
             return
         for p in self.line.groups:
             bound[self._parts[p]] = self._group(p)
@@ -215,6 +201,72 @@ class Cutting(Search):
             frozen = tuple(self.views[p].entries[self.lows[p] : self.highs[p]])
             self._frozen[p] = frozen
         return Stretch(frozen, low - self.lows[p], high - self.lows[p])
+
+    # -- where elements of groups depend on singles -----------------------------------------------
+
+    def sift(self, at: int, floor: Entry | None) -> None:
+        """Choose all singles first, from this place of the line on; sift the entries of the groups,
+        and cut what is left."""
+        line = self.line
+        if at == line.count:
+            self._cut_sifted()
+            return
+        if line.is_group[at]:
+            self.sift(at + 1, floor)
+            return
+        low = self.behind(at, floor)
+        high = self.highs[at]
+        if at == self._last:
+            low = max(low, high - 1)
+        for position in range(low, high):
+            if self.is_over:
+                return
+            self.budget.steps += 1
+            entry = self.views[at].entries[position]
+            self.bound[line.parts[at]] = (entry,)
+            if self._holds(at):
+                self.sift(at + 1, entry)
+
+    def _cut_sifted(self) -> None:
+        line, anchor = self.line, self.anchor
+        views = [self._sifted(at) for at in range(line.count)]
+        ranges = Ranges(line, views, anchor, BEFORE_ALL_NS)
+        if ranges.is_possible:
+            Cutting(
+                line,
+                self.blockers,
+                self.place,
+                ranges,
+                anchor,
+                self.budget,
+                self.wanted,
+                self.found,
+            ).extend(0, None)
+
+    def _sifted(self, at: int) -> EntryIndex:
+        """What may be there with the singles as they are chosen."""
+        line, bound = self.line, self.bound
+        view = EntryIndex()
+        if not line.is_group[at]:
+            view.add(bound[line.parts[at]][0])
+            return view
+        low, high = self.lows[at], self.highs[at]
+        if at > 0 and not line.is_group[at - 1]:
+            low = self.behind(at, bound[line.parts[at - 1]][0])
+        if at < self._last and not line.is_group[at + 1]:
+            high = min(high, self.ranges.before(at, bound[line.parts[at + 1]][0]))
+        self.budget.steps += max(0, high - low)
+        for entry in self.views[at].entries[low:high]:
+            if self._passes(at, entry):
+                view.add(entry)
+        return view
+
+    def _passes(self, at: int, entry: Entry) -> bool:
+        bound, line = self.bound, self.line
+        bound[line.parts[at]] = (entry,)
+        passes = all(test.holds(bound) is True for test in line.element_tests[at])
+        bound[line.parts[at]] = ()
+        return passes
 
 
 MAX_OPTIONAL: Final = 4
@@ -260,7 +312,7 @@ class Slicing:
             most = budget.most if self._maximal or line.is_sifted else wanted
             cutting = Cutting(line, self.blockers, place, ranges, anchor, budget, most, some)
             if line.is_sifted:
-                Sifting(cutting).choose(0, None)
+                cutting.sift(0, None)
                 some = in_order(some)
             else:
                 cutting.extend(0, None)
@@ -268,81 +320,3 @@ class Slicing:
         if self._maximal:
             found = maximal(found[:wanted] if budget.is_spent else found)
         return in_order(found) if len(self._lines) > 1 else found
-
-
-class Sifting:
-    """Where elements of groups depend on singles: choose all singles first, sift the entries of
-    the groups, and cut what is left."""
-
-    __slots__ = ("_cutting",)
-
-    def __init__(self, cutting: Cutting) -> None:
-        self._cutting = cutting
-
-    def choose(self, at: int, floor: Entry | None) -> None:
-        """All ways to choose the singles from this place of the line on."""
-        cutting = self._cutting
-        line = cutting.line
-        if at == line.count:
-            self._cut()
-            return
-        if line.is_group[at]:
-            self.choose(at + 1, floor)
-            return
-        low = cutting.behind(at, floor)
-        high = cutting.highs[at]
-        if at == line.count - 1:
-            low = max(low, high - 1)
-        for position in range(low, high):
-            if cutting.is_over:
-                return
-            cutting.budget.steps += 1
-            entry = cutting.views[at].entries[position]
-            cutting.bound[line.parts[at]] = (entry,)
-            if cutting.holds(at):
-                self.choose(at + 1, entry)
-
-    def _cut(self) -> None:
-        whole = self._cutting
-        views = [self._sifted(at) for at in range(whole.line.count)]
-        ranges = Ranges(whole.line, views, whole.anchor, BEFORE_ALL_NS)
-        if not ranges.is_possible:
-            return
-        cutting = Cutting(
-            whole.line,
-            whole.blockers,
-            whole.place,
-            ranges,
-            whole.anchor,
-            whole.budget,
-            whole.wanted,
-            whole.found,
-        )
-        cutting.extend(0, None)
-
-    def _sifted(self, at: int) -> EntryIndex:
-        """What may be there with the singles as they are chosen."""
-        whole = self._cutting
-        line = whole.line
-        view = EntryIndex()
-        if not line.is_group[at]:
-            view.add(whole.bound[line.parts[at]][0])
-            return view
-        low, high = whole.lows[at], whole.highs[at]
-        if at > 0 and not line.is_group[at - 1]:
-            low = whole.behind(at, whole.bound[line.parts[at - 1]][0])
-        if at + 1 < line.count and not line.is_group[at + 1]:
-            high = min(high, whole.ranges.before(at, whole.bound[line.parts[at + 1]][0]))
-        whole.budget.steps += max(0, high - low)
-        for entry in whole.views[at].entries[low:high]:
-            if self._passes(at, entry):
-                view.add(entry)
-        return view
-
-    def _passes(self, at: int, entry: Entry) -> bool:
-        bound = self._cutting.bound
-        line = self._cutting.line
-        bound[line.parts[at]] = (entry,)
-        passes = all(test.holds(bound) is True for test in line.element_tests[at])
-        bound[line.parts[at]] = ()
-        return passes

@@ -60,21 +60,6 @@ class Walk:
     of the newest entry that closed one: a strict step met it and could not take it, or UNTIL
     ended the group with it."""
 
-    __slots__ = (
-        "_ahead",
-        "_budget",
-        "_indexes",
-        "_place",
-        "_rules",
-        "_until_ns",
-        "bound",
-        "closed_ns",
-        "last",
-        "open",
-        "route",
-        "start",
-    )
-
     def __init__(self, route: Route, place: Place, start: Entry, budget: StepBudget) -> None:
         self.route = route
         self._rules = route.rules

@@ -27,18 +27,6 @@ class Case:
     """`bound` may be of a part of a match, where one is being built. `only`: of the events around
     no other is asked for. `error_ns`: no member has a larger one."""
 
-    __slots__ = (
-        "bound",
-        "error_ns",
-        "first",
-        "last",
-        "layout",
-        "members",
-        "only",
-        "place",
-        "slots_of",
-    )
-
     def __init__(
         self,
         layout: Layout,

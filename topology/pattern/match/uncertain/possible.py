@@ -107,8 +107,6 @@ class Plan:
 class SetSearch(Search):
     """`sure`: those of the found that are a match in every world, whatever of MAXIMAL."""
 
-    __slots__ = ("_anchor", "_bound", "_error_ns", "_plan", "sure")
-
     def __init__(
         self, plan: Plan, place: Place, anchor: Entry, error_ns: int, budget: StepBudget
     ) -> None:
