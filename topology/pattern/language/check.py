@@ -11,7 +11,8 @@ most there may be (normal_form.py).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from itertools import islice
 
 from topology.pattern.language.check_conditions import ConditionChecks
 from topology.pattern.language.check_pattern import check_pattern, check_skip
@@ -20,8 +21,8 @@ from topology.pattern.language.lexing import clause_span
 from topology.pattern.language.value_types import Params, Types
 from topology.pattern.tree.equivalence import partition_paths
 from topology.pattern.tree.errors import Findings, QueryError
-from topology.pattern.tree.factorable import hindrance
-from topology.pattern.tree.normal_form import normalise
+from topology.pattern.tree.free_groups import is_free
+from topology.pattern.tree.normal_form import NormalForm, normalise
 from topology.pattern.tree.partial_order import spread
 from topology.pattern.tree.syntax import Query, Span
 from topology.pattern.tree.walk import MAX_DEPTH, conjuncts, too_deep
@@ -74,9 +75,8 @@ def check(
 
 def _as_sets(query: Query, clause: Span, findings: Findings) -> None:
     """`clause`: the place of MATCHES."""
-    found = hindrance(normalise(query))
-    if found is not None:
-        findings.add("E_SETS", clause, f"AS SETS: {found.message}", found.hint)
+    for message, hint in islice(_hindrances(normalise(query)), 1):
+        findings.add("E_SETS", clause, f"AS SETS: {message}", hint)
 
 
 def _to_come(query: Query, text: str, findings: Findings) -> None:
@@ -96,3 +96,36 @@ def _partitioned(query: Query, text: str, findings: Findings) -> None:
         span = clause_span(text, query.span, "using", "partition")
         message = "partition contiguity needs an attribute on which all events agree"
         findings.add("E_MODE", span, message, "name it in WHERE, like [room]")
+
+
+def _hindrances(form: NormalForm) -> Iterator[tuple[str, str]]:
+    """Why the matches of this query are no sets, and what to write; each supposes that there is
+    none before it.
+
+    A set is described by the events that may match each component. That says which matches there
+    are where nothing but the order of the events decides what goes together: in a plain sequence
+    under skip-till-any, of singles and of free groups, each of which holds all there is between its
+    neighbours. A condition on one event alone is no hindrance, nor is a partition key."""
+    query = form.query
+    alternative = form.alternatives[0]
+    parts = alternative.components
+    if query.strategy != "any" or any(part.edge != "any" for part in parts):
+        hint = "write USING skip_till_any, and no other step"
+        yield "every step must skip till any", hint
+    if query.skip != "none":
+        yield "SKIP chooses among single matches", "leave SKIP out"
+    if query.uncertain != "ignore":
+        yield "sets are not graded", "leave UNCERTAIN out, or write UNCERTAIN IGNORE"
+    if len(form.alternatives) > 1 or not alternative.is_linear:
+        yield "AND and OR are no plain sequence", "write a query for each way"
+    if any(part.is_optional for part in parts):
+        yield "what may be absent is no part of a set", "write a query with and without"
+    if alternative.blockers:
+        yield "a negation looks at each match by itself", "leave it out"
+    if query.matches != "maximal" and any(part.is_group for part in parts):
+        yield "each part of a group would be a match", "write MATCHES MAXIMAL"
+    if not all(is_free(alternative, part) for part in parts):
+        yield "a group must hold all there is between its neighbours", "write B+ b[]"
+    if alternative.predicates:
+        hint = "ask for what an event has by itself, or for what all agree on, like [room]"
+        yield "a condition between events says more than their order", hint

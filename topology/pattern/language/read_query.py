@@ -163,10 +163,6 @@ class QueryReader(ConditionReader):
                 message = f"no component is called `{cut(name.text)}`"
                 self.findings.add("E_ALIAS_UNKNOWN", name.span, message, meant(name.text, known))
 
-    def title(self, _: Meta, children: list[Any]) -> Name:
-        name: Name = children[0]
-        return name
-
     def seq(self, meta: Meta, children: list[Item]) -> Seq:
         return Seq(tuple(children), span_of(meta))
 
@@ -227,9 +223,6 @@ class QueryReader(ConditionReader):
                     until = child.expr
         return EventNode(children[0], alias, *quant, *loop, until, span_of(meta))
 
-    def alias(self, _: Meta, children: list[Name]) -> Name:
-        return children[0]
-
     def types(self, _: Meta, children: list[Name]) -> tuple[str, ...]:
         every = [name for name in children if name.text == "_" and not name.quoted]
         if every and len(children) == 1:
@@ -286,9 +279,6 @@ class QueryReader(ConditionReader):
     def members(self, _: Meta, children: list[Any]) -> Where:
         *names, expr = children
         return Where(None, names, expr)
-
-    def member(self, _: Meta, children: list[Name]) -> Name:
-        return children[0]
 
     def strategy(self, _: Meta, children: list[Token]) -> str:
         return STRATEGIES[children[0].lower().replace("-", "_")]
@@ -359,7 +349,7 @@ class QueryReader(ConditionReader):
 
     def returns(self, _: Meta, children: list[Any]) -> Returns:
         columns = tuple(child for child in children if isinstance(child, Column))
-        into = next((child for child in children if type(child) is str), "")
+        into = next((child.text for child in children if isinstance(child, Name)), "")
         return Returns(columns or None, into)
 
     def column(self, _: Meta, children: list[Any]) -> Column:
@@ -369,6 +359,3 @@ class QueryReader(ConditionReader):
         else:  # what is too deep to be rendered is refused, when all has been read
             name = "" if too_deep_in(expr) else expression_text(expr)
         return Column(expr, name)
-
-    def into(self, _: Meta, children: list[Name]) -> str:
-        return children[0].text

@@ -30,7 +30,7 @@ Instants = list[Any]
 
 
 class Sets:
-    """The sets of one query (`tree.factorable`)."""
+    """The sets of one query (`language.check`)."""
 
     def __init__(self, layout: Layout) -> None:
         self._parts = RangeParts(layout, range(layout.count))

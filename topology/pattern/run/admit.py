@@ -14,7 +14,7 @@ the reach, grow, everything beyond the reach is purged: how far a purge had come
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from topology.model.event import Event
 from topology.model.operator import NEVER
@@ -118,15 +118,12 @@ class Admission:
                 self.freed.append(entry)
 
 
-class FiltersOfType:
+class FiltersOfType(NamedTuple):
     """The filters that an event of a type may pass, by number. `is_tested`: some also ask what else
     it says."""
 
-    __slots__ = ("is_tested", "numbers")
-
-    def __init__(self, numbers: list[int], is_tested: bool) -> None:
-        self.numbers = numbers
-        self.is_tested = is_tested
+    numbers: list[int]
+    is_tested: bool
 
 
 class PartitionIndex:

@@ -7,8 +7,8 @@ decided before it is final, and events before it are late.
 
 A unit's life is one module after the other: `intake` leads an event in, `admit` takes and keeps it,
 `affected` finds the units, `evaluate` their matches, `visible` chooses what may be emitted,
-`ledger` compares it with what was, `emit` makes results of it, and `timers` look at it again. `run`
-is one query in one partition, which leads through these.
+`ledger` compares it with what was, `emit` makes results of it, and timers (`queries`) look at it
+again. `run` is one query in one partition, which leads through these.
 
 Bounds: `MAX_RETAINED` entries, `max_partitions` keys of each partition key, a query's LIMIT
 results of a unit and its MAX_STEPS. What is beyond is reported, never dropped in silence.
@@ -31,8 +31,7 @@ from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.emit import MatchEmitter
 from topology.pattern.run.intake import EventIntake
 from topology.pattern.run.ledger import BEFORE_ALL_TIME, Now, UnitOwner
-from topology.pattern.run.queries import RunContext, Wiring, restore_wirings, wiring_rows
-from topology.pattern.run.timers import Waits
+from topology.pattern.run.queries import RunContext, Waits, Wiring, restore_wirings, wiring_rows
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex
 from topology.pattern.tree.defaults import ends_in_negation

@@ -24,8 +24,7 @@ from topology.pattern.match.match import Match
 from topology.pattern.match.skip import Barrier, after, place
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.ledger import FoundMatch, MatchUnit, Now
-from topology.pattern.run.queries import Wiring
-from topology.pattern.run.timers import Waits
+from topology.pattern.run.queries import Waits, Wiring
 from topology.pattern.store.entry import Key
 
 
