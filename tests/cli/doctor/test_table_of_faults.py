@@ -1,0 +1,87 @@
+"""Examples: each fault that docs/alerts.md gives to doctor is made on purpose, and found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import pytest
+
+from cli.doctor.finding import Finding
+from cli.doctor.groups import SeenGroup
+from cli.doctor.inputs import input_findings
+from cli.doctor.topics import Cluster, findings
+from cli.local.embedded import EmbeddedBroker
+from tests.cli.doctor.test_groups import GROUP, RAW, WORKER
+from tests.cli.doctor.test_inputs import at, publish, text
+from tests.cli.doctor.test_topics import CHANGELOG, SOUND, TOPOLOGY, config
+from tests.infra.test_monitoring import table_of_faults
+from topology.config import parse
+
+Fault = Callable[[EmbeddedBroker, str], list[Finding]]
+
+
+def seen(cluster: Cluster) -> Fault:
+    return lambda _, __: findings(TOPOLOGY, cluster)
+
+
+def seen_topic(name: str, **settings: str) -> Fault:
+    return seen(replace(SOUND, topics={**SOUND.topics, name: config(name, **settings)}))
+
+
+def seen_group(group: SeenGroup) -> Fault:
+    return seen(replace(SOUND, read_by={GROUP: group}))
+
+
+def dead_records(broker: EmbeddedBroker, topic: str) -> list[Finding]:
+    publish(broker, topic, 3, {})
+    return input_findings(parse(text(topic)), at(broker))
+
+
+def spread_source(broker: EmbeddedBroker, topic: str) -> list[Finding]:
+    publish(broker, topic, 2, {"m": b"press", "n": b"1"})
+    mapped = f"streams: {{a: {{input: {topic}, fields: {{source: header.m, seq: header.n}}}}}}"
+    return input_findings(parse(mapped), at(broker))
+
+
+FAULTS: Mapping[str, tuple[Fault, str]] = {
+    "all workers are away": (
+        seen_group(SeenGroup({}, {RAW: 7}, {RAW: (5, 9)})),
+        "has no members, and 2 records wait",
+    ),
+    "records break the contract": (dead_records, "of its newest 3, every record is dead"),
+    "brokers refuse transactions": (
+        seen_topic("events.ordered", max_message_bytes="1000"),
+        "max.message.bytes is 1000",
+    ),
+    "a source comes by several partitions": (spread_source, "lies in partitions 0 and 1"),
+    "topics absent, too narrow, of other settings": (
+        seen(replace(SOUND, topics={})),
+        f"are not there, {len(SOUND.topics)} topics",
+    ),
+    "another program in a stage's group": (
+        seen_group(SeenGroup({**WORKER, "b at /h": frozenset({"others"})})),
+        "b at /h is in it and reads others",
+    ),
+    "records deleted before they were read": (
+        seen_group(SeenGroup(WORKER, {RAW: 7}, {RAW: (9, 9)})),
+        "2 records were deleted before stage reorder read them",
+    ),
+    "a transaction that stays open": (seen(replace(SOUND, open_at={RAW: 7})), "open at offset 7"),
+    "changelogs that do not compact": (
+        seen_topic(CHANGELOG, segment_bytes="1073741824"),
+        "segment.bytes is 1073741824: its newest segment is not compacted",
+    ),
+}
+
+
+def test_each_row_has_its_fault_and_each_fault_its_row() -> None:
+    assert {row[0] for row in table_of_faults() if row[4]} == FAULTS.keys()
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_doctor_finds_it(fault: str, embedded_broker: EmbeddedBroker, topic: str) -> None:
+    made, what = FAULTS[fault]
+    (found,) = made(embedded_broker, topic)
+    assert what in found.what
+    assert found.remedy
