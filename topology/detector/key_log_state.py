@@ -7,12 +7,10 @@ late is read again from where it would have been.
 
 from __future__ import annotations
 
-from typing import Any
-
 from topology.detector.checkpoints import Checkpoints
 from topology.detector.cursor import DetectorOutput
 from topology.detector.detector import STOPPED, Behaviour, Stopped
-from topology.detector.item import ABSENT, Key
+from topology.detector.item import ABSENT, Key, dump_key, load_key
 from topology.detector.key_log import KeyLog
 from topology.detector.values import NotAValue, packed, unpacked
 from topology.model.operator import Plain
@@ -40,23 +38,23 @@ def dump(log: KeyLog, behaviour: Behaviour) -> Plain:
             each.final,
             each.content is not None and each.content.is_own,
         ]
-        + ([] if each.live or each.content is None else [_dumped_key(each.content.cause)])
+        + ([] if each.live or each.content is None else [dump_key(each.content.cause)])
         for id_, each in log.shown.items()
     ]
     floor = [_dumped(output) for output in log.floor.values()]
     runs, since = log.checkpoints()
-    known = [kept, packed_number(high_ns), _dumped_key(last), ticks, shown, floor]
+    known = [kept, packed_number(high_ns), dump_key(last), ticks, shown, floor]
     return [*known, [*runs, since]] if runs else known
 
 
 def load(log: KeyLog, plain: Plain, behaviour: Behaviour) -> None:
     kept, high_ns, last, ticks, shown, floor, *checkpoints = plain
     state = behaviour.unpack(kept)
-    log.begin_at(state, unpacked_number(high_ns), _loaded_key(last), ticks)
+    log.begin_at(state, unpacked_number(high_ns), load_key(last), ticks)
     if isinstance(state, Stopped) and kept[0] != STOPPED:
         log.note_stop(state.why)
     for id_, revision, live, final, is_own, *cause in shown:
-        content = _absent(id_, _loaded_key(cause[0]), is_own) if cause else None
+        content = _absent(id_, load_key(cause[0]), is_own) if cause else None
         log.shown[id_] = CurrentResult(content, revision, live=live, final=final)
     for *runs, since in checkpoints:
         log.begun_with = Checkpoints(runs, since)
@@ -68,7 +66,7 @@ def load(log: KeyLog, plain: Plain, behaviour: Behaviour) -> None:
 def _dumped(output: DetectorOutput) -> Plain:
     return [
         output.id,
-        _dumped_key(output.cause),
+        dump_key(output.cause),
         output.number,
         packed(output.values, {}),
         packed_number(output.start_ns),
@@ -84,7 +82,7 @@ def _loaded(plain: Plain) -> DetectorOutput:
     id_, cause, number, values, start_ns, end_ns, members, last, unsure, is_own = plain
     return DetectorOutput(
         id_,
-        _loaded_key(cause),
+        load_key(cause),
         number,
         unpacked(values, {}),
         unpacked_number(start_ns),
@@ -99,12 +97,3 @@ def _loaded(plain: Plain) -> DetectorOutput:
 def _absent(id_: str, cause: Key, is_own: bool) -> DetectorOutput:
     """What is left of an output that was retracted."""
     return DetectorOutput(id_, cause, 0, {}, 0, 0, [], last=True, unsure=False, is_own=is_own)
-
-
-def _dumped_key(key: Key) -> Plain:
-    return [packed_number(key[0]), *key[1:]]
-
-
-def _loaded_key(plain: Any) -> Key:
-    time_ns, kind, source, epoch, seq = plain
-    return (unpacked_number(time_ns), kind, source, epoch, seq)

@@ -43,7 +43,9 @@ from topology.detector.item import (
     LogEntry,
     before,
     behind,
+    dump_key,
     key_of,
+    load_key,
     seen_of,
 )
 from topology.detector.key_log import CONFLICT, COPY, STORED
@@ -57,7 +59,6 @@ from topology.model.operator import Changes, Figures, Plain, State
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.result import framed
-from topology.model.saved import packed, unpacked
 from topology.query.fields import NO_KEY, Decode, KeyTexts, at
 from topology.query.queries import KeepingQuery
 
@@ -99,7 +100,7 @@ class Detecting(KeepingQuery):
         self._keys = KeyTexts()
         self._frontier = Frontier(config.correct_for_ns, config.newcomers_ns, heeds_errors=True)
         begun = framed(config.fingerprint)
-        self.unit = Unit(behaviour, begun, finals=config.finals, max_keys=config.max_keys)
+        self.unit = Unit(behaviour, begun, LOG, finals=config.finals, max_keys=config.max_keys)
         self.load = LoadModel(
             config.granted_ppm,
             config.max_ahead_ns,
@@ -123,7 +124,7 @@ class Detecting(KeepingQuery):
         self._limit: Key = BEHIND_ALL
         self._hold: Key = BEHIND_ALL
         self._readings = {each.query: each for each in config.reads}
-        self._results = ResultLog()
+        self._results = ResultLog(RESULT)
         self._overhears = any(not each.level for each in config.reads)
         self._received: list[ResultEvent] = []
         """Found by windows and patterns in the instant that is open."""
@@ -398,22 +399,19 @@ class Detecting(KeepingQuery):
     # -- state -------------------------------------------------------------------------------------
 
     def snapshot(self) -> State:
-        state: State = {LOG + key: value for key, value in self.unit.snapshot().items()}
-        state |= {RESULT + name: value for name, value in self._results.snapshot().items()}
-        state |= self._received_state()
-        return state | {OWN: self._own_state()}
+        return self.unit.snapshot() | self._results.snapshot() | self._own_states()
 
     def changes(self) -> Changes:
-        changes: Changes = {LOG + key: value for key, value in self.unit.changes().items()}
-        changes |= {RESULT + name: value for name, value in self._results.changes().items()}
-        changes |= self._received_state()
-        return changes | {OWN: self._own_state()}
+        return self.unit.changes() | self._results.changes() | self._own_states()
 
-    def _received_state(self) -> State:
+    def _own_states(self) -> State:
+        own: State = {OWN: self._own_state()}
+        if not self._overhears:
+            return own
         received = [
             [dump(each.name, each.key, each.seen), each.is_current] for each in self._received
         ]
-        return {RECEIVED: received} if self._overhears else {}
+        return {RECEIVED: received} | own
 
     def _own_state(self) -> Plain:
         return [
@@ -421,11 +419,11 @@ class Detecting(KeepingQuery):
             self._instant_open,
             *self.load.place(),
             self._frontier.snapshot(),
-            [packed(part) for part in self.unit.reached],
-            [packed(part) for part in self.unit.confirmed],
+            dump_key(self.unit.reached),
+            dump_key(self.unit.confirmed),
             {**self.load.known(work_of(self.unit.counts)), CHECKPOINTS: self.unit.known()},
             self.unit.counts.unlike,
-            [[packed(part) for part in key] for key in self.unit.fresh],
+            [dump_key(key) for key in self.unit.fresh],
             *([self.load.budget.allowed_ppm] if self.load.is_governed else []),
         ]
 
@@ -436,8 +434,8 @@ class Detecting(KeepingQuery):
         self._now_ns, self._instant_open = own[0], own[1]
         self.load.restore(own[2:5], own[8])
         self._frontier.restore(own[5])
-        self.unit.reached = _key(own[6])
-        self.unit.confirmed = _key(own[7])
+        self.unit.reached = load_key(own[6])
+        self.unit.confirmed = load_key(own[7])
         self.unit.know(own[8][CHECKPOINTS])
         for name, value in state.items():
             if name.startswith(LOG):
@@ -450,7 +448,7 @@ class Detecting(KeepingQuery):
         for plain, is_current in state.get(RECEIVED, ()):
             known_by, key, seen = load(plain)
             self._received.append(ResultEvent(known_by, is_current, key, seen))
-        fresh = {_key(key) for key in own[10]}
+        fresh = {load_key(key) for key in own[10]}
         came = []
         for event in held:
             if fresh and key_of(event) in fresh:
@@ -465,8 +463,3 @@ class Detecting(KeepingQuery):
         self.unit.counts.unlike = own[9]
         if self.load.is_governed and len(own) > UNGOVERNED:
             self.load.budget.allow(own[UNGOVERNED])
-
-
-def _key(plain: Plain) -> Key:
-    time_ns, kind, source, epoch, seq = (unpacked(part) for part in plain)
-    return (time_ns, kind, source, epoch, seq)

@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from topology.detector.cursor import DetectorOutput
-from topology.detector.item import EVENT, Key, Seen
+from topology.detector.item import EVENT, Key, Seen, dump_key, load_key
 from topology.detector.values import packed, unpacked
 from topology.model.operator import Plain
 from topology.model.result import (
@@ -150,7 +150,7 @@ def _seen(
 def dump(key_text: str, key: Key, seen: Seen) -> Plain:
     return [
         key_text,
-        [packed_number(key[0]), *key[1:]],
+        dump_key(key),
         seen.type,
         packed(seen.payload, {}),
         seen.source,
@@ -161,9 +161,8 @@ def dump(key_text: str, key: Key, seen: Seen) -> Plain:
 
 
 def load(plain: Plain) -> tuple[str, Key, Seen]:
-    key_text, place_of, type_, payload, source, seq, error_ns, unsure = plain
-    time_ns, kind, place, epoch, number = place_of
-    key = (unpacked_number(time_ns), kind, place, epoch, number)
+    key_text, place, type_, payload, source, seq, error_ns, unsure = plain
+    key = load_key(place)
     error = unpacked_number(error_ns)
     seen = Seen(type_, key[0], unpacked(payload, {}), source, 0, seq, error, unsure=unsure)
     return key_text, key, seen

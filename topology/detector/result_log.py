@@ -22,8 +22,8 @@ class KeptResult(NamedTuple):
 class ResultLog(StateInParts[str]):
     """By name (`result_event`)."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, prefix: str) -> None:
+        super().__init__(prefix)
         self._kept: dict[str, KeptResult] = {}
 
     def get(self, name: str) -> KeptResult | None:

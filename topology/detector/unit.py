@@ -81,6 +81,7 @@ class Unit(StateInParts[str]):
         self,
         behaviour: Behaviour,
         begun: bytes,
+        prefix: str = "",
         *,
         finals: bool = False,
         max_keys: int = 1_000_000,
@@ -88,7 +89,7 @@ class Unit(StateInParts[str]):
         converges: bool = True,
         mends: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(prefix)
         self._behaviour = behaviour
         self._begun = begun
         self._finals = finals

@@ -28,7 +28,9 @@ class StateInParts(Generic[P]):
     question for changes, which is answered with everything; so a run that never asks pays nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = "") -> None:
+        """`prefix`: of the names."""
+        self._prefix = prefix
         self.is_asked = False
         self._changed: dict[P, None] = {}
 
@@ -44,7 +46,7 @@ class StateInParts(Generic[P]):
             self._changed[part] = None
 
     def snapshot(self) -> State:
-        return {name_of(part): self.peek(part) for part in self.parts()}
+        return {self._prefix + name_of(part): self.peek(part) for part in self.parts()}
 
     def changes(self) -> Changes:
         """In the order in which they were first noted."""
@@ -52,7 +54,7 @@ class StateInParts(Generic[P]):
             self.is_asked = True
             return {**self.snapshot()}
         changed, self._changed = self._changed, {}
-        return {name_of(part): self.peek(part) for part in changed}
+        return {self._prefix + name_of(part): self.peek(part) for part in changed}
 
     def restored(self) -> None:
         """All parts are there again as they were saved."""
