@@ -91,7 +91,7 @@ class Levels(InstantOperator):
 
     def _finish(self, step: Step) -> None:
         for member in self.members:
-            member.finish(step)
+            member.emitter.finish(step)
             member.stand_at(self._now_ns, is_open=self._instant_open)
 
     def restored(self) -> None:

@@ -19,8 +19,8 @@ the wait of a chain is that of its slowest member, not the sum. What changed bel
 events, and what was read of these is read again; what comes out alike goes no further (`levels`).
 
 All is decided when its instant is over. What the work costs is counted, not measured (`load`);
-it decides only how early results are emitted. A detector that does not give the same of the same
-(`cursor`) reads no further ahead than `final`.
+it decides only how early results are emitted. A detector that is not deterministic (`cursor`)
+reads no further ahead than `final`.
 
 Bounds: `config`. At `max_events` the room for newcomers is given up first, then what was read is
 made final (`given_up`).
@@ -55,7 +55,7 @@ from topology.detector.result_log import ResultLog
 from topology.detector.results import DetectorEmitter
 from topology.detector.unit import LATE, REFUSED, Unit
 from topology.model.event import DATA, WATERMARK, Event
-from topology.model.operator import Changes, Figures, Plain, State
+from topology.model.operator import Changes, Figure, Figures, Plain, State
 from topology.model.outcome import Step
 from topology.model.payload import UNREADABLE, read_payload
 from topology.model.result import framed
@@ -80,6 +80,44 @@ LEFT_OUT: Final = (LATE, REFUSED, COPY, CONFLICT, UNKEYED, UNREAD)
 """Why an event is not taken, by its figure."""
 UNGOVERNED: Final = 11
 """Parts of its own state, where it reads ahead alone."""
+
+FIGURES: Final[Mapping[str, Figure]] = {
+    "held": Figure("Events kept for going back behind them, or not read yet"),
+    "keys": Figure("Keys with a state"),
+    "emitted": Figure(
+        "Results emitted for the first time, or again after a retract", is_total=True
+    ),
+    "updated": Figure("Results emitted again, changed", is_total=True),
+    "retracted": Figure("Results taken back", is_total=True),
+    "wait_ns": Figure("Longest wait behind the newest event, where a query reads before the merge"),
+    "alpha_ppm": Figure("Longest wait, as a share of the merge's"),
+    "won_ns": Figure("Most time that a query is ahead of the merge"),
+    "first": Figure("Events and timers read for the first time", is_total=True),
+    "replayed": Figure("Events and timers read again", is_total=True),
+    "rollbacks": Figure("Rollbacks of a state to a checkpoint", is_total=True),
+    "converged": Figure(
+        "Replays that ended early, in a state that was there before", is_total=True
+    ),
+    "corrected": Figure("Late events taken in by the detector's own `correct`", is_total=True),
+    "checkpoints": Figure("States kept for going back", is_total=True),
+    "failed": Figure("Items at which a detector raised", is_total=True),
+    "untold": Figure("Items at which a detector gave too many results", is_total=True),
+    "stopped": Figure("Keys given up, their state or timers without bounds", is_total=True),
+    "unlike": Figure("Times a detector was not deterministic", is_total=True),
+    "expired": Figure("Events that came when their time was final", is_total=True),
+    "refused": Figure("Events of one key more than max_keys", is_total=True),
+    "given_up": Figure("Times all was made final, max_events being reached", is_total=True),
+    "copies": Figure("Events seen before", is_total=True),
+    "conflicts": Figure("Events seen before with another content", is_total=True),
+    "unkeyed": Figure("Events without a value for the key of a query", is_total=True),
+    "unreadable": Figure("Payloads that are no JSON", is_total=True),
+    "revised": Figure(
+        "Results of other queries that came, changed or were withdrawn where it had read",
+        is_total=True,
+    ),
+    "forgotten": Figure("Results a detector kept open that were forgotten", is_total=True),
+}
+"""What the figures of DETECTOR mean, in the order of the metrics."""
 
 
 class Detecting(KeepingQuery):
@@ -116,7 +154,7 @@ class Detecting(KeepingQuery):
             SPECULATE: WhenAffordable(self.load),
         }
         is_keyed = config.key is not None
-        self._emitter = DetectorEmitter(
+        self.emitter = DetectorEmitter(
             stream, config.query, is_keyed=is_keyed, stability=self.load.stability
         )
         self._left_out = dict.fromkeys(LEFT_OUT, 0)
@@ -147,7 +185,7 @@ class Detecting(KeepingQuery):
         return unit.unread_ns <= self._goal(after)[0] or unit.open_ns <= after.final_ns
 
     def seal(self) -> None:
-        self._emitter.proven_ns = self._frontier.watermark_ns
+        self.emitter.proven_ns = self._frontier.watermark_ns
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
@@ -161,10 +199,10 @@ class Detecting(KeepingQuery):
 
     def end_at(self, last_ns: int, step: Step) -> None:
         """Nothing comes any more."""
-        self._emitter.now_ns = self._now_ns
+        self.emitter.now_ns = self._now_ns
         self._frontier.end()
         if last_ns > NOT_YET:
-            self._emitter.emit(self.unit.end(last_ns))
+            self.emitter.emit(self.unit.end(last_ns))
         self._finish(step)
 
     def _take(self, event: Event, step: Step) -> None:
@@ -276,12 +314,12 @@ class Detecting(KeepingQuery):
     # -- reading on --------------------------------------------------------------------------------
 
     def _decide(self, step: Step) -> None:
-        self._emitter.now_ns = self._now_ns
+        self.emitter.now_ns = self._now_ns
         frontier, counts = self._frontier, self.unit.counts
         frontier.settle()
         self.load.settle(self._now_ns, work_of(counts), frontier.watermark_ns, frontier.final_ns)
-        self._emitter.newest_ns = self.load.newest_ns
-        self._emitter.watermark_ns = frontier.watermark_ns
+        self.emitter.newest_ns = self.load.newest_ns
+        self.emitter.watermark_ns = frontier.watermark_ns
         received, self._received = self._received, []
         for said in received:
             self.read_result(said)
@@ -293,11 +331,11 @@ class Detecting(KeepingQuery):
         if unit.held >= self.config.max_events:
             frontier.crowd()
         final = self._final(frontier)
-        self._emitter.emit(unit.advance(self._goal(frontier), final))
+        self.emitter.emit(unit.advance(self._goal(frontier), final))
         if unit.held >= self.config.max_events:
             self._given_up += 1
             all_read = behind(max(self.load.newest_ns, frontier.watermark_ns))
-            self._emitter.emit(unit.advance(all_read, all_read))
+            self.emitter.emit(unit.advance(all_read, all_read))
         if unit.released:
             self.released += [entry.event for entry in unit.released if entry.event is not None]
             if self.config.reads:
@@ -329,11 +367,7 @@ class Detecting(KeepingQuery):
         return self._rules[FINAL if self.unit.counts.unlike else self._answer]
 
     def _finish(self, step: Step) -> None:
-        self._emitter.finish(step)
-
-    def finish(self, step: Step) -> None:
-        """The answer is complete."""
-        self._finish(step)
+        self.emitter.finish(step)
 
     # -- for people --------------------------------------------------------------------------------
 
@@ -348,7 +382,7 @@ class Detecting(KeepingQuery):
             "revised": self._revised,
             "forgotten": unit.forgotten,
             **self.load.figures(self._frontier.watermark_ns, is_ahead=self._is_ahead),
-            **self._emitter.figures(),
+            **self.emitter.figures(),
         }
 
     @property

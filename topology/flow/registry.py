@@ -14,7 +14,7 @@ from topology.clock.drift_table import DriftTable
 from topology.clock.operator import FIGURES as CLOCK_FIGURES
 from topology.config import Topology
 from topology.config.stages import DETECTOR, JOIN, MERGE, PATTERN, REORDER, WINDOW
-from topology.detector.figures import FIGURES as DETECTOR_FIGURES
+from topology.detector.operator import FIGURES as DETECTOR_FIGURES
 from topology.flow import build
 from topology.flow.build import Site
 from topology.flow.chain import Chain
