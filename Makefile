@@ -141,6 +141,8 @@ laws: $(DEV) $(SPARK) ## the seeds of all days, patterns over ten thousand strea
 	@INORDER_DAY=0-49 $(PY) -m pytest -n $(JOBS) --timeout 1800 tests/topology/pattern $(ARGS)
 	@INORDER_DAY=0-6 $(PY) -m pytest -n $(JOBS) --timeout 1800 --ignore tests/topology/pattern \
 	    tests/topology tests/laws tests/oracle tests/simulation tests/cli/files/test_replay_cuts.py $(ARGS)
+	@INORDER_DAY=0-20 $(PY) -m pytest -n $(JOBS) --timeout 1800 tests/laws/test_laws.py \
+	    tests/topology/merge/test_operator.py tests/agents/stage/test_restarts.py $(ARGS)
 	@$(PY) -m pytest -n $(JOBS) --timeout 600 -m long $(ARGS)
 	@infra/codec_fuzz.sh $(PY)
 

@@ -38,9 +38,9 @@ S = 1_000_000_000
 @pytest.mark.parametrize(
     ("recipe", "n", "descents", "largest_step_ms", "step_means_ms"),
     [
-        (D1, 499_982, 62_473, 980, (0.10, 0.30)),
+        pytest.param(D1, 499_982, 62_473, 980, (0.10, 0.30), marks=pytest.mark.long),
         (D2, 499_499, 62_409, 1_800, (0.16, 0.56)),
-        (D3, 999_499, 83_212, 30_000, (0.5, 8.3)),
+        pytest.param(D3, 999_499, 83_212, 30_000, (0.5, 8.3), marks=pytest.mark.long),
     ],
     ids=["D1", "D2", "D3"],
 )

@@ -23,7 +23,7 @@ from topology.model.event import DATA, WATERMARK, Event
 from topology.model.operator import Operator
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report
 
-SEEDS = seeds_of_today(3)
+SEEDS = seeds_of_today(1)
 
 QUIET_NS = 1_000_000_000
 """The longest time the laws look at the clock after an event."""

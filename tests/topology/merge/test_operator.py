@@ -21,7 +21,7 @@ from topology.model.operator import NEVER
 from topology.model.outcome import Duplicate, Late, Step
 from topology.published.merge import PacedMerge
 
-SEEDS = seeds_of_today(130)
+SEEDS = seeds_of_today(43)
 
 
 def operator(

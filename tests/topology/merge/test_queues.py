@@ -163,10 +163,14 @@ def arrival(event: Event) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("reorder", ["", "rule: time"])
 @pytest.mark.parametrize(
-    ("merge", "size"),
-    [("max_queued: 5000", 0), ("max_queued_bytes: 1MiB", 200), ("max_queued: 100000", 0)],
+    ("reorder", "merge", "size"),
+    [
+        ("rule: time", "max_queued: 5000", 0),
+        ("", "max_queued_bytes: 1MiB", 200),
+        ("rule: time", "max_queued_bytes: 1MiB", 200),
+        ("", "max_queued: 100000", 0),
+    ],
 )
 def test_a_source_that_stamps_ahead_hurts_itself_alone(reorder: str, merge: str, size: int) -> None:
     """59 minutes ahead, 283 events a second, for a minute; the others go on for half a minute, and
