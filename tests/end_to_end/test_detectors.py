@@ -24,7 +24,7 @@ from topology.detector.item import Seen
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-EVENTS = 8_000
+EVENTS = 4_000
 SPEED = 0.2
 
 FUNCTIONS = '''

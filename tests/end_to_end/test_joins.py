@@ -26,7 +26,7 @@ from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-EVENTS = 6_000
+EVENTS = 4_000
 SPEED = 0.2
 PROMISED = "    quality: {accuracy: 90%, max_wait: 1s}\n"
 

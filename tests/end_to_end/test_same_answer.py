@@ -83,7 +83,7 @@ def test_fused(kafka: SharedKafka, tmp_path: Path) -> None:
 
 
 def test_split_over_several_partitions(kafka: SharedKafka, tmp_path: Path) -> None:
-    rows = crowd(EVENTS, seed=4).rows
+    rows = crowd(EVENTS // 2, seed=4).rows
     # Known starts and a fixed wait: nothing depends on which sources share a partition.
     fixed = "reorder: {rule: fixed, max_wait: 200ms, start: zero}"
     hurt = settle(kafka.bootstrap, tmp_path, partitions=3, more=CALM, stream=fixed)

@@ -103,9 +103,10 @@ def test_brokers_that_come_later_are_waited_for(tmp_path: Path) -> None:
 def test_bad_topology_file(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text(text)
-    said = refused(Worker("a", path, "127.0.0.1:1", tmp_path))
-    assert str(path) in said
-    assert told in said
+    answer = inorder("worker", "--topology", path, "--brokers", "127.0.0.1:1")
+    assert answer.code == REFUSED
+    assert str(path) in answer.err
+    assert told in answer.err
 
 
 def test_no_topology_file(tmp_path: Path) -> None:
