@@ -12,6 +12,9 @@ backlog, and keeps, belongs to the warm-up.
 The run is good where every event came out once, the balance of each stage is exact at the end, no
 partition of a stage stood for `STANDS_S` while events came, and memory grew by less than `GROWTH`
 an hour, `WARM_UP` of the run left out. Run it on a machine that does little else.
+
+With `--kills` something is killed each minute in turn, a stage, the whole worker, the broker, and
+the run is good where every event came out once: other figures are those of processes that live on.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import linear_regression, mean
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TextIO
 
 import click
 import orjson
@@ -52,6 +55,7 @@ STANDS_S: Final = 30.0
 GROWTH: Final = 0.05
 WARM_UP: Final = 0.25
 STILL_S: Final = 8.0
+KILL_EVERY_S: Final = 60.0
 END_TIMEOUT_S: Final = 120.0
 PAUSE_S: Final = 0.005
 PARTITIONS: Final = 4
@@ -218,6 +222,36 @@ class Watch:
         return max((at_s - since_s for since_s, _ in self._moved.values()), default=0.0)
 
 
+class Kills:
+    """Kills in turn."""
+
+    def __init__(self, worker: Worker, broker: Any, page: Page) -> None:
+        self._worker, self._broker, self._page = worker, broker, page
+        self._done = 0
+
+    def look(self, at_s: float) -> None:
+        if at_s < (self._done + 1) * KILL_EVERY_S:
+            return
+        turns = (self._stage, self._whole, self._one_broker)
+        name = turns[self._done % len(turns)]()
+        self._done += 1
+        self._page.say(f"minute {at_s / 60:.1f}: {name} was killed")
+
+    def _stage(self) -> str:
+        self._worker.kill_stage(self._done)
+        return "a stage"
+
+    def _whole(self) -> str:
+        self._worker.kill()
+        self._worker.start()
+        return "the worker"
+
+    def _one_broker(self) -> str:
+        self._broker.kill()
+        self._broker.restart()
+        return "the broker"
+
+
 def memory_mib(pid: int) -> dict[str, float]:
     """Memory of a worker's processes by the stage's name, pages they share counted in parts."""
     found: dict[str, float] = {}
@@ -241,8 +275,8 @@ def unbalanced(figures: Mapping[str, Mapping[Place, float]]) -> list[str]:
     return faults
 
 
-def faults_of(samples: Sequence[Sample], sent: Counter[Name], seen: Counter[Name]) -> list[str]:
-    """What was not as it should be, in sentences."""
+def not_once(sent: Counter[Name], seen: Counter[Name]) -> list[str]:
+    """Which events did not come out once, in sentences."""
     faults = []
     lost = sent.keys() - seen.keys()
     again = [name for name, times in seen.items() if times > 1]
@@ -250,6 +284,12 @@ def faults_of(samples: Sequence[Sample], sent: Counter[Name], seen: Counter[Name
     for names, what in ((lost, "never came out"), (again, "came out again"), (strange, "was sent")):
         if names:
             faults.append(f"{len(names)} events {what}, as {min(names)}")
+    return faults
+
+
+def faults_of(samples: Sequence[Sample]) -> list[str]:
+    """What was not as it should be of the worker, in sentences."""
+    faults = []
     longest_s = max(sample.stuck_s for sample in samples)
     if longest_s >= STANDS_S:
         faults.append(f"a partition stood for {longest_s:.0f} s")
@@ -269,8 +309,18 @@ def growth(samples: Sequence[Sample]) -> float:
     return line.slope * 3600 / mean(memory)
 
 
+def write_row(file: TextIO, samples: Sequence[Sample]) -> None:
+    """The last of them, below a head if it is the first."""
+    row = samples[-1].row()
+    table = csv.DictWriter(file, list(row), lineterminator="\n")
+    if len(samples) == 1:
+        table.writeheader()
+    table.writerow(row)
+    file.flush()
+
+
 def run(
-    folder: Path, rows: Iterable[Row], seconds: float, page: Page
+    folder: Path, rows: Iterable[Row], seconds: float, page: Page, *, with_kills: bool = False
 ) -> tuple[list[Sample], list[str]]:
     """Samples as they were, and faults. `seconds`: how long the rows last."""
     samples: list[Sample] = []
@@ -286,7 +336,7 @@ def run(
             more=QUERIES,
         )
         worker = Worker("worker", setting, broker.bootstrap, folder)
-        watch = Watch(worker)
+        watch, kills = Watch(worker), Kills(worker, broker, page)
         seen = Seen(broker.bootstrap, setting)
         feed = Feed(broker.bootstrap, raw, rows)
         try:
@@ -298,14 +348,14 @@ def run(
                 while feed.is_alive():
                     feed.join(SAMPLE_S)
                     at_s = time.monotonic() - began_s
-                    samples.append(watch.sample(at_s, feed, seen))
-                    row = samples[-1].row()
-                    table = csv.DictWriter(file, list(row), lineterminator="\n")
-                    if len(samples) == 1:
-                        table.writeheader()
-                    table.writerow(row)
-                    file.flush()
-                    if not stood_still and at_s >= WARM_UP / 2 * seconds:
+                    if with_kills:
+                        kills.look(at_s)
+                    try:
+                        samples.append(watch.sample(at_s, feed, seen))
+                    except OSError:  # just killed
+                        continue
+                    write_row(file, samples)
+                    if not (stood_still or with_kills) and at_s >= WARM_UP / 2 * seconds:
                         broker.pause()
                         time.sleep(STILL_S)
                         broker.resume()
@@ -315,7 +365,9 @@ def run(
             with suppress(TimeoutError):  # then `faults_of` names what did not come
                 wait_until(lambda: len(seen.times) >= len(feed.sent), END_TIMEOUT_S, "the rest")
             time.sleep(SAMPLE_S)
-            faults = unbalanced(watch.figures()) + faults_of(samples, feed.sent, seen.times)
+            faults = not_once(feed.sent, seen.times)
+            if not with_kills:
+                faults += unbalanced(watch.figures()) + faults_of(samples)
         finally:
             if seen.is_alive():
                 seen.close()
@@ -367,10 +419,17 @@ def pictures(samples: Sequence[Sample], folder: Path) -> None:
     "--life", type=float, default=60.0, show_default=True, help="Mean life of a source, s."
 )
 @click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--kills", is_flag=True, help="Kill a stage, the worker, the broker in turn.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Keep logs and samples here.")
 @click.option("--markdown", type=click.Path(path_type=Path), help="Append the table here.")
 def command(
-    minutes: float, rate: int, life: float, seed: int, folder: Path | None, markdown: Path | None
+    minutes: float,
+    rate: int,
+    life: float,
+    seed: int,
+    kills: bool,
+    folder: Path | None,
+    markdown: Path | None,
 ) -> None:
     """Memory, balance and progress of a worker over a long time."""
     page = Page(markdown)
@@ -382,7 +441,7 @@ def command(
         place = folder or Path(temporary)
         place.mkdir(parents=True, exist_ok=True)
         rows = churn(rate, 60 * minutes, life_s=life, seed=seed)
-        samples, faults = run(place, rows, 60 * minutes, page)
+        samples, faults = run(place, rows, 60 * minutes, page, with_kills=kills)
         page.table(table_of(samples))
         page.say(f"memory grows by {growth(samples):+.2%} an hour")
         with suppress(NoPlots):
@@ -391,7 +450,7 @@ def command(
         page.say(f"FAULT: {fault}")
     if faults:
         raise click.exceptions.Exit(1)
-    page.say("every event came out once; the balance is exact")
+    page.say("every event came out once" + ("" if kills else "; the balance is exact"))
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import urllib.request
 from collections.abc import Iterator
@@ -15,7 +17,7 @@ from prometheus_client.samples import Sample
 from benchmarks.backlog import Setting
 from benchmarks.race import ROOT
 from cli.local.ports import LOOPBACK, free_ports
-from cli.local.process import Process
+from cli.local.process import Process, children
 
 START_TIMEOUT_S: Final = 300.0
 ASK_TIMEOUT_S: Final = 10.0
@@ -48,6 +50,20 @@ class Worker:
 
     def stop(self) -> None:
         self._process.stop()
+
+    def kill_stage(self, number: int) -> None:
+        """SIGKILL one of its stages; it is started again by the supervisor."""
+        stages = children(self.pid)
+        if stages:
+            os.kill(stages[number % len(stages)], signal.SIGKILL)
+
+    def kill(self) -> None:
+        """SIGKILL it and its stages, as a machine that loses power does."""
+        stages = children(self.pid)
+        self._process.kill()
+        for each in stages:
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
 
     def samples(self) -> Iterator[Sample]:
         """What `/metrics` says. OSError where nobody answers."""

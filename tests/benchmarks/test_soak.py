@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.soak import Sample, faults_of, growth, run, table_of, unbalanced
+from benchmarks.soak import Sample, faults_of, growth, not_once, run, table_of, unbalanced
 from benchmarks.tables import Page
 from benchmarks.workloads.churn import churn
 from infra.kafka import missing
@@ -28,15 +28,13 @@ def test_growth_is_a_share_of_an_hour_after_the_warm_up() -> None:
 
 def test_faults_are_told_in_sentences() -> None:
     names = {("a", 0): 1, ("a", 1): 1}
-    samples = [sample(0), sample(60)]
-    assert faults_of(samples, Counter(names), Counter(names)) == []
-    lost = faults_of(samples, Counter(names), Counter({("a", 0): 1}))
+    assert not_once(Counter(names), Counter(names)) == []
+    lost = not_once(Counter(names), Counter({("a", 0): 1}))
     assert lost == ["1 events never came out, as ('a', 1)"]
-    again = faults_of(samples, Counter(names), Counter({**names, ("a", 1): 2}))
+    again = not_once(Counter(names), Counter({**names, ("a", 1): 2}))
     assert again == ["1 events came out again, as ('a', 1)"]
-    assert faults_of([sample(0), sample(60, stuck_s=31)], Counter(), Counter()) == [
-        "a partition stood for 31 s"
-    ]
+    assert faults_of([sample(0), sample(60)]) == []
+    assert faults_of([sample(0), sample(60, stuck_s=31)]) == ["a partition stood for 31 s"]
 
 
 def test_the_balance_is_asked_of_each_place() -> None:
