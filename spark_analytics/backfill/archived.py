@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -47,6 +48,8 @@ from topology.wire.line_reader import Row, reading_of
 
 STREAM: Final = "stream="
 REMOTE: Final = "://"
+BY_STAMPS: Final = "timestamp"
+"""The `arrival` by which the records' own stamps count."""
 
 
 class Record(NamedTuple):
@@ -162,9 +165,11 @@ def folders_of(path: str, wanted: Sequence[str]) -> list[str]:
     return folders
 
 
-def unstamped(ends: Mapping[str, LogEnd]) -> str | None:
-    """A warning about topics whose records do not have the time of their append."""
-    topics = sorted({log.rpartition("/")[0] for log, end in ends.items() if not end.is_stamped})
+def unstamped(ends: Mapping[str, LogEnd], topology: Topology) -> str | None:
+    """A warning about topics whose records do not have the time of their append, where a worker
+    takes another arrival than this."""
+    found = {log.rpartition("/")[0] for log, end in ends.items() if not end.is_stamped}
+    topics = sorted(topic for topic in found if topology.arrival_of(topic)[0] != BY_STAMPS)
     if not topics:
         return None
     return (
@@ -172,6 +177,19 @@ def unstamped(ends: Mapping[str, LogEnd]) -> str | None:
         " their arrival here; a worker takes the time at which it reads them, so the two may"
         " differ. Set message.timestamp.type=LogAppendTime for these topics"
     )
+
+
+def refuse_ahead(ends: Mapping[str, LogEnd], topology: Topology, now_ns: int) -> None:
+    """Raise InputError if a stamp that counts as arrival lies ahead of now by more than
+    `max_ahead`: a worker passes it over, and here all that follows would arrive as late."""
+    for log, end in sorted(ends.items()):
+        arrival, max_ahead_ns = topology.arrival_of(log.rpartition("/")[0])
+        if arrival == BY_STAMPS and end.arrival_ms * NS_PER_MS > now_ns + max_ahead_ns:
+            raise InputError(
+                f"{log} has a record whose timestamp lies further ahead of now than `max_ahead`;"
+                " a worker passes such stamps over, a backfill cannot: backfill from the file that"
+                " `inorder dump` writes of the topic"
+            )
 
 
 def refuse_jumps(ends: Mapping[str, LogEnd]) -> None:
@@ -246,6 +264,7 @@ def taken(
     rows = log_order.beyond(rows, before.offsets)
     ends = log_order.ends(rows, before, holes=holes)
     refuse_jumps(ends)
+    refuse_ahead(ends, topology, time.time_ns())
     hole = None if holes else cut.hole(before, ends)
     if hole is not None:
         raise _holed(*hole)
@@ -262,7 +281,10 @@ def taken(
         # Seen records may all have been taken, and only then lie behind the cut.
         is_empty = not ends if before.until_ns is None else lines.isEmpty()
         return Taken(
-            lines, is_empty, cut.behind(before, ends, {}, before.until_ns), unstamped(ends)
+            lines,
+            is_empty,
+            cut.behind(before, ends, {}, before.until_ns),
+            unstamped(ends, topology),
         )
     until_ns = cut.until_ns(before, ends, rest_ns)
     if until_ns is None:
@@ -270,7 +292,7 @@ def taken(
     parted = log_order.parted(lines, until_ns)
     after = cut.behind(before, ends, parted.left, until_ns)
     due = lines.where(lines["due_ns"] < until_ns)
-    return Taken(due, not parted.taken, after, unstamped(ends))
+    return Taken(due, not parted.taken, after, unstamped(ends, topology))
 
 
 class ReadArchive(NamedTuple):

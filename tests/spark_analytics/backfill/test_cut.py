@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from spark_analytics.backfill import archived, cut, log_order
 from spark_analytics.backfill.cut import Cut, Left, LogEnd
 from tests.spark_analytics.records import Record, frame
+from topology.config import parse
 
 S = 1_000_000_000
 NOTHING = cut.read({}, None)
@@ -135,7 +136,8 @@ def test_what_was_seen_and_left_is_missed_where_it_is_gone() -> None:
 
 def test_it_is_told_where_records_bear_no_append_time() -> None:
     stamped, unstamped = LogEnd(0, 1, 5, 5), LogEnd(0, 1, 5, 5, is_stamped=False)
-    assert archived.unstamped({"raw/0": stamped}) is None
-    found = archived.unstamped({"raw/0": stamped, "raw/1": unstamped})
+    plain = parse("streams: {a: {input: raw}}")
+    assert archived.unstamped({"raw/0": stamped}, plain) is None
+    found = archived.unstamped({"raw/0": stamped, "raw/1": unstamped}, plain)
     assert found is not None
     assert "records of raw bear the producer's time (CreateTime)" in found

@@ -1,0 +1,117 @@
+"""Spark's reading of topics of others, by the conformance table; and end to end: a backfill of an
+archive that is read by a mapping, against a replay of what a dump says of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import orjson
+import pytest
+from pyspark.sql import SparkSession
+
+from agents.stage.arrival import NS_PER_MS, ArrivalClock
+from spark_analytics.backfill.archived import RecordLines
+from tests.agents.stage.test_mapped_inlet import topology_of
+from tests.kit.conformance import cases_of
+from tests.spark_analytics.backfill.outputs import replayed, tabled
+from tests.spark_analytics.backfill.test_archived import archive_of, backfill
+from tests.spark_analytics.marks import SPARK
+from tests.spark_analytics.records import Record
+from topology.config import parse
+from topology.model.event import NO_EPOCH, Event
+from topology.model.outcome import Malformed
+from topology.wire.line_reader import LineReader, Row, reading_of
+
+pytestmark = [*SPARK]
+
+STAMP_MS = 6_000
+BEGIN_MS = 1_700_000_000_000
+TOPOLOGY = """\
+streams:
+  a:
+    input: raw
+    arrival: timestamp
+    fields:
+      {source: payload.device, seq: payload.n, ts: payload.time, type: payload.kind,
+       payload: payload.of}
+    ts_unit: ms
+stages: [reorder+merge+window]
+queries: {n: {window: tumbling 1s, aggregate: {n: count(), v: sum(payload.v)}}}
+"""
+
+
+@pytest.mark.parametrize(("case", "mapping", "value", "expected"), cases_of("json"))
+def test_the_table(case: str, mapping: dict[str, str], value: str | None, expected: Any) -> None:
+    topology = topology_of(mapping)
+    record = {
+        "topic": "t", "partition": 0, "offset": 9, "key": None, "headers": [],
+        "value": None if value is None else value.encode(), "stamp_ms": STAMP_MS,
+    }  # fmt: skip
+    clock = ArrivalClock(0, judges=False)
+    clock.now_ns = STAMP_MS * NS_PER_MS
+    line = orjson.loads(orjson.dumps(RecordLines(topology).line(record, clock)))
+    found = LineReader(reading_of(topology)).read(Row(1, line))
+    if isinstance(expected, str):
+        assert isinstance(found, Malformed), case
+        assert line["type"]["dead"] == expected
+        return
+    assert isinstance(found, Event), case
+    epoch = NO_EPOCH if expected["epoch"] is None else expected["epoch"]
+    assert (found.source, found.seq, found.type, found.epoch) == (
+        expected["source"], expected["seq"], expected["type"], epoch,
+    )  # fmt: skip
+    assert found.ts_ns == expected["ts_ns"]
+
+
+def foreign(rng: Random) -> list[Record]:
+    found = []
+    numbers: dict[str, int] = {}
+    for offset in range(300):
+        at_ms = BEGIN_MS + 20 * offset + rng.randrange(90)
+        device = f"press-{rng.randrange(3)}"
+        numbers[device] = numbers.get(device, -1) + 1
+        value = {
+            "device": device,
+            "n": "x" if rng.random() < 0.03 else numbers[device],
+            "time": at_ms + (0.25 if rng.random() < 0.1 else 0),
+            "kind": "stroke",
+            "of": {"v": rng.randrange(9), "text": "é"},
+        }
+        content = json.dumps(value, indent=1).encode() if rng.random() < 0.9 else b"none"
+        found.append(Record(b"k", content, [], offset, at_ms, 0, "raw"))
+    return found
+
+
+def test_a_backfill_by_a_mapping_is_the_replay_of_the_dump(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    records = foreign(Random(3))
+    answer = backfill(tmp_path, archive_of(spark, records, tmp_path / "archive"), text=TOPOLOGY)
+    assert answer.code == 0, answer.err
+    assert "producer's time" not in answer.err
+    lines = RecordLines(parse(TOPOLOGY))
+    clock = ArrivalClock(0)
+    taken = []
+    for each in records:
+        values = {**each._asdict(), "stamp_ms": each.stamp_ms}
+        clock.now_ns = max(clock.now_ns, each.stamp_ms * NS_PER_MS)
+        still = ArrivalClock(0, judges=False)
+        still.now_ns = clock.now_ns
+        taken.append(orjson.dumps(lines.line(values, still)))
+    (tmp_path / "dumped.jsonl").write_bytes(b"\n".join(taken))
+    wanted, _ = replayed(tmp_path / "t.yaml", tmp_path / "dumped.jsonl")
+    assert tabled(tmp_path / "out") == wanted
+    assert {"event", "dead", "window"} <= {kind for _, kind in wanted}
+
+
+def test_a_stamp_far_ahead_is_refused_with_what_to_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    records = foreign(Random(3))[:20]
+    records[7] = records[7]._replace(stamp_ms=4_000_000_000_000)
+    answer = backfill(tmp_path, archive_of(spark, records, tmp_path / "archive"), text=TOPOLOGY)
+    assert answer.code == 3
+    assert "raw/0 has a record whose timestamp lies further ahead of now" in answer.err
