@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 from topology.answer.frontier import FOR_EVER, NOT_YET
 from topology.model.operator import Plain
-from topology.model.saved import dump, load, packed, unpacked
+from topology.model.saved import packed, unpacked
 from topology.window.cells import Makers
 from topology.window.results import Current, current_of
 from topology.window.row import AggregateRow
@@ -16,11 +16,6 @@ from topology.window.unsure.event import UnsureEvent, loaded
 
 Place = tuple[int, str, int, int]
 """Reference time, source, epoch, seq."""
-FIELDS: Final = (
-    *("folded", "emitted", "anew_from"),
-    *("first_ns", "least_ns", "latest_ns", "before_ns", "error_ns"),
-)
-"""The numbers of its state."""
 
 
 class Counted:
@@ -160,25 +155,38 @@ class Counted:
         del self.kept[:n]
 
     def dump(self) -> Plain:
+        times = (self.first_ns, self.least_ns, self.latest_ns, self.before_ns, self.error_ns)
         return [
-            dump(self, FIELDS),
+            self.folded,
             self.row.dump(),
+            [packed(time_ns) for time_ns in times],
             [event.dump() for event in self.kept],
             [packed(part) for part in self.floor],
+            self.emitted,
             [
                 [number, current.revision, current.content]
                 for number, current in sorted(self.current.items())
             ],
+            self.anew_from,
         ]
 
 
 def restored(state: Plain, size: int, makers: Makers) -> Counted:
-    fields, row, kept, floor, results = state
+    folded, row, times, kept, floor, emitted, results, anew_from = state
     counted = Counted(size, makers.load(row))
-    load(counted, FIELDS, fields)
+    counted.folded = folded
+    (
+        counted.first_ns,
+        counted.least_ns,
+        counted.latest_ns,
+        counted.before_ns,
+        counted.error_ns,
+    ) = (unpacked(time_ns) for time_ns in times)
     counted.kept = [loaded(event) for event in kept]
     counted.floor = (unpacked(floor[0]), floor[1], floor[2], floor[3])
+    counted.emitted = emitted
     counted.current = {number: current_of(*current) for number, *current in results}
+    counted.anew_from = anew_from
     return counted
 
 
