@@ -372,6 +372,7 @@ def test_servers_are_bounded() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_state_is_bounded() -> None:
     """Rounds ten times a second for eight minutes, and a thousand that contradict."""
     clock = fed(sample for i in range(480) for sample in burst(AT + i * S, n=10))

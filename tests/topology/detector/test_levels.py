@@ -276,6 +276,7 @@ def _stage_run(seed: int, restarts: float) -> list[Any]:
     return sorted(said)
 
 
+@pytest.mark.slow
 def test_a_restart_in_an_instant_in_which_something_was_found_changes_nothing() -> None:
     for seed in range(4):
         assert _stage_run(seed, 0.2) == _stage_run(seed, 0.0), seed

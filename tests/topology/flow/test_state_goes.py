@@ -5,6 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import pytest
+
 from tests.seeds import seeds_of_today
 from topology.config import Topology, parse
 from topology.flow.stage import Stage
@@ -89,6 +91,7 @@ def operators_keys(rows: dict[str, Any]) -> set[str]:
     return {key.rpartition("\n")[2].rpartition("/")[2] for key in kept}
 
 
+@pytest.mark.slow
 def test_what_is_over_leaves_nothing() -> None:
     names: set[str] = set()
     for seed in SEEDS:

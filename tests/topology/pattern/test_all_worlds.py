@@ -17,6 +17,8 @@ from dataclasses import replace
 from itertools import product
 from random import Random
 
+import pytest
+
 from tests.seeds import seeds_of_today
 from tests.topology.pattern.following import Content, contents
 from tests.topology.pattern.generate import MODES, entry, random_query, shuffled
@@ -100,6 +102,7 @@ def small_query(rng: Random) -> Query:
     return replace(query, within_ns=query.within_ns * UNIT_NS)
 
 
+@pytest.mark.slow
 def test_of_pairs_all_and_only_what_some_world_has_is_told() -> None:
     seen: Counter[str] = Counter()
     for seed in SEEDS:
@@ -121,6 +124,7 @@ def test_of_pairs_all_and_only_what_some_world_has_is_told() -> None:
     assert min(seen["sure"], seen["unsure"]) > 10, seen
 
 
+@pytest.mark.slow
 def test_two_events_of_one_clock_are_as_far_apart_as_their_stamps() -> None:
     """Whatever was thought of the clock at each: what is told is so in some world, what is
     confirmed in all."""
@@ -152,6 +156,7 @@ def test_two_events_of_one_clock_are_as_far_apart_as_their_stamps() -> None:
     assert min(seen.values()) > 5, seen
 
 
+@pytest.mark.slow
 def test_all_worlds() -> None:
     seen: Counter[str] = Counter()
     for seed in SEEDS:

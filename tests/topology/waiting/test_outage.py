@@ -81,6 +81,7 @@ def test_an_outage_does_not_make_the_windows_after_it_wait_for_certainty() -> No
     assert with_outage < 1.6 * without, (with_outage, without)  # twice, while it was charged
 
 
+@pytest.mark.slow
 def test_where_idle_after_is_not_above_max_wait_the_reader_has_what_was_promised() -> None:
     """A source that stalls for less than `max_wait` is waited for."""
     quality = Quality(900_000, 600 * MS, idle_ns=200 * MS)

@@ -277,6 +277,7 @@ ROWS = st.dictionaries(st.sampled_from(KEYS), JSON_VALUES).map(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(ROWS, min_size=1, max_size=8))
 def test_law_nothing_raises_and_arrival_never_goes_back(some: list[dict[str, Any]]) -> None:
     reader = LineReader()
@@ -292,6 +293,7 @@ def test_law_nothing_raises_and_arrival_never_goes_back(some: list[dict[str, Any
     assert arrivals == sorted(arrivals)
 
 
+@pytest.mark.slow
 @given(ROWS)
 def test_law_the_plain_way_agrees_with_the_close_look(values: dict[str, Any]) -> None:
     quick = LineReader().read(Row(1, values))

@@ -103,6 +103,7 @@ TIMED = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_grade_holds_in_every_world() -> None:
     """Law: what is sure is so at all true times, and what is surely not never is."""
     seen = dict.fromkeys((NO, MAYBE, YES), 0)

@@ -306,6 +306,7 @@ def test_errors_are_in_the_order_of_the_text_and_bounded() -> None:
     assert [each.code for each in refused.value.errors[:2]] == ["E_ALIAS_TWICE", "E_ALIAS_UNKNOWN"]
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(queries())
 def test_any_tree_is_passed_or_refused(query: syntax.Query) -> None:

@@ -12,6 +12,7 @@ from topology.pattern.language.unparse import duration_text, expression_text, un
 from topology.pattern.tree import syntax
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(queries())
 def test_a_tree_comes_back_from_its_text(query: syntax.Query) -> None:
@@ -22,6 +23,7 @@ def test_a_tree_comes_back_from_its_text(query: syntax.Query) -> None:
     assert unparse(again) == text
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(EXPRESSIONS)
 def test_an_expression_means_the_same_in_parentheses(expr: syntax.Expr) -> None:
@@ -30,6 +32,7 @@ def test_an_expression_means_the_same_in_parentheses(expr: syntax.Expr) -> None:
     assert parse_query(f"PATTERN A a WHERE ({text}) WITHIN 1 s").where == expr
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(queries(), queries())
 def test_a_script_is_its_queries_in_order(one: syntax.Query, other: syntax.Query) -> None:

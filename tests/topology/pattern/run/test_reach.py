@@ -29,6 +29,7 @@ UNIT_NS = 8
 ERRORS = ((*[0] * 5, 40), (*[0] * 7, 9, 70), (0, 0, 12))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_grades_are_those_of_any_order_of_arrival(part: int) -> None:
     """An event meets the matches that stand, or is there before them: what it does to their grade
