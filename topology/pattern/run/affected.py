@@ -25,49 +25,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from topology.pattern.match.evaluation import Place
 from topology.pattern.match.match import Match
-from topology.pattern.match.uncertain.doubt import Doubt
 from topology.pattern.run.compiled import Compiled, Slot
 from topology.pattern.run.ledger import MatchUnit
-from topology.pattern.run.queries import Wiring
+from topology.pattern.run.queries import PartitionQuery
 from topology.pattern.store.entry import Entry, Key
-from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
+from topology.pattern.store.index import BEFORE_ALL_NS
 
 ANY_SLOT: Final[Slot] = (-1, -1)
 """Where those wait that any entry can change."""
 
 
 class Affected:
-    """`units` are the run's, by the key of their anchor. `indexes` are those of its partition."""
+    """The units of a query in one partition that an event can change."""
 
-    __slots__ = (
-        "_doubt",
-        "_doubts_apart",
-        "_indexes",
-        "_place",
-        "_query",
-        "_units",
-        "_waiting",
-        "_wiring",
-    )
+    __slots__ = ("_at", "_doubts_apart", "_waiting")
 
-    def __init__(
-        self,
-        wiring: Wiring,
-        place: Place,
-        indexes: Sequence[EntryIndex],
-        units: Mapping[Key, MatchUnit],
-        doubt: Doubt,
-    ) -> None:
-        self._wiring = wiring
-        self._query = wiring.query
-        self._place = place
-        self._indexes = indexes
-        self._units = units
-        self._doubt = doubt
+    def __init__(self, at: PartitionQuery) -> None:
+        self._at = at
         self._waiting: dict[Slot, dict[Key, MatchUnit]] = {}
-        query = wiring.query
+        query = at.query
         self._doubts_apart = (
             query.grading is not None
             and query.possible is None
@@ -80,53 +57,57 @@ class Affected:
     def doubts_apart(self) -> bool:
         """There are doubts, and each event casts its own. A SKIP that waits for a target looks at
         what is visible whenever anything of the run is looked at, so there all is as ever."""
-        looks_at_all = self._wiring.target_ns is not None and self._query.shape.skips
-        return self._doubts_apart and self._doubt.margin_ns > 0 and not looks_at_all
+        looks_at_all = self._at.wiring.target_ns is not None and self._at.query.shape.skips
+        return self._doubts_apart and self._at.doubt.margin_ns > 0 and not looks_at_all
 
     def concerns(self, filters: Sequence[int]) -> bool:
         """Does the query look at entries of these filters at all?"""
-        return not self._wiring.filters.isdisjoint(filters)
+        return not self._at.wiring.filters.isdisjoint(filters)
 
     def by(self, entry: Entry, filters: Sequence[int], *, in_order: bool) -> list[Entry]:
         """The anchors of the units that the entry, now in the indexes of these filters, can
         change."""
-        shape = self._query.shape
-        mine = self._wiring.filters.intersection(filters)
+        shape = self._at.query.shape
+        mine = self._at.wiring.filters.intersection(filters)
         if not mine and not shape.strict:
             return []
-        is_in_doubt = self._doubt.margin_ns > 0
+        is_in_doubt = self._at.doubt.margin_ns > 0
         if self.doubts_apart:
             anchors = self._late(entry) if not in_order else self._in_order(entry, mine)
-            within_ns, time_ns = self._query.within_ns, entry.time_ns
+            within_ns, time_ns = self._at.query.within_ns, entry.time_ns
             return [one for one in anchors if abs(one.time_ns - time_ns) <= within_ns]
-        if not in_order or (is_in_doubt and self._query.possible is not None):
+        if not in_order or (is_in_doubt and self._at.query.possible is not None):
             anchors = self._late(entry)
         else:
             anchors = self._in_order(entry, mine)
             if is_in_doubt:
                 affected = {anchor.key: anchor for anchor in (*anchors, *self._undecided(entry))}
                 anchors = [affected[key] for key in sorted(affected)]
-        return _within_reach(self._query, self._units, entry, anchors) if is_in_doubt else anchors
+        return (
+            _within_reach(self._at.query, self._at.units, entry, anchors)
+            if is_in_doubt
+            else anchors
+        )
 
     @property
     def span_ns(self) -> int:
         """How far apart events of a match may be, by reference times."""
-        return self._query.within_ns + self._doubt.margin_ns
+        return self._at.query.within_ns + self._at.doubt.margin_ns
 
     @property
     def open_ns(self) -> int:
         """How long after its anchor a unit may still change."""
-        shape = self._query.shape
+        shape = self._at.query.shape
         opens = not shape.by_end or shape.looks_ahead or shape.skips
-        return self.span_ns if opens else self._doubt.margin_ns
+        return self.span_ns if opens else self._at.doubt.margin_ns
 
     def _in_order(self, entry: Entry, mine: frozenset[int]) -> list[Entry]:
-        wiring, shape = self._wiring, self._query.shape
+        wiring, shape = self._at.wiring, self._at.query.shape
         if shape.by_end:
             if shape.looks_ahead and mine & wiring.blockers:
                 return self.anchors(entry.time_ns - self.span_ns, entry.time_ns)
             return [entry] if mine & wiring.anchors else []
-        if self._query.query.matches == "one":
+        if self._at.query.query.matches == "one":
             woken = self._woken(mine, entry)
             if mine & wiring.anchors:
                 woken.append(entry)
@@ -137,16 +118,16 @@ class Affected:
 
     def _earliest_ns(self, entry: Entry) -> int:
         """Starts before it have no match that ends with this entry, nor one that it forbids."""
-        since_ns, earliest = entry.time_ns - self.span_ns, self._query.earliest
-        if earliest is None or (self._doubt.margin_ns and not self.doubts_apart):
+        since_ns, earliest = entry.time_ns - self.span_ns, self._at.query.earliest
+        if earliest is None or (self._at.doubt.margin_ns and not self.doubts_apart):
             return since_ns
-        since_ns = entry.time_ns - self._query.within_ns
-        return earliest.before(self._place, entry, since_ns)
+        since_ns = entry.time_ns - self._at.query.within_ns
+        return earliest.before(self._at.place, entry, since_ns)
 
     def _undecided(self, entry: Entry) -> list[Entry]:
         """Units with a match that an event of this time can still change."""
-        time_ns, known = entry.time_ns, self._units.get
-        since_ns = time_ns - self.span_ns - self._doubt.margin_ns
+        time_ns, known = entry.time_ns, self._at.units.get
+        since_ns = time_ns - self.span_ns - self._at.doubt.margin_ns
         return [
             anchor
             for anchor in self.anchors(since_ns, -BEFORE_ALL_NS)
@@ -154,18 +135,18 @@ class Affected:
         ]
 
     def _late(self, entry: Entry) -> list[Entry]:
-        shape, time_ns, span_ns = self._query.shape, entry.time_ns, self.span_ns
-        margin_ns = self._doubt.margin_ns
+        shape, time_ns, span_ns = self._at.query.shape, entry.time_ns, self.span_ns
+        margin_ns = self._at.doubt.margin_ns
         if shape.by_end:
             since_ns = time_ns - (span_ns if shape.looks_ahead else margin_ns)
             anchors = self.anchors(since_ns, time_ns + span_ns)
         else:
             until_ns = time_ns + (span_ns if shape.has_start_negation else margin_ns)
             anchors = self.anchors(time_ns - span_ns, until_ns)
-        if margin_ns and self._query.possible is not None:
+        if margin_ns and self._at.query.possible is not None:
             return anchors  # a bound may be from before errors were so large
         looks_further = margin_ns > 0 and not self.doubts_apart
-        known = self._units.get
+        known = self._at.units.get
         return [
             anchor
             for anchor in anchors
@@ -178,8 +159,8 @@ class Affected:
     def anchors(self, since_ns: int, until_ns: int) -> list[Entry]:
         """The anchors of all units there may be in this time, these instants included."""
         cuts = []
-        for number in self._wiring.anchors:
-            index = self._indexes[number]
+        for number in self._at.wiring.anchors:
+            index = self._at.indexes[number]
             low, high = index.before_time(since_ns), index.up_to_time(until_ns)
             cuts.append(index.entries[low:high])
         if len(cuts) == 1:
@@ -199,7 +180,7 @@ class Affected:
 
     def _woken(self, filters: Iterable[int], entry: Entry) -> list[Entry]:
         """The starts whose walk goes on with this entry; those too old for it wait no more."""
-        slots = {slot for number in filters for slot in self._wiring.slots_of.get(number, ())}
+        slots = {slot for number in filters for slot in self._at.wiring.slots_of.get(number, ())}
         since_ns = entry.time_ns - self.span_ns
         found: dict[Key, Entry] = {}
         for slot in (ANY_SLOT, *sorted(slots)):

@@ -23,21 +23,15 @@ from typing import Any
 
 from topology.model.result import CONFIRMED, UNCERTAIN, digest_of, framed
 from topology.pattern.match.anchors import spelled_key
-from topology.pattern.match.evaluation import Evaluation, Place
+from topology.pattern.match.evaluation import Evaluation
 from topology.pattern.match.match import Match, same_content
 from topology.pattern.match.tactics.followed import FollowedWalks, Steps, Taken
-from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.match.uncertain.grade import Grading
 from topology.pattern.run.affected import Affected
 from topology.pattern.run.compiled import Compiled
-from topology.pattern.run.ledger import FoundMatch, MatchUnit, Now, UnitOwner
-from topology.pattern.run.queries import RunContext, Wiring
+from topology.pattern.run.ledger import FoundMatch, MatchUnit
+from topology.pattern.run.queries import PartitionQuery
 from topology.pattern.store.entry import Entry, Key
-
-
-def doubt_of(query: Compiled, context: RunContext) -> Doubt:
-    """The errors that the query heeds."""
-    return NO_DOUBT if query.grading is None else context.doubt
 
 
 class MatchIds:
@@ -55,96 +49,67 @@ class MatchIds:
 
 
 class Evaluator:
-    """The general way of one run: `units` are the run's, by the key of their anchor."""
+    """The general way of one run."""
 
-    __slots__ = (
-        "_affected",
-        "_doubt",
-        "_emitter",
-        "_ids",
-        "_now",
-        "_owner",
-        "_place",
-        "_query",
-        "_sure",
-        "_units",
-        "_wiring",
-        "starts_wait",
-    )
+    __slots__ = ("_affected", "_at", "_ids", "_sure", "starts_wait")
 
-    def __init__(
-        self,
-        owner: UnitOwner,
-        wiring: Wiring,
-        place: Place,
-        ids: MatchIds,
-        units: dict[Key, MatchUnit],
-        affected: Affected,
-        context: RunContext,
-    ) -> None:
-        self._owner = owner
-        self._wiring = wiring
-        self._query = wiring.query
-        self._place = place
+    def __init__(self, at: PartitionQuery, ids: MatchIds, affected: Affected) -> None:
+        self._at = at
         self._ids = ids
-        self._units = units
         self._affected = affected
-        self._doubt = doubt_of(wiring.query, context)
-        self._now = context.now
-        self._emitter = context.emitter
         self._sure = SureUnits()
-        self.starts_wait = wiring.query.query.matches == "one" and not wiring.query.shape.by_end
+        self.starts_wait = at.query.query.matches == "one" and not at.query.shape.by_end
 
     def evaluate(self, anchor: Entry, newcomer: Entry | None = None) -> MatchUnit:
         """The unit of this anchor, evaluated anew. `newcomer`: the entry that changes it, in the
         indexes already, where it alone may put others in doubt."""
         evaluation = self._matches_of(anchor)
-        unit = self._units.get(anchor.key)
+        unit = self._at.units.get(anchor.key)
         if unit is None:
-            unit = MatchUnit(anchor, self._owner)
+            unit = MatchUnit(anchor, self._at.owner)
         unit.hi_ns = evaluation.hi_ns
         if self.starts_wait:
             self._affected.wait(unit, evaluation.waits)
         if evaluation.overflow and not unit.overflowed:
             unit.overflowed = True
-            self._emitter.note_overflow(self._query, unit)
+            self._at.emitter.note_overflow(self._at.query, unit)
         found = {}
         for match in evaluation.matches:
-            if match.first.time_ns < self._wiring.since_ns:
+            if match.first.time_ns < self._at.wiring.since_ns:
                 continue
             id_ = self._ids.of(match)
             found[id_] = self._found(match, unit.found.get(id_), newcomer)
-        unit.replace(found, self._now.frontier_ns)
+        unit.replace(found, self._at.now.frontier_ns)
         if unit.found or unit.emitted or unit.overflowed or unit.waits != frozenset():
-            self._units[anchor.key] = unit
+            self._at.units[anchor.key] = unit
             if self._affected.doubts_apart:
                 self._sure.note(unit)
         return unit
 
     def _matches_of(self, anchor: Entry) -> Evaluation:
-        query = self._query
+        query = self._at.query
         if query.sets is not None:
-            return query.sets.evaluate(self._place, anchor, self._wiring.since_ns)
-        if query.possible is not None and self._doubt.error_ns:
-            return query.possible.evaluate(self._place, anchor, self._doubt.error_ns)
-        return query.tactic.evaluate(self._place, anchor)
+            return query.sets.evaluate(self._at.place, anchor, self._at.wiring.since_ns)
+        if query.possible is not None and self._at.doubt.error_ns:
+            return query.possible.evaluate(self._at.place, anchor, self._at.doubt.error_ns)
+        return query.tactic.evaluate(self._at.place, anchor)
 
     # -- how sure it is -----------------------------------------------------------------------
 
     def _found(self, match: Match, known: FoundMatch | None, newcomer: Entry | None) -> FoundMatch:
         """With how sure it is; of what is decided nobody will ask. `known`: what was found by the
         same id, before the newcomer."""
-        error_ns, grading = self._doubt.error_ns, self._query.grading
-        decided_ns = self._query.decided_ns(match)
+        error_ns, grading = self._at.doubt.error_ns, self._at.query.grading
+        decided_ns = self._at.query.decided_ns(match)
         if not error_ns or grading is None:
             return FoundMatch(match, decided_ns)
-        decided_ns = self._doubt.decided_ns(decided_ns)
-        if decided_ns < self._now.frontier_ns:
+        decided_ns = self._at.doubt.decided_ns(decided_ns)
+        if decided_ns < self._at.now.frontier_ns:
             return FoundMatch(match, decided_ns)
         if known is not None and newcomer is not None and same_content(known.match, match):
             confidence = self._confidence_of(grading, known, newcomer)
         else:
-            confidence = grading.confidence(self._place, match)
+            confidence = grading.confidence(self._at.place, match)
         return FoundMatch(match, decided_ns, confidence, error_ns)
 
     def _confidence_of(self, grading: Grading, found: FoundMatch, newcomer: Entry) -> str:
@@ -152,16 +117,18 @@ class Evaluator:
         asked about the newcomer, and about all where errors have grown since it was asked."""
         if found.confidence == UNCERTAIN:
             return UNCERTAIN
-        if found.graded_ns != self._doubt.error_ns:
-            return grading.confidence(self._place, found.match)
-        return CONFIRMED if grading.still_holds(self._place, found.match, newcomer) else UNCERTAIN
+        if found.graded_ns != self._at.doubt.error_ns:
+            return grading.confidence(self._at.place, found.match)
+        return (
+            CONFIRMED if grading.still_holds(self._at.place, found.match, newcomer) else UNCERTAIN
+        )
 
     def put_in_doubt(self, newcomer: Entry, evaluated: Container[Key]) -> list[MatchUnit]:
         """The units, but for those evaluated, of which something is sure no more."""
-        grading, doubted = self._query.grading, []
+        grading, doubted = self._at.query.grading, []
         if grading is None:
             return []
-        for unit in self._sure.around(newcomer, self._query.within_ns):
+        for unit in self._sure.around(newcomer, self._at.query.within_ns):
             if unit.anchor.key in evaluated or not unit.is_undecided(newcomer.time_ns):
                 continue
             if self._is_put_in_doubt(grading, unit, newcomer):
@@ -170,9 +137,9 @@ class Evaluator:
         return doubted
 
     def _is_put_in_doubt(self, grading: Grading, unit: MatchUnit, newcomer: Entry) -> bool:
-        error_ns, changed = self._doubt.error_ns, False
+        error_ns, changed = self._at.doubt.error_ns, False
         for id_, found in list(unit.found.items()):
-            if found.confidence == UNCERTAIN or found.decided_ns < self._now.frontier_ns:
+            if found.confidence == UNCERTAIN or found.decided_ns < self._at.now.frontier_ns:
                 continue
             if self._confidence_of(grading, found, newcomer) == UNCERTAIN:
                 changed = True
@@ -183,8 +150,8 @@ class Evaluator:
 
     def put_off(self, by_ns: int) -> None:
         """Errors are larger than it seemed."""
-        for unit in self._units.values():
-            unit.put_off(by_ns, self._now.frontier_ns)
+        for unit in self._at.units.values():
+            unit.put_off(by_ns, self._at.now.frontier_ns)
             if self._affected.doubts_apart:
                 self._sure.note(unit)
 
@@ -197,36 +164,24 @@ class PlainWay:
     """The plain way of one run: its walks are followed, and its units are those of walks that were
     complete at some time."""
 
-    __slots__ = ("_ids", "_now", "_owner", "_query", "_units", "walks")
+    __slots__ = ("_at", "_ids", "walks")
 
-    def __init__(
-        self,
-        owner: UnitOwner,
-        steps: Steps,
-        wiring: Wiring,
-        place: Place,
-        ids: MatchIds,
-        units: dict[Key, MatchUnit],
-        now: Now,
-    ) -> None:
-        self._owner = owner
-        self._query = wiring.query
+    def __init__(self, at: PartitionQuery, steps: Steps, ids: MatchIds) -> None:
+        self._at = at
         self._ids = ids
-        self._units = units
-        self._now = now
-        self.walks = FollowedWalks(steps, wiring.components, wiring.since_ns, place)
+        self.walks = FollowedWalks(steps, at.wiring.components, at.wiring.since_ns, at.place)
 
     def found(self, taken: Taken) -> tuple[str, FoundMatch]:
         """The match of a complete walk, with its id."""
         match = self.walks.steps.match(taken)
-        return self._ids.of(match), FoundMatch(match, self._query.decided_ns(match))
+        return self._ids.of(match), FoundMatch(match, self._at.query.decided_ns(match))
 
     def unit_of(self, anchor: Entry) -> MatchUnit:
         """The unit of this start, without what was decided when the run last forgot: each purge
         would cost the most if it looked at all units."""
-        unit = self._units.get(anchor.key)
+        unit = self._at.units.get(anchor.key)
         if unit is None:
-            unit = self._units[anchor.key] = MatchUnit(anchor, self._owner)
+            unit = self._at.units[anchor.key] = MatchUnit(anchor, self._at.owner)
         elif unit.emitted or unit.found:
             unit.forget(self.walks.over_ns)
         return unit
@@ -237,17 +192,17 @@ class PlainWay:
         if len(taken) == self.walks.steps.count:
             id_, match = self.found(taken)
             found[id_] = match
-        unit.replace(found, self._now.frontier_ns)
+        unit.replace(found, self._at.now.frontier_ns)
         return unit
 
     def walked(self, anchor: Entry, *, starts_wait: bool) -> MatchUnit:
         """The unit of this start, walked from its beginning; it is not kept if it is over."""
         taken = self.walks.walk(anchor)
         if taken is None:
-            return MatchUnit(anchor, self._owner)
+            return MatchUnit(anchor, self._at.owner)
         unit = self.settled(taken)
         if starts_wait and not unit.found and not self.walks.waits(taken):
-            self._units.pop(anchor.key, None)
+            self._at.units.pop(anchor.key, None)
         return unit
 
     def hand_over(self, affected: Affected, *, starts_wait: bool) -> None:

@@ -9,11 +9,13 @@ from typing import Any
 
 from topology.model.operator import NEVER
 from topology.model.timers import Timers
-from topology.pattern.match.uncertain.doubt import Doubt
+from topology.pattern.match.evaluation import Place
+from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
 from topology.pattern.run.compiled import Compiled, EntryFilter, Slot, end_slots
 from topology.pattern.run.emit import MatchEmitter
 from topology.pattern.run.late import Lateness
 from topology.pattern.run.ledger import BEFORE_ALL_TIME, MatchUnit, Now, UnitOwner
+from topology.pattern.store.entry import Key
 from topology.pattern.store.index import EntryIndex
 
 
@@ -172,3 +174,33 @@ class RunContext:
     is_alone: bool
     changed: dict[UnitOwner, None] = field(default_factory=dict)
     closed: dict[str, None] = field(default_factory=dict)
+
+
+class PartitionQuery:
+    """A query in one partition, as all parts of its run see it. `place` and `indexes` have its
+    entries; `units` are by the key of their anchor, those only that have emitted something or may
+    yet. `doubt`: the errors that the query heeds."""
+
+    __slots__ = ("context", "doubt", "emitter", "indexes", "now", "owner", "partition", "place",
+                 "query", "units", "wiring")  # fmt: skip
+
+    def __init__(
+        self,
+        owner: UnitOwner,
+        wiring: Wiring,
+        place: Place,
+        indexes: Sequence[EntryIndex],
+        partition: Sequence[Any],
+        context: RunContext,
+    ) -> None:
+        self.owner = owner
+        self.wiring = wiring
+        self.query: Compiled = wiring.query
+        self.place = place
+        self.indexes = indexes
+        self.partition = partition
+        self.context = context
+        self.now = context.now
+        self.emitter = context.emitter
+        self.doubt = NO_DOUBT if wiring.query.grading is None else context.doubt
+        self.units: dict[Key, MatchUnit] = {}

@@ -14,8 +14,7 @@ from topology.model.result import EMIT
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.tactics.followed import Taken
 from topology.pattern.run.affected import Affected
-from topology.pattern.run.compiled import Compiled
-from topology.pattern.run.evaluate import Evaluator, MatchIds, PlainWay, doubt_of
+from topology.pattern.run.evaluate import Evaluator, MatchIds, PlainWay
 from topology.pattern.run.late import Gathered
 from topology.pattern.run.ledger import (
     Change,
@@ -26,33 +25,19 @@ from topology.pattern.run.ledger import (
     restore_emitted,
     restore_waiting,
 )
-from topology.pattern.run.queries import RunContext, Wiring
+from topology.pattern.run.queries import PartitionQuery, RunContext, Wiring
 from topology.pattern.run.visible import Visibility
-from topology.pattern.store.entry import Entry, Identity, Key
+from topology.pattern.store.entry import Entry, Identity
 from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
 from topology.query.results import CurrentResult
 
 
 class Run:
-    """`units` by the key of their anchor, those only that have emitted something or may yet.
-    `gathered`: those that wait to be corrected (EMIT SLACK). `plain`: the plain way, None where it
-    is not open, or no more."""
+    """`gathered`: the units that wait to be corrected (EMIT SLACK). `plain`: the plain way, None
+    where it is not open, or no more."""
 
-    __slots__ = (
-        "_emitter",
-        "_evaluator",
-        "_is_alone",
-        "_now",
-        "_partition",
-        "_rows",
-        "_wiring",
-        "affected",
-        "gathered",
-        "plain",
-        "query",
-        "units",
-        "visibility",
-    )
+    __slots__ = ("_at", "_evaluator", "_rows", "affected", "gathered", "plain", "query", "units",
+                 "visibility")  # fmt: skip
 
     def __init__(
         self,
@@ -62,28 +47,19 @@ class Run:
         partition: Sequence[Any],
         context: RunContext,
     ) -> None:
-        query = wiring.query
-        doubt = doubt_of(query, context)
-        ids = MatchIds(query, partition)
-        self.query: Compiled = query
-        self._wiring = wiring
-        self._partition = partition
-        self._now = context.now
-        self._emitter = context.emitter
-        self._is_alone = context.is_alone
-        self.units: dict[Key, MatchUnit] = {}
-        self.affected = Affected(wiring, place, indexes, self.units, doubt)
-        self._evaluator = Evaluator(self, wiring, place, ids, self.units, self.affected, context)
+        at = self._at = PartitionQuery(self, wiring, place, indexes, partition, context)
+        ids = MatchIds(at.query, partition)
+        self.query = at.query
+        self.units = at.units
+        self.affected = Affected(at)
+        self._evaluator = Evaluator(at, ids, self.affected)
         self.gathered = Gathered()
-        emits_final = query.name in context.emits_final
-        self.visibility = Visibility(
-            wiring, self.units, self._now, context.waits, emits_final=emits_final
-        )
-        self._rows = UnitRows(query, partition, self, context.changed, context.closed)
+        self.visibility = Visibility(at)
+        self._rows = UnitRows(at.query, partition, self, context.changed, context.closed)
         self.plain: PlainWay | None = None
-        is_plain = context.is_plain and not emits_final and wiring.target_ns is None
-        if is_plain and query.steps is not None and not doubt.margin_ns:
-            self.plain = PlainWay(self, query.steps, wiring, place, ids, self.units, self._now)
+        waits = self.visibility.emits_final or wiring.target_ns is not None
+        if context.is_plain and not waits and at.query.steps and not at.doubt.margin_ns:
+            self.plain = PlainWay(at, at.query.steps, ids)
 
     # -- events and time ----------------------------------------------------------------------
 
@@ -110,7 +86,7 @@ class Run:
             return False
         if in_order:
             complete = walks.follow(entry, filters)
-            is_only = self._is_alone and len(complete) == 1
+            is_only = self._at.context.is_alone and len(complete) == 1
             for taken in complete:
                 self._complete(plain, taken, at_ns, is_only=is_only)
         else:
@@ -133,9 +109,9 @@ class Run:
         self._rows.touch(unit.anchor)
         change = Change(EMIT, id_, 0, found, found, final=False)
         if is_only:
-            self._emitter.emit_at_once(self.query, self._partition, change, at_ns)
+            self._at.emitter.emit_at_once(self.query, self._at.partition, change, at_ns)
         else:
-            self._emitter.take(self._wiring.number, self.query, self._partition, [change])
+            self._at.emitter.take(self._at.wiring.number, self.query, self._at.partition, [change])
 
     def give_up(self) -> None:
         """Go the general way from now on."""
@@ -163,8 +139,8 @@ class Run:
 
     def gathers_ns(self, filters: Sequence[int], late_by_ns: int) -> int:
         """Count an event of these filters; for how long late ones are gathered."""
-        lateness = self._wiring.lateness
-        if self._wiring.filters.intersection(filters):
+        lateness = self._at.wiring.lateness
+        if self._at.wiring.filters.intersection(filters):
             lateness.count(late_by_ns)
         if self.query.query.slack_ns is not None:
             return self.query.query.slack_ns
@@ -194,9 +170,9 @@ class Run:
         if not visible and not unit.emitted:
             return
         emits_final = self.visibility.emits_final
-        changed = list(changes(unit, visible, self._now.frontier_ns, emits_final))
+        changed = list(changes(unit, visible, self._at.now.frontier_ns, emits_final))
         if changed:
-            self._emitter.take(self._wiring.number, self.query, self._partition, changed)
+            self._at.emitter.take(self._at.wiring.number, self.query, self._at.partition, changed)
             self._rows.touch(unit.anchor)
             self.visibility.note_emitted(unit)
 
@@ -204,7 +180,7 @@ class Run:
 
     def forget(self) -> None:
         """Let go of units that nothing can change any more."""
-        frontier_ns = self._now.frontier_ns
+        frontier_ns = self._at.now.frontier_ns
         if self.plain is not None:
             for anchor in self.plain.walks.over(frontier_ns):
                 self._drop(anchor)
@@ -235,7 +211,7 @@ class Run:
             self.units,
             self.gathered,
             self.visibility.decided(),
-            self._now.frontier_ns,
+            self._at.now.frontier_ns,
             everything=everything,
         )
 
@@ -261,7 +237,7 @@ class Run:
         else:
             unit = self.plain.walked(anchor, starts_wait=self._evaluator.starts_wait)
         for each in row:
-            restore_emitted(unit, each, self._now.frontier_ns)
+            restore_emitted(unit, each, self._at.now.frontier_ns)
         if unit.emitted:
             self.units[anchor.key] = unit
         if anchor.key not in self.units and self._rows.key_of(anchor) in self._rows.written:

@@ -23,46 +23,21 @@ from typing import Any
 from topology.pattern.match.match import Match
 from topology.pattern.match.skip import Barrier, after, place
 from topology.pattern.run.compiled import Compiled
-from topology.pattern.run.ledger import FoundMatch, MatchUnit, Now
-from topology.pattern.run.queries import Waits, Wiring
+from topology.pattern.run.ledger import FoundMatch, MatchUnit
+from topology.pattern.run.queries import PartitionQuery
 from topology.pattern.store.entry import Key
 
 
 class Visibility:
-    """That of one run, whose `units` are by the key of their anchor. It arms the timers of the
-    events' clock, of the frontier and of the query's target. `emits_final`: what was emitted before
-    it was decided is so once more when it is."""
+    """That of one run. It arms the timers of the events' clock, of the frontier and of the query's
+    target. `emits_final`: what was emitted before it was decided is so once more when it is."""
 
-    __slots__ = (
-        "_again",
-        "_clock",
-        "_frontier",
-        "_hidden",
-        "_now",
-        "_query",
-        "_units",
-        "_wiring",
-        "emits_final",
-        "selection",
-    )
+    __slots__ = ("_again", "_at", "_hidden", "emits_final", "selection")
 
-    def __init__(
-        self,
-        wiring: Wiring,
-        units: Mapping[Key, MatchUnit],
-        now: Now,
-        waits: Waits,
-        *,
-        emits_final: bool,
-    ) -> None:
-        self._wiring = wiring
-        self._query = wiring.query
-        self._units = units
-        self._now = now
-        self._clock = waits.clock
-        self._frontier = waits.frontier
-        self.emits_final = emits_final
-        self.selection = Selection(wiring.query) if wiring.query.shape.skips else None
+    def __init__(self, at: PartitionQuery) -> None:
+        self._at = at
+        self.emits_final = at.query.name in at.context.emits_final
+        self.selection = Selection(at.query) if at.query.shape.skips else None
         self._hidden: list[tuple[int, Key]] = []
         self._again: dict[Key, None] = {}
 
@@ -71,25 +46,25 @@ class Visibility:
         if self.selection is None:
             return [(unit, self.of(unit)) for unit in units]
         self._show(self.selection, units)
-        shown = [(self._units.get(key), key) for key in self.selection.settle()]
+        shown = [(self._at.units.get(key), key) for key in self.selection.settle()]
         return [(unit, self.selection.kept(key)) for unit, key in shown if unit is not None]
 
     def of(self, unit: MatchUnit) -> dict[str, FoundMatch]:
         """What is visible of the unit, before SKIP; arms a timer for when there will be more."""
-        query, now = self._query.query, self._now
-        if self._wiring.target_ns is not None:
-            visible = self._before_target(unit, self._wiring.target_ns)
+        query, now = self._at.query.query, self._at.now
+        if self._at.wiring.target_ns is not None:
+            visible = self._before_target(unit, self._at.wiring.target_ns)
         elif query.emit == "final":
             visible = {i: f for i, f in unit.found.items() if f.decided_ns < now.frontier_ns}
-        elif self._query.shape.has_end_negation:
+        elif self._at.query.shape.has_end_negation:
             visible = {}
             for id_, found in unit.found.items():
-                over_ns = found.match.first.time_ns + self._query.within_ns
+                over_ns = found.match.first.time_ns + self._at.query.within_ns
                 if over_ns < now.clock_ns:
                     visible[id_] = found
                 else:
                     self._hide(unit, over_ns)
-                    self._clock.arm(unit, over_ns)
+                    self._at.context.waits.clock.arm(unit, over_ns)
         else:
             visible = unit.found
         if self.emits_final or query.emit == "final":
@@ -97,7 +72,7 @@ class Visibility:
                 if found.decided_ns >= now.frontier_ns:
                     if query.emit == "final":
                         self._hide(unit, found.decided_ns)
-                    self._frontier.arm(unit, found.decided_ns)
+                    self._at.context.waits.frontier.arm(unit, found.decided_ns)
         return visible
 
     def _before_target(self, unit: MatchUnit, target_ns: int) -> dict[str, FoundMatch]:
@@ -109,12 +84,12 @@ class Visibility:
                 visible[id_] = found
             else:
                 self._hide(unit, found.decided_ns)
-                self._wiring.at_target.arm(unit, found.decided_ns)
+                self._at.wiring.at_target.arm(unit, found.decided_ns)
         return visible
 
     def note_emitted(self, unit: MatchUnit) -> None:
         """Something of it was emitted, or retracted."""
-        if self.selection is not None and self._wiring.target_ns is not None:
+        if self.selection is not None and self._at.wiring.target_ns is not None:
             self._again[unit.anchor.key] = None  # what was emitted stays visible, else it waits
 
     def _hide(self, unit: MatchUnit, until_ns: int) -> None:
@@ -129,9 +104,9 @@ class Visibility:
         more."""
         if selection.is_stale:
             selection.is_stale = False
-            units = list(self._units.values())
+            units = list(self._at.units.values())
         else:
-            found = (self._units.get(key) for key in self._uncovered())
+            found = (self._at.units.get(key) for key in self._uncovered())
             units = [*units, *(unit for unit in found if unit is not None)]
         for unit in units:
             selection.replace(unit.anchor.key, self.of(unit))
@@ -139,11 +114,11 @@ class Visibility:
     def _uncovered(self) -> list[Key]:
         """The units of which something else may be visible now than when it was asked last, no
         event having changed them."""
-        until_ns = self._now.clock_ns
-        if self._wiring.target_ns is not None:
-            until_ns = self._wiring.target_ns
-        elif self._query.query.emit == "final":
-            until_ns = self._now.frontier_ns
+        until_ns = self._at.now.clock_ns
+        if self._at.wiring.target_ns is not None:
+            until_ns = self._at.wiring.target_ns
+        elif self._at.query.query.emit == "final":
+            until_ns = self._at.now.frontier_ns
         found, self._again = self._again, {}
         while self._hidden and self._hidden[0][0] < until_ns:
             found[heappop(self._hidden)[1]] = None
@@ -154,7 +129,7 @@ class Visibility:
         if self.selection is None:
             return Barrier()
         self._show(self.selection, ())
-        return self.selection.decided(self._now.frontier_ns)
+        return self.selection.decided(self._at.now.frontier_ns)
 
     def restart(self, barrier: Barrier) -> None:
         """Begin anew behind what is decided."""
