@@ -1,4 +1,4 @@
-"""What could stand at a place in a query, in words, and what was probably meant there."""
+"""What is expected at a place in a query, in words, and what was probably meant there."""
 
 from __future__ import annotations
 

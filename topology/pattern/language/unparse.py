@@ -1,6 +1,6 @@
 """A tree as text: `parse(unparse(query)) == query` for every query that passes the checks.
 
-What has its default is left out, except what reads better said; names stand in back-ticks
+What has its default is left out, except what reads better said; names are in back-ticks
 where they must.
 """
 

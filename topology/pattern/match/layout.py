@@ -112,7 +112,7 @@ class NegationGap:
 
 
 class Layout:
-    """`before[j]` and `after[j]`: the components that stand before and behind component j."""
+    """`before[j]` and `after[j]`: the components that come before and behind component j."""
 
     def __init__(
         self, form: NormalForm, alternative: Alternative, environment: Environment

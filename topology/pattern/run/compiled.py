@@ -182,14 +182,14 @@ def shape_of(form: NormalForm) -> Shape:
 
 
 def _can_start(alternative: Alternative, blocker: Blocker) -> bool:
-    """Whether it may stand before the first event: all on its left may be absent."""
+    """Whether it may be before the first event: all on its left may be absent."""
     components = alternative.components
     left = blocker.left.union(*(components[index].before for index in blocker.left))
     return all(components[index].is_optional for index in left)
 
 
 def _can_end(alternative: Alternative, blocker: Blocker) -> bool:
-    """Whether it may stand behind the last event."""
+    """Whether it may be behind the last event."""
     return all(
         component.is_optional
         for component in alternative.components

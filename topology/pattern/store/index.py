@@ -1,6 +1,6 @@
 """Entries that pass one filter, in the order of their keys, to be cut by time.
 
-An index holds what may stand for a component (its types, the conjuncts on it alone), in
+An index holds what may be of a component (its types, the conjuncts on it alone), in
 one partition; queries and components that ask for the same share one. Times and entries are
 two parallel lists, so a cut is a bisect over integers in C.
 

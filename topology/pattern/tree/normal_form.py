@@ -49,7 +49,7 @@ class TooLarge(ValueError):
 class Component:
     """One positive component of an alternative.
 
-    `before`: the components (by index) that all stand before this one, transitively.
+    `before`: the components (by index) that all come before this one, transitively.
     `edge` is the contiguity of the step into it, `loop` of steps inside the group; both are
     settled, the query's strategy included (`partition` is "strict" with the query's
     `Alternative.by_partition`). `types` is empty for `_`. `maximum` is UNBOUNDED or a number.
@@ -85,7 +85,7 @@ class Blocker:
     index; an empty `left` is the start of the match, an empty `right` its end.
 
     An absent optional neighbour is replaced by the next one out when the match is known. So
-    the gap lies behind the last entry of all components that stand at or before `left` and are
+    the gap lies behind the last entry of all components at or before `left` that are
     there, and before the first entry of all at or behind `right`, in reference time, strictly.
     With nothing there on the left it begins at last - W, with nothing on the right it ends at
     first + W, of the whole match, these instants included; with nothing on either side (the

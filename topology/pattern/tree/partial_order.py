@@ -1,4 +1,4 @@
-"""A pattern without OR: its components, which of them stand before which, and the gaps.
+"""A pattern without OR: its components, which of them come before which, and the gaps.
 
 Source: patterns.md 2.1. OR is distributed in the order of the text; SEQ orders all of its left
 before all of its right; AND orders nothing.
@@ -20,7 +20,7 @@ from topology.pattern.tree.syntax import AllOf, AnyOf, Edge, EventNode, Item, Ne
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A component. `before`: those (by index) that stand before it."""
+    """A component. `before`: those (by index) that come before it."""
 
     node: EventNode
     edge: Edge | None

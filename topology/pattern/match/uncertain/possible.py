@@ -310,7 +310,7 @@ class SetSearch(Search):
 
 
 def _may_follow(layout: Layout, one: Entry, i: int, other: Entry, j: int) -> bool:
-    """As the components that they are for stand to each other."""
+    """Whether their order may be that of the components that they are for."""
     earlier = before_by_key if layout.by_key else before
     if i in layout.before[j]:
         return earlier(one, other) > NO
