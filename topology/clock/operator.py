@@ -299,15 +299,6 @@ class Clock(Operator):
         clock = self._sources.get(source)
         return None if clock is None else clock.received
 
-    def on_time(self, now_ns: int) -> Step:
-        return Step(now_ns)
-
-    def next_deadline_ns(self) -> int | None:
-        return None
-
-    def on_end(self, now_ns: int) -> Step:
-        return Step(now_ns)
-
     # -- for people --------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
@@ -355,9 +346,6 @@ class Clock(Operator):
                 clock.model_dirty = False
                 changes[MODEL + clock.source] = clock.model_state()
         return changes
-
-    def held(self) -> Iterable[Event]:
-        return ()
 
     def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
         for key, stamp in state.items():

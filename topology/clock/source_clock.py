@@ -7,6 +7,7 @@ another cell. `topology.clock.operator` says what they mean.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, Final
 
 from topology.clock.cell import BROKEN, SYNCED, UNSYNCED, ClockCell, cell_start
@@ -17,6 +18,7 @@ from topology.clock.sample import Sample
 from topology.clock.settings import PASSIVE_FLOOR_NS
 from topology.model.journal import Tracked
 from topology.model.operator import NEVER, Plain
+from topology.model.saved import assign, dump, load
 
 JUMP_VOTES: Final = 3
 """Events in a row that must agree on where the clock has jumped to."""
@@ -410,49 +412,24 @@ class SourceClock(Tracked):
     # -- state -------------------------------------------------------------------------------------
 
     def stamp_state(self) -> Plain:
-        return [
-            self.ref_time_ns,
-            self.last_arrival_ns,
-            self.segment,
-            max(SINCE_EVER, self.fallen_ns),
-            self.straying,
-            self.state,
-            [list(vote) for vote in self.votes],
-        ]
+        fallen_ns = max(SINCE_EVER, self.fallen_ns)
+        return [fallen_ns, [list(vote) for vote in self.votes], *_stamp(self)]
 
     def model_state(self) -> Plain:
         return [
-            list(self._received),
             self._declared,
-            self.broken,
-            self.proven,
-            self.unsettled_until_ns,
-            [self._ground, self._base_ns, self.moved_ns, self._base_error_ns],
-            list(self._refuted),
             None if self.measured is None else [self._rounds.model, self.measured.snapshot()],
             None if self._one_way is None else self._one_way.snapshot(),
+            dump(self, MODEL_FIELDS),
         ]
 
     def restore(self, stamp: Plain, model: Plain) -> None:
-        (
-            self.ref_time_ns,
-            self.last_arrival_ns,
-            self.segment,
-            self.fallen_ns,
-            self.straying,
-            self.state,
-            votes,
-        ) = stamp
+        self.fallen_ns, votes, *values = stamp
+        assign(self, STAMP_FIELDS, values)
         self.votes = [(ts_ns, reading_ns) for ts_ns, reading_ns in votes]
         self.steady = not self.votes and not self.straying
-        (arrival_ns, offset), self._declared, self.broken, self.proven, *more = model
-        self.unsettled_until_ns, ground, refuted, measured, one_way = more
-        self._received = (arrival_ns, offset)
-        self._ground, self._base_ns, self.moved_ns, *base_error = ground
-        if not base_error:  # of a version that did not note it
-            base_error = self._declared[1:2] if self._declared else [0]
-        self._base_error_ns = base_error[0]
-        self._refuted = (refuted[0], refuted[1])
+        self._declared, measured, one_way, values = model
+        load(self, MODEL_FIELDS, values)
         if self.moved_ns:
             self._tally.moved += 1
             self._tally.moved_ns = max(self._tally.moved_ns, self.moved_ns)
@@ -472,6 +449,22 @@ class SourceClock(Tracked):
             self._settle_notable(self._one_way)
         self.watched = self.watched or measured is not None or self._declared is not None
         self.model_dirty = False
+
+
+STAMP_FIELDS: Final = ("ref_time_ns", "last_arrival_ns", "segment", "straying", "state")
+_stamp: Final = attrgetter(*STAMP_FIELDS)
+MODEL_FIELDS: Final = (
+    "_received",
+    "broken",
+    "proven",
+    "unsettled_until_ns",
+    "_ground",
+    "_base_ns",
+    "moved_ns",
+    "_base_error_ns",
+    "_refuted",
+)
+"""What is state of a source's clock besides."""
 
 
 def everlasting(state: str, offset_ns: int, error_ns: int) -> ClockCell:

@@ -68,9 +68,6 @@ class Alignment(Operator):
         """Time comes from the partitions: all before the frontier's instant is over."""
         return Step(self._now_ns - 1)
 
-    def next_deadline_ns(self) -> int | None:
-        return None
-
     def on_end(self, now_ns: int) -> Step:
         released: list[Event] = []
         last = len(self._queues) - 1

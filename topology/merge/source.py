@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from operator import attrgetter
 from typing import Any, Final
 
 from topology.model.event import Event
 from topology.model.histogram import Histogram
 from topology.model.journal import Tracked
 from topology.model.operator import NEVER
+from topology.model.saved import assign
 
 NO_REF: Final = -(1 << 63)
 """A reference time before all others: a source that has sent nothing yet."""
@@ -250,40 +252,34 @@ class SourceProgress(Tracked):
         """Heard without a hole up to here."""
         return self._missing[0].before_ns if self._missing else self.newest_ns
 
-    # -- state: what is received is in it, so to be released changes nothing ---------------------
+    # -- state: what is received is in it, so to be released changes nothing -----------------------
 
     def snapshot(self) -> Any:
-        return [
-            self.state if self.state >= AWAITED else KEYED,
-            self.newest_ns,
-            self.error_ns,
-            self.last_arrival_ns,
-            self.blocked,
-            self.said_bye,
-            [self.received, self.late, self.duplicate],
-            [self.epoch, self.seq, [missing.snapshot() for missing in self._missing]],
-            self.delays.snapshot(),
-            self.woke_ns,
-            self.silence_ns,
-        ]
+        state = self.state if self.state >= AWAITED else KEYED
+        missing = [each.snapshot() for each in self._missing]
+        return [state, missing, self.delays.snapshot(), self.received, *_values(self)]
 
     def restore(self, state: Any) -> None:
-        (
-            self.state,
-            self.newest_ns,
-            self.error_ns,
-            self.last_arrival_ns,
-            self.blocked,
-            self.said_bye,
-            counts,
-            whole,
-            delays,
-            self.woke_ns,
-            self.silence_ns,
-        ) = state
-        received, self.late, self.duplicate = counts
+        self.state, missing, delays, received, *values = state
+        assign(self, FIELDS, values)
         self.released = received - self.late - self.duplicate  # less those that wait, as they come
-        self.epoch, self.seq, ranges = whole
-        self._missing = [Missing(*each) for each in ranges]
+        self._missing = [Missing(*each) for each in missing]
         self.delays.restore(delays)
         self.warm = self.delays.trials >= WARM_DELAYS
+
+
+FIELDS: Final = (
+    "newest_ns",
+    "error_ns",
+    "last_arrival_ns",
+    "blocked",
+    "said_bye",
+    "late",
+    "duplicate",
+    "epoch",
+    "seq",
+    "woke_ns",
+    "silence_ns",
+)
+_values: Final = attrgetter(*FIELDS)
+"""What is state of a source besides."""

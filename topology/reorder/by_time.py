@@ -98,7 +98,7 @@ class TimedBuffer(SourceBuffer):
             self.next_number += 1
             self._totals.waited_ns += event.at_ns - event.arrival_ns
         step.released += said.released
-        step.reports += said.reports
+        step.add_found(said)
         self._count()
 
     def _count(self) -> None:
@@ -185,8 +185,7 @@ class ReorderByTime(Shell[TimedBuffer]):
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
         last = super().on_end(max(now_ns, self._now_ns))
-        step.released += last.released
-        step.reports += last.reports
+        step.add(last)
         return step
 
     def _take(self, event: Event, step: Step) -> None:

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from topology.model.event import DEAD, Event
 from topology.model.outcome import TIMEOUT
+from topology.model.saved import assign
 from topology.reorder.lost import LostRanges
 
 UNSTARTED: Final = -1
@@ -269,42 +270,39 @@ class Sequence:
     def snapshot(self, list_held: bool) -> Any:
         """`list_held`: name the held events by offset, where the numbers are ambiguous."""
         return [
-            self.epoch,
-            self.active,
-            self.next,
-            self.start,
-            self.start_deadline_ns,
-            self.low,
-            self.hi,
-            self.last_ts_ns,
             [[h.first, h.last, h.known_at_ns, h.deadline_ns, h.reason] for h in self.holes],
             self.lost.floor,
             self._listed() if list_held else None,
             [[event.offset, event.seq, event.at_ns] for event in self.suspects],
+            *_values(self),
         ]
 
     def _listed(self) -> list[list[int]]:
         return [[event.offset, event.seq] for event in sorted(self.waiting(), key=arrival)]
 
-    def restore(self, state: Any) -> None:
-        """All but the events and the lost ranges; see `topology.reorder.source_state`."""
-        (
-            self.epoch,
-            self.active,
-            self.next,
-            self.start,
-            self.start_deadline_ns,
-            self.low,
-            self.hi,
-            self.last_ts_ns,
-            holes,
-            self.lost.floor,
-            _,
-            _,
-        ) = state
+    def restore(self, state: Any) -> tuple[Any, Any]:
+        """All but the events and the lost ranges (`topology.reorder.source_state`), of which it
+        returns what names those that wait, and those kept aside."""
+        holes, self.lost.floor, listed, suspects, *values = state
+        assign(self, FIELDS, values)
         self.holes = [
             Hole(first, last, known, due, why, []) for first, last, known, due, why in holes
         ]
+        return listed, suspects
+
+
+FIELDS: Final = (
+    "epoch",
+    "active",
+    "next",
+    "start",
+    "start_deadline_ns",
+    "low",
+    "hi",
+    "last_ts_ns",
+)
+_values: Final = attrgetter(*FIELDS)
+"""What is state of a sequence besides."""
 
 
 def arrival(event: Event) -> tuple[int, int]:

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final
 
 from topology.model.event import Event
+from topology.model.saved import assign
 from topology.reorder.sequence import UNSTARTED, Sequence
 from topology.reorder.shared import extended
 from topology.reorder.source import NumberedBuffer
+
+FIELDS: Final = (
+    "last_arrival_ns",
+    "boundary_ns",
+    "blocked",
+    "received",
+    "released",
+    "late",
+    "duplicate",
+    "dead",
+)
+_values: Final = attrgetter(*FIELDS)
 
 
 def snapshot(buffer: NumberedBuffer) -> Any:
     list_held = bool(buffer.later) or bool(buffer.current.suspects)
     sequences = [buffer.current, *buffer.later]
     return [
-        buffer.last_arrival_ns,
-        buffer.boundary_ns,
-        buffer.blocked,
-        [buffer.received, buffer.released, buffer.late, buffer.duplicate, buffer.dead],
         buffer.timeout.snapshot() if buffer.timeout is not None else None,
         buffer.retired.snapshot(list_held=False) if buffer.retired is not None else None,
         [s.snapshot(list_held or s.next == UNSTARTED) for s in sequences],
+        *_values(buffer),
     ]
 
 
@@ -67,24 +78,15 @@ def restore(
     is the current one, in which each held number occurs once. What the numbers do not call
     held is not taken; held numbers whose event is absent from the log are missing again.
     """
-    (
-        buffer.last_arrival_ns,
-        buffer.boundary_ns,
-        buffer.blocked,
-        counts,
-        timeout,
-        retired,
-        sequences,
-    ) = state
-    buffer.received, buffer.released, buffer.late, buffer.duplicate, buffer.dead = counts
+    timeout, retired, sequences, *values = state
+    assign(buffer, FIELDS, values)
     if timeout is not None:
         buffer.estimator().restore(timeout)
     if retired is not None:
-        buffer.retired = _restored(buffer, retired, held)
+        buffer.retired, _ = _restored(buffer, retired, held)
     restored = [_restored(buffer, each, held) for each in sequences]
-    buffer.current, buffer.later = restored[0], restored[1:]
-    for sequence, plain in zip(restored, sequences, strict=True):
-        listed = plain[10]
+    buffer.current, *buffer.later = [sequence for sequence, _ in restored]
+    for sequence, listed in restored:
         if listed is None:
             waiting = [(event, event.seq) for event in held.values()]
         else:
@@ -97,18 +99,20 @@ def restore(
         sequence.lost.restore(lost.get(sequence.epoch, {}))
 
 
-def _restored(buffer: NumberedBuffer, state: Any, held: dict[int, Event]) -> Sequence:
-    """All but what waits in order."""
+def _restored(
+    buffer: NumberedBuffer, state: Any, held: dict[int, Event]
+) -> tuple[Sequence, list[list[int]] | None]:
+    """All but what waits in order, and what names that where numbers are ambiguous."""
     sequence = buffer.new_sequence(0, active=True)
-    sequence.restore(state)
-    for offset, number, at_ns in state[11]:
+    listed, suspects = sequence.restore(state)
+    for offset, number, at_ns in suspects:
         if offset not in held:
             continue
         event = held[offset]
         event.epoch, event.seq, event.at_ns = sequence.epoch, number, at_ns
         sequence.suspects.append(event)
         buffer.count_held(event)
-    return sequence
+    return sequence, listed
 
 
 def _hold_again(

@@ -38,8 +38,9 @@ from typing import Any, Final
 from topology.model.event import BYE, DATA, HEARTBEAT, Event
 from topology.model.instant import InstantOperator
 from topology.model.late import OVERTAKEN
-from topology.model.operator import NEVER, Changes, Figures, State
+from topology.model.operator import NEVER, Figures, State
 from topology.model.outcome import Duplicate, Late, Step, dead_letter
+from topology.reorder.shared import size_of
 from topology.waiting.policy import SlackPolicy
 
 AHEAD: Final = "ahead"
@@ -132,8 +133,7 @@ class TimeBuffer(InstantOperator):
         heappush(self._heap, (key, event))
         self._keys.add(key)
         event.held_by = self._position
-        if isinstance(event.value, bytes):
-            self._bytes += len(event.value)
+        self._bytes += size_of(event)
         if self._cap_ns < NEVER:
             self._arrivals.append((now_ns, key))
         while len(self._heap) > self._max_held or self._bytes > self._max_held_bytes:
@@ -178,8 +178,7 @@ class TimeBuffer(InstantOperator):
         self._last = key
         event.held_by = 0
         event.at_ns = self._now_ns
-        if isinstance(event.value, bytes):
-            self._bytes -= len(event.value)
+        self._bytes -= size_of(event)
         step.released.append(event)
 
     # -- time --------------------------------------------------------------------------------------
@@ -243,9 +242,6 @@ class TimeBuffer(InstantOperator):
         own = [self._now_ns, self._instant_open, self._due_ns, list(self._last)]
         return {STREAM: [*own, self.late, self.overflows], POLICY: self._policy.snapshot()}
 
-    def changes(self) -> Changes:
-        return self.snapshot()
-
     def held(self) -> Iterable[Event]:
         for _, event in self._heap:
             yield event
@@ -258,8 +254,7 @@ class TimeBuffer(InstantOperator):
             self._heap.append((key, event))
             self._keys.add(key)
             arrivals.append((event.at_ns, key))
-            if isinstance(event.value, bytes):
-                self._bytes += len(event.value)
+            self._bytes += size_of(event)
         heapify(self._heap)
         if self._cap_ns < NEVER:
             self._arrivals = deque(arrivals)
