@@ -14,6 +14,7 @@ import resource
 import signal
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -37,7 +38,7 @@ from tests.waiting import wait_until
 FUNCTIONS = """\
 import time
 
-from inorder.engine import Function
+from inorder.engine import Detector, Function
 
 
 def slowly(state, value):
@@ -46,11 +47,13 @@ def slowly(state, value):
 
 
 aggregates = {"slow": Function(lambda: 0, slowly, lambda a, b: a + b, lambda state: state)}
+detectors = {"nothing": Detector(lambda state, event: (state, None))}
 """
 QUERIES = """\
 queries:
   counts: {window: tumbling 1s, aggregate: {n: slow(payload.v)}, stream: crowd}
-  nobody: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s", stream: crowd}
+  nobody: {detector: nothing, stream: crowd}
+live_queries: true
 """
 OTHERS = {
     "crowd": "",
@@ -72,13 +75,13 @@ UNIT_S = {"s": 1, "m": 1, "h": 60, "d": 1440}
 
 BY_PROMTOOL_ALONE = {
     "InorderFewerWorkers": "needs a second worker for half of its hour",
+    "InorderMemoryScarce": "needs a container with a limit of memory",
     "InorderCheckpointsSlow": "needs brokers that are slow and not away",
     "InorderClockBroken": "needs a sync server and sources whose clocks jump",
     "InorderClocksStale": "needs clocks that age for hours",
     "InorderPromiseBroken": "needs delays that change after a promise was measured",
     "InorderGivenUpTooSoon": "needs a learned wait",
     "InorderRestless": "needs a dozen workers that come and go",
-    "InorderQuerySetAside": "needs a stage of patterns, which nobody runs here",
 }
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -145,6 +148,7 @@ class World(threading.Thread):
         self._send("late", epoch=2, seq=0)
         self._send("hole", seq=0)
         self._numbers["full"] = 0  # its first number never comes
+        self._producer.produce(self.setting.topology.topics.queries, b"no JSON", b"wrong")
         for value in (b'{"v": 1}', b'{"v": 2}'):
             self._send("hole", seq=2, value=value)
 
@@ -194,14 +198,17 @@ def world(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Itera
     setting = settle(
         kafka.bootstrap,
         folder,
-        stages="reorder, merge, window, pattern",
+        stages="reorder, merge, window, pattern, detector",
+        topics=f"queries: queries-{uuid.uuid4().hex[:8]}",
         partitions=1,
         stream=STREAM,
         others=OTHERS,
         more=QUERIES,
         functions=FUNCTIONS,
     )
-    stages = ("--stage", "reorder", "--stage", "merge", "--stage", "window")
+    stages = [
+        word for name in ("reorder", "merge", "window", "pattern") for word in ("--stage", name)
+    ]
     worker = Worker(
         "a", setting.path, setting.bootstrap, folder, *stages, env={MASTERS: MASTER_KEYS}
     )
@@ -283,6 +290,7 @@ FAULTS: Sequence[tuple[str, Callable[[World], None]]] = [
     ("InorderFallsBehind", nothing),
     ("InorderUnsigned", nothing),
     ("InorderBoundReached", nothing),
+    ("InorderQuerySetAside", nothing),
     ("InorderSyncServerAbsent", kill_sync_server),
     ("InorderNoLocalCopy", limit_files),
     ("InorderInputStopped", be_silent),
