@@ -154,6 +154,7 @@ class Seen(threading.Thread):
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
+                "log_level": 0,
             }
         )
         self._consumer.subscribe([setting.output, topics.late, topics.dead])
