@@ -63,7 +63,7 @@ class Purging:
             except PurgeRefused as refused:
                 log.error(
                     "%s is not purged and grows: %s; give the right (`inorder topics acls`), or"
-                    " write `topics: {keep_sequenced: true}`",
+                    " leave out `keep_sequenced: false`",
                     *(self._topic, refused),
                 )
                 return
