@@ -104,6 +104,7 @@ def test_what_is_no_record_is_a_fault() -> None:
             "values without a byte",
         ),
     ],
+    ids=lambda given: given if isinstance(given, str) else "",  # a container has random bytes
 )
 def test_a_damaged_file_is_refused_in_a_sentence(
     content: bytes, encoding: FileEncoding | None, words: str
