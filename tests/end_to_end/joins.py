@@ -59,11 +59,12 @@ class Expected(NamedTuple):
 
 
 def joins_of(setting: Setting) -> Expected:
-    """An event counts if its time was not complete before the instant in which it came: what is
-    announced within an instant holds when it is over. Before the merge nothing is complete for so
-    long, and nothing open after `max_wait`."""
+    """An event counts if its time was not final before the instant in which it came: what is
+    announced within an instant holds when it is over. What is complete is final when W has passed
+    it by `newcomers`, too. Before the merge nothing is final for so long, and nothing open after
+    `max_wait`."""
     waits_for_merge = setting.topology.joins_read == "ordered"
-    complete_ns: dict[str, int] = defaultdict(int)
+    final_ns: dict[str, int] = defaultdict(int)
     announced: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
     passed_ns: dict[str, int] = defaultdict(int)
     events: dict[tuple[str, int], list[Found]] = defaultdict(list)
@@ -71,15 +72,17 @@ def joins_of(setting: Setting) -> Expected:
         stream = record.header("streamId") or FIRST
         ref_ns, at_ns = record.number("refTs"), record.number("at")
         if at_ns > announced[stream][0]:
-            complete_ns[stream] = announced[stream][1]
+            final_ns[stream] = announced[stream][1]
         if record.is_control and waits_for_merge:
-            announced[stream] = at_ns, max(announced[stream][1], record.number("complete"))
+            certain_ns = ref_ns - setting.topology.newcomers_ns(stream)
+            decided_ns = min(record.number("complete"), certain_ns)
+            announced[stream] = at_ns, max(announced[stream][1], decided_ns)
             passed_ns[stream] = max(passed_ns[stream], ref_ns)
         if record.is_control:
             continue
         if record.header("late") is None:
             passed_ns[stream] = max(passed_ns[stream], ref_ns)
-        if ref_ns >= complete_ns[stream]:
+        if ref_ns >= final_ns[stream]:
             side = "a" if stream == FIRST else "b"
             key = json.loads(record.value or b"")["k"]
             events[side, key].append(Found(ref_ns, (side, *record.name)))
