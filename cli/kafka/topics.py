@@ -45,6 +45,7 @@ def command() -> None:
 @click.option(
     "--brokers-wait",
     "brokers_wait_s",
+    envvar="INORDER_TOPICS_CREATE_BROKERS_WAIT",
     metavar="DURATION",
     default="0s",
     callback=seconds,

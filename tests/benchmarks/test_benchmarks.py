@@ -26,8 +26,8 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
 
 def test_all_are_found() -> None:
     assert " ".join(found()) == (
-        "audit checkpoint clock core frontier joins kafka mapped merge parts patterns probslack"
-        " reorder restore soak spark speculation streaming sync thesis watching windows"
+        "audit changelog checkpoint clock core frontier joins kafka mapped merge parts patterns"
+        " probslack reorder restore soak spark speculation streaming sync thesis watching windows"
     )
 
 
@@ -88,7 +88,8 @@ def test_a_checkpoint_does_not_grow_with_what_waits_or_with_silent_sources() -> 
     few, many = checkpoint.of_held(100), checkpoint.of_held(20_000)
     assert many.keys <= few.keys + 2
     assert many.bytes < 3 * few.bytes
-    assert checkpoint.of_sources(2_000, 10).keys == checkpoint.of_sources(100, 10).keys
+    few, many = checkpoint.of_sources(100, 10), checkpoint.of_sources(2_000, 10)
+    assert many.keys <= few.keys + 1  # where the ten offsets lie on two pages
     assert checkpoint.of_sources(2_000, 2_000).keys > 2_000
 
 

@@ -36,6 +36,7 @@ HELM: Final = {
     },
 }
 HELM["upgrade"] = HELM["template"] = HELM["install"]
+HELM["test"] = {"--namespace", "--logs"}
 KUBECTL: Final = {"port-forward", "get", "logs", "delete", "describe", "create", "apply", "exec"}
 DOCKER: Final = {"build": {"-t", "-f"}, "info": set(), "compose": set()}
 MAKEFILE: Final = (ROOT / "Makefile").read_text()
@@ -244,8 +245,9 @@ def _helm(words: Sequence[str], is_whole: bool) -> None:
             is_value(value.partition("=")[0])
         else:
             is_there(value)
-    if is_whole and places[1:] != [str(CHART.relative_to(ROOT))]:
-        raise Wrong(f"helm {verb} wants a name and the chart, not {places}")
+    chart = [] if verb == "test" else [str(CHART.relative_to(ROOT))]
+    if is_whole and places[1:] != chart:
+        raise Wrong(f"helm {verb} wants a name{' and the chart' if chart else ''}, not {places}")
 
 
 def is_value(name: str) -> None:

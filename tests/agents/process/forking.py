@@ -8,6 +8,7 @@ It ends with the supervisor's code. `--told-early`: it is told to stop before it
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -37,6 +38,7 @@ def be_stage(words: Sequence[str]) -> None:
 
 
 def supervise(port: int, told_early: bool) -> int:
+    logging.basicConfig(format="%(message)s")
     with forked(COMMANDS, be_stage) as begun:
         if told_early:
             os.kill(os.getpid(), signal.SIGTERM)

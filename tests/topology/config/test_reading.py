@@ -105,6 +105,7 @@ def test_defaults() -> None:
             "partitions": 8,
             "replication": None,
             "sequenced": "events.sequenced",
+            "keep_sequenced": True,
             "gaps": "events.gaps",
             "late": "events.late",
             "dead": "events.dead",
