@@ -74,8 +74,7 @@ def joins_of(setting: Setting) -> Expected:
         if at_ns > announced[stream][0]:
             final_ns[stream] = announced[stream][1]
         if record.is_control and waits_for_merge:
-            certain_ns = ref_ns - setting.topology.newcomers_ns(stream)
-            decided_ns = min(record.number("complete"), certain_ns)
+            decided_ns = setting.decided_ns(stream, ref_ns, record.number("complete"))
             announced[stream] = at_ns, max(announced[stream][1], decided_ns)
             passed_ns[stream] = max(passed_ns[stream], ref_ns)
         if record.is_control:

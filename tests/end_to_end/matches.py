@@ -24,12 +24,13 @@ Content = tuple[str, Members]
 
 
 def in_time(setting: Setting) -> list[Read]:
-    """The events of the ordered topic, but for those behind a complete frontier that it had
-    told: the first ones of a source nobody knew of. Who reads the raw topic takes these too."""
+    """The events of the ordered topic, but for those behind a final frontier that it had
+    announced: the first of a source that nobody knew. Who reads the raw topic takes these too."""
     found, frontier_ns, behind = [], 0, 0
     for record in read_all(setting.bootstrap, setting.ordered):
         if record.header("kind") == "watermark":
-            frontier_ns = max(frontier_ns, record.number("complete"))
+            marks = record.number("refTs"), record.number("complete")
+            frontier_ns = max(frontier_ns, setting.decided_ns("default", *marks))
         elif record.number("refTs") >= frontier_ns or setting.topology.patterns_read == "raw":
             found.append(record)
         else:

@@ -60,6 +60,10 @@ class Setting:
     def stages(self) -> list[str]:
         return [stage.name for stage in self.topology.stages]
 
+    def decided_ns(self, stream: str, watermark_ns: int, complete_ns: int) -> int:
+        """Up to where a watermark record makes results final."""
+        return min(complete_ns, watermark_ns - self.topology.newcomers_ns(stream))
+
     def key(self, source: str) -> bytes:
         """What a producer of this application has to write as the record's key."""
         return b"default" if self.fused else source.encode()

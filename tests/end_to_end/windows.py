@@ -34,17 +34,18 @@ class Expected(NamedTuple):
 
 def windows_of(setting: Setting) -> Expected:
     """Events of the ordered topic by window; those whose window was final when they came, by the
-    complete frontier told before them, do not count. Windows that the topic has not yet passed
+    watermarks before them, do not count. Windows that the topic has not yet passed
     may be told or not: a quiet stream passes them with time. Before the merge none is final for
     so long, and none open after `max_wait`."""
     waits_for_merge = setting.topology.windows_read == "ordered"
     found: Counter[tuple[str, int]] = Counter()
-    complete_ns = passed_ns = 0
+    final_ns = passed_ns = 0
     for record in read_all(setting.bootstrap, setting.ordered):
         ref_ns = record.number("refTs")
         if record.is_control:
             if waits_for_merge:
-                complete_ns = max(complete_ns, record.number("complete"))
+                decided_ns = setting.decided_ns("default", ref_ns, record.number("complete"))
+                final_ns = max(final_ns, decided_ns)
             passed_ns = max(passed_ns, ref_ns)
             continue
         if record.header("late") is None:
@@ -52,7 +53,7 @@ def windows_of(setting: Setting) -> Expected:
         starts = {("tumbling", ref_ns - ref_ns % SIZE_NS)}
         first = ref_ns - ref_ns % STEP_NS
         starts |= {("sliding", first), ("sliding", first - STEP_NS)}
-        found.update(window for window in starts if window[1] + SIZE_NS > complete_ns)
+        found.update(window for window in starts if window[1] + SIZE_NS > final_ns)
     passed = {window for window in found if window[1] + SIZE_NS <= passed_ns or not waits_for_merge}
     return Expected(found, passed)
 
