@@ -1,7 +1,7 @@
 """BUDGET: the shortest wait behind the newest event whose price is granted.
 
 Reading early costs what is read again when a late event comes. An event that comes `l` behind the
-newest makes all be read again that was read of the last `l`. So with a wait of w
+newest forces a second reading of everything that was read of the last `l`. So with a wait of w
 
     price(w) = sum over the late events of a span:  rate * max(0, l - w) * step * share
 

@@ -13,8 +13,8 @@ The best is the way with the shortest wait among those that fit. Three rules kee
 flapping:
 
 * A way that has not fitted for `LEAVES` spans in a row is left, for the best that fits.
-* A way is taken whose wait has been shorter by an eighth, and which has fitted with a quarter to
-  spare, for `patience` spans in a row; so is a slower way that waits at most a sixteenth longer.
+* Another way is taken if, for `patience` spans in a row, its wait was an eighth shorter and it
+  fitted with a quarter to spare; or if it is slower and waits at most a sixteenth longer.
 * Patience is `PATIENCE` spans. It doubles, up to `MOST_PATIENCE`, whenever a way is left that was
   kept for less than `LASTS` spans; it is `PATIENCE` again when one is left that was kept longer.
 

@@ -5,14 +5,15 @@
 E comes with each watermark, and is at least the error of what came since). Every event in order
 raises W too, so that a window does not wait for the next announcement.
 
-`sure_ns`: W - E has passed what ends at or before it; nothing is to come, which is more than that
-it were improbable.
+`sure_ns`: W - E has passed what ends at or before it. Nothing more can come, which is certain and
+not merely likely.
 
-`final_ns`: what ends at or before it is final: the complete frontier C has passed it, and W has by
-`newcomers`; or W has by `correct_for`. C holds for the sources that are known: one that sends
-for the first time may bring events from before it, and for these there is room. The errors that
-count here are those of all sources, of idle ones too, for these may come back. Where no watermarks
-come, the quality target has passed it by `correct_for`. None goes back, and final_ns <= goal_ns.
+`final_ns`: what ends at or before it is final. Either the complete frontier C has passed it and W
+is `newcomers` beyond it, or W is `correct_for` beyond it. C holds for the sources that are known:
+one that sends for the first time may bring events from before it, and for these there is room. The
+errors that count here are those of all sources, of idle ones too, for these may come back. Where no
+watermarks come, the quality target has passed it by `correct_for`. None goes back, and final_ns <=
+goal_ns.
 
 `proven_ns`: how far what came has shown it, before the input was over (`seal`).
 

@@ -3,9 +3,8 @@
 It knows the newest event, what lies between that and W, and what going back behind late events has
 cost. From these follow the shortest wait whose price is granted (`budget`), the bound on each two
 seconds (`spending`), and, where a query bounds the share of early results that are withdrawn, how
-stable a result is (`stability`). All is weighed a span at a time. A span is over with the first
-instant of a later one in which an event comes: in which instants time alone passes follows from how
-the input was cut.
+stable a result is (`stability`). All is weighed a span at a time. A span ends
+only when an event of a later one comes: instants without events depend on how the input was cut.
 
 The core has no clock: work is counted, and an item costs `STEP_NS`, or what the driver has measured
 on this machine. The load decides how early results are emitted, and never which of them stand.

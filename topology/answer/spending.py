@@ -10,15 +10,15 @@ spent is known at each instant, from the window of the last `WINDOW_NS`:
 `busy` is all else that it does, reading for the first time included: in the window or in its last
 span, whichever is more, since what was saved before a load came is not there under it.
 
-What comes where W has not been has no more read again than was read beyond W. So no more is read
-beyond W than what is left pays for, `HEAPS` times on end:
+An event beyond W can force a second reading only of what was read beyond W. So the detector reads
+no more beyond W than what is left pays for, `HEAPS` times on end:
 
     reach = left / (HEAPS * what reading for the first time takes of the processor)
 
-For the span that follows a silence that is at least what it took before: in a silence nothing is
-read, which does not say that what comes is cheap. A silence is a span in which nothing of the
-query's came, or one that lasted longer than it should; of several in a row each shows more that it
-truly is cheap, and what it took before counts for half as much.
+For the span that follows a silence, reading is taken to cost at least what it did before: in a
+silence nothing is read, which does not say that what comes is cheap. A silence is a span in which
+nothing of the query's came, or one that lasted longer than it should; of several in a row each
+shows more that it truly is cheap, and what it took before counts for half as much.
 
 It falls to nothing amid a span where all is spent, and grows again as the window moves on. What has
 been read stays read; what comes behind it is read in at once, and the next two seconds pay for

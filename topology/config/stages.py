@@ -6,8 +6,8 @@ operators of the chain `reorder, merge, window, pattern, join, detector` in this
 most once, `reorder` and `merge` always; a cut may lie between any two. Stages behind `merge`
 that only look at events may be in any order. `+` joins
 operators into one stage, and this spelling is the stage's name. An operator that lets
-events pass, as `reorder` and `merge` do, is in one stage with the last of these
-before it or the first behind it: no other stage writes events.
+events pass, as `reorder` and `merge` do, shares a stage with the nearest of these two:
+no other stage writes events.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DETECTOR: Final = "detector"
 class Link(NamedTuple):
     """An operator of the chain. `is_needed`: each topology has it. `is_asked`: it only looks at
     events, for the queries of its kind; `is_rare`: only with such a query it is a stage of itself.
-    One that is neither works where a stage names it."""
+    If all are false, it runs only in stages that name it."""
 
     name: str
     is_needed: bool = False

@@ -8,10 +8,10 @@ everything up is ever moved to the led ones, of which only the largest D counts.
 
 D of a source is the quantile of its own delays, of a source not yet known twice the
 pool's, at most `max_wait` (reorder_drift_merge.md 3.2). A source that has been silent for
-`idle_after` is no longer live. It is out; but where it was silent for as long before, and
-spoke again, it *dozes* until it has been silent for twice as long as it is wont to be: not
-live, but bounded by the largest of its own delays, of which a few are enough, so that what
-it sends next is in time. So a source that speaks once a minute is waited for, for as long
+`idle_after` is no longer live. It is out, unless it has been silent for as long before and
+came back. Then it *dozes* until its silence is twice its usual one: it is not live, but
+bounded by the largest of its own delays, of which a few are enough, so that what it sends
+next is in time. So a source that speaks once a minute is waited for, for as long
 as its events travel, and one that never paused and has stopped is not.
 """
 

@@ -2,13 +2,13 @@
 
 An event is *passed* when its time is below that of the last one that left unmarked, or below an
 announced watermark. One of the same time is not, whatever its source: the order is that of time,
-and by source only among those that leave together. So coarse stamps make nothing late. But a number
-that had been declared missing is passed, too, where the last one that left is above it in the total
-order, as its own source may be beyond it. What is passed is late, and so is one whose time falls
-within its source:
-CLOCK sees to it that times do not, but past `max_sources` it forgets the clock of a source that is
-still known here. `Passage.judge` decides, and names the cause (topology.model.late). The queues
-give events up when they are full: those are late by `merge_full` (`Merge._overflow`).
+and by source only among those that leave together. So coarse stamps make nothing late. A number
+that was declared missing is also passed if the last event that left comes after it in the total
+order, as its own source may be beyond it. What is passed is late. So is an event whose time is
+before that of its source's last event: CLOCK prevents that, but past `max_sources` it forgets the
+clock of a source that is still known here. `Passage.judge` decides, and names the cause
+(topology.model.late). The queues give events up when they are full: those are late by `merge_full`
+(`Merge._overflow`).
 
 Late events leave when the instant is over, ahead of those in order and in the same order among
 themselves: so it does not show in which order they came, nor from how many upstream partitions.

@@ -10,14 +10,14 @@ Where events have errors, one may also put a match in doubt. Mostly it does so b
 it may put in doubt is asked of `sure_units`, without a new evaluation. Where it does not, and for
 POSSIBLE, one unit more is evaluated for each match that is not decided yet.
 
-By reference times an event changes units at most a window away. The grade alone can change of a
-match further away, and only where the true times of the event and of a member may be no more than a
+By reference times an event changes units at most a window away. For a match further away only its
+grade can change, and only where the true times of the event and of a member may be no more than a
 window apart. What counts is the errors that these have: one event whose clock was a second off must
 not have all matches of the next seconds graded again for every event.
 
 That is so because a grade rests on the members and on each other event by itself. Not so for STRICT
 and UNTIL, where a third event may lie between the two, and for POSSIBLE, which looks for matches
-that reference times do not make: there everything counts that the largest error met leaves open.
+that reference times do not make: there every unit counts that the largest error met may reach.
 """
 
 from __future__ import annotations

@@ -6,11 +6,10 @@ adds). Where it is not sure which events belong (`possibles`, one cell for each 
 for each group that belongs or not as a whole), `bounds` are the smallest and the largest
 value over all choices that leave some event (4.2); None where nothing can be said.
 
-Where every choice has a weight, `weighted` is the value of the weighted sums. A kind that
-`weighs` not is given by reference time alone. A kind is `additive` if each event adds its
-size to the value, whatever else is there: for those the choices can be narrowed by what is
-known about clocks (`shifts`), and `within` makes bounds of the smallest and the largest sum.
-"""
+Where every choice has a weight, `weighted` is the value of the weighted sums. Where a kind's
+`weighs` is false, its value uses reference times alone. A kind is `additive` if each event adds
+its size to the value, whatever else is there: for those the choices can be narrowed by what is
+known about clocks (`shifts`), and `within` makes bounds of the smallest and the largest sum."""
 
 from __future__ import annotations
 
