@@ -44,7 +44,7 @@ class MappingOptions(NamedTuple):
     epoch: str | None = None
     stream: str | None = None
     arrival: str | None = None
-    ts_unit: TimeUnit = "ns"
+    ts_unit: TimeUnit | None = None
     ts_zone: str = ""
     values: bool = False
 
@@ -63,14 +63,14 @@ class MappingOptions(NamedTuple):
 
         places = self.places(on_file=on_file)
         given = [*places, *(["arrival"] if self.arrival else [])]
-        given += ["ts_unit"] * (self.ts_unit != "ns") + ["ts_zone"] * bool(self.ts_zone)
+        given += ["ts_unit"] * bool(self.ts_unit) + ["ts_zone"] * bool(self.ts_zone)
         if "source" not in places:
             if given:
                 option = given[0].replace("_", "-")
                 raise Refused(f"--{option} without --source: name where the source is, too")
             return None
         self.refuse_zone()
-        return Fields(**places, ts_unit=self.ts_unit, ts_zone=self.ts_zone)
+        return Fields(**places, ts_unit=self.ts_unit or "ns", ts_zone=self.ts_zone)
 
     def refuse_zone(self) -> None:
         """Where the time zone is none."""

@@ -60,9 +60,10 @@ def audit_mapping(
     }
     unit = options.ts_unit
     ts = places.get("ts")
-    if unit == "ns" and ts is not None:
+    if unit is None and ts is not None:
         found = _unit(ts, rows, now_ns, on_file=on_file)
-        unit = found or (proposal.ts_unit if options.ts is None else None) or unit
+        unit = found or (proposal.ts_unit if options.ts is None else None)
+    unit = unit or "ns"
     arrival = _arrival(options, proposal, rows, now_ns, unit) if on_file else None
     taken["ts_unit"] = unit
     if arrival is not None:

@@ -95,7 +95,7 @@ def taken(
     unit = proposal.ts_unit
     if options.ts is not None:
         unit = unit_of(values_at(places["ts"], rows, on_file=on_file), now_ns)
-    unit = options.ts_unit if options.ts_unit != "ns" else unit
+    unit = options.ts_unit or unit
     fields = Fields(**places, ts_unit=unit or "ns", ts_zone=options.ts_zone)
     return Taken(_zoned(fields, proposal), unit, said)
 

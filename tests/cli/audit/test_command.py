@@ -79,6 +79,11 @@ def test_json_lines_packed_and_by_options(telemetry: Path, tmp_path: Path) -> No
     assert json.loads(last.out)["records"] == 100
 
 
+def test_a_unit_that_is_given_counts_whatever_the_times_look_like(telemetry: Path) -> None:
+    in_ns = inorder("audit", telemetry, *MAPPED[:-1], "ns", "--json")
+    assert json.loads(in_ns.out.splitlines()[-1])["windows"]["all"] == 1
+
+
 def test_parquet_with_times_of_its_own(telemetry: Path, tmp_path: Path) -> None:
     with telemetry.open() as file:
         rows = list(csv.DictReader(file))
