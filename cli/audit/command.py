@@ -173,7 +173,7 @@ def _mapping_refused(source: AuditSource) -> Iterator[None]:
         ) from None
     except TooManyHoles:
         raise Refused(
-            f"--seq {taken.get('seq', '')}: does not rise by one within a source; name another"
+            f"--seq {taken.get('seq', 'seq')}: does not rise by one within a source; name another"
             " field, or leave it out: each source is then taken by its time"
         ) from None
     except TooManyWindows:

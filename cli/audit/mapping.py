@@ -64,7 +64,7 @@ def audit_mapping(
         found = _unit(ts, rows, now_ns, on_file=on_file)
         unit = found or (proposal.ts_unit if options.ts is None else None)
     unit = unit or "ns"
-    arrival = _arrival(options, proposal, rows, now_ns, unit) if on_file else None
+    arrival = _arrival(options, proposal, rows, now_ns, unit, said) if on_file else None
     taken["ts_unit"] = unit
     if arrival is not None:
         taken["arrival"] = options.arrival or str(arrival.path[0])
@@ -90,15 +90,20 @@ def _arrival(
     rows: Sequence[Mapping[str, object]],
     now_ns: int,
     unit: TimeUnit,
+    said: list[str],
 ) -> Where | None:
-    """Given, or a column that is called one and has the unit of `ts`."""
+    """Given, or a column called one that has the unit of `ts`; `said` names one of another."""
     if options.arrival:
         return options.arrives()
     if proposal.arrival is None:
         return None
-    where = where_of("arrival", spelled(proposal.arrival.path, on_file=True), on_file=True)
+    column = spelled(proposal.arrival.path, on_file=True)
+    where = where_of("arrival", column, on_file=True)
     found = _unit(where, rows, now_ns, on_file=True)
-    return where if found in (None, unit) else None
+    if found in (None, unit):
+        return where
+    said.append(f"{column} looks like an arrival and was not taken: in {found}, times in {unit}")
+    return None
 
 
 def _said(name: str, text: str, guess: Guess, *, on_file: bool) -> str:

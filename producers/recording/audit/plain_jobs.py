@@ -93,6 +93,7 @@ class PlainJobs:
         return {w for w in copies.keys() | dropped.keys() if copies[w] != dropped[w]}
 
     def figures(self, at: int) -> JobFigures:
+        """What the job with the bound of that place gets wrong."""
         dropped = self.dropped[at]
         counted = self.copies - self._copies_dropped[at]
         wrong = self.wrong(at)

@@ -54,6 +54,14 @@ def test_a_foreign_file_is_audited_without_a_word(telemetry: Path) -> None:
     assert all(len(line) <= 100 for line in answer.out.splitlines() if str(telemetry) not in line)
 
 
+def test_arrivals_of_another_unit_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "telemetry.csv"
+    rows = [f"a,{1767225600 + n},{1767225600123 + 1000 * n},{n}" for n in range(3)]
+    path.write_text("\n".join(["device,time,arrival,n", *rows]))
+    answer = inorder("audit", path)
+    assert "arrival looks like an arrival and was not taken: in ms, times in s" in answer.out
+
+
 def test_the_object_is_that_of_the_rows(telemetry: Path) -> None:
     answer = inorder("audit", telemetry, "--json")
     said = json.loads(answer.out.splitlines()[-1])
