@@ -1,6 +1,6 @@
 """The Spark session of a job, and how its wishes are spelled.
 
-Under `spark-submit` the cluster's settings win: `master` is set only where nobody has.
+Under `spark-submit` the cluster's settings win: the master is LOCAL only where nobody names one.
 The time zone is UTC, so that printed times and hours mean the same everywhere. On one machine
 (`local[…]`) state and shuffles have as many parts as there are cores, unless somebody says
 otherwise: Spark's 200 are for clusters. There Python functions run in the very interpreter that
@@ -15,13 +15,16 @@ Spark call back into this process, says so (`require_java`).
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from spark_analytics.executors.shipping import is_submitted
 from spark_analytics.jobs.work import JobRefused
 
 SETTINGS: Final[Mapping[str, str]] = {
@@ -50,6 +53,10 @@ SETTINGS: Final[Mapping[str, str]] = {
 PARTS: Final = "spark.sql.shuffle.partitions"
 PYTHON: Final = "spark.pyspark.python"
 MASTER: Final = "spark.master"
+LOCAL: Final = "local[*,4]"
+"""All cores of this machine; a task is tried four times. Spark's own `local[*]` ends hours of work
+when one Python process dies."""
+
 CONNECT: Final = "sc://"
 REMOTE: Final = "SPARK_REMOTE"
 FUNCTIONS: Final = "org.apache.spark.sql.functions"
@@ -74,6 +81,8 @@ def new_session(
     if remote.startswith(CONNECT):
         return _connected(name, remote, wanted)
     builder = SparkSession.builder.appName(name)
+    if not is_submitted() and MASTER not in {**wanted, **_defaults()}:
+        wanted[MASTER] = LOCAL
     if jars:
         wanted["spark.jars"] = ",".join(jars)
     for key, value in wanted.items():
@@ -91,6 +100,18 @@ def new_session(
     said = wanted.get(PYTHON) or os.environ.get("PYSPARK_PYTHON")
     context.pythonExec = said or context.getConf().get(PYTHON, own) or own
     return session
+
+
+def _defaults() -> dict[str, str]:
+    """What `spark-defaults.conf` sets: Spark tells nobody whether a master comes from there."""
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else "")
+    try:
+        lines = Path(folder, "spark-defaults.conf").read_text().splitlines()
+    except OSError:
+        return {}
+    pairs = (re.match(r"\s*([\w.]+)\s*[=:\s]\s*(.*)", line) for line in lines)
+    return {pair[1]: pair[2] for pair in pairs if pair}
 
 
 def _resolve(context: SparkContext) -> None:

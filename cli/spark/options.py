@@ -21,7 +21,7 @@ catalog_option = click.option(
     " Default: none but the folders below --out.",
 )
 _MASTER: Final = click.option(
-    "--master", metavar="URL", help="Spark's; without: local, or as spark-submit says."
+    "--master", metavar="URL", help="Spark's. Default: local[*,4], or as spark-submit names it."
 )
 _CONF: Final = click.option(
     "--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark."

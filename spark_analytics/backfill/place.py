@@ -2,8 +2,9 @@
 
 Tasks write into a folder beside it, whose name begins with a dot. After the last write that folder
 is renamed to the requested name, in one step. A run that fails or is killed leaves nothing under
-the requested name, and removes its own folder if it can. A folder that is not empty is refused: a
-backfill never overwrites.
+the requested name, and removes its own folder if it can; the folder of a run that was killed is
+removed by the next one on that machine. A folder that is not empty is refused: a backfill never
+overwrites.
 
 Tables of Iceberg and Delta cannot be renamed, because they store their location. The staged rows
 are copied into them, with a commit for each table (`resuming`, `in_lake`). If that fails in a first
@@ -16,10 +17,13 @@ the run.
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
 import uuid
 from collections.abc import Iterable, Mapping
+from glob import escape as glob_escape
 from pathlib import Path
 from typing import Any, Final
 
@@ -78,6 +82,24 @@ class Place:
             self._files.create_dir(self._staged, recursive=True)
         except OSError as wrong:
             raise PlaceRefused(f"--out {address}: cannot be written ({wrong})") from None
+        self._held = self._hold_own()
+
+    def _hold_own(self) -> int | None:
+        """Lock the staged folder for the life of this process, and remove those that no process
+        holds: their runs were killed. One that is still to be added is kept. Only the file system
+        of this machine has locks; the descriptor is closed with the process."""
+        if self._files.type_name != "local":
+            return None
+        staged = Path(self._staged)
+        coming = self._files.get_file_info(f"{self._path}/{STATE}/{COMING}")
+        for folder in staged.parent.glob(f".{glob_escape(Path(self._path).name)}-*"):
+            is_ours = own_folder(self._path, folder.name) and not folder.is_symlink()
+            if folder == staged or not is_ours or coming.type != fs.FileType.NotFound:
+                continue
+            if (held := _locked(folder)) is not None:
+                self._files.delete_dir(str(folder))
+                os.close(held)
+        return _locked(staged)
 
     def _refuse_filled(self) -> None:
         there = self._files.get_file_info(self._path)
@@ -139,6 +161,9 @@ class Place:
     def give_up(self) -> None:
         """Remove the staged files unless they are kept, and a folder that a catalog has made for
         tables that were never created."""
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
         if self._kept:
             return
         if self._files.get_file_info(self._staged).type != fs.FileType.NotFound:
@@ -147,6 +172,17 @@ class Place:
             return
         if not self._files.get_file_info(fs.FileSelector(self._path)):
             self._files.delete_dir(self._path)
+
+
+def _locked(folder: Path) -> int | None:
+    """The descriptor by which this process holds the lock of a folder; None: another has it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
 def _beside(address: str) -> str:

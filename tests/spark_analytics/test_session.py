@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from py4j import protocol
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_analytics.session import PYTHON, new_session
+from spark_analytics.session import LOCAL, MASTER, PYTHON, new_session
 from tests.spark_analytics.marks import SPARK
 
 pytestmark = SPARK
@@ -61,3 +62,25 @@ def test_names_of_expressions_are_not_asked_of_java_again(
     F.coalesce(F.when(F.col("a") > 1, F.struct("a", F.lit(1))), F.expr("b"))
     assert [each for each in sent if each.startswith(protocol.CALL_COMMAND_NAME)]
     assert not [each for each in sent if each.startswith(protocol.REFLECTION_COMMAND_NAME)]
+
+
+def test_a_task_is_tried_again_unless_somebody_names_a_master(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made: list[dict[str, str]] = []
+
+    def master() -> str | None:
+        new_session("a job")
+        return made.pop().get(MASTER)
+
+    def built(self: Any) -> SparkSession:
+        made.append(dict(self._options))
+        return spark
+
+    monkeypatch.setattr(type(SparkSession.builder), "getOrCreate", built)
+    monkeypatch.setattr(type(SparkSession.builder), "_options", {}, raising=False)
+    assert master() == LOCAL
+    (tmp_path / "spark-defaults.conf").write_text("# ours\nspark.master  spark://head:7077\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    monkeypatch.setattr(type(SparkSession.builder), "_options", {}, raising=False)
+    assert master() is None

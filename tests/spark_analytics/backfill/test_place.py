@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +13,7 @@ from pyarrow.fs import LocalFileSystem
 
 from spark_analytics.backfill.kinds import TABLES
 from spark_analytics.backfill.part import File, Part
-from spark_analytics.backfill.place import Place, PlaceRefused, file_system
+from spark_analytics.backfill.place import COMING, STATE, Place, PlaceRefused, file_system
 from spark_analytics.backfill.resuming import Resumed
 
 GAP = {"kind": "gap", "stream": "s", "source": "a", "epoch": 0, "first": 1, "last": 2, "at": 5}
@@ -44,6 +46,35 @@ def test_a_run_that_fails_leaves_nothing(tmp_path: Path) -> None:
     place.give_up()
     assert list(tmp_path.iterdir()) == []
     place.give_up()
+
+
+def test_the_folder_of_a_killed_run_is_removed_by_the_next(tmp_path: Path) -> None:
+    killed = (
+        "import os, signal, sys\n"
+        "from spark_analytics.backfill.place import Place\n"
+        "Place(sys.argv[1])\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", killed, str(tmp_path / "out")], check=False)
+    (left,) = tmp_path.iterdir()
+    living = Place(str(tmp_path / "out"))
+    other = Place(str(tmp_path / "other"))
+    (tmp_path / ".out-mine").mkdir()
+    second = Place(str(tmp_path / "out"))
+    assert not left.exists()
+    assert all(Path(each.staged).exists() for each in (living, other, second))
+    assert (tmp_path / ".out-mine").exists()
+
+
+def test_what_is_still_to_be_added_is_not_removed(tmp_path: Path) -> None:
+    place = Place(str(tmp_path / "out"))
+    place.keep()
+    place.give_up()
+    coming = tmp_path / "out" / STATE / COMING
+    coming.parent.mkdir(parents=True)
+    coming.write_text("{}")
+    Place(str(tmp_path / "out"), adds=True)
+    assert Path(place.staged).exists()
 
 
 def test_an_empty_folder_will_do(tmp_path: Path) -> None:
