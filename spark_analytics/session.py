@@ -24,8 +24,8 @@ from typing import Any, Final
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from spark_analytics.executors.shipping import is_submitted
 from spark_analytics.jobs.work import JobRefused
+from spark_analytics.submitted import is_submitted
 
 SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",

@@ -13,6 +13,7 @@ What does not fit is refused, with the remedy.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any, Final, TypeGuard
 
 import click
@@ -24,7 +25,7 @@ from agents.stage.history import History
 from agents.stage.outlet import partition_of
 from agents.state.changelog import StateRefused
 from cli.topology_file import Refused
-from spark_analytics.executors.setting import digest, setting_of
+from spark_analytics.executors.setting import differing, digests, setting_of
 from topology.config import Topology
 from topology.config.stages import JOIN, MERGE, PATTERN
 from topology.flow.replay import SavedReplay, groups
@@ -34,6 +35,7 @@ from topology.model.outcome import Malformed
 from topology.wire.line_reader import Content
 
 OPTION: Final = "--from-backfill"
+DIGITS: Final = 16
 
 from_backfill_option = click.option(
     OPTION,
@@ -52,17 +54,18 @@ class Backfilled:
         self._topology = topology
         self._known, self._states = _opened(address)
         self._refuse_hasty()
-        about = digest(setting_of(topology_path, topology))
-        if self._known["topology"] != about:
+        about = digests(setting_of(topology_path, topology))
+        if parts := differing(self._known["topology"], about):
             raise Refused(
-                f"{OPTION} {address}: was written with another topology file (or other functions)"
-                f" than {topology_path}; start the worker with that one, or backfill anew"
+                f"{OPTION} {address}: was written with another topology than {topology_path}"
+                f" ({', '.join(parts)}); start the worker with that one, or backfill anew"
             )
+        whole = sha256(repr(sorted(about.items())).encode()).hexdigest()
         self._offsets: Mapping[str, int] = self._known["offsets"]
         self._is_archive = bool(self._offsets)
         last_ns = self._known["begin"][1]
         self._now_ns: int = 0 if last_ns is None else last_ns
-        self.name = f"{about[:16]}/{self._known['run']}/{self._known['begin'][0]}"
+        self.name = f"{whole[:DIGITS]}/{self._known['run']}/{self._known['begin'][0]}"
 
     def of(self, arrangement: Arrangement, source: TopicPartition) -> History:
         """See `agents.stage.history`."""

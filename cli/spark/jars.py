@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cli.local.maven import Jars, JarsUnavailable
-from spark_analytics.executors.shipping import is_submitted
+from spark_analytics.submitted import is_submitted
 
 VERSION = "4.0.0"
 

@@ -75,7 +75,7 @@ def command(
 def _live(asked: Asked, setting: Setting, tick_lag_ms: int, max_waiting: int) -> None:
     from cli.spark.job import go_on, guard, ids_of, output, session, topics_of
     from spark_analytics.backfill.archived import topics_read
-    from spark_analytics.executors.setting import digest
+    from spark_analytics.executors.setting import digests
     from spark_analytics.executors.shipping import shipped
     from spark_analytics.jobs.topics import KafkaTopics
     from spark_analytics.live.in_lake import COLUMNS
@@ -92,7 +92,7 @@ def _live(asked: Asked, setting: Setting, tick_lag_ms: int, max_waiting: int) ->
         records, in_lake = topics.together(names), bool(asked.formats)
         found = table(records, setting, partitions, tick_lag_ms, max_waiting, in_lake=in_lake)
         there = output(asked, [found], spark)
-        about = {**asked.about(ids), "topology": digest(setting)}
+        about = {**asked.about(ids), "topology": digests(setting)}
         if in_lake:
             about["columns"] = COLUMNS
         go_on(asked, spark, [found], there, about, guard(asked, brokers, ids))

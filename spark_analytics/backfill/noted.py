@@ -18,13 +18,13 @@ CURRENT: Final = "current.json"
 ENDED: Final = "ended"
 
 Known = dict[str, Any]
-"""The notes of a run: `run`, `topology` (its digest), `begin` (a Beginning), `files` (by path, its
+"""The notes of a run: `run`, `topology` (its digests), `begin` (a Beginning), `files` (by path, its
 size in bytes and its last write), `offsets` (the last by `topic/partition`), `places` (the
 partitions of each stream), `sources` (the same by stream and source), `cut` (up to when archives
 were known, see `spark_analytics.backfill.cut`; None if no archive was read), `states` (name by
 group), `tables` (see `resuming.Kept`). With `ended` all was flushed; OPEN keys are absent."""
 
-WHOLE: Final[Mapping[str, type]] = {"run": int, "topology": str, "tables": list}
+WHOLE: Final[Mapping[str, type]] = {"run": int, "topology": dict, "tables": list}
 OPEN: Final[Mapping[str, type]] = {"begin": list, "files": dict, "offsets": dict, "states": dict}
 """The keys of `Known` that a run has if it did not flush, with their types in JSON."""
 

@@ -33,6 +33,7 @@ from spark_analytics.backfill.place import (
     file_system,
     own_folder,
 )
+from spark_analytics.executors.setting import differing
 from topology.wire.marked import StateUnreadable
 from topology.wire.stretches import Beginning
 
@@ -144,13 +145,13 @@ class Resumed:
         folder = f"{address}/{STATE}/{self.known['run']}"
         return {int(group): f"{folder}/{name}" for group, name in self.known["states"].items()}
 
-    def require(self, topology: str, kept: Kept) -> None:
+    def require(self, topology: Mapping[str, str], kept: Kept) -> None:
         """Raise PlaceRefused if the state is of another topology, or of other tables."""
         known = self.known if self._coming is None else self._coming["now"]
-        if known["topology"] != topology:
+        if parts := differing(known["topology"], topology):
             raise PlaceRefused(
-                f"--resume: {self._address} was written with another topology (or other functions);"
-                " resume with that one, or backfill anew into a new folder"
+                f"--resume: {self._address} was written with another topology"
+                f" ({', '.join(parts)}); resume with that one, or backfill anew into a new folder"
             )
         if self.kept != kept:
             raise PlaceRefused(

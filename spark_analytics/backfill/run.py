@@ -45,7 +45,7 @@ from spark_analytics.backfill.work import (
     OrderGroups,
     ReadPieces,
 )
-from spark_analytics.executors.setting import Setting, digest
+from spark_analytics.executors.setting import Setting, digests
 from spark_analytics.executors.shipping import shipped
 from spark_analytics.payload import schema_of
 from spark_analytics.tables.catalog import Format, catalog_of
@@ -127,7 +127,7 @@ def run(
     only work was to finish a killed run that had flushed all. InputError if an input cannot be
     read. `warn` takes a sentence for people."""
     started_s = time.perf_counter()
-    about = digest(setting)
+    about = digests(setting)
     if resumed is not None:
         resumed.require(about, wanted.kept)
     tables = tables_of(spark, topology, wanted, resumed)

@@ -1,19 +1,22 @@
 """The topology as the parts of a backfill get it: its file's text.
 
-The text goes to executors and identifies a state: a state of another file, or of other functions,
-is not used.
+The text goes to executors. What it means identifies a state, part by part (`digests`): a state that
+another stream, query or function has made is not used.
 """
 
 from __future__ import annotations
 
+import ast
 import tempfile
+from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from agents.user_functions import bring
 from topology.config import Topology, parse
+from topology.spelling.section import key_of
 
 
 class Setting(NamedTuple):
@@ -40,6 +43,36 @@ def setting_of(path: str, topology: Topology) -> Setting:
     return Setting(Path(path).read_text(encoding="utf-8"), own.read_text())
 
 
-def digest(setting: Setting) -> str:
-    """The digest that a state must have to be used."""
-    return sha256("\0".join(setting).encode()).hexdigest()
+ELSEWHERE: Final = frozenset(
+    (
+        "application", "checkpoint_ns", "delivery", "redis", "spill_after_ns",
+        "stages_written", "state", "stuck_after_ns", "transaction_timeout_ns",
+    )
+)  # fmt: skip
+"""Keys of how workers run: they change no line of a replay."""
+TOPICS_READ: Final = ("clock", "max_record_bytes")
+"""The keys of `topics` that change what is read."""
+
+
+def digests(setting: Setting) -> dict[str, str]:
+    """What a state was made by, in parts: a digest of each stream and each query, of the functions
+    and of what else changes the answers, by its path in the topology file. A part whose meaning is
+    the same has the same digest, however it is spelled."""
+    topology = topology_of(setting)
+    parts: dict[str, object] = {}
+    for name in type(topology).model_fields:
+        value = getattr(topology, name)
+        if name in ("streams", "queries"):
+            parts |= {f"{name}.{key}": each for key, each in value.items()}
+        elif name == "topics":
+            parts[name] = [getattr(value, key) for key in TOPICS_READ]
+        elif name == "functions":
+            parts[name] = ast.dump(ast.parse(setting.functions))
+        elif name not in ELSEWHERE:
+            parts[key_of(name)] = value
+    return {name: sha256(repr(part).encode()).hexdigest() for name, part in parts.items()}
+
+
+def differing(were: Mapping[str, str], are: Mapping[str, str]) -> list[str]:
+    """The parts that are another now, or came, or went."""
+    return sorted(name for name in were.keys() | are if were.get(name) != are.get(name))

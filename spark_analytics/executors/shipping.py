@@ -6,13 +6,14 @@ import (`requirements.lock`, or the wheel's dependencies) has to be installed wh
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+from spark_analytics.submitted import is_submitted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,14 +24,6 @@ NOT_FILES: Final = {".pyc", ".so"}
 ZIPPED: Final = "inorder.zip"
 STAMP: Final = (1980, 1, 1, 0, 0, 0)
 """The earliest that a zip knows: the same files give the same archive."""
-
-
-LAUNCHED: Final = "PYSPARK_GATEWAY_PORT"
-"""Set by spark-submit for the Python program that it starts."""
-
-
-def is_submitted() -> bool:
-    return LAUNCHED in os.environ
 
 
 def zip_into(folder: Path) -> Path:

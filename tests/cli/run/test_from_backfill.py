@@ -19,7 +19,7 @@ from agents.state.changelog import StateRefused
 from cli.run.from_backfill import Backfilled
 from spark_analytics.backfill.resuming import Kept, Resumed
 from spark_analytics.backfill.state import GroupState, packed, unpacked
-from spark_analytics.executors.setting import Setting, digest
+from spark_analytics.executors.setting import Setting, digests
 from tests.cli.invoking import Answer, inorder
 from topology.clock.sample import Declared
 from topology.config import parse
@@ -47,7 +47,7 @@ def left(folder: Path, text: str, **more: Any) -> Path:
     state.mkdir(parents=True)
     known: dict[str, Any] = {
         "run": 1,
-        "topology": digest(Setting(text)),
+        "topology": digests(Setting(text)),
         "tables": Kept(),
         "states": {},
     }
@@ -66,7 +66,7 @@ def worker(folder: Path, out: Path) -> Answer:
     [
         (HASTY, {}, "patterns read raw events here"),
         (HASTY, {}, "write `patterns_read: ordered`"),
-        (PLAIN, {"topology": "another"}, "with another topology file"),
+        (PLAIN, {"topology": {"streams.c": "another"}}, "with another topology than"),
         (PLAIN, {"ended": True}, "was flushed to its end"),
     ],
 )

@@ -13,7 +13,7 @@ import cli.spark.jars
 from cli.main import main
 from cli.spark.options import length_of
 from cli.topology_file import Refused
-from spark_analytics.executors.setting import Setting, digest
+from spark_analytics.executors.setting import Setting, digests
 from tests.services import require
 
 REFUSED = [
@@ -89,7 +89,7 @@ def test_a_killed_run_that_is_brought_to_its_end_tells_its_account(
 
     file = tmp_path / "t.yaml"
     file.write_text("streams: {default: {}}\n")
-    about = digest(Setting(file.read_text()))
+    about = digests(Setting(file.read_text()))
     now = {"run": 1, "topology": about, "tables": Kept("parquet", None, None), "ended": True}
     coming = Coming(1, str(tmp_path / ".out-0123456789ab"), [], now, {"in": 7, "event": 7})
     (tmp_path / ".out-0123456789ab").mkdir()

@@ -20,7 +20,7 @@ from spark_analytics.backfill.place import Place
 from spark_analytics.backfill.resuming import Kept, begun
 from spark_analytics.backfill.run import RunOutput, gathered
 from spark_analytics.backfill.work import OrderGroups, ReadPieces
-from spark_analytics.executors.setting import Setting, digest, topology_of
+from spark_analytics.executors.setting import Setting, digests, topology_of
 from tests.cli.invoking import inorder
 
 Lines = dict[tuple[str | None, str], list[str]]
@@ -151,7 +151,7 @@ def left_off(
             name: sorted({each for where in of.values() for each in where})
             for name, of in sources.items()
         }
-    known: Known = {"run": 1, "topology": digest(setting), "tables": Kept(), "begin": output.end}
+    known: Known = {"run": 1, "topology": digests(setting), "tables": Kept(), "begin": output.end}
     known["states"] = output.states
     offsets = {where: end - 1 for where, end in ends.items()}
     known |= {"files": {}, "offsets": offsets, "places": lies, "sources": sources or {}}

@@ -21,7 +21,7 @@ from spark_analytics.backfill.place import Place
 from spark_analytics.backfill.resuming import Coming, Kept, Resumed
 from spark_analytics.backfill.run import OWNER, RunOutput
 from spark_analytics.backfill.work import OrderGroups
-from spark_analytics.executors.setting import Setting, digest
+from spark_analytics.executors.setting import Setting, digests
 from spark_analytics.jobs.work import Wanted
 from spark_analytics.payload import schema_of
 from spark_analytics.tables.catalog import Format, TablesRefused
@@ -100,7 +100,7 @@ class Runs:
         resumed.add(place, coming, self.tables(dying(self.lake(), dies_at)))
 
     def _now(self, resumed: Resumed, output: RunOutput, last: bool) -> Known:
-        now: Known = {"run": resumed.known["run"] + 1, "topology": digest(self.setting)}
+        now: Known = {"run": resumed.known["run"] + 1, "topology": digests(self.setting)}
         now["tables"] = Kept()
         if last:
             return now | {"ended": True}

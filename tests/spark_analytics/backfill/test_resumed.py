@@ -31,7 +31,7 @@ from spark_analytics.backfill.run import (
     refuse_mixed,
 )
 from spark_analytics.backfill.work import OrderGroups
-from spark_analytics.executors.setting import Setting, digest
+from spark_analytics.executors.setting import Setting, digests
 from tests.cli.invoking import inorder
 from tests.spark_analytics.backfill import streams
 from tests.spark_analytics.backfill.outputs import replayed, tabled, tasks_run
@@ -43,7 +43,7 @@ PIECE_BYTES = 3_000
 WRITTEN_NS = 1_700_000_000_000_000_007
 
 
-def known(output: RunOutput, run: int, about: str) -> Known:
+def known(output: RunOutput, run: int, about: dict[str, str]) -> Known:
     state: Known = {"run": run, "topology": about, "tables": Kept(), "begin": output.end}
     state["states"] = output.states
     return {**state, "files": {}, "offsets": {}}
@@ -51,7 +51,7 @@ def known(output: RunOutput, run: int, about: str) -> Known:
 
 def run(setting: Setting, part: Path, out: Path, number: int, *, last: bool) -> None:
     """One run of several; the first makes the folder."""
-    about = digest(setting)
+    about = digests(setting)
     resumed = Resumed(str(out)) if number > 1 else None
     place = Place(str(out), adds=number > 1)
     try:
@@ -215,19 +215,26 @@ def test_without_a_state_nothing_is_gone_on_with(tmp_path: Path) -> None:
 
 
 def test_another_topology_is_refused(tmp_path: Path) -> None:
-    begun_at(tmp_path)
-    with pytest.raises(PlaceRefused, match="another topology"):
-        Resumed(str(tmp_path / "out")).require("another", Kept())
+    setting, _ = begun_at(tmp_path)
+    other = setting._replace(topology=setting.topology + "heartbeat: 300ms\n")
+    with pytest.raises(PlaceRefused, match=r"another topology \(heartbeat\)"):
+        Resumed(str(tmp_path / "out")).require(digests(other), Kept())
+
+
+def test_what_means_the_same_is_gone_on_with(tmp_path: Path) -> None:
+    setting, _ = begun_at(tmp_path)
+    text = f"# {setting.topology.splitlines()[0]}\n{setting.topology}\ntopics: {{partitions: 3}}\n"
+    Resumed(str(tmp_path / "out")).require(digests(setting._replace(topology=text)), Kept())
 
 
 def test_other_tables_are_refused(tmp_path: Path) -> None:
     setting, _ = begun_at(tmp_path)
     resumed = Resumed(str(tmp_path / "out"))
-    resumed.require(digest(setting), Kept())
+    resumed.require(digests(setting), Kept())
     other = Kept("iceberg", "http://c", "v INT")
     says = "was written with --format parquet, .* --format iceberg --catalog http://c --schema 'v"
     with pytest.raises(PlaceRefused, match=says):
-        resumed.require(digest(setting), other)
+        resumed.require(digests(setting), other)
 
 
 @pytest.mark.spark

@@ -19,7 +19,7 @@ from spark_analytics.backfill.place import Place
 from spark_analytics.backfill.resuming import Coming, Kept, ParquetTables, Resumed, begun
 from spark_analytics.backfill.run import RunOutput, gathered
 from spark_analytics.backfill.work import OrderGroups
-from spark_analytics.executors.setting import Setting, digest
+from spark_analytics.executors.setting import Setting, digests
 from tests.cli.invoking import inorder
 from tests.spark_analytics.backfill.outputs import Batches, parcels_of, replayed, rows_of, tabled
 from tests.spark_analytics.backfill.recorded import (
@@ -76,7 +76,7 @@ def cut_by_day(name: str, most: int | None, tasks: int, folder: Path) -> None:
         output = tasks_killed(order, [day], tasks)
         now: Known = {
             "run": run,
-            "topology": digest(setting),
+            "topology": digests(setting),
             "tables": Kept(),
             "begin": output.end,
         }

@@ -1,0 +1,13 @@
+"""Whether spark-submit has started this program; its settings then win over ours."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+LAUNCHED: Final = "PYSPARK_GATEWAY_PORT"
+"""Set by spark-submit for the Python program that it starts."""
+
+
+def is_submitted() -> bool:
+    return LAUNCHED in os.environ
