@@ -12,6 +12,7 @@ a second) the signal is Python's.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -36,6 +37,7 @@ class RoomsBesideThis:
 def main() -> None:
     _heed_signals()
     sys.meta_path.insert(0, RoomsBesideThis)
+    gc.disable()  # until the command is there: what imports make is kept
     from cli.main import main as command
 
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:

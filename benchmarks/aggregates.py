@@ -47,7 +47,8 @@ from benchmarks.workloads.rows import Row
 from topology.model.event import Event
 from topology.model.outcome import Step
 from topology.model.result import WindowResult
-from topology.window import Output, WindowConfig, Windows
+from topology.window import Output, WindowConfig
+from topology.window.operator import Windows
 
 MEANS: Final = (144_123.87, 133_834.17, 138_424.12, 157_036.12, 154_401.79, 138_580.31, 443_901.59)
 """The means of the speeds in um/s, 10 s after 10 s (table 5.11)."""

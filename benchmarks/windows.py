@@ -26,7 +26,8 @@ from agents.process.garbage import GC_THRESHOLDS
 from benchmarks import window_stage
 from benchmarks.tables import Page, Table, count, thousands
 from topology.model.event import Event
-from topology.window import Output, WindowConfig, Windows
+from topology.window import Output, WindowConfig
+from topology.window.operator import Windows
 
 NS_PER_S: Final = 1_000_000_000
 START_NS: Final = 1_700_000_000 * NS_PER_S

@@ -9,6 +9,7 @@ the rest); the command line wins.
 
 from __future__ import annotations
 
+import gc
 from importlib import import_module
 from typing import Any, Final
 
@@ -62,6 +63,9 @@ class Commands(click.Group):
             return None
         module, _ = COMMANDS[cmd_name]
         command: click.Command = import_module(f"cli.{module}").command
+        if not gc.isenabled():  # so `inorder_engine` began; what was imported need not be walked
+            gc.freeze()
+            gc.enable()
         return command
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:

@@ -29,12 +29,14 @@ def load(path: str, redis: str | None = None, *, runs_functions: bool = True) ->
     names is run, or else read only (`cli.functions_text`): then the topology can be looked at.
     """
     # Many commands need no more than what is below, and this takes half of a second to import.
-    from agents.user_functions import bringing
-    from cli.functions_text import reading
     from topology.config import TopologyError, parse
     from topology.config.yaml_text import MAX_CHARS
 
-    bring = (bringing if runs_functions else reading)(Path(path).parent)
+    if runs_functions:
+        from agents.user_functions import bringing as brought
+    else:
+        from cli.functions_text import reading as brought
+    bring = brought(Path(path).parent)
     try:
         with Path(path).open(encoding="utf-8") as file:
             text = file.read(MAX_CHARS + 1)

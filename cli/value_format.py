@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
-import yaml
 
 from cli.topology_file import Refused
 
@@ -143,11 +141,15 @@ def section_lines(section: Mapping[str, Any]) -> list[str]:
 
 
 def _flow(value: object) -> str:
+    import yaml
+
     spelled: str = yaml.safe_dump(value, default_flow_style=True, width=1_000)
     return spelled.removesuffix("...\n").strip()
 
 
 def _by_registry(registry: str, subjects: Collection[str] | None) -> Decode:
+    import asyncio
+
     from agents.registry.client import RegistryRefuses
     from agents.registry.feed import SchemaFeed
     from codec.values.registered import RegisteredSchemas

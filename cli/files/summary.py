@@ -10,9 +10,6 @@ from typing import Any, Final
 
 import click
 import orjson
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from agents.exits import Exit
 from cli.printable import printable
@@ -79,6 +76,11 @@ def _late_by_stamps(summary: Summary) -> str:
 
 def table(account: Mapping[str, Any]) -> str:
     """For people: a row per source, the totals, the wait, and what queries and dead lines were."""
+    # Not where the account is JSON.
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     balance = Table(title="balance: in = event + late + duplicate + dead + held")
     balance.add_column("source")
     for name in COUNTED:

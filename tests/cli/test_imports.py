@@ -65,6 +65,28 @@ def test_traces_cost_nothing_where_none_are_sent(command: str) -> None:
     } == set()
 
 
+ASKED: Final = {
+    "window": "{window: tumbling 1s, aggregate: {n: count()}}",
+    "pattern": "{pattern: 'PATTERN SEQ(A a, B b) WITHIN 5 s'}",
+    "join": "{join: interval 1s, sides: {a: {type: A}, b: {type: B}}}",
+}
+ASKED_FOR: Final = {*ASKED, "detector"}
+
+
+@pytest.mark.parametrize("asked", [None, *ASKED])
+def test_a_replay_imports_the_operators_that_the_file_asks_for(
+    asked: str | None, tmp_path: Path
+) -> None:
+    query = "" if asked is None else f"queries: {{q: {ASKED[asked]}}}\n"
+    (tmp_path / "t.yaml").write_text(TOPOLOGY + query)
+    (tmp_path / "e.jsonl").write_text(EVENT)
+    topology, events = str(tmp_path / "t.yaml"), str(tmp_path / "e.jsonl")
+    found = loaded("replay", "--json", "--topology", topology, events)
+    operators = {name for name in ASKED_FOR if f"topology.{name}.operator" in found}
+    assert operators == {*([] if asked is None else [asked])}
+    assert found.isdisjoint({"asyncio", "rich.table", "topology.published"})
+
+
 def test_what_is_looked_for_would_be_found() -> None:
     found = loaded("worker", "--help") | loaded("topics", "create", "--help")
     assert "topology.config" in found

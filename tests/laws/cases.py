@@ -45,8 +45,9 @@ from topology.waiting.budget import AccuracyBudget
 from topology.waiting.fixed import KSlack
 from topology.waiting.policy import SlackPolicy
 from topology.waiting.risk import RiskSlack
-from topology.window import Output, WindowConfig, Windows
+from topology.window import Output, WindowConfig
 from topology.window.aggregates.built_in import BUILT_IN
+from topology.window.operator import Windows
 
 NEVER_STAMPED = 99
 

@@ -22,7 +22,8 @@ from topology.flow.chain import Chain
 from topology.model.event import Event
 from topology.model.outcome import Step
 from topology.query.queries import Queries
-from topology.window import Output, WindowConfig, Windows
+from topology.window import Output, WindowConfig
+from topology.window.operator import Windows
 
 _CONFIG = DetectorConfig(
     "q", "d", correct_for_ns=100 * MS, newcomers_ns=30 * MS, max_events=500, key=("key",)

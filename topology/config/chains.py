@@ -12,12 +12,15 @@ that stage at no instant that is the same for both. No query reads itself, be it
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from topology.config.file import TopologyFile
 from topology.config.query import QueryConfig
 from topology.config.stages import DETECTOR, PATTERN, WINDOW
-from topology.detector.result_event import Reading
 from topology.spelling.problem import Fault, meant
+
+if TYPE_CHECKING:
+    from topology.detector.result_event import Reading
 
 OTHERS = (WINDOW, PATTERN)
 """Operators besides detectors whose results are read."""
@@ -47,6 +50,8 @@ def level_of(topology: TopologyFile, name: str) -> int:
 
 
 def readings_of(topology: TopologyFile, query: QueryConfig) -> tuple[Reading, ...]:
+    from topology.detector.result_event import Reading
+
     return tuple(
         Reading(
             name,

@@ -13,7 +13,7 @@ from topology.fields.mapping import FIELD_PRESETS, FieldPreset, Fields
 from topology.fields.where import parse_where
 from topology.spelling.problem import Fault, refused, refused_at, shown
 from topology.spelling.section import Section
-from topology.spelling.values import given, one_of
+from topology.spelling.values import Given, one_of
 
 Format = Literal["json", "avro", "protobuf", "bytes"]
 KeyFormat = Literal["json", "avro", "protobuf", "int64"]
@@ -42,9 +42,9 @@ def _zone(value: Any, _: ValidationInfo) -> str:
 
 
 WhereText = Annotated[
-    str, given(_where, {"type": "string", "title": "place", "examples": ["payload.device"]})
+    str, Given(_where, {"type": "string", "title": "place", "examples": ["payload.device"]})
 ]
-ZoneName = Annotated[str, given(_zone, {"type": "string", "examples": ["Europe/Berlin"]})]
+ZoneName = Annotated[str, Given(_zone, {"type": "string", "examples": ["Europe/Berlin"]})]
 
 
 class FieldsConfig(Section):

@@ -29,10 +29,10 @@ from topology.spelling.section import Section
 from topology.spelling.values import (
     DurationNs,
     Flag,
+    Given,
     PositiveNs,
     SizeBytes,
     TopicName,
-    given,
     one_of,
     or_nothing,
     section,
@@ -103,7 +103,7 @@ def _name(value: Any, _: ValidationInfo) -> str:
     return value
 
 
-Name = Annotated[str, given(_name, {"type": "string", "minLength": 1, "maxLength": MAX_NAME})]
+Name = Annotated[str, Given(_name, {"type": "string", "minLength": 1, "maxLength": MAX_NAME})]
 
 
 def _sections(value: Any) -> Any:
@@ -157,7 +157,7 @@ class TopologyFile(Section):
         BeforeValidator(_streams, json_schema_input_type=dict[str, StreamConfig | None]),
     ]
     """The streams by name; the name is their `streamId`."""
-    stages_written: Annotated[tuple[StageConfig, ...], given(read_stages, _STAGES)] | None = Field(
+    stages_written: Annotated[tuple[StageConfig, ...], Given(read_stages, _STAGES)] | None = Field(
         default=None, validation_alias="stages"
     )
     """Where the chain is cut into processes. Left out, each operator is a stage, but
@@ -190,7 +190,7 @@ class TopologyFile(Section):
     """The topics besides those of the streams, and how topics are made."""
     state: Annotated[StateStore, one_of(StateStore)] = "rocksdb"
     """Where local copies of the state are kept."""
-    redis: Annotated[str, given(_redis_url, {"type": "string"})] = "redis://127.0.0.1:6379/0"
+    redis: Annotated[str, Given(_redis_url, {"type": "string"})] = "redis://127.0.0.1:6379/0"
     """The Redis of `state: redis`; its password comes from INORDER_REDIS_PASSWORD."""
     heartbeat_ns: PositiveNs = 200_000_000
     """Watermarks are announced at multiples of it on the arrival clock."""

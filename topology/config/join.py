@@ -20,10 +20,10 @@ from topology.spelling.values import (
     MAX_LENGTH_NS,
     NS_PER,
     PATH,
+    Given,
     check_length,
     check_slide,
     check_whole,
-    given,
     in_unit,
     length_ns,
     named,
@@ -186,7 +186,7 @@ def _value(spelled: Any) -> JoinedValue | Fault:
 
 
 JoinSpelling = Annotated[
-    JoinCondition, given(_condition, {"type": "string", "examples": _JOINS.split(", ")})
+    JoinCondition, Given(_condition, {"type": "string", "examples": _JOINS.split(", ")})
 ]
 Sides = Annotated[
     Mapping[str, SideConfig],
@@ -194,5 +194,5 @@ Sides = Annotated[
 ]
 Values = Annotated[
     Mapping[str, JoinedValue],
-    given(_values, {"type": "object", "additionalProperties": {"type": "string"}}),
+    Given(_values, {"type": "object", "additionalProperties": {"type": "string"}}),
 ]

@@ -8,7 +8,7 @@ text.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
 from pydantic import PlainSerializer, ValidationInfo, model_validator
 
@@ -31,8 +31,6 @@ from topology.config.window import (
     read_window,
 )
 from topology.join.config import Outer
-from topology.pattern.tree.syntax import Param, Query
-from topology.pattern.tree.walk import expressions, walk
 from topology.spelling.problem import Fault, meant, refused, refused_at, shown
 from topology.spelling.section import Section, key_of
 from topology.spelling.values import (
@@ -40,9 +38,9 @@ from topology.spelling.values import (
     Count,
     DurationNs,
     Flag,
+    Given,
     PositiveNs,
     TopicName,
-    given,
     is_from_file,
     one_of,
     or_nothing,
@@ -51,6 +49,11 @@ from topology.spelling.values import (
     user_functions_of,
 )
 from topology.window.config import Aggregate, Window
+
+if TYPE_CHECKING:
+    from topology.pattern.tree.syntax import Query
+else:
+    Query = Any  # pydantic need not know it, and most files have no pattern
 
 Uncertainty = Literal["plain", "ignore", "thesis3", "expected", "bounds"]
 
@@ -75,14 +78,15 @@ def pattern(text: str, functions: Collection[str] = ()) -> Query:
 
 
 def _pattern(value: Any, info: ValidationInfo) -> Query:
-    if isinstance(value, Query):
+    from topology.pattern.tree import syntax
+    from topology.pattern.tree.errors import QueryRefused
+
+    if isinstance(value, syntax.Query):
         return _without_parameters(value)
     if not isinstance(value, str) or not value.strip():
         remedy = 'write it like "PATTERN SEQ(A a, B b) WITHIN 5 s"'
         in_code = 'write pattern("PATTERN SEQ(A a, B b) WITHIN 5 s"), or the text alone'
         raise refused(f"{shown(value)} is not a pattern", remedy, in_code)
-    from topology.pattern.tree.errors import QueryRefused
-
     try:
         return pattern(value, user_functions_of(info).functions)
     except QueryRefused as problem:
@@ -90,6 +94,9 @@ def _pattern(value: Any, info: ValidationInfo) -> Query:
 
 
 def _without_parameters(query: Query) -> Query:
+    from topology.pattern.tree.syntax import Param
+    from topology.pattern.tree.walk import expressions, walk
+
     for expr in expressions(query):
         for part in walk(expr):
             if isinstance(part, Param):
@@ -225,17 +232,17 @@ class QueryConfig(Section):
     output: TopicName | None = None
     """That topic; left out, `results.` and the query's name."""
     window: (
-        Annotated[Window, given(read_window, {"type": "string", "examples": WINDOWS.split(", ")})]
+        Annotated[Window, Given(read_window, {"type": "string", "examples": WINDOWS.split(", ")})]
         | None
     ) = None
     """The windows of a window query."""
     join: JoinSpelling | None = None
     """When events belong together."""
     pattern: (
-        Annotated[Query, given(_pattern, {"type": "string"}), PlainSerializer(_text_of)] | None
+        Annotated[Query, Given(_pattern, {"type": "string"}), PlainSerializer(_text_of)] | None
     ) = None
     """A pattern (docs/patterns.md)."""
-    detector: Annotated[str, given(_detector, {"type": "string"})] | None = None
+    detector: Annotated[str, Given(_detector, {"type": "string"})] | None = None
     """A detector of your own, by its name in the functions file."""
     answer: Annotated[Answer, one_of(Answer)] = "early"
     """What is emitted before it is final: nothing; what is known, with corrections. A detector may
@@ -243,7 +250,7 @@ class QueryConfig(Section):
     choose among these."""
     speculate: Annotated[SpeculateConfig | None, or_nothing(SpeculateConfig)] = None
     """What a detector that runs ahead, or has `auto`, may take."""
-    reads: Annotated[tuple[str, ...], given(_reads, _NAMES)] | None = None
+    reads: Annotated[tuple[str, ...], Given(_reads, _NAMES)] | None = None
     """What a detector reads: queries, whose results are events for it, and its stream, by name;
     left out, the stream alone."""
     into: Annotated[str, text(r".{1,249}", "a type of events", "name a type")] | None = None
@@ -251,7 +258,7 @@ class QueryConfig(Section):
     A pattern says it by INTO."""
     key: Key | None = None
     """One result for each value of this path."""
-    aggregate: Annotated[Mapping[str, Aggregate], given(read_aggregates, AGGREGATE)] | None = None
+    aggregate: Annotated[Mapping[str, Aggregate], Given(read_aggregates, AGGREGATE)] | None = None
     """Names, and what is computed of each window."""
     sides: Sides | None = None
     """The sides of a join by name."""

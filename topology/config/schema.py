@@ -10,7 +10,7 @@ from pydantic import ValidationInfo
 
 from topology.spelling.problem import Fault, refused, shown
 from topology.spelling.section import Section
-from topology.spelling.values import given, text
+from topology.spelling.values import Given, text
 
 OF_A_SCHEMA: Final = frozenset({"avro", "protobuf"})
 """Formats that cannot be read without one."""
@@ -47,9 +47,9 @@ MessageName = Annotated[
 class SchemaConfig(Section):
     """The schema of values: `registry` and `subjects`, or a `file`, with `message` for Protobuf."""
 
-    registry: Annotated[str, given(_registry, {"type": "string"})] | None = None
+    registry: Annotated[str, Given(_registry, {"type": "string"})] | None = None
     """A schema registry, by its URL; values begin with five bytes that name the schema."""
-    subjects: Annotated[tuple[str, ...], given(_subjects, {"type": "array"})] = ()
+    subjects: Annotated[tuple[str, ...], Given(_subjects, {"type": "array"})] = ()
     """The subjects whose schemas are read by, of values and keys; a value of another is dead."""
     file: FilePath | None = None
     """A schema in Avro's JSON, or what protoc --include_imports --descriptor_set_out wrote; its

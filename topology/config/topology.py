@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationInfo, model_validator
 
 from topology.config.agreement import faults
 from topology.config.file import TopologyFile
 from topology.config.user_functions import given_functions
-from topology.pattern.tree.syntax import Query
 from topology.spelling.problem import Problem, TopologyError, refused_at
 from topology.spelling.values import MAX_INT, user_functions_of
-from topology.window.aggregates.built_in import BUILT_IN
-from topology.window.aggregates.custom import Function
+
+if TYPE_CHECKING:
+    from topology.pattern.tree.syntax import Query
+    from topology.window.aggregates.custom import Function
 
 
 class Topology(TopologyFile):
@@ -61,6 +62,8 @@ class Topology(TopologyFile):
             raise TopologyError(problems)
 
     def _unknown_functions(self) -> Iterator[Problem]:
+        from topology.window.aggregates.built_in import BUILT_IN
+
         own = self.user_functions.aggregates
         remedy = "give it by with_functions"
         for name, query in self.queries.items():

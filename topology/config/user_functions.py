@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from topology.detector.detector import behaviour_of
 from topology.model.user_functions import UserFunctions
-from topology.pattern.compile.values import FUNCTIONS
 from topology.spelling.problem import Problem, TopologyError
-from topology.window.aggregates.built_in import BUILT_IN
-from topology.window.aggregates.custom import Function
+
+if TYPE_CHECKING:
+    from topology.window.aggregates.custom import Function
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z_0-9]{0,39}", re.ASCII)
 
@@ -36,6 +35,11 @@ def given_functions(
 
 def faults(brought: UserFunctions) -> Iterator[Wrong]:
     """`init` of an aggregate, and the first state of a detector, is called once."""
+    from topology.detector.detector import behaviour_of
+    from topology.pattern.compile.values import FUNCTIONS
+    from topology.window.aggregates.built_in import BUILT_IN
+    from topology.window.aggregates.custom import Function
+
     given: dict[str, Any] = brought._asdict()  # whatever it is
     unfit = [kind for kind, found in given.items() if not isinstance(found, Mapping)]
     for kind in unfit:

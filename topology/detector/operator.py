@@ -39,6 +39,8 @@ from topology.detector.detector import Behaviour
 from topology.detector.item import (
     BEHIND_ALL,
     FIRST,
+    PASSED,
+    REJECTED,
     Key,
     LogEntry,
     before,
@@ -62,10 +64,6 @@ from topology.model.result import framed
 from topology.query.fields import NO_KEY, Decode, KeyTexts, at
 from topology.query.queries import KeepingQuery
 
-PASSED: Final = "passed"
-"""Beside the accepted events: MERGE has let this one go, in order."""
-REJECTED: Final = "rejected"
-"""MERGE does not let it pass."""
 FOUND: Final = "found"
 """A result of an operator before it in the chain, in `value`."""
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from topology.detector.operator import PASSED, REJECTED
+from topology.detector.item import PASSED, REJECTED
 from topology.model.event import DATA, WATERMARK, Event, twin
 from topology.model.outcome import Late, Step
 

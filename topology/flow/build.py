@@ -1,11 +1,15 @@
-"""How each operator is made from the topology file: one function for each."""
+"""How each operator is made from the topology file: one function for each.
+
+An operator that a file need not have is imported where it is made: all of them together took a
+quarter of a start.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from topology.answer.quality import Answering, Quality
 from topology.answer.rules import FINAL
@@ -13,31 +17,21 @@ from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
 from topology.config import QueryConfig, SpeculateConfig, StreamConfig, Topology
 from topology.config.chains import corrects_for_ns, lag_of, read_by, readings_of, reads_stream
-from topology.detector.config import DetectorConfig
-from topology.detector.detector import behaviour_of
-from topology.detector.operator import Detecting
-from topology.detector.queries import DetectorQueries
-from topology.join.config import Field, JoinConfig, Side
-from topology.join.operator import Join
-from topology.join.queries import JoinQueries
 from topology.merge.operator import Merge
 from topology.model.operator import Operator
-from topology.pattern.compile.scope import Environment
-from topology.pattern.operator import Pattern
-from topology.pattern.run.compiled import Compiled
-from topology.pattern.run.engine import Engine
-from topology.published import waits
-from topology.published.clock import RoundTripClock
-from topology.published.merge import PacedMerge
-from topology.published.mp_k_slack import MPKSlack
-from topology.published.reorder import PacedReorder
 from topology.query.fields import path_of
 from topology.query.queries import Queries
 from topology.reorder.by_time import ReorderByTime
 from topology.reorder.operator import Reorder
 from topology.reorder.strategy import AT_ONCE, strategy_of
-from topology.window import Windows
-from topology.window.config import PLAIN, TUMBLING, Output, WindowConfig
+
+if TYPE_CHECKING:
+    from topology.detector.config import DetectorConfig
+    from topology.join.config import JoinConfig
+    from topology.pattern.compile.scope import Environment
+    from topology.pattern.run.compiled import Compiled
+    from topology.pattern.run.engine import Engine
+    from topology.window.config import WindowConfig
 
 
 class Site(NamedTuple):
@@ -70,10 +64,14 @@ def reorder(site: Site) -> Operator:
         max_wait_ns = config.reorder.max_wait_ns
         strategy = strategy_of(config.reorder)
         if methods.reorder == "mp":
+            from topology.published.mp_k_slack import MPKSlack
+
             strategy = partial(MPKSlack, measure="arrival", max_k_ns=max_wait_ns, idle_ns=AT_ONCE)
         return ReorderByTime(site.stream, config.reorder, strategy, site.place, max_ahead_ns)
     if methods.reorder is None:
         return Reorder(site.stream, config.reorder, site.place)
+    from topology.published.reorder import PacedReorder
+
     return PacedReorder(
         site.stream,
         config.reorder,
@@ -85,7 +83,11 @@ def reorder(site: Site) -> Operator:
 
 def clock(site: Site) -> Operator:
     reorder = site.config.reorder
-    made = Clock if site.config.experimental.clock is None else RoundTripClock
+    made = Clock
+    if site.config.experimental.clock is not None:
+        from topology.published.clock import RoundTripClock
+
+        made = RoundTripClock
     return made(
         site.config.clock,
         reorder.max_sources,
@@ -96,7 +98,11 @@ def clock(site: Site) -> Operator:
 
 def merge(site: Site) -> Operator:
     topology, config = site.topology, site.config
-    made = Merge if config.experimental.merge is None else PacedMerge
+    made = Merge
+    if config.experimental.merge is not None:
+        from topology.published.merge import PacedMerge
+
+        made = PacedMerge
     return made(
         site.stream,
         config.merge,
@@ -111,6 +117,8 @@ def merge(site: Site) -> Operator:
 
 
 def windows(site: Site) -> Operator | None:
+    from topology.window.operator import Windows
+
     topology, stream = site.topology, site.stream
     configs = [
         window_config(topology, stream, name, query)
@@ -126,6 +134,8 @@ def windows(site: Site) -> Operator | None:
 
 def window_config(topology: Topology, stream: str, name: str, query: QueryConfig) -> WindowConfig:
     """`query` is one with a window."""
+    from topology.window.config import PLAIN, TUMBLING, Output, WindowConfig
+
     assert query.window is not None
     config, (kind, size_ns, every_ns, events) = topology.streams[stream], query.window
     return WindowConfig(
@@ -153,6 +163,9 @@ def pattern(site: Site) -> Operator | None:
     queries = topology.queries_of(stream)
     if not topology.live_queries and all(query.pattern is None for query in queries.values()):
         return None
+    from topology.pattern.compile.scope import Environment
+    from topology.pattern.operator import Pattern
+
     return Pattern(
         engine_of(stream, queries, Environment(functions=topology.user_functions.functions)),
         topology.correct_for_ns,
@@ -172,6 +185,9 @@ def engine_of(
     known: Mapping[str, Compiled] | None = None,
 ) -> Engine:
     """The patterns among the queries. What is `known` and the same is not compiled again."""
+    from topology.pattern.run.compiled import Compiled
+    from topology.pattern.run.engine import Engine
+
     compiled = []
     emits_final = []
     for name, query in queries.items():
@@ -206,6 +222,9 @@ def qualities_of(queries: Mapping[str, QueryConfig], config: StreamConfig) -> di
 
 def joins(site: Site) -> Operator | None:
     """All whose streams meet here."""
+    from topology.join.operator import Join
+    from topology.join.queries import JoinQueries
+
     configs = [
         join_config(site.topology, name, query)
         for name, query in site.topology.queries.items()
@@ -222,6 +241,8 @@ def joins(site: Site) -> Operator | None:
 
 def join_config(topology: Topology, name: str, query: QueryConfig) -> JoinConfig:
     """`query` is one with a join."""
+    from topology.join.config import Field, JoinConfig, Side
+
     assert query.join is not None
     assert query.sides is not None
     only = next(iter(topology.streams))
@@ -251,6 +272,10 @@ def join_config(topology: Topology, name: str, query: QueryConfig) -> JoinConfig
 
 def detectors(site: Site) -> Operator | None:
     """They read ordered events, or, if one of them runs ahead, all read accepted ones."""
+    from topology.detector.detector import behaviour_of
+    from topology.detector.operator import Detecting
+    from topology.detector.queries import DetectorQueries
+
     topology, stream = site.topology, site.stream
     is_ahead = topology.detectors_run_ahead
     own = topology.user_functions.detectors
@@ -272,6 +297,8 @@ def detector_config(
     topology: Topology, stream: str, name: str, query: QueryConfig, *, is_ahead: bool
 ) -> DetectorConfig:
     """`query` is one with a detector."""
+    from topology.detector.config import DetectorConfig
+
     assert query.detector is not None
     granted = query.speculate or SpeculateConfig()
     read = read_by(topology, query)
@@ -326,6 +353,11 @@ def quality_of(query: QueryConfig, streams: Sequence[StreamConfig]) -> Quality |
     config, method = query.quality, query.experimental.quality
     if config is None:
         return None
+    published = None
+    if method is not None:
+        from topology.published import waits
+
+        published = waits.QUALITY[method]
     return Quality(
         config.accuracy_ppm,
         config.max_wait_ns,
@@ -334,5 +366,5 @@ def quality_of(query: QueryConfig, streams: Sequence[StreamConfig]) -> Quality |
         config.wait_ns or 0,
         max(stream.merge.idle_after_ns for stream in streams),
         max(stream.reorder.max_sources for stream in streams),
-        None if method is None else waits.QUALITY[method],
+        published,
     )

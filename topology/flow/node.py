@@ -13,14 +13,17 @@ No name of a stream is empty, and none holds a line feed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from topology.detector.queries import DetectorQueries
+from topology.config.stages import DETECTOR
 from topology.flow.accepted import Accepted
 from topology.model.composite import CompositePart
 from topology.model.event import Event
 from topology.model.operator import NEVER, Operator
 from topology.model.outcome import Step
+
+if TYPE_CHECKING:
+    from topology.detector.queries import DetectorQueries
 
 BATCH: Final = 0
 TIME: Final = 1
@@ -65,7 +68,7 @@ class Node(CompositePart):
         super().__init__(name, operator, prefix)
         self.place = place
         self.edges: list[JoinInput] = []
-        self.detectors = operator if isinstance(operator, DetectorQueries) else None
+        self.detectors = _detectors(operator) if name == DETECTOR else None
         """They read what the nodes before this one find."""
         self.reads_accepted = self.detectors is not None and self.detectors.is_ahead
         """It gets what MERGE accepts (topology.flow.accepted), not what comes by the chain."""
@@ -93,3 +96,11 @@ class Node(CompositePart):
     def passes(self, what: int, now_ns: int) -> Step:
         """Time passes, or the input ends."""
         return self.operator.on_time(now_ns) if what == TIME else self.operator.on_end(now_ns)
+
+
+def _detectors(operator: Operator) -> DetectorQueries:
+    # Where there are none, nothing of theirs is imported.
+    from topology.detector.queries import DetectorQueries
+
+    assert isinstance(operator, DetectorQueries)
+    return operator

@@ -7,25 +7,19 @@ comes with REORDER.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Final, NamedTuple
 
 from topology.clock.drift_table import DriftTable
-from topology.clock.operator import FIGURES as CLOCK_FIGURES
 from topology.config import Topology
 from topology.config.stages import DETECTOR, JOIN, MERGE, PATTERN, REORDER, WINDOW
-from topology.detector.operator import FIGURES as DETECTOR_FIGURES
 from topology.flow import build
 from topology.flow.build import Site
 from topology.flow.chain import Chain
 from topology.flow.graph import Graph, Junction
 from topology.flow.node import JoinInput
-from topology.join.operator import FIGURES as JOIN_FIGURES
-from topology.merge.operator import FIGURES as MERGE_FIGURES
 from topology.model.operator import Figure, Operator
-from topology.pattern.operator import FIGURES as PATTERN_FIGURES
-from topology.reorder.operator import FIGURES as REORDER_FIGURES
-from topology.window.operator import FIGURES as WINDOW_FIGURES
 
 CLOCK: Final = "clock"
 ALIGN_PLACE: Final = 1
@@ -36,29 +30,34 @@ FIRST_PLACE: Final = 2
 
 
 class OperatorRow(NamedTuple):
-    """`build` makes the operator of a stream, or, if it `takes_several`, of all streams that are
+    """`module`: where `FIGURES` is, which says what its figures mean; imported when asked for.
+    `build` makes the operator of a stream, or, if it `takes_several`, of all streams that are
     joined with it; None: there it has no work."""
 
     name: str
-    figures: Mapping[str, Figure]
+    module: str
     build: Callable[[Site], Operator | None]
     takes_several: bool = False
 
 
 ROWS: tuple[OperatorRow, ...] = (
-    OperatorRow(REORDER, REORDER_FIGURES, build.reorder),
-    OperatorRow(CLOCK, CLOCK_FIGURES, build.clock),
-    OperatorRow(MERGE, MERGE_FIGURES, build.merge),
-    OperatorRow(WINDOW, WINDOW_FIGURES, build.windows),
-    OperatorRow(PATTERN, PATTERN_FIGURES, build.pattern),
-    OperatorRow(JOIN, JOIN_FIGURES, build.joins, takes_several=True),
-    OperatorRow(DETECTOR, DETECTOR_FIGURES, build.detectors),
+    OperatorRow(REORDER, "topology.reorder.operator", build.reorder),
+    OperatorRow(CLOCK, "topology.clock.operator", build.clock),
+    OperatorRow(MERGE, "topology.merge.operator", build.merge),
+    OperatorRow(WINDOW, "topology.window.operator", build.windows),
+    OperatorRow(PATTERN, "topology.pattern.operator", build.pattern),
+    OperatorRow(JOIN, "topology.join.operator", build.joins, takes_several=True),
+    OperatorRow(DETECTOR, "topology.detector.operator", build.detectors),
 )
 
 
 def figures() -> dict[str, Figure]:
     """By `<operator>_<figure>`, as a stage has them."""
-    return {f"{row.name}_{name}": figure for row in ROWS for name, figure in row.figures.items()}
+    return {
+        f"{row.name}_{name}": figure
+        for row in ROWS
+        for name, figure in import_module(row.module).FIGURES.items()
+    }
 
 
 def in_chain(topology: Topology, operators: Sequence[str]) -> list[str]:

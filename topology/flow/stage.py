@@ -17,13 +17,12 @@ depend on how the input was cut. Within a stream the events' order is always the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from topology.answer.choice import Chosen
 from topology.clock.drift_table import DriftTable
 from topology.config import QueryConfig, Topology
 from topology.config.stages import PATTERN, REORDER
-from topology.detector.queries import DetectorQueries
 from topology.flow.alignment import Alignment
 from topology.flow.bounded import bounded
 from topology.flow.build import engine_of, only_final_of, qualities_of
@@ -35,9 +34,10 @@ from topology.model.event import DEAD, NO_EPOCH, Event, twin
 from topology.model.operator import Figures, Plain
 from topology.model.outcome import Malformed, Report, Step, dead_letter
 from topology.model.result import LEAVES_AS, Result
-from topology.pattern.compile.scope import Environment
-from topology.pattern.operator import Pattern
-from topology.pattern.run.compiled import Compiled
+
+if TYPE_CHECKING:
+    from topology.detector.queries import DetectorQueries
+    from topology.pattern.run.compiled import Compiled
 
 ALIGN: Final = "\n\nalign/"
 """Begins the keys of the alignment; others name a node (topology.flow.node)."""
@@ -196,6 +196,9 @@ class Stage(Composite):
         """From now on these patterns are looked for (`topology.live_queries`). One that is new
         counts what starts from now on; one that is no more retracts nothing. What is `compiled`
         already, by name, is not compiled here; several stages may share it."""
+        from topology.pattern.compile.scope import Environment
+        from topology.pattern.operator import Pattern
+
         environment = Environment(functions=self._topology.user_functions.functions)
         for stream, chain in self.chains.items():
             for node in chain.nodes:

@@ -22,14 +22,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from topology.config import QueryConfig, Topology
 from topology.model.event import DATA, Event
 from topology.model.payload import read_payload
-from topology.pattern.tree.syntax import RESERVED, Aggregate, EventNode, Query, Ref, Same
-from topology.pattern.tree.walk import components, expressions, walk
 from topology.query.fields import at, path_of
+
+if TYPE_CHECKING:
+    from topology.pattern.tree.syntax import Query
 
 SHOWN: Final = 20
 MANY: Final = 5_000
@@ -229,6 +230,9 @@ def _fields(
 
 
 def asked_by_pattern(query: Query, stream: str) -> Asked:
+    from topology.pattern.tree.syntax import Aggregate, EventNode, Ref, Same
+    from topology.pattern.tree.walk import components, expressions, walk
+
     happens = {
         each.alias: each.types for each in components(query.node) if isinstance(each, EventNode)
     }
@@ -253,6 +257,8 @@ def _pattern_field(
     stream: str, types: tuple[str, ...], path: tuple[str, ...]
 ) -> Iterator[RequiredField]:
     """The path of a pattern names a payload's field at once, unless it is the event's own."""
+    from topology.pattern.tree.syntax import RESERVED
+
     if path and path[0] == PAYLOAD:
         path = path[1:]
     elif path and path[0] in RESERVED:

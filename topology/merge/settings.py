@@ -11,10 +11,10 @@ from topology.spelling.section import Section
 from topology.spelling.values import (
     Count,
     DurationNs,
+    Given,
     PositiveNs,
     ProbabilityPpm,
     SizeBytes,
-    given,
     one_of,
     source_name_fault,
 )
@@ -81,7 +81,7 @@ class MergeConfig(Section):
     """Events queued of a stream; at the bound order gives way, counted."""
     max_queued_bytes: SizeBytes = 256 * 2**20
     """The same in bytes."""
-    expected_sources: Annotated[tuple[str, ...], given(_source_names, _SOURCES)] = ()
+    expected_sources: Annotated[tuple[str, ...], Given(_source_names, _SOURCES)] = ()
     """Sources that are waited for before they were first heard, for `max_wait` from the first event
     of all."""
     newcomers_ns: DurationNs | None = None

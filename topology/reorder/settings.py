@@ -17,10 +17,10 @@ from topology.spelling.values import (
     MAX_INT,
     Count,
     DurationNs,
+    Given,
     PositiveNs,
     ProbabilityPpm,
     SizeBytes,
-    given,
     one_of,
     whole,
 )
@@ -104,10 +104,10 @@ class ReorderConfig(Section):
     """No hole is waited for longer."""
     late: Annotated[LatePolicy, one_of(LatePolicy)] = "pass"
     """What becomes of late events: passed on with a mark, dropped, or to `topics.late`."""
-    start: Annotated[Start, given(_start, _START)] = "auto"
+    start: Annotated[Start, Given(_start, _START)] = "auto"
     """The first number of a source; `auto` waits a little for smaller ones."""
     infer_restart: Annotated[
-        InferRestart, given(_infer_restart, {"enum": ["auto", True, False]})
+        InferRestart, Given(_infer_restart, {"enum": ["auto", True, False]})
     ] = "auto"
     """Whether small numbers after large ones are a new epoch."""
     seq_bits: Annotated[int, whole(8, 63)] = 63

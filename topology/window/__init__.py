@@ -2,6 +2,5 @@
 
 from topology.window.aggregates.custom import Function
 from topology.window.config import Output, WindowConfig
-from topology.window.operator import Windows
 
-__all__ = ["Function", "Output", "WindowConfig", "Windows"]
+__all__ = ["Function", "Output", "WindowConfig"]

@@ -63,7 +63,7 @@ def with_area() -> tuple[tuple[Link, ...], tuple[OperatorRow, ...]]:
     behind = [link.name for link in CHAIN].index(MERGE) + 1
     return (*CHAIN[:behind], Link(AREA), *CHAIN[behind:]), (
         *ROWS,
-        OperatorRow(AREA, FIGURES, build),
+        OperatorRow(AREA, __name__, build),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tests.kit.events import event, watermark
 from tests.laws.streams_between import merge_of
-from topology.detector.operator import PASSED, REJECTED
+from topology.detector.item import PASSED, REJECTED
 from topology.flow.accepted import Accepted
 from topology.flow.node import BATCH, Node
 from topology.model.event import WATERMARK, Event

@@ -10,7 +10,8 @@ import pytest
 from tests.topology.window.streams import MS, START, event, watermark
 from topology.config import parse
 from topology.flow.build import window_config
-from topology.window import Output, WindowConfig, Windows
+from topology.window import Output, WindowConfig
+from topology.window.operator import Windows
 
 COUNT = (Output("n", "count"),)
 SIZE = 10 * MS

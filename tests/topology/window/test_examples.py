@@ -13,7 +13,8 @@ from topology.config import parse
 from topology.flow.stage import Stage
 from topology.model.event import Event
 from topology.model.result import CONFIRMED, EMIT, RETRACT, UNCERTAIN, UPDATE
-from topology.window import Function, Output, WindowConfig, Windows
+from topology.window import Function, Output, WindowConfig
+from topology.window.operator import Windows
 
 COUNT = (Output("n", "count"),)
 SUM = (Output("sum", "sum", ("v",)),)

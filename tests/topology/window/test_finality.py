@@ -20,7 +20,7 @@ from topology.config import MergeConfig
 from topology.merge.operator import Merge
 from topology.model.event import DATA, Event
 from topology.model.result import RETRACT
-from topology.window import Windows
+from topology.window.operator import Windows
 
 SEEDS = seeds_of_today(12)
 

@@ -15,7 +15,8 @@ from tests.topology.window.oracle import OUTPUTS, agree, last_word, oracle, told
 from tests.topology.window.streams import MS, disordered, sorted_events
 from topology.model.event import Event
 from topology.model.result import WindowResult
-from topology.window import WindowConfig, Windows
+from topology.window import WindowConfig
+from topology.window.operator import Windows
 
 SEEDS = seeds_of_today(3)
 

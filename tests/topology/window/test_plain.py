@@ -20,8 +20,9 @@ from tests.topology.window.streams import MS, START, event, payload_of, watermar
 from topology.model.event import HEARTBEAT, WATERMARK, Event
 from topology.model.late import GAP
 from topology.model.result import Finding
-from topology.window import Output, WindowConfig, Windows
+from topology.window import Output, WindowConfig
 from topology.window.cells import Makers
+from topology.window.operator import Windows
 from topology.window.run import has_plain_case
 from topology.window.tally import TALLIED, Tallies, Tally
 

@@ -19,7 +19,8 @@ from topology.config import parse
 from topology.flow.stage import Stage
 from topology.model.event import BYE, HEARTBEAT, Event
 from topology.model.result import CONFIRMED, UNCERTAIN, UPDATE
-from topology.window import Output, WindowConfig, Windows
+from topology.window import Output, WindowConfig
+from topology.window.operator import Windows
 
 SEEDS = seeds_of_today(1)
 COUNT = (Output("n", "count"),)
