@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
@@ -48,7 +48,6 @@ from agents.stage.clock_feed import ClockFeed
 from agents.stage.delivery import AtLeastOnce, Delivery, ExactlyOnce
 from agents.stage.handler import StageHandler
 from agents.stage.history import Histories
-from agents.stage.query_feed import QueryFeed
 from agents.stage.services import Services, Traces
 from agents.stage.topic_watch import Known, TopicWatch, looking_at
 from agents.state.changelog import StateRefused
@@ -67,6 +66,9 @@ from topology.clock.server_view import GUESS_WINDOWS
 from topology.config import StageConfig, Topology
 from topology.config.stages import PATTERN
 from topology.flow.unmet import KINDS, unmet_by
+
+if TYPE_CHECKING:
+    from agents.stage.query_feed import QueryFeed
 
 log = logging.getLogger(__name__)
 
@@ -137,6 +139,13 @@ async def described(
     return brokers, found
 
 
+def _query_feed(brokers: Brokers, topology: Topology) -> QueryFeed:
+    # The language with its grammar is a tenth of what stages import, and few have live queries.
+    from agents.stage.query_feed import QueryFeed
+
+    return QueryFeed(brokers, topology)
+
+
 class StageProcess:
     """See the module's docstring."""
 
@@ -152,15 +161,15 @@ class StageProcess:
         self._settings = settings
         self._registry = CollectorRegistry()
         topology = arrangement.topology
-        metrics = self._metrics = Metrics(self._registry)
+        operators = arrangement.operator_names
+        metrics = self._metrics = Metrics(self._registry, operators)
         widest = max(arrangement.partitions[topic] for topic in arrangement.inputs)
         metrics.input_partitions.labels(arrangement.stage.name).set(widest)
-        operators = arrangement.operator_names
         if not {*KINDS}.isdisjoint(operators):
             metrics.unmet = unmet_by(topology, operators, each_batch=FIELDS_SOUGHT)
         self._feed = self._clock_feed(metrics, topic_ids)
-        live = topology.live_queries and PATTERN in arrangement.operator_names
-        self._queries = QueryFeed(brokers, topology) if live else None
+        live = topology.live_queries and PATTERN in operators
+        self._queries = _query_feed(brokers, topology) if live else None
         self._traces = self._new_traces(settings)
         self._most_bytes = max_unpacked_bytes(topology.topics.max_record_bytes)
         changelogs = {arrangement.changelog(TopicPartition(t, 0))[0] for t in arrangement.inputs}

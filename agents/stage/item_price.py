@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from topology.answer.spending import WHOLE
-from topology.detector.queries import DetectorQueries
+
+if TYPE_CHECKING:
+    from topology.detector.queries import DetectorQueries
 
 STRETCH_NS: Final = 20_000_000
 WEIGHT: Final = 4

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from aiokafka.structs import TopicPartition
 
@@ -16,11 +16,13 @@ from agents.stage.clock_feed import ClockFeed
 from agents.stage.cutting import CutSize
 from agents.stage.delivery import Delivery
 from agents.stage.history import Histories
-from agents.stage.query_feed import QueryFeed
 from agents.state.stores.store import StateStore
 from agents.watch.metrics.worker import Metrics
 from topology.flow.probe import Probe
 from topology.model.result import Finding
+
+if TYPE_CHECKING:
+    from agents.stage.query_feed import QueryFeed
 
 
 class PartitionTraces(Protocol):

@@ -87,6 +87,12 @@ def test_a_replay_imports_the_operators_that_the_file_asks_for(
     assert found.isdisjoint({"asyncio", "rich.table", "topology.published"})
 
 
+def test_a_stage_imports_no_query_before_it_has_one() -> None:
+    found = loaded("stage", "--help")
+    assert "lark" not in found
+    assert {name for name in ASKED_FOR if f"topology.{name}.operator" in found} == set()
+
+
 def test_what_is_looked_for_would_be_found() -> None:
     found = loaded("worker", "--help") | loaded("topics", "create", "--help")
     assert "topology.config" in found

@@ -51,11 +51,12 @@ ROWS: tuple[OperatorRow, ...] = (
 )
 
 
-def figures() -> dict[str, Figure]:
-    """By `<operator>_<figure>`, as a stage has them."""
+def figures(operators: Sequence[str] | None = None) -> dict[str, Figure]:
+    """Those of a stage with these operators (None: of all), by `<operator>_<figure>`."""
     return {
         f"{row.name}_{name}": figure
         for row in ROWS
+        if operators is None or (REORDER if row.name == CLOCK else row.name) in operators
         for name, figure in import_module(row.module).FIGURES.items()
     }
 

@@ -10,7 +10,7 @@ taken together: their counts summed, their times left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -23,12 +23,18 @@ TIME: Final = "_ns"
 
 
 class OperatorMetrics:
-    """The families, in the registry given. A place is (stage, stream, partition)."""
+    """The families of a stage with these operators (None: of all), in the registry given. A place
+    is (stage, stream, partition)."""
 
-    def __init__(self, registry: CollectorRegistry, labels: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        labels: tuple[str, ...],
+        operators: Sequence[str] | None = None,
+    ) -> None:
         self._gauges: dict[str, Gauge] = {}
         self._counters: dict[str, Counter] = {}
-        for figure, (text, is_total) in figures_of_all().items():
+        for figure, (text, is_total) in figures_of_all(operators).items():
             name = f"inorder_{figure}".replace(TIME, "_seconds")
             if is_total:
                 self._counters[figure] = Counter(name, text, labels, registry=registry)

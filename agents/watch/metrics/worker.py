@@ -56,9 +56,10 @@ _PARTITION: Final = ("stage", "partition")
 
 
 class Metrics:
-    """All families of a worker, in the registry given. Make one per registry."""
+    """All families of a stage with these operators (None: of all), in the registry given. Make one
+    per registry."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, operators: Sequence[str] | None = None) -> None:
         # Else each counter has a second series: when it began.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = registry
@@ -106,7 +107,7 @@ class Metrics:
             ("stage", "stream"),
             registry,
         )
-        self.operators = OperatorMetrics(registry, _PLACE)
+        self.operators = OperatorMetrics(registry, _PLACE, operators)
 
         # Queries.
         self.results = self._counter("results", "Results emitted", "stage", "query", "op", "final")

@@ -15,11 +15,11 @@ from agents.kafka.brokers import Brokers
 from agents.stage import query_feed
 from agents.stage.query_feed import QueryFeed
 from topology.config import parse
-from topology.flow import build
 from topology.flow.stage import Stage
 from topology.pattern.language.affordable import too_long, too_much
 from topology.pattern.language.parse import parse_query
 from topology.pattern.operator import Pattern
+from topology.pattern.run import compiled as compiled_module
 from topology.pattern.run.compiled import Compiled
 
 TOPOLOGY = """\
@@ -115,7 +115,7 @@ def test_a_query_is_compiled_once_for_all_partitions_and_not_in_the_loop(
     partitions = [Stage(parse(TOPOLOGY), ["pattern"]) for _ in range(2)]
     add(feed, "new", pattern=PATTERN, stream="a")
     add(feed, "gone", pattern=PATTERN, stream="b")
-    monkeypatch.setattr(build, "Compiled", own_only)
+    monkeypatch.setattr(compiled_module, "Compiled", own_only)
     for stage in partitions:
         stage.set_queries(feed.queries, feed.compiled)
     first, second = (compiled(stage) for stage in partitions)

@@ -51,6 +51,19 @@ class Told:
         return self.registry.get_sample_value(f"inorder_{family}", labels)
 
 
+@pytest.mark.parametrize("name", operators())
+def test_a_stage_has_the_families_of_its_operators(name: str) -> None:
+    own = UserFunctions(detectors={"any": Detector(lambda state, event: (state, None))})
+    stage = Stage(parse_with(TOPOLOGY, own), [name], lanes=1)
+    assert figures_of_all([name]).keys() == stage.figures_of("default").keys()
+    registry = CollectorRegistry()
+    Metrics(registry, [name])
+    families = {family.name for family in registry.collect()}
+    for figure in figures_of_all():
+        family = f"inorder_{figure}".replace("_ns", "_seconds")
+        assert (family in families) == (figure in figures_of_all([name]))
+
+
 @pytest.fixture
 def told() -> Told:
     return Told()
