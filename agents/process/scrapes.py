@@ -33,7 +33,13 @@ STAGES: Final = "inorder_topology_stage"
 BUILD: Final = "inorder_build_info"
 MEMORY: Final = "inorder_memory_limit_bytes"
 SUPERVISOR: Final = "supervisor"
-CORE: Final = "in Python" if event.__file__.endswith(".py") else "compiled"
+COMPILED: Final = "compiled"
+CORE: Final = "in Python" if event.__file__.endswith(".py") else COMPILED
+IN_PYTHON: Final = (
+    "core: in Python; compiled it takes half of the CPU for an event: pip install ./inorder . where"
+    " a C compiler is, or the image (docs/operations.md, The compiled core)"
+)
+"""What a worker says at its start where it is so."""
 
 
 CGROUP: Final = (

@@ -20,6 +20,7 @@ import yaml
 from agents.kafka.security import PLAINTEXT
 from agents.kafka.stage_topics import inputs_of, works
 from agents.process.child_process import Process, forked, may_fork
+from agents.process.scrapes import COMPILED, CORE, IN_PYTHON
 from agents.process.supervisor import Supervisor
 from agents.watch.port.http import HttpUnavailable, bound
 from agents.watch.port.peers import PeersRefused, peers_in
@@ -99,6 +100,8 @@ def command(options: StageOptions, names: tuple[str, ...], http: str, peers: str
         raise Refused(f"--peers: {error}") from error
     if security(options.kafka_path) != PLAINTEXT and options.brokers == EMBEDDED:
         raise Refused("--brokers embedded speaks PLAINTEXT; leave --kafka and its variables out")
+    if CORE != COMPILED:
+        log.info("%s", IN_PYTHON)
     with _brokers(options.brokers, topology) as servers:
         filled = replace(options, brokers=servers, otlp=checked(options.otlp))
         commands = {stage: filled.words_for(stage) for stage in stages}

@@ -57,6 +57,9 @@ def test_no_broker(tmp_path: Path) -> None:
     assert f"no broker answers at {nobody}" in said
     assert "Connection refused" in said
     assert "waited for 2 s" in said
+    assert said.count("compiled it takes half of the CPU") == 1, (
+        "of a checkout, once for all stages"
+    )
 
 
 def test_a_name_that_cannot_be_resolved_is_told_at_once(tmp_path: Path) -> None:
