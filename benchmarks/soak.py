@@ -13,8 +13,9 @@ The run is good where every event came out once, the balance of each stage is ex
 partition of a stage stood for `STANDS_S` while events came, and memory grew by less than `GROWTH`
 an hour, `WARM_UP` of the run left out. Run it on a machine that does little else.
 
-With `--kills` something is killed each minute in turn, a stage, the whole worker, the broker, and
-the run is good where every event came out once: other figures are those of processes that live on.
+With `--kills` something is killed each minute in turn, a stage, the whole worker, the broker, a
+sync server, and the run is good where every event came out once and no alert fired but those
+expected: other figures are those of processes that live on. The clock of each source is measured.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import linear_regression, mean
-from typing import Any, Final, NamedTuple, TextIO
+from typing import Final, NamedTuple, TextIO
 
 import click
 import orjson
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
+from benchmarks._soak_kills import Clocks, Kills, SyncServer
 from benchmarks.backlog import Setting, settle
 from benchmarks.kafka import APPEND_TIME
 from benchmarks.plots import Axes, Curve, NoPlots, draw
@@ -55,7 +57,6 @@ STANDS_S: Final = 30.0
 GROWTH: Final = 0.05
 WARM_UP: Final = 0.25
 STILL_S: Final = 8.0
-KILL_EVERY_S: Final = 60.0
 END_TIMEOUT_S: Final = 120.0
 PAUSE_S: Final = 0.005
 PARTITIONS: Final = 4
@@ -99,12 +100,13 @@ class Sample(NamedTuple):
 class Feed(threading.Thread):
     """Sends each row when its time has come; `sent` counts how often each event was sent."""
 
-    def __init__(self, bootstrap: str, raw: str, rows: Iterable[Row]) -> None:
+    def __init__(self, bootstrap: str, raw: str, rows: Iterable[Row], clocks: Clocks) -> None:
         super().__init__(daemon=True, name="feed")
         settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5}
         self._producer = Producer({**settings, "partitioner": "murmur2_random", "log_level": 0})
         self._raw = raw
         self._rows = rows
+        self._clocks = clocks
         self.sent: Counter[Name] = Counter()
         self.records = 0
         self.failure: BaseException | None = None
@@ -114,6 +116,8 @@ class Feed(threading.Thread):
             self._send()
         except BaseException as failure:  # noqa: BLE001 - told by who waits for this thread
             self.failure = failure
+        finally:
+            self._clocks.close()
 
     def _send(self) -> None:
         headers = HeaderWriter(HeaderConfig())
@@ -135,6 +139,7 @@ class Feed(threading.Thread):
             self._producer.produce(
                 self._raw, values[row.seq % 16], row.source.encode(), headers=contract
             )
+            self._clocks.note(row.source)
             self.sent[row.source, row.seq] += 1
             self.records += 1
         if self._producer.flush(30):
@@ -223,36 +228,6 @@ class Watch:
         return max((at_s - since_s for since_s, _ in self._moved.values()), default=0.0)
 
 
-class Kills:
-    """Kills in turn."""
-
-    def __init__(self, worker: Worker, broker: Any, page: Page) -> None:
-        self._worker, self._broker, self._page = worker, broker, page
-        self._done = 0
-
-    def look(self, at_s: float) -> None:
-        if at_s < (self._done + 1) * KILL_EVERY_S:
-            return
-        turns = (self._stage, self._whole, self._one_broker)
-        name = turns[self._done % len(turns)]()
-        self._done += 1
-        self._page.say(f"minute {at_s / 60:.1f}: {name} was killed")
-
-    def _stage(self) -> str:
-        self._worker.kill_stage(self._done)
-        return "a stage"
-
-    def _whole(self) -> str:
-        self._worker.kill()
-        self._worker.start()
-        return "the worker"
-
-    def _one_broker(self) -> str:
-        self._broker.kill()
-        self._broker.restart()
-        return "the broker"
-
-
 def memory_mib(pid: int) -> dict[str, float]:
     """Memory of a worker's processes by the stage's name, pages they share counted in parts."""
     found: dict[str, float] = {}
@@ -337,10 +312,13 @@ def run(
             more=QUERIES,
         )
         worker = Worker("worker", setting, broker.bootstrap, folder)
-        watch, kills = Watch(worker), Kills(worker, broker, page)
+        sync_server = SyncServer(setting, broker.bootstrap, folder)
+        watch = Watch(worker)
+        kills = Kills(worker, broker, sync_server, folder, page) if with_kills else None
         seen = Seen(broker.bootstrap, setting)
-        feed = Feed(broker.bootstrap, raw, rows)
+        feed = Feed(broker.bootstrap, raw, rows, Clocks(sync_server.address))
         try:
+            sync_server.start()
             worker.start()
             began_s = time.monotonic()
             seen.start()
@@ -349,7 +327,7 @@ def run(
                 while feed.is_alive():
                     feed.join(SAMPLE_S)
                     at_s = time.monotonic() - began_s
-                    if with_kills:
+                    if kills is not None:
                         kills.look(at_s)
                     try:
                         samples.append(watch.sample(at_s, feed, seen))
@@ -367,12 +345,18 @@ def run(
                 wait_until(lambda: len(seen.times) >= len(feed.sent), END_TIMEOUT_S, "the rest")
             time.sleep(SAMPLE_S)
             faults = not_once(feed.sent, seen.times)
-            if not with_kills:
-                faults += unbalanced(watch.figures()) + faults_of(samples)
+            faults += (
+                unbalanced(watch.figures()) + faults_of(samples)
+                if kills is None
+                else kills.faults()
+            )
         finally:
             if seen.is_alive():
                 seen.close()
-            worker.stop()
+            if kills is not None:
+                kills.stop()
+            for process in (worker, sync_server):
+                process.stop()
     page.say(
         f"sources: {len({source for source, _ in feed.sent})}, copies:"
         f" {feed.records - len(feed.sent)}"
@@ -420,7 +404,7 @@ def pictures(samples: Sequence[Sample], folder: Path) -> None:
     "--life", type=float, default=60.0, show_default=True, help="Mean life of a source, s."
 )
 @click.option("--seed", type=int, default=1, show_default=True)
-@click.option("--kills", is_flag=True, help="Kill a stage, the worker, the broker in turn.")
+@click.option("--kills", is_flag=True, help="Kill this and that, and look at alerts.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Keep logs and samples here.")
 @click.option("--markdown", type=click.Path(path_type=Path), help="Append the table here.")
 def command(

@@ -30,10 +30,10 @@ class Worker:
         self, name: str, setting: Setting, bootstrap: str, folder: Path, *options: str
     ) -> None:
         (port,) = free_ports(1)
-        self._address = f"{LOOPBACK}:{port}"
+        self.address = f"{LOOPBACK}:{port}"
         self.state = folder / f"state-{name}"
         command = [
-            *(sys.executable, "-m", "inorder_engine", "worker", "--http", self._address),
+            *(sys.executable, "-m", "inorder_engine", "worker", "--http", self.address),
             *("--topology", str(setting.path), "--brokers", bootstrap),
             *("--state-dir", str(self.state), *options),
         ]
@@ -76,7 +76,7 @@ class Worker:
         return False
 
     def _get(self, path: str) -> bytes:
-        url = f"http://{self._address}/{path}"
+        url = f"http://{self.address}/{path}"
         with urllib.request.urlopen(url, timeout=ASK_TIMEOUT_S) as found:
             content: bytes = found.read()
         return content

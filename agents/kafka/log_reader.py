@@ -14,7 +14,7 @@ after `LOOK_S`, and while nothing moves ever more seldom, up to `SLOWEST_LOOK_S`
 
 The group's offset distinguishes a lost changelog from a first start, so a refusal must not be
 taken for "nothing". Brokers refuse at the top of their answer, where the client does not look
-(`_Committed`).
+(`Committed`).
 
 Bounds: an answer is waited for `ANSWER_S`, refusals that pass included, and `STALLED_S` while
 nothing comes of a stretch; then TimeoutError, which names the place. In memory are a fetch of each
@@ -31,19 +31,12 @@ from typing import Any, Final
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer.fetcher import Fetcher
-from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState
-from aiokafka.errors import (
-    GroupCoordinatorNotAvailableError,
-    KafkaError,
-    KafkaTimeoutError,
-    NoError,
-    NotCoordinatorForGroupError,
-    for_code,
-)
+from aiokafka.errors import KafkaError, KafkaTimeoutError
 from aiokafka.structs import TopicPartition
 
 from agents.kafka.brokers import Brokers
+from agents.kafka.committed import Committed
 from agents.kafka.whole_batches import WholeBatches
 
 ANSWER_S: Final = 60.0
@@ -65,7 +58,7 @@ class LogReader:
         self._group = group
         self._topics = topics
         self._client: AIOKafkaClient | None = None
-        self._coordinator: _Committed | None = None
+        self._coordinator: Committed | None = None
         self._offsets: Fetcher | None = None
 
     @property
@@ -78,11 +71,8 @@ class LogReader:
         client = self._client = AIOKafkaClient(**self._brokers.client)
         await client.bootstrap()
         await client.set_topics(frozenset(self._topics))
-        # these two have no subscription, so they join no group and fetch nothing
-        self._offsets = self._fetcher(SubscriptionState())
-        self._coordinator = _Committed(
-            client, SubscriptionState(), group_id=self._group, enable_auto_commit=False
-        )
+        self._offsets = self._fetcher(SubscriptionState())  # no subscription: it fetches nothing
+        self._coordinator = Committed(client, self._group)
 
     async def stop(self) -> None:
         """Also one that has not been started, or not to the end."""
@@ -172,22 +162,6 @@ class LogReader:
             check_crcs=self._brokers.check_crcs,
             fetch_max_wait_ms=FETCH_WAIT_MS,
         )
-
-
-class _Committed(GroupCoordinator):  # type: ignore[misc] # aiokafka has no types here
-    """It asks what a group has committed, and joins none. From version 3 of that question on a
-    broker refuses with an error at the top and no topics, which the client takes for an answer
-    without offsets; here it is raised. Where it will pass the client asks again, of whoever
-    coordinates the group then."""
-
-    async def _send_req(self, request: Any) -> Any:
-        answer = await super()._send_req(request)
-        refusal = for_code(vars(answer).get("error_code", 0))
-        if refusal is NoError:
-            return answer
-        if refusal in (GroupCoordinatorNotAvailableError, NotCoordinatorForGroupError):
-            self.coordinator_dead()
-        raise refusal(self.group_id)
 
 
 def _named(partition: TopicPartition) -> str:

@@ -1,38 +1,50 @@
 """Deletes what nobody needs any more of `events.sequenced`, which the next stages alone read.
 
 Each stage that reads it commits beside its offset the first one that a restore would read again: of
-its oldest held event (agents.stage.delivery). What lies before the least of all their groups goes,
-by DeleteRecords, as Kafka Streams does with its repartition topics. Where one of them has not
-committed yet nothing goes. The stage that merges does it, for the partitions that it owns.
+its oldest held event (agents.stage.delivery). What lies before the least of all their groups is
+deleted, by DeleteRecords, as Kafka Streams does with its repartition topics. Where one of them has
+not committed yet nothing is. The stage that merges does it, for the partitions that it owns.
 
-Bounds: one look in `PURGE_EVERY_S`, and nothing for fewer than `LEAST` records of a partition.
-Where it has no right to, the log has a line, and the topic keeps all until the next start.
+Bounds: one look in `PURGE_EVERY_S`, which ends after `LOOK_TIMEOUT_S`, and nothing for fewer than
+`LEAST` records of a partition. Where it has no right to, the log has a line, and the topic keeps
+all until the next start.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from aiokafka.client import AIOKafkaClient
+from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    KafkaError,
+    LeaderNotAvailableError,
+    PolicyViolationError,
+    TopicAuthorizationFailedError,
+    for_code,
+)
+from aiokafka.protocol.admin import DeleteRecordsRequest
+from aiokafka.structs import TopicPartition
 
 from agents.kafka.brokers import Brokers
+from agents.kafka.committed import Committed
 
 log = logging.getLogger(__name__)
 
 PURGE_EVERY_S: Final = 5.0
 LEAST: Final = 1_000
-TIMEOUT_S: Final = 10.0
-REFUSALS: Final = frozenset(
-    {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.POLICY_VIOLATION,
-    }
+LOOK_TIMEOUT_S: Final = 20.0
+DELETE_TIMEOUT_MS: Final = 10_000
+REFUSALS: Final = (
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    PolicyViolationError,
+    TopicAuthorizationFailedError,
 )
 
 
@@ -40,87 +52,144 @@ class PurgeRefused(Exception):
     """It would be refused at each look."""
 
 
+class Topic(Protocol):
+    """The topic and its groups, as Purging asks for them; KafkaError where brokers refuse."""
+
+    async def needed(self, group: str, numbers: Sequence[int]) -> dict[int, int]:
+        """By partition, the first offset that the group would read again; none where it has not
+        committed that yet."""
+
+    async def delete(self, before: Mapping[int, int]) -> dict[int, int]:
+        """Delete what lies before these offsets; by partition, where it begins now."""
+
+    async def close(self) -> None: ...
+
+
 class Purging:
     """Purges `topic` behind the `groups`; `purged` is called with how many offsets went."""
 
     def __init__(
-        self, admin: Any, topic: str, groups: Sequence[str], purged: Callable[[int], None]
+        self, topic: Topic, name: str, groups: Sequence[str], purged: Callable[[int], None]
     ) -> None:
-        self._admin = admin
         self._topic = topic
+        self._name = name
         self._groups = groups
         self._purged = purged
         self._begins_at: dict[int, int] = {}
 
     async def run(self, owned: Callable[[], Iterable[int]]) -> None:
         """Until it is refused; `owned` are partitions."""
+        try:
+            await self._run(owned)
+        finally:
+            await self._topic.close()
+
+    async def _run(self, owned: Callable[[], Iterable[int]]) -> None:
         was_well = True
         while True:
             await asyncio.sleep(PURGE_EVERY_S)
             try:
-                await asyncio.to_thread(self.look, sorted(owned()))
+                async with asyncio.timeout(LOOK_TIMEOUT_S):
+                    await self.look(sorted(owned()))
                 was_well = True
             except PurgeRefused as refused:
                 log.error(
                     "%s is not purged and grows: %s; give the right (`inorder topics acls`), or"
-                    " leave out `keep_sequenced: false`",
-                    *(self._topic, refused),
+                    " write `keep_sequenced: true`",
+                    *(self._name, refused),
                 )
                 return
-            except KafkaException as failed:
+            except (KafkaError, TimeoutError) as failed:
                 if was_well:  # once, not at each look
-                    log.warning("%s is not purged at present: %s", self._topic, failed)
+                    log.warning("%s is not purged at present: %r", self._name, failed)
                 was_well = False
 
-    def look(self, owned: Sequence[int]) -> None:
-        """Purge once. Blocks. PurgeRefused where that is for good, KafkaException else."""
+    async def look(self, owned: Sequence[int]) -> None:
+        """Purge once. PurgeRefused where that is for good, KafkaError else."""
         try:
-            self._purge(self._needed_from(owned))
-        except KafkaException as failed:
-            error = failed.args[0]
-            if error.code() in REFUSALS:
-                raise PurgeRefused(error.str()) from failed
-            raise
+            await self._purge(await self._needed_from(owned))
+        except REFUSALS as failed:
+            raise PurgeRefused(str(failed)) from failed
 
-    def _needed_from(self, owned: Sequence[int]) -> dict[int, int]:
-        """By partition, of those of which every group has said so."""
-        places = [TopicPartition(self._topic, number) for number in owned]
+    async def _needed_from(self, owned: Sequence[int]) -> dict[int, int]:
+        """By partition, of those of which every group has committed it."""
         needed: dict[int, int] = {}
-        for group in self._groups if places else ():
-            asked = [ConsumerGroupTopicPartitions(group, places)]
-            answer = self._admin.list_consumer_group_offsets(asked, request_timeout=TIMEOUT_S)
-            found = {}
-            for place in answer[group].result(TIMEOUT_S).topic_partitions:
-                if place.error is not None:
-                    raise KafkaException(place.error)
-                if place.metadata and place.metadata.isdigit():
-                    found[place.partition] = int(place.metadata)
+        for group in self._groups if owned else ():
+            found = await self._topic.needed(group, owned)
             if group == self._groups[0]:
                 needed = found
             needed = {n: min(at, found[n]) for n, at in needed.items() if n in found}
         return needed
 
-    def _purge(self, needed: dict[int, int]) -> None:
+    async def _purge(self, needed: Mapping[int, int]) -> None:
         begins_at = self._begins_at
-        due = [
-            TopicPartition(self._topic, number, offset)
-            for number, offset in needed.items()
-            if offset - begins_at.get(number, 0) >= LEAST
-        ]
+        due = {n: at for n, at in needed.items() if at - begins_at.get(n, 0) >= LEAST}
         if not due:
             return
-        for place, answer in self._admin.delete_records(due, request_timeout=TIMEOUT_S).items():
-            now = answer.result(TIMEOUT_S).low_watermark
-            number = place.partition
+        for number, now in (await self._topic.delete(due)).items():
             if number in begins_at:  # where it began before the first is not known
                 self._purged(now - begins_at[number])
             begins_at[number] = now
 
 
+class KafkaTopic:
+    """The topic on real brokers, by a client of its own, which connects with the first question."""
+
+    def __init__(self, brokers: Brokers, name: str) -> None:
+        self._brokers = brokers
+        self._name = name
+        self._client: AIOKafkaClient | None = None
+        self._groups: dict[str, Committed] = {}
+
+    async def needed(self, group: str, numbers: Sequence[int]) -> dict[int, int]:
+        client = await self._connected()
+        if group not in self._groups:
+            self._groups[group] = Committed(client, group)
+        places = [TopicPartition(self._name, number) for number in numbers]
+        found = await self._groups[group].fetch_committed_offsets(places)
+        return {
+            place.partition: int(offset.metadata)
+            for place, offset in found.items()
+            if offset.metadata and offset.metadata.isdigit()
+        }
+
+    async def delete(self, before: Mapping[int, int]) -> dict[int, int]:
+        client = await self._connected()
+        by_leader: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for number, offset in before.items():
+            leader = client.cluster.leader_for_partition(TopicPartition(self._name, number))
+            if leader is None or leader == -1:
+                client.force_metadata_update()
+                raise LeaderNotAvailableError(f"{self._name}/{number}")
+            by_leader[leader].append((number, offset))
+        begins_at: dict[int, int] = {}
+        for leader, places in by_leader.items():
+            request = DeleteRecordsRequest([(self._name, places)], DELETE_TIMEOUT_MS)
+            answer = await client.send(leader, request)
+            for _, partitions, *_ in answer.topics:
+                for number, low_watermark, code, *_ in partitions:
+                    if code:
+                        client.force_metadata_update()  # another may lead it now
+                        raise for_code(code)(f"{self._name}/{number}")
+                    begins_at[number] = low_watermark
+        return begins_at
+
+    async def close(self) -> None:
+        for group in self._groups.values():
+            await group.close()
+        if self._client is not None:
+            await self._client.close()
+
+    async def _connected(self) -> AIOKafkaClient:
+        if self._client is None:
+            client = AIOKafkaClient(**self._brokers.client)
+            await client.bootstrap()
+            await client.set_topics(frozenset({self._name}))
+            self._client = client
+        return self._client
+
+
 def purging(
     brokers: Brokers, topic: str, groups: Sequence[str], purged: Callable[[int], None]
 ) -> Purging:
-    admin = AdminClient(
-        {**brokers.security.librdkafka(), "bootstrap.servers": brokers.servers, "log_level": 0}
-    )
-    return Purging(admin, topic, groups, purged)
+    return Purging(KafkaTopic(brokers, topic), topic, groups, purged)

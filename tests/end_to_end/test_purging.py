@@ -44,7 +44,7 @@ class Beginnings:
 def test_a_kill_after_a_purge_loses_nothing(
     kafka: SharedKafka, tmp_path: Path, keeps: bool
 ) -> None:
-    topics = "" if keeps else "keep_sequenced: false"
+    topics = f"keep_sequenced: {str(keeps).lower()}"
     setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, partitions=1, topics=topics)
     rows = crowd(EVENTS, seed=3).rows
     worker = Worker("w", setting.path, setting.bootstrap, tmp_path)
