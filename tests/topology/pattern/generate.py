@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Literal
 
@@ -64,6 +64,13 @@ MODES: tuple[tuple[Strategy, Matches], ...] = (
     ("next", "all"),
     ("any", "all"),
     ("any", "maximal"),
+)
+"""But for BEST, which has no POSSIBLE."""
+
+BEST: tuple[tuple[Strategy, Matches], ...] = (
+    ("strict", "best"),
+    ("partition", "best"),
+    ("next", "best"),
 )
 
 
@@ -164,11 +171,13 @@ def lateness_ns(arrivals: Sequence[Entry]) -> int:
 
 @dataclass
 class Draft:
-    """What of a query is settled so far. Without `groups` all is of single events, in a row."""
+    """What of a query is settled so far. Without `groups` all is of single events, in a row.
+    `prefers`: some counts are reluctant."""
 
     rng: Random
     edges: tuple[Edge | None, ...]
     groups: bool = True
+    prefers: bool = False
     nodes: list[EventNode] = field(default_factory=list)
     negated: list[str] = field(default_factory=list)
 
@@ -226,6 +235,8 @@ class Draft:
             greedy=group and rng.random() < greedy,
             until=self.until(alias) if group and rng.random() < until else None,
         )
+        if self.prefers and low != high and not node.greedy:
+            node = replace(node, reluctant=rng.random() < 0.4)
         self.nodes.append(node)
         return node
 
@@ -333,7 +344,7 @@ def random_query(
     """`partitions`: some have a partition key, or an equality of two aliases. `open_ended`: what
     has all that must be there may still grow."""
     strategy, matches = rng.choice(modes)
-    draft = Draft(rng, _edges(rng, strategy, matches), groups)
+    draft = Draft(rng, _edges(rng, strategy, matches), groups, prefers=matches == "best")
     shape = rng.random() if groups else 0.0
     node: Node
     if open_ended:

@@ -27,7 +27,9 @@ Where the specification leaves a shape open, it is judged thus:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from topology.pattern.compile import expression
 from topology.pattern.compile.expression import Condition
@@ -44,9 +46,21 @@ from topology.pattern.tree.normal_form import (
     asks_for_null,
     normalise,
 )
-from topology.pattern.tree.syntax import UNBOUNDED, Expr, Query
+from topology.pattern.tree.syntax import (
+    UNBOUNDED,
+    AllOf,
+    AnyOf,
+    EventNode,
+    Expr,
+    Negation,
+    Node,
+    Query,
+    Seq,
+)
+from topology.pattern.tree.walk import components as components_of
 
 Run = tuple[tuple[int, Entry], ...]
+Choices = list[tuple[Any, ...]]
 
 
 def oracle(query: Query | NormalForm, entries: Iterable[Entry]) -> list[Match]:
@@ -95,6 +109,8 @@ def _reported(form: NormalForm, oracles: Sequence[AlternativeOracle]) -> list[Ma
     if form.query.matches == "one":
         return [match for match in map(_first_end, _walks(oracles)) if match]
     matches = [match for oracle in oracles for match in oracle.all()]
+    if form.query.matches == "best":
+        return _best(form, matches)
     return _maximal(matches) if form.query.matches == "maximal" else matches
 
 
@@ -106,6 +122,56 @@ def _walks(oracles: Sequence[AlternativeOracle]) -> Iterator[list[Match]]:
 
 def _first_end(walks: list[Match]) -> Match | None:
     return min(walks, key=lambda match: (match.last.key, match.alternative), default=None)
+
+
+def _best(form: NormalForm, matches: list[Match]) -> list[Match]:
+    """The least match of each start, in the order of the choices."""
+    best: dict[Key, tuple[Choices, Match]] = {}
+    for match in matches:
+        components = form.alternatives[match.alternative].components
+        taken = {part.alias: match.bound[part.index] for part in components}
+        mine = (_choices(form.query.node, taken), match)
+        known = best.setdefault(match.first.key, mine)
+        if mine[0] < known[0]:
+            best[match.first.key] = mine
+    return [match for _, match in best.values()]
+
+
+def _choices(node: Node | Negation, taken: Mapping[str, Sequence[Entry]]) -> Choices:
+    """Those that lead to a match, as a regular expression makes them from left to right. `taken`:
+    the events of the components of one alternative, by alias."""
+    match node:
+        case EventNode():
+            go_on, stop = (1, 0) if node.reluctant else (0, 1)
+            entries = taken[node.alias]
+            went = [choice for entry in entries for choice in ((go_on,), entry.key)]
+            return [*went, (stop,)] if len(entries) != node.maximum else went
+        case AnyOf(nodes):
+            for number, branch in enumerate(nodes):
+                if any(each.alias in taken for each in components_of(branch)):
+                    return [(number,), *_choices(branch, taken)]
+            raise AssertionError("no branch of an OR was taken")
+        case AllOf():
+            return _choices_of_all(node, taken)
+        case Seq():
+            return [choice for each in node.children for choice in _choices(each, taken)]
+        case Negation():
+            return []
+
+
+def _choices_of_all(node: AllOf, taken: Mapping[str, Sequence[Entry]]) -> Choices:
+    """Within an AND events come in any order: at each that of the component which is first in the
+    text, but what could be left away, and is reluctant, behind the end of the AND, the last in the
+    text first."""
+    choices: Choices = []
+    parts = [each for each in components_of(node) if isinstance(each, EventNode)]
+    members = [(one, at) for at, it in enumerate(parts) for one in taken.get(it.alias, ())]
+    count: Counter[int] = Counter()
+    for entry, at in sorted(members, key=lambda member: member[0].key):
+        is_late = parts[at].reluctant and count[at] >= parts[at].minimum
+        choices += [(2, -at) if is_late else (0, at), entry.key]
+        count[at] += 1
+    return [*choices, (1, 0)]
 
 
 def _maximal(matches: list[Match]) -> list[Match]:

@@ -13,6 +13,8 @@ from tests.seeds import seeds_of_today
 from tests.topology.pattern import generate
 from tests.topology.pattern.following import Reader, anew, contents, feed, taken
 from tests.topology.pattern.generate import (
+    BEST,
+    MODES,
     lateness_ns,
     random_query,
     random_stream,
@@ -34,6 +36,9 @@ OPEN_ENDED: tuple[tuple[Strategy, Matches], ...] = (
     ("next", "one"),
     ("next", "one"),
     ("strict", "one"),
+    ("next", "best"),
+    ("next", "best"),
+    ("strict", "best"),
     ("next", "all"),
     ("any", "all"),
     ("any", "maximal"),
@@ -66,7 +71,7 @@ def worlds(
         if open_ended:
             query = random_query(rng, OPEN_ENDED, conditions=False, open_ended=True)
         else:
-            query = random_query(rng)
+            query = random_query(rng, (*MODES, *BEST))
         stream = random_stream(rng)
         disorder = rng.choice((0.0, 0.2, 0.5, 0.9))
         arrivals = shuffled(rng, stream, disorder, copies=rng.choice((0.0, 0.2)))

@@ -14,6 +14,8 @@ import pytest
 from tests.seeds import seeds_of_today
 from tests.topology.pattern.following import Content, Reader, anew, content, contents, feed, taken
 from tests.topology.pattern.generate import (
+    BEST,
+    MODES,
     entry,
     lateness_ns,
     random_query,
@@ -30,7 +32,7 @@ from topology.pattern.run.admit import LATE, STORED, UNSURE
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
-from topology.pattern.tree.syntax import Query, Uncertain
+from topology.pattern.tree.syntax import Matches, Query, Strategy, Uncertain
 
 PARTS = 2
 SEEDS = seeds_of_today(240)
@@ -40,6 +42,7 @@ UNIT_NS = 4
 
 UNCERTAIN_MODES: tuple[Uncertain, ...] = ("ignore", "nominal", "possible")
 
+Modes = Sequence[tuple[Strategy, Matches]]
 Standing = dict[Content, str]
 """Confidence by what is in the match."""
 
@@ -66,11 +69,13 @@ class Stream:
         return max(one.event.error_ns for one in self.entries)
 
 
-def streams(part: int, errors: Sequence[Sequence[int]], share: int = 1) -> Iterator[Stream]:
+def streams(
+    part: int, errors: Sequence[Sequence[int]], share: int = 1, modes: Modes = MODES
+) -> Iterator[Stream]:
     """`share`: one in so many of the part's seeds."""
     for seed in SEEDS[part :: PARTS * share]:
         rng = Random(seed)
-        query = random_query(rng, skips=["none"])
+        query = random_query(rng, modes, skips=["none"])
         query = replace(query, within_ns=query.within_ns * UNIT_NS)
         entries = random_stream(rng, 7, errors=rng.choice(errors), types="ABC", unit_ns=UNIT_NS)
         for one in entries:
@@ -133,6 +138,23 @@ def test_every_world_lies_between(part: int) -> None:
             if stream.query.matches == "maximal":
                 missing = [m for m in missing if not any(set(m) <= set(hull) for hull in hulls)]
             assert not missing, (stream, world)
+    assert min(seen.values()) > 0, seen
+
+
+@parts
+def test_of_the_best_what_is_confirmed_is_best_in_every_world(part: int) -> None:
+    """Law: and by reference times, in any order of arrival, they are those of the oracle."""
+    seen: Counter[str] = Counter()
+    for stream in streams(part, ERRORS, share=2, modes=BEST):
+        query = stream.compiled("nominal")
+        calm = standing(query, stream.entries)
+        assert sorted(calm) == contents(query, oracle(query.form, stream.entries)), stream
+        assert standing(query, stream.arrivals) == calm, stream
+        assert standing(query, stream.arrivals, 6, follows=True) == calm, stream
+        seen["confirmed"] += len(confirmed(calm))
+        seen["uncertain"] += len(calm) - len(confirmed(calm))
+        for world in worlds(Random(stream.seed), stream.entries, WORLDS):
+            assert confirmed(calm) <= set(contents(query, oracle(query.form, world))), stream
     assert min(seen.values()) > 0, seen
 
 

@@ -79,10 +79,11 @@ COUNTS = st.one_of(
     st.tuples(st.integers(0, 9), st.integers(0, 9) | st.just(UNBOUNDED)),
 )
 EVENTS = st.builds(
-    lambda types, alias, counts, loop, greedy, until: syntax.EventNode(
-        types, alias, counts[0], counts[1], loop, greedy, until
+    lambda types, alias, counts, loop, greedy, until, reluctant: syntax.EventNode(
+        types, alias, counts[0], counts[1], loop, greedy, until,
+        reluctant and counts[0] != counts[1],
     ),
-    TYPES, NAMES, COUNTS, EDGES, st.booleans(), st.none() | EXPRESSIONS,
+    TYPES, NAMES, COUNTS, EDGES, st.booleans(), st.none() | EXPRESSIONS, st.booleans(),
 )  # fmt: skip
 NEGATIONS = st.builds(syntax.Negation, TYPES, NAMES)
 
@@ -119,7 +120,7 @@ def queries(draw: st.DrawFn) -> syntax.Query:
         name=draw(st.just("") | NAMES),
         where=draw(st.none() | EXPRESSIONS),
         strategy=draw(st.sampled_from(["strict", "partition", "next", "any"])),
-        matches=draw(st.sampled_from(["one", "maximal", "all"])),
+        matches=draw(st.sampled_from(["one", "best", "maximal", "all"])),
         limit=draw(st.just(syntax.LIMIT) | st.integers(1, 10**6)),
         skip=skip,
         skip_to=skip_to,

@@ -24,7 +24,7 @@ from topology.pattern.tree.errors import Findings, QueryError
 from topology.pattern.tree.free_groups import is_free
 from topology.pattern.tree.normal_form import NormalForm, normalise
 from topology.pattern.tree.partial_order import spread
-from topology.pattern.tree.syntax import Query, Span
+from topology.pattern.tree.syntax import FROM_START, Query, Span
 from topology.pattern.tree.walk import MAX_DEPTH, conjuncts, too_deep
 from topology.pattern.tree.words import MAX_NS
 
@@ -55,12 +55,17 @@ def check(
     check_skip(query, clause_span(text, query.span, "skip"), findings)
     ConditionChecks(query, params, functions, types, findings).check()
     clause = clause_span(text, query.span, "matches", "using", "skip_till_any")
-    if query.matches == "one" and query.strategy == "any":
-        message = "ONE is the first match, and skip_till_any knows no first"
+    if query.matches in FROM_START and query.strategy == "any":
+        word = query.matches.upper()
+        message = f"{word} is the first match, and skip_till_any knows no first"
         findings.add("E_MODE", clause, message, "write MATCHES MAXIMAL or ALL")
     if query.matches == "maximal" and query.strategy != "any":
         message = "MAXIMAL chooses among the matches of skip_till_any"
         findings.add("E_MODE", clause, message, "write USING skip_till_any, or MATCHES ONE or ALL")
+    if query.matches == "best" and query.uncertain == "possible":
+        span = clause_span(text, query.span, "uncertain")
+        message = "BEST is one match of a start, and POSSIBLE asks for all there may be"
+        findings.add("E_MODE", span, message, "leave UNCERTAIN out, or write MATCHES ALL")
     findings.refuse(text)
     if query.strategy == "partition":
         _partitioned(query, text, findings)

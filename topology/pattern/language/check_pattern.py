@@ -15,6 +15,7 @@ from topology.pattern.tree.syntax import (
     AllOf,
     AnyOf,
     EventNode,
+    Matches,
     Negation,
     Node,
     Query,
@@ -39,7 +40,7 @@ def check_pattern(query: Query, types: Types | None, findings: Findings) -> None
         seen.add(component.alias)
         _declared(component, types, findings)
         if isinstance(component, EventNode):
-            _counted(component, findings)
+            _counted(component, query.matches, findings)
     _matches_something(query, findings)
     _until(query, findings)
 
@@ -63,7 +64,7 @@ def _declared(component: EventNode | Negation, types: Types | None, findings: Fi
             findings.add("E_TYPE_UNKNOWN", component.span, message, meant(name, types or {}))
 
 
-def _counted(event: EventNode, findings: Findings) -> None:
+def _counted(event: EventNode, matches: Matches, findings: Findings) -> None:
     low, high = event.minimum, event.maximum
     if high == 0:
         message, hint = "a group of none", "write ! for what must not happen, ? for what may"
@@ -75,6 +76,12 @@ def _counted(event: EventNode, findings: Findings) -> None:
         message, hint = "LOOP says how a group goes on, and this is none", "write a count, like +"
     elif event.greedy and (low, high) == (1, 1):
         message, hint = "a single event cannot be GREEDY", "write a count, like +"
+    elif event.reluctant and event.greedy:
+        message = "a group that prefers fewer events cannot be GREEDY"
+        hint = "leave out GREEDY, or the ? behind the count"
+    elif event.reluctant and matches != "best":
+        message = "the ? behind a count prefers fewer events, and only MATCHES BEST prefers"
+        hint = "write MATCHES BEST, or leave the ? out"
     else:
         return
     findings.add("E_QUANT", event.span, message, hint)

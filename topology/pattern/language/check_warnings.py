@@ -12,6 +12,7 @@ from topology.pattern.tree.free_groups import is_free
 from topology.pattern.tree.normal_form import EDGES, Component, NormalForm, normalise
 from topology.pattern.tree.partial_order import NegatedSpot, Part, spread
 from topology.pattern.tree.syntax import (
+    FROM_START,
     Between,
     Compare,
     Constant,
@@ -40,7 +41,7 @@ def warn(query: Query, clause: Span, findings: Findings) -> None:
 
 
 def _costs(query: Query, clause: Span, findings: Findings) -> None:
-    if query.matches == "one":
+    if query.matches in FROM_START:
         return
     form = normalise(query)
     spans = {each.alias: each.span for each in components(query.node)}

@@ -47,6 +47,7 @@ _EDGES: Final[Mapping[str, Edge]] = {"STRICT": "strict", "NEXT": "next", "ANY": 
 class Quant(NamedTuple):
     minimum: int
     maximum: int
+    reluctant: bool = False
 
 
 class Loop(NamedTuple):
@@ -221,7 +222,17 @@ class QueryReader(ConditionReader):
                     loop = child
                 case UntilClause():
                     until = child.expr
-        return EventNode(children[0], alias, *quant, *loop, until, span_of(meta))
+        return EventNode(
+            children[0],
+            alias,
+            quant.minimum,
+            quant.maximum,
+            loop.edge,
+            loop.greedy,
+            until,
+            quant.reluctant,
+            span_of(meta),
+        )
 
     def types(self, _: Meta, children: list[Name]) -> tuple[str, ...]:
         every = [name for name in children if name.text == "_" and not name.quoted]
@@ -232,7 +243,15 @@ class QueryReader(ConditionReader):
             self.findings.add("E_SYNTAX", name.span, message, "write `_` alone")
         return tuple(name.text for name in children)
 
-    def quant(self, _: Meta, children: list[Token]) -> Quant:
+    def quant(self, _: Meta, children: list[Quant]) -> Quant:
+        """A count that leaves no choice prefers nothing."""
+        count, *reluctant = children
+        return count._replace(reluctant=bool(reluctant) and count.minimum != count.maximum)
+
+    def reluctant(self, _: Meta, __: list[Any]) -> bool:
+        return True
+
+    def count(self, _: Meta, children: list[Token]) -> Quant:
         match [str(child) for child in children]:
             case ["+"]:
                 return Quant(1, UNBOUNDED)
@@ -243,7 +262,7 @@ class QueryReader(ConditionReader):
         counts = [self.int_of(child) for child in children if child.type == "INT"]
         if len(counts) == 1:
             counts.append(UNBOUNDED if len(children) == 4 else counts[0])
-        return Quant(*counts)
+        return Quant(counts[0], counts[1])
 
     def edge(self, _: Meta, children: list[Token]) -> Edge:
         return _EDGES[children[0].type]

@@ -158,7 +158,7 @@ class _Pattern:
         return text if alias == f"_{self._place}" else f"{text} {quoted(alias)}{group}"
 
     def _event(self, node: EventNode) -> str:
-        quant = _quant(node.minimum, node.maximum)
+        quant = _quant(node.minimum, node.maximum) + ("?" if node.reluctant else "")
         text = self._component(node.types, node.alias, quant, "[]" if node.is_group else "")
         if node.loop or node.greedy:
             words = [node.loop.upper() if node.loop else "", "GREEDY" if node.greedy else ""]

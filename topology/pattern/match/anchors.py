@@ -1,6 +1,6 @@
 """What a match is known by: its anchor, made of content alone, never of arrival (patterns.md 4.5).
 
-* MATCHES ONE: the start event. Whatever the walk from it takes, it is one result.
+* MATCHES ONE and BEST: the start event. Whatever is taken from it on, it is one result.
 * MAXIMAL where all groups are free: the *skeleton*: the end event, all singles, the last
   event of each group that a group follows directly, and a mark for each optional one not taken.
   So a late event that joins a group updates the match.
@@ -18,6 +18,7 @@ from topology.pattern.match.match import Match
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.free_groups import is_free
 from topology.pattern.tree.normal_form import Alternative, NormalForm
+from topology.pattern.tree.syntax import FROM_START
 
 ABSENT: Final = b"-"
 
@@ -33,7 +34,7 @@ class Anchors:
     def __init__(self, form: NormalForm) -> None:
         by_content = form.query.uncertain == "possible"
         self._is_set = form.query.sets
-        self._is_one = form.query.matches == "one" and not by_content
+        self._is_one = form.query.matches in FROM_START and not by_content
         maximal = form.query.matches == "maximal" and not by_content
         self._skeletons = [
             _skeleton(a) if maximal and has_skeleton(a) else None for a in form.alternatives

@@ -1,9 +1,9 @@
 """Which units of a run an event can change.
 
 Source: patterns.md 3.2. Cost of an event in order: under skip-till-any one unit, if it can end a
-match; for MATCHES ONE one for each start that waits for such an event; for ALL by start events one
-for each start that may lead there (`earliest`), if it can end a match. A late event: one for each
-unit in a window.
+match; for MATCHES ONE and BEST one for each start that waits for such an event; for ALL by start
+events one for each start that may lead there (`earliest`), if it can end a match. A late event: one
+for each unit in a window.
 
 Where events have errors, one may also put a match in doubt. Mostly it does so by itself
 (`doubts_apart`): then the units are those that reference times name, whatever the errors, and what
@@ -31,6 +31,7 @@ from topology.pattern.run.ledger import MatchUnit
 from topology.pattern.run.queries import PartitionQuery
 from topology.pattern.store.entry import Entry, Key
 from topology.pattern.store.index import BEFORE_ALL_NS
+from topology.pattern.tree.syntax import FROM_START
 
 ANY_SLOT: Final[Slot] = (-1, -1)
 """Where those wait that any entry can change."""
@@ -107,7 +108,7 @@ class Affected:
             if shape.looks_ahead and mine & wiring.blockers:
                 return self.anchors(entry.time_ns - self.span_ns, entry.time_ns)
             return [entry] if mine & wiring.anchors else []
-        if self._at.query.query.matches == "one":
+        if self._at.query.query.matches in FROM_START:
             woken = self._woken(mine, entry)
             if mine & wiring.anchors:
                 woken.append(entry)
@@ -168,7 +169,7 @@ class Affected:
         found = {entry.key: entry for cut in cuts for entry in cut}
         return [found[key] for key in sorted(found)]
 
-    # -- starts that wait (MATCHES ONE) -------------------------------------------------------
+    # -- starts that wait (MATCHES ONE, BEST) -------------------------------------------------
 
     def wait(self, unit: MatchUnit, waits: frozenset[Slot] | None) -> None:
         """From now on an entry for one of these slots changes the unit; None: any entry."""

@@ -31,6 +31,7 @@ from topology.pattern.tree.normal_form import (
     Alternative,
     Blocker,
     NormalForm,
+    has_choice,
     normalise,
     timed_apart,
 )
@@ -80,7 +81,8 @@ class Shape:
 class Compiled:
     """`ids`: what its matches are known by. `filters`: those of its slots by slot, `untils` those
     of components with UNTIL, and `anchors` the slots that a unit's event can fill. `reach_ns` is
-    for exact times. `steps`: those of its walks, where they can be followed event by event.
+    for exact times. `settles`: what is found is decided once its evaluation is (`hi_ns`), be that
+    before its window ends. `steps`: those of its walks, where they can be followed event by event.
 
     `sets` finds the matches of an end event as one set; None where the query asks for each.
     `grading` says how sure a match is where times are not exact, and `possible` finds those that
@@ -104,6 +106,7 @@ class Compiled:
             not self.shape.by_end and query.matches == "all" and not self.shape.looks_ahead
         )
         self.earliest = EarliestStart(layouts) if is_by_start else None
+        self.settles = query.matches == "best" and query.skip == "none"
         self.reach_ns = self.within_ns * (2 if self.shape.doubles else 1)
         self.filters: dict[Slot, EntryFilter] = {}
         self.untils: dict[Slot, EntryFilter] = {}
@@ -163,6 +166,7 @@ def shape_of(form: NormalForm) -> Shape:
     ends = any(_can_end(a, b) for a in form.alternatives for b in a.blockers)
     lasts = [form.alternatives[number].components[index] for number, index in end_slots(form)]
     grows = query.matches == "one" and any(last.minimum != last.maximum for last in lasts)
+    prefers = query.matches == "best" and has_choice(form.alternatives)
     goes = query.matches != "one" and any(map(goes_on, form.alternatives))
     strict = any(
         component.edge == "strict" or component.loop == "strict"
@@ -174,7 +178,7 @@ def shape_of(form: NormalForm) -> Shape:
         has_start_negation=starts,
         has_end_negation=ends,
         looks_ahead=ends or goes,
-        open_tail=ends or goes or grows,
+        open_tail=ends or goes or grows or prefers,
         strict=strict,
         everywhere=strict and not form.by_partition and bool(form.same),
         skips=query.skip != "none",

@@ -32,6 +32,7 @@ from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.ledger import FoundMatch, MatchUnit
 from topology.pattern.run.queries import PartitionQuery
 from topology.pattern.store.entry import Entry, Key
+from topology.pattern.tree.syntax import FROM_START
 
 
 class MatchIds:
@@ -58,7 +59,7 @@ class Evaluator:
         self._ids = ids
         self._affected = affected
         self._sure = SureUnits()
-        self.starts_wait = at.query.query.matches == "one" and not at.query.shape.by_end
+        self.starts_wait = at.query.query.matches in FROM_START and not at.query.shape.by_end
 
     def evaluate(self, anchor: Entry, newcomer: Entry | None = None) -> MatchUnit:
         """The unit of this anchor, evaluated anew. `newcomer`: the entry that changes it, in the
@@ -78,7 +79,7 @@ class Evaluator:
             if match.first.time_ns < self._at.wiring.since_ns:
                 continue
             id_ = self._ids.of(match)
-            found[id_] = self._found(match, unit.found.get(id_), newcomer)
+            found[id_] = self._found(id_, match, unit, newcomer)
         unit.replace(found, self._at.now.frontier_ns)
         if unit.found or unit.emitted or unit.overflowed or unit.waits != frozenset():
             self._at.units[anchor.key] = unit
@@ -96,13 +97,14 @@ class Evaluator:
 
     # -- how sure it is -----------------------------------------------------------------------
 
-    def _found(self, match: Match, known: FoundMatch | None, newcomer: Entry | None) -> FoundMatch:
-        """With how sure it is; of what is decided nobody will ask. `known`: what was found by the
-        same id, before the newcomer."""
+    def _found(self, id_: str, match: Match, unit: MatchUnit, newcomer: Entry | None) -> FoundMatch:
+        """With how sure it is; of what is decided nobody will ask. `unit`: with what was found by
+        the same id before the newcomer."""
         error_ns, grading = self._at.doubt.error_ns, self._at.query.grading
-        decided_ns = self._at.query.decided_ns(match)
+        decided_ns, known = self._at.query.decided_ns(match), unit.found.get(id_)
         if not error_ns or grading is None:
-            return FoundMatch(match, decided_ns)
+            is_settled = self._at.query.settles and unit.hi_ns < decided_ns
+            return FoundMatch(match, unit.hi_ns if is_settled else decided_ns)
         decided_ns = self._at.doubt.decided_ns(decided_ns)
         if decided_ns < self._at.now.frontier_ns:
             return FoundMatch(match, decided_ns)

@@ -55,7 +55,7 @@ class Component:
     `Alternative.by_partition`). `types` is empty for `_`. `maximum` is UNBOUNDED or a number.
     `own`: conjuncts that name this alias alone, with no index and no aggregate (of a group they
     hold for each element): an event that fails them is never a member.
-    `until`: see syntax.EventNode.
+    `until`, `reluctant`: see syntax.EventNode; `branches`: see partial_order.Spot.
     """
 
     index: int
@@ -69,6 +69,8 @@ class Component:
     greedy: bool
     until: Expr | None
     own: tuple[Expr, ...]
+    reluctant: bool = False
+    branches: tuple[int, ...] = ()
 
     @property
     def is_group(self) -> bool:
@@ -176,6 +178,16 @@ def normalise(query: Query, params: Mapping[str, Any] | None = None) -> NormalFo
     )
 
 
+def has_choice(alternatives: Sequence[Alternative]) -> bool:
+    """Whether a start may have several matches under MATCHES ALL."""
+    if len(alternatives) > 1 or not alternatives[0].is_linear:
+        return True
+    parts = alternatives[0].components
+    return any(not part.minimum == part.maximum == 1 for part in parts) or any(
+        part.edge == "any" for part in parts[1:]
+    )
+
+
 def asks_for_null(expr: Expr) -> bool:
     """IS NULL or coalesce is in it: it has something to say of what is absent."""
     return any(
@@ -225,6 +237,8 @@ def _component(index: int, spot: Spot, asked: Sequence[Expr], edge: Edge) -> Com
         greedy=node.greedy,
         until=node.until,
         own=tuple(expr for expr in asked if _is_own(expr, node)),
+        reluctant=node.reluctant,
+        branches=spot.branches,
     )
 
 

@@ -20,11 +20,13 @@ from topology.pattern.tree.syntax import AllOf, AnyOf, Edge, EventNode, Item, Ne
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A component. `before`: those (by index) that come before it."""
+    """A component. `before`: those (by index) that come before it. `branches`: which branch was
+    taken of each OR that begins with it, from the outermost on, but for ORs in an AND."""
 
     node: EventNode
     edge: Edge | None
     before: frozenset[int]
+    branches: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,11 @@ def spread(node: Node) -> list[Part]:
             only = frozenset({0})
             return [Part((Spot(node, None, frozenset()),), (), only, only)]
         case AnyOf(nodes=nodes):
-            return [part for branch in nodes for part in spread(branch)]
+            return [
+                _branched(part, number)
+                for number, branch in enumerate(nodes)
+                for part in spread(branch)
+            ]
         case AllOf(nodes=nodes):
             return [_side_by_side(parts) for parts in product(*map(spread, nodes))]
         case Seq(items=items):
@@ -85,6 +91,11 @@ def _choices(item: Item) -> Sequence[Part | NegatedSpot]:
     if isinstance(item.node, Negation):
         return [NegatedSpot(item.node, item.edge == "strict", frozenset(), frozenset())]
     return [_entered(part, item.edge) for part in spread(item.node)]
+
+
+def _branched(part: Part, number: int) -> Part:
+    first, *rest = part.spots
+    return replace(part, spots=(replace(first, branches=(number, *first.branches)), *rest))
 
 
 def _entered(part: Part, edge: Edge | None) -> Part:
@@ -102,7 +113,7 @@ def _side_by_side(parts: Sequence[Part]) -> Part:
     for part in parts:
         part = _shifted(part, len(whole.spots))
         whole = Part(
-            whole.spots + part.spots,
+            whole.spots + tuple(replace(spot, branches=()) for spot in part.spots),
             whole.gaps + part.gaps,
             whole.first | part.first,
             whole.last | part.last,

@@ -17,12 +17,15 @@ Edge = Literal["strict", "next", "any"]
 """How a step follows the one before: directly, as the first that is eligible, or freely."""
 
 Strategy = Literal["strict", "partition", "next", "any"]
-Matches = Literal["one", "maximal", "all"]
+Matches = Literal["one", "best", "maximal", "all"]
 Skip = Literal["none", "next", "past_last", "first", "last"]
 Emit = Literal["eager", "final", "slack"]
 Ties = Literal["strict", "key"]
 Late = Literal["report", "refetch"]
 Uncertain = Literal["ignore", "nominal", "possible"]
+
+FROM_START: Final[frozenset[Matches]] = frozenset({"one", "best"})
+"""Those that find one match of a start, or none."""
 
 UNBOUNDED: Final = -1
 """`EventNode.maximum` of `+`, `*` and `{n,}`."""
@@ -309,7 +312,8 @@ class EventNode(PatternNode):
     (`_1`, `_2`, … by its place in the text). `loop` overrides the strategy for steps inside the
     group; `greedy`: an event that fits the group and its successor goes to the group, and MATCHES
     ALL and MAXIMAL report no match that leaves out what the group could take. An event of the
-    group's types for which `until` is TRUE ends the group and is no member.
+    group's types for which `until` is TRUE ends the group and is no member. `reluctant`: MATCHES
+    BEST prefers fewer events of it, else more.
     """
 
     types: tuple[str, ...]
@@ -319,6 +323,7 @@ class EventNode(PatternNode):
     loop: Edge | None = None
     greedy: bool = False
     until: Expr | None = None
+    reluctant: bool = False
     span: Span = NOWHERE
 
     @property

@@ -18,9 +18,9 @@ KEYWORDS: Final = frozenset({
     "one", "maximal", "all", "limit", "skip", "none", "to", "past", "last", "first", "emit",
     "eager", "final", "slack", "ties", "by", "key", "late", "report", "refetch",
     "uncertain", "ignore", "nominal", "possible", "return", "select", "as", "into", "true",
-    "false", "sets",
+    "false", "sets", "best",
 })  # fmt: skip
-FREE: Final = frozenset({"first", "last", "sets"})
+FREE: Final = frozenset({"first", "last", "sets", "best"})
 """Keywords that are good names all the same."""
 
 STRATEGIES: Final[Mapping[str, Strategy]] = {

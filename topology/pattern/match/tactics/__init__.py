@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from topology.pattern.match.evaluation import Tactic
 from topology.pattern.match.layout import Layout
+from topology.pattern.match.tactics.best import Best
 from topology.pattern.match.tactics.exhaustive import Enumeration, Exhaustive, Finder
 from topology.pattern.match.tactics.slices import Slicing, can_slice
 from topology.pattern.match.tactics.walk import One
@@ -17,6 +18,8 @@ def tactic_for(layouts: Sequence[Layout]) -> Tactic:
     """The cheapest that is right for the query, given all of its alternatives."""
     if layouts[0].matches == "one" and not layouts[0].by_end:
         return One(layouts)
+    if layouts[0].matches == "best":
+        return Best(layouts)
     finders: list[Finder] = [
         Slicing(layout) if can_slice(layout) else Exhaustive(layout) for layout in layouts
     ]

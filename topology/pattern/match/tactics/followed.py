@@ -15,10 +15,10 @@ they wait for. What a walk takes is said by its `Steps`:
   and are found from the newest backwards. A strict step breaks where anything comes between: all
   starts of the window are walked anew.
 
-What `walk` (MATCHES ONE) and `exhaustive` (ALL) find is the definition; a law holds the steps to
-it. They are not made of `walk` itself: a walk that looks at all open components costs three times
-as much for each step. Nothing of it is state: what waits follows from the indexes, so a restart
-builds it again.
+What `walk` (MATCHES ONE), `best` and `exhaustive` (ALL) find is the definition; a law holds the
+steps to it. They are not made of `walk` itself: a walk that looks at all open components costs
+three times as much for each step. Nothing of it is state: what waits follows from the indexes, so a
+restart builds it again.
 
 Cost: an event in order, O(walks moved); a late one O(log n) for each walk that it changes: a bisect
 for each component taken from the indexes, and where conditions name several events also the
@@ -126,9 +126,9 @@ def steps_of(layouts: Sequence[Layout]) -> Steps | None:
         return None
     if any((p.minimum, p.maximum, p.until, p.greedy) != ONCE for p in layout.components):
         return None
-    if layout.by_end or query.matches not in ("one", "all"):
+    if layout.by_end or query.matches == "maximal":
         return None
-    if query.matches == "all" and any(part.edge == "any" for part in layout.components[1:]):
+    if query.matches != "one" and any(part.edge == "any" for part in layout.components[1:]):
         return None
     if any(clause.settled_at < 0 for clause in layout.clauses):
         return None

@@ -15,6 +15,8 @@ Cost: exponential in the worst case; bounded by the budget.
 
 from __future__ import annotations
 
+from typing import Final
+
 from topology.pattern.match.evaluation import Place, Search, StepBudget
 from topology.pattern.match.layout import as_binding
 from topology.pattern.match.match import Match
@@ -24,13 +26,16 @@ from topology.pattern.match.tactics.rules import RunRules
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex
 
+STOP: Final = -1
+"""In place of a component: the match ends here."""
+
 
 class Branch:
-    """A run, and what is still to be tried after it: entries [low, high) of component `open[0]`,
+    """A run, and what is still to be tried after it: entries [low, high) of component `open[-1]`,
     then the other open ones. `taken`: the component of its last entry. `once`: the first that
-    fits is the only one."""
+    fits is the only one; `found`: there was one."""
 
-    __slots__ = ("high", "last", "low", "once", "open", "taken")
+    __slots__ = ("found", "high", "last", "low", "once", "open", "taken")
 
     def __init__(self, taken: int, last: Entry | None, open_: list[int]) -> None:
         self.taken = taken
@@ -39,6 +44,7 @@ class Branch:
         self.low = 0
         self.high = 0
         self.once = False
+        self.found = False
 
 
 class RunSearch(Search):
@@ -78,9 +84,16 @@ class RunSearch(Search):
     def starting_with(self, anchor: Entry) -> None:
         if not self._set_ceilings(anchor.time_ns + self.layout.within_ns):
             return
-        for j in reversed(range(self._rules.count)):
-            if self._rules.is_open(self._bound, j) and self._indexes[j].find(anchor) >= 0:
+        for j in reversed(self._choices()):
+            if j != STOP and self._indexes[j].find(anchor) >= 0:
                 self._from(anchor, j)
+
+    def _choices(self) -> list[int]:
+        """The components that may come next; the first to be tried is at the end. Matches of an end
+        event end with that alone, all others as soon as they can."""
+        rules = self._rules
+        open_ = [i for i in range(rules.count) if rules.is_open(self._bound, i)]
+        return open_ if self._end is not None else [*open_, STOP]
 
     # -- before the search --------------------------------------------------------------------
 
@@ -121,7 +134,7 @@ class RunSearch(Search):
 
     def _from(self, start: Entry, j: int) -> None:
         rules = self._rules
-        if rules.is_ender(self._bound, j, start):
+        if self.is_over or rules.is_ender(self._bound, j, start):
             return
         self._start = start
         if self._chains[j] and self._misses_before(j, start):
@@ -154,13 +167,9 @@ class RunSearch(Search):
 
     def _push(self, j: int, entry: Entry) -> None:
         """The run has just been extended by the entry, and may go on."""
-        rules = self._rules
-        open_ = [i for i in range(rules.count) if rules.is_open(self._bound, i)]
-        branch = Branch(j, entry, open_)
+        branch = Branch(j, entry, self._choices())
         self._branches.append(branch)
         self._begin(branch)
-        if self._end is None:
-            self._report(entry)
 
     def _report(self, last: Entry) -> None:
         rules = self._rules
@@ -183,6 +192,10 @@ class RunSearch(Search):
         bound = self._bound
         while branch.open:
             j = branch.open[-1]
+            if j == STOP and branch.last is not None:
+                self._report(branch.last)
+                if self.is_over:
+                    return None
             entries = self._indexes[j].entries
             while branch.low < branch.high:
                 entry = entries[branch.low]
@@ -195,14 +208,19 @@ class RunSearch(Search):
                     if branch.once:
                         branch.low = branch.high
                     if not self._greed.groups or not self._is_greedy_elsewhere(j, entry):
+                        branch.found = True
                         self._current = j
                         return entry
                 bound[j].pop()
                 if self.budget.is_spent:
                     return None
+            self._give_up(branch)
             branch.open.pop()
             self._begin(branch)
         return None
+
+    def _give_up(self, branch: Branch) -> None:
+        """All has been tried of the branch's next open component."""
 
     def _is_greedy_elsewhere(self, j: int, entry: Entry) -> bool:
         """Whether the step just made into j closes a greedy group that could take more."""
@@ -274,7 +292,9 @@ class RunSearch(Search):
     def _begin(self, branch: Branch) -> None:
         """What can be tried of the branch's next open component."""
         last = branch.last
-        if not branch.open or last is None:
+        branch.low = branch.high = 0
+        branch.found = False
+        if not branch.open or branch.open[-1] == STOP or last is None:
             return
         j = branch.open[-1]
         index = self._indexes[j]
@@ -284,7 +304,7 @@ class RunSearch(Search):
         branch.high = self._high(j, index)
         branch.once = edge != "any"
         if edge == "strict":
-            self._narrow_to_next(branch, index, last)
+            self._narrow_to_next(branch, index, self.place.next_one(last))
 
     def _high(self, j: int, index: EntryIndex) -> int:
         high_ns = self._ceilings[j]
@@ -301,9 +321,8 @@ class RunSearch(Search):
                 high = min(high, index.position(ender.key))
         return high
 
-    def _narrow_to_next(self, branch: Branch, index: EntryIndex, last: Entry) -> None:
+    def _narrow_to_next(self, branch: Branch, index: EntryIndex, following: Entry | None) -> None:
         """STRICT: nothing but the entry directly behind the run's last can be next."""
-        following = self.place.next_one(last)
         found = -1 if following is None else index.find(following)
         if branch.low <= found < branch.high:
             branch.low = found

@@ -37,6 +37,7 @@ from topology.pattern.match.uncertain.order import (
 )
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex
+from topology.pattern.tree.normal_form import has_choice
 
 
 class Grading:
@@ -44,6 +45,9 @@ class Grading:
 
     def __init__(self, layouts: Sequence[Layout]) -> None:
         self.layouts = layouts
+        self._prefers = layouts[0].matches == "best" and has_choice(
+            [each.alternative for each in layouts]
+        )
 
     def confidence(self, place: Place, match: Match) -> str:
         """The match is one by reference times, or a possible one."""
@@ -55,6 +59,8 @@ class Grading:
             grade = negated(joined(case))
         if grade == YES and case.layout.matches == "one" and len(self.layouts) > 1:
             grade = min(grade, self._is_first_of_all(case))
+        if grade == YES and self._prefers:
+            grade = self._start_is_settled(case)
         return CONFIRMED if grade == YES else UNCERTAIN
 
     def still_holds(self, place: Place, match: Match, newcomer: Entry) -> bool:
@@ -68,16 +74,24 @@ class Grading:
             return joined(Case(layout, place, match.bound)) == NO
         if layout.matches == "one" and len(self.layouts) > 1:
             return self._is_first_of_all(Case(layout, place, match.bound)) == YES
+        if self._prefers:
+            return self._start_is_settled(Case(layout, place, match.bound)) == YES
         return True
 
     def _is_first_of_all(self, case: Case) -> int:
         """May the walk of another alternative end before?"""
         for layout in self.layouts:
             if layout.number != case.layout.number and _may_walk(case, layout):
-                entries = {entry for each in self.layouts for entry in _relevant(case, each)}
-                timed = any(c.looks_at_time for each in self.layouts for c in each.clauses)
-                if timed or not is_settled(entries) or not _is_cut(entries, layout.within_ns):
-                    return MAYBE
+                return self._start_is_settled(case)
+        return YES
+
+    def _start_is_settled(self, case: Case) -> int:
+        """Do true times leave all that the choice among the matches of this start rests on as it is
+        by reference times?"""
+        entries = {entry for each in self.layouts for entry in _relevant(case, each)}
+        timed = any(c.looks_at_time for each in self.layouts for c in each.clauses)
+        if timed or not is_settled(entries) or not _is_cut(entries, case.layout.within_ns):
+            return MAYBE
         return YES
 
 

@@ -42,7 +42,9 @@ MODES: tuple[tuple[Strategy, Matches], ...] = (
     ("next", "one"),
     ("next", "one"),
     ("next", "all"),
+    ("next", "best"),
     ("strict", "one"),
+    ("strict", "best"),
     ("partition", "one"),
     ("strict", "all"),
 )

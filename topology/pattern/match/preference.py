@@ -1,0 +1,78 @@
+"""Which of two matches of a start MATCHES BEST prefers: the order of their choices.
+
+Source: patterns_2.md 4. A match is spelled as the choices that lead to it, from left to right in
+the text: which branch of an OR; of a group and of what is optional, for each event that it went on
+and which event that was, and then that it stopped. The lesser spelling is preferred.
+
+Within an AND the events are in no order of the text, so there the choices are spelled as the
+events come: of which part each is, the first in the text before others, unless its count is
+reluctant and has its minimum; then it comes behind the end of the AND. Which branch was taken of an
+OR in an AND is seen from the part.
+
+Cost: O(members) for each match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from topology.pattern.match.layout import Layout
+from topology.pattern.match.match import Match
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.walk import components
+
+SOONER, END, LATER = range(3)
+
+
+class Preference:
+    """That of the matches of one alternative, comparable with those of the others. `_places`: where
+    its components are in the text; `_regions`: cuts of its components, each but those of an AND
+    of one."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        in_text = {each.alias: at for at, each in enumerate(components(layout.query.node))}
+        self._places = [in_text[part.alias] for part in layout.components]
+        cuts = [j for j in range(layout.count) if _is_cut(layout, j)]
+        self._regions = [
+            range(low, high) for low, high in zip(cuts, [*cuts[1:], layout.count], strict=True)
+        ]
+
+    def of(self, match: Match) -> tuple[Any, ...]:
+        spelled: list[Any] = []
+        for region in self._regions:
+            if len(region) == 1:
+                spelled += self._in_text(region[0], match.bound[region[0]])
+            else:
+                spelled += self._as_they_come(region, match.bound)
+        return tuple(spelled)
+
+    def _in_text(self, j: int, entries: Sequence[Entry]) -> Iterator[Any]:
+        part = self._layout.components[j]
+        yield from part.branches
+        for entry in entries:
+            yield LATER if part.reluctant else SOONER
+            yield entry.key
+        if len(entries) < self._layout.maximum[j]:
+            yield END
+
+    def _as_they_come(self, region: range, bound: Sequence[Sequence[Entry]]) -> Iterator[Any]:
+        taken = dict.fromkeys(region, 0)
+        yield from self._layout.components[region[0]].branches
+        members = [(entry, j) for j in region for entry in bound[j]]
+        for entry, j in sorted(members, key=_key):
+            is_late = self._layout.components[j].reluctant and taken[j] >= self._layout.minimum[j]
+            yield (LATER, -self._places[j]) if is_late else (SOONER, self._places[j])
+            yield entry.key
+            taken[j] += 1
+        yield (END, 0)
+
+
+def _is_cut(layout: Layout, j: int) -> bool:
+    """Do all components from here on come behind all before?"""
+    return all(set(range(j)) <= set(layout.before[k]) for k in range(j, layout.count))
+
+
+def _key(pair: tuple[Entry, int]) -> Any:
+    return pair[0].key

@@ -1,0 +1,147 @@
+"""MATCHES BEST: the match of a start that a backtracking regular expression finds first.
+
+Source: patterns_2.md 4. It is the least of the matches that ALL finds of the start, in the order of
+the choices that lead to them (`preference`): to go on in a group before what follows it, or after
+it where the count is reluctant; what is optional before its absence, or after it; the branches of
+an OR by their place in the text. So it is a function of the set of these matches alone, and a late
+event changes the least of them, of the same id.
+
+The search is that of ALL (`search`), which tries what is preferred first and stops at the first
+match: that is the least of an alternative. The least of those of all alternatives is taken.
+
+A match is settled (`Evaluation.hi_ns`) where nothing that is preferred to it can still come: each
+step that was tried before it has met what it had to take, or, if it is STRICT, what it could not
+take. Else the end of the window settles it.
+
+Cost: that of the search up to the first match, linear where each step but one leaves no choice, and
+at worst all runs that are preferred to it; bounded by the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from topology.pattern.match.evaluation import Evaluation, Place, StepBudget
+from topology.pattern.match.layout import Layout
+from topology.pattern.match.match import Match
+from topology.pattern.match.preference import Preference
+from topology.pattern.match.tactics.blockers import Blockers
+from topology.pattern.match.tactics.greedy import goes_on
+from topology.pattern.match.tactics.rules import RunRules
+from topology.pattern.match.tactics.search import STOP, Branch, RunSearch
+from topology.pattern.store.entry import Entry
+from topology.pattern.store.index import EntryIndex
+
+
+class BestSearch(RunSearch):
+    """The least match of a start in one alternative. `met_ns`: the time of the latest event that
+    was looked at; `is_open`: a newer one than all may lead to a match that is preferred;
+    `is_strictly`: whatever event that is."""
+
+    def __init__(
+        self, rules: RunRules, blockers: Blockers, place: Place, budget: StepBudget, anchor: Entry
+    ) -> None:
+        super().__init__(rules, blockers, place, budget, 1, [False] * rules.count)
+        self._reluctant = [part.reluctant for part in rules.layout.components]
+        self.met_ns = anchor.time_ns
+        self.is_open = False
+        self.is_strictly = False
+
+    def _set_ceilings(self, latest_ns: int) -> bool:
+        is_possible = super()._set_ceilings(latest_ns)
+        self.is_open = not is_possible
+        return is_possible
+
+    def _choices(self) -> list[int]:
+        rules, bound = self._rules, self._bound
+        sooner: list[int] = []
+        later: list[int] = []
+        for j in range(rules.count):
+            if rules.is_open(bound, j):
+                is_late = self._reluctant[j] and len(bound[j]) >= rules.minimum[j]
+                (later if is_late else sooner).append(j)
+        return [*later, STOP, *reversed(sooner)]
+
+    def _push(self, j: int, entry: Entry) -> None:
+        self.met_ns = max(self.met_ns, entry.time_ns)
+        super()._push(j, entry)
+
+    def _give_up(self, branch: Branch) -> None:
+        j = branch.open[-1]
+        if j == STOP:
+            return
+        edge = self._rules.edge(self._bound, j)
+        if edge == "any" or (edge == "next" and not branch.found):
+            self.is_open = True
+
+    def _narrow_to_next(self, branch: Branch, index: EntryIndex, following: Entry | None) -> None:
+        if following is None:
+            self.is_open = self.is_strictly = True
+        else:
+            self.met_ns = max(self.met_ns, following.time_ns)
+            if index.find(following) >= branch.high:
+                self.is_open = True
+        super()._narrow_to_next(branch, index, following)
+
+
+class BestFinder:
+    """An alternative, with what its searches share. `branch`: that of the OR that the pattern
+    begins with, if it does. `ends`: the slots of what newer events may change a match by."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.rules = RunRules(layout)
+        self.blockers = Blockers(layout)
+        self.preference = Preference(layout)
+        self.waits_for_end = self.blockers.has_end or goes_on(layout.alternative)
+        self.branch = layout.components[0].branches[:1]
+        minimum = layout.minimum
+        self.starts = [
+            j for j, before in enumerate(layout.before) if all(minimum[i] == 0 for i in before)
+        ]
+        self.ends = {
+            (layout.number, j)
+            for j, after in enumerate(layout.after)
+            if all(minimum[i] == 0 for i in after)
+        } | {(layout.number, gap.slot) for gap in layout.gaps}
+
+
+class Best:
+    """The tactic. A unit waits for what can end a match, and for any event where a STRICT step has
+    none behind it yet."""
+
+    def __init__(self, layouts: Sequence[Layout]) -> None:
+        self._finders = [BestFinder(layout) for layout in layouts]
+        self._within_ns = layouts[0].within_ns
+        self._limit = layouts[0].query.limit
+
+    def evaluate(self, place: Place, anchor: Entry) -> Evaluation:
+        budget = StepBudget(self._limit)
+        found: list[Match] = []
+        waits: set[tuple[int, int]] | None = set()
+        met_ns, until_ns = anchor.time_ns, anchor.time_ns + self._within_ns
+        for number, finder in enumerate(self._finders):
+            if not any(place.components[number][j].find(anchor) >= 0 for j in finder.starts):
+                continue
+            if found and finder.branch > self._finders[found[0].alternative].branch:
+                break  # nor is any that follows preferred
+            search = BestSearch(finder.rules, finder.blockers, place, budget, anchor)
+            search.starting_with(anchor)
+            found += search.found
+            met_ns = max(met_ns, search.met_ns)
+            if search.is_strictly:
+                waits = None
+            elif waits is not None and (search.is_open or finder.waits_for_end):
+                waits |= finder.ends
+        is_spent = budget.is_spent
+        return Evaluation(
+            [] if is_spent else self._least(found),
+            overflow=is_spent,
+            hi_ns=until_ns if waits != set() else min(met_ns, until_ns),
+            waits=None if waits is None else frozenset(waits),
+            steps=budget.steps,
+        )
+
+    def _least(self, found: list[Match]) -> list[Match]:
+        if len(found) < 2:
+            return found
+        return [min(found, key=lambda match: self._finders[match.alternative].preference.of(match))]
