@@ -9,6 +9,8 @@ cd "$(dirname "$0")/.."
 python=$(realpath --no-symlinks "$1")
 shift
 copy=build/compiled
+# The traces lie beside the tree, not beside the copy (benchmarks/traces.py).
+[[ ! -d ../shared/data ]] || export INORDER_DATA="${INORDER_DATA:-$(realpath ../shared/data)}"
 
 # Whole rooms, for tests of the core may use workloads from others; git knows which.
 rm -rf "$copy"

@@ -27,7 +27,7 @@ from topology.fields.mapping import Fields
 from topology.fields.payload import as_json
 from topology.fields.values import Decode, ValueFault, walked
 from topology.fields.where import parse_where
-from topology.wire.field_reader import FieldReader, Found
+from topology.wire.field_reader import FieldReader, MappedFields
 from topology.wire.line_reader import LineFault, Reading, Row
 
 NS_PER_MS: Final = 1_000_000
@@ -238,7 +238,7 @@ def _sample(message: Any, decode: Decode, faults: list[LineFault]) -> dict[str, 
 def _row(number: int, message: Any, reader: FieldReader, decode: Decode, arrival_ns: int) -> Row:
     stamp_ns = message.timestamp * NS_PER_MS
     found = reader.found(message.headers, message.key, message.value, stamp_ns, message.partition)
-    if not isinstance(found, Found):
+    if not isinstance(found, MappedFields):
         return Row(number, {}, LineFault(found.reason, found.detail))
     values: dict[str, Any] = {
         "source": found.source, "seq": found.seq, "epoch": found.epoch, "ts": found.ts_ns,

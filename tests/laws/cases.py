@@ -55,9 +55,9 @@ NEVER_STAMPED = 99
 @dataclass(frozen=True)
 class Case:
     """`stamped_from`: the place in the chain from which a held event keeps what was
-    found out about it. `retains`: it keeps events that it has let pass. `replays`: a second
-    hearing must give nothing new (not so where the table of sources is too small to remember
-    them)."""
+    found out about it. `retains`: it keeps events that it has let pass. `replays`: the same input
+    once more gives nothing new (not so where the table of sources is too small to remember them,
+    nor of an operator that remembers no events)."""
 
     name: str
     make: Callable[[], Operator]

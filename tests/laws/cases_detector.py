@@ -17,7 +17,7 @@ from topology.detector.detector import Detector, behaviour_of
 from topology.detector.item import Seen
 from topology.detector.operator import Detecting
 from topology.detector.queries import DetectorQueries
-from topology.detector.result_event import Reading
+from topology.detector.result_event import UpstreamQuery
 from topology.flow.chain import Chain
 from topology.model.event import Event
 from topology.model.outcome import Step
@@ -88,9 +88,9 @@ def chain_of(answer: Answer, *, is_ahead: bool) -> Any:
     queries = below.operator("detector") if is_ahead else below
     detecting = list(queries._detecting)
     config = replace(_CONFIG, answer=answer, is_ahead=is_ahead, key=None, max_events=400)
-    reads = (Reading("q", "q", 1, is_keyed=True), Reading("other", "other", 1))
+    reads = (UpstreamQuery("q", "q", 1, is_keyed=True), UpstreamQuery("other", "other", 1))
     pairs = replace(config, query="pairs", reads=reads, reads_stream=False)
-    all_of_it = replace(config, query="all", reads=(reads[0], Reading("pairs", "pairs", 2)))
+    all_of_it = replace(config, query="all", reads=(reads[0], UpstreamQuery("pairs", "pairs", 2)))
     detecting.insert(0, Detecting("default", all_of_it, behaviour_of(Detector(_after, ""))))
     detecting.append(Detecting("default", pairs, behaviour_of(Detector(_after, ""))))
     chain = DetectorQueries(detecting, 2)
@@ -133,7 +133,7 @@ def behind_windows(answer: Answer) -> Any:
         newcomers_ns=30 * MS,
     )
     config = replace(
-        _CONFIG, answer=answer, key=None, reads=(Reading("w", "w", 0),), reads_stream=False
+        _CONFIG, answer=answer, key=None, reads=(UpstreamQuery("w", "w", 0),), reads_stream=False
     )
     detecting = [Detecting("default", config, behaviour_of(Detector(_after, "")))]
     reader = DetectorQueries(detecting, 2)

@@ -20,7 +20,7 @@ from topology.config.stages import DETECTOR, PATTERN, WINDOW
 from topology.spelling.problem import Fault, meant
 
 if TYPE_CHECKING:
-    from topology.detector.result_event import Reading
+    from topology.detector.result_event import UpstreamQuery
 
 OTHERS = (WINDOW, PATTERN)
 """Operators besides detectors whose results are read."""
@@ -49,11 +49,11 @@ def level_of(topology: TopologyFile, name: str) -> int:
     return 1 + max((level_of(topology, each) for each in read_by(topology, query)), default=0)
 
 
-def readings_of(topology: TopologyFile, query: QueryConfig) -> tuple[Reading, ...]:
-    from topology.detector.result_event import Reading
+def readings_of(topology: TopologyFile, query: QueryConfig) -> tuple[UpstreamQuery, ...]:
+    from topology.detector.result_event import UpstreamQuery
 
     return tuple(
-        Reading(
+        UpstreamQuery(
             name,
             into_of(name, topology.queries[name]),
             level_of(topology, name),

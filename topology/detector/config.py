@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from topology.answer.quality import Answering
-from topology.detector.result_event import Reading
+from topology.detector.result_event import UpstreamQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class DetectorConfig(Answering):
     max_events: int = 1_000_000
     max_keys: int = 1_000_000
     is_ahead: bool = False
-    reads: tuple[Reading, ...] = ()
+    reads: tuple[UpstreamQuery, ...] = ()
     reads_stream: bool = True
     lag_ns: int = 0
     below: tuple[bytes, ...] = ()

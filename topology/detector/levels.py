@@ -24,7 +24,7 @@ from topology.answer.rules import AHEAD
 from topology.answer.spending import FULL_PPM, Processor
 from topology.detector.item import BEHIND_ALL
 from topology.detector.operator import Detecting
-from topology.detector.result_event import Reading, of_emission
+from topology.detector.result_event import UpstreamQuery, of_emission
 from topology.model.event import Event
 from topology.model.instant import InstantOperator
 from topology.model.outcome import Step
@@ -38,7 +38,7 @@ class Levels(InstantOperator):
         self.members = list(members)
         by_name = {each.name: each for each in members}
         self._below: dict[str, list[Detecting]] = {}
-        self._readers: dict[str, list[tuple[Detecting, Reading]]] = {}
+        self._readers: dict[str, list[tuple[Detecting, UpstreamQuery]]] = {}
         for member in members:
             read = [each for each in member.config.reads if each.query in by_name]
             self._below[member.name] = [by_name[each.query] for each in read]

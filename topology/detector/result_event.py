@@ -74,7 +74,7 @@ class ResultEvent(NamedTuple):
     seen: Seen
 
 
-class Reading(NamedTuple):
+class UpstreamQuery(NamedTuple):
     """A query that another reads. `level`: how many detectors lie below it."""
 
     query: str
@@ -107,7 +107,7 @@ def _is_alike(one: DetectorOutput, other: DetectorOutput) -> bool:
     return one.id == other.id and one.error_ns == other.error_ns and other.reads_as(one)
 
 
-def of_emission(emission: Emission, reading: Reading) -> ResultEvent:
+def of_emission(emission: Emission, reading: UpstreamQuery) -> ResultEvent:
     output = emission.output
     _, kind, source, epoch, seq = output.cause
     place = (
@@ -125,7 +125,7 @@ def of_emission(emission: Emission, reading: Reading) -> ResultEvent:
     )
 
 
-def of_result(result: Result, reading: Reading) -> ResultEvent:
+def of_result(result: Result, reading: UpstreamQuery) -> ResultEvent:
     """Made of a window or a match; its times are those of its events, so it has no error."""
     place = f"{BEHIND_SOURCES}{reading.level:03d}/{reading.query}/{result.id}"
     key = (result.end_ns, EVENT, place, 0, 0)
@@ -140,7 +140,7 @@ def of_result(result: Result, reading: Reading) -> ResultEvent:
 
 
 def _seen(
-    reading: Reading, key: Key, id_: str, payload: Any, error_ns: int, *, unsure: bool
+    reading: UpstreamQuery, key: Key, id_: str, payload: Any, error_ns: int, *, unsure: bool
 ) -> Seen:
     number = (int(id_[-PLACE_BITS // 4 :], 16) + key[4]) % (1 << PLACE_BITS)
     source = f"{reading.query}/{id_}"

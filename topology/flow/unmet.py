@@ -230,7 +230,7 @@ def _fields(
 
 
 def asked_by_pattern(query: Query, stream: str) -> Asked:
-    from topology.pattern.tree.syntax import Aggregate, EventNode, Ref, Same
+    from topology.pattern.tree.syntax import AggregateCall, EventNode, Ref, Same
     from topology.pattern.tree.walk import components, expressions, walk
 
     happens = {
@@ -243,7 +243,7 @@ def asked_by_pattern(query: Query, stream: str) -> Asked:
     ]
     fields: list[RequiredField] = []
     for part in (each for expr in expressions(query) for each in walk(expr)):
-        if isinstance(part, Ref | Aggregate) and part.alias in happens:
+        if isinstance(part, Ref | AggregateCall) and part.alias in happens:
             fields += _pattern_field(stream, happens[part.alias], part.path)
         elif isinstance(part, Same):
             for path in part.paths:

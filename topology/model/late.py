@@ -107,7 +107,7 @@ CAUSES: Final[Mapping[str, Cause]] = {
         "one producer per source; a new epoch only after a restart",
     ),
     BELOW_FRONTIER: Cause(
-        "topology.pattern.run",
+        "topology.pattern.run.admit.Admission.refusal",
         "a later event had come before it, and `inorder match` does not correct",
         "`inorder match --correct`, or `inorder replay`, which puts events in order",
     ),

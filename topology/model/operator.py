@@ -72,8 +72,8 @@ class Described:
 
     def figures(self) -> Figures:
         """Counts and durations by name, in O(1). A duration or an instant ends in `_ns`; one that
-        is not known yet is left out. `figures.py` of the operator's folder says in a table of
-        `Figure` what each means and which are totals."""
+        is not known yet is left out. `FIGURES` of the operator's module says in a table of `Figure`
+        what each means and which are totals."""
         return {}
 
     def explain(self) -> dict[str, Plain] | None:

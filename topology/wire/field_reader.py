@@ -63,7 +63,7 @@ NO_HEADERS: Final[Headers] = ()
 KEY_UNDECODABLE: Final = "key_undecodable"
 
 
-class Found(NamedTuple):
+class MappedFields(NamedTuple):
     """What a record says by its mapping. None: it does not say."""
 
     source: str
@@ -155,7 +155,7 @@ class FieldReader:
         value: Any,
         timestamp_ns: int,
         partition: int = 0,
-    ) -> Found | Refused:
+    ) -> MappedFields | Refused:
         """What one record says; `timestamp_ns` is its own, `value` what `decode` takes."""
         values = self._constants.copy()
         faults: list[tuple[str, str]] = []
@@ -216,7 +216,7 @@ class FieldReader:
         key: bytes | None,
         value: Any,
         timestamp_ns: int,
-    ) -> Found | Refused:
+    ) -> MappedFields | Refused:
         source, seq, stream, epoch, ts, type_, kind = values
         if type(seq) is str and len(seq) <= MOST_DIGITS and seq.isascii() and seq.isdigit():
             seq = int(seq)
@@ -238,7 +238,7 @@ class FieldReader:
         ):
             ts_ns = ts * self._unit_ns
             if -MAX_INT64 <= ts_ns <= MAX_INT64:
-                return Found(source, seq, ts_ns, type_ or "", None, self.stream, DATA)
+                return MappedFields(source, seq, ts_ns, type_ or "", None, self.stream, DATA)
         read: list[object] = [None] * len(FIELDS)
         streams_by_time = self.by_time
         for at in (2, 0, 1, 3, 4, 5, 6):  # the stream first: it says whether a number is needed
@@ -297,7 +297,7 @@ class FieldReader:
             end = where.place
         return f"`{where}` is missing: nothing is below `{end}`; name a field every record has"
 
-    def headers(self, found: Found, original: Headers) -> list[tuple[str, bytes | None]]:
+    def headers(self, found: MappedFields, original: Headers) -> list[tuple[str, bytes | None]]:
         """The contract's headers of what was found, then those that stay."""
         written: list[tuple[str, bytes | None]] = [(PLAIN.source, found.source.encode())]
         if found.seq is not None:
@@ -327,7 +327,7 @@ def _settled(
     faults: list[tuple[str, str]],
     stream: str | None,
     timestamp_ns: int,
-) -> Found | Refused:
+) -> MappedFields | Refused:
     source, seq, _, epoch, ts_ns, type_, kind = read
     assert source is None or isinstance(source, str)
     assert seq is None or isinstance(seq, int)
@@ -335,7 +335,7 @@ def _settled(
     if not faults and source is not None and stream is not None:
         assert ts_ns is None or isinstance(ts_ns, int)
         ts_ns = timestamp_ns if ts_ns is None else ts_ns
-        return Found(source, seq, ts_ns, str(type_ or ""), epoch, stream, str(kind or DATA))
+        return MappedFields(source, seq, ts_ns, str(type_ or ""), epoch, stream, str(kind or DATA))
     faults.sort(key=lambda fault: _rank(fault[0]))
     details = "; ".join(detail for _, detail in faults)
     return Refused(faults[0][0], details, source, seq, epoch, stream)

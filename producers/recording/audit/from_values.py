@@ -10,7 +10,7 @@ from producers.recording.audit.row import AuditRow
 from producers.recording.values import NO_STAMP, Arrivals, FileMapping, ValueRow
 from topology.fields.values import ValueFault
 from topology.model.outcome import Malformed
-from topology.wire.field_reader import NO_HEADERS, FieldReader, Found, Refused
+from topology.wire.field_reader import NO_HEADERS, FieldReader, MappedFields, Refused
 from topology.wire.line_reader import Reading
 
 
@@ -37,7 +37,7 @@ def rows_of_file(mapping: FileMapping, rows: Iterable[ValueRow]) -> Iterator[Aud
 
 
 def audit_row(
-    found: Found | Refused, arrival_ns: int | None, partition: int, offset: int
+    found: MappedFields | Refused, arrival_ns: int | None, partition: int, offset: int
 ) -> AuditRow | Malformed:
     """One record by what its mapping found."""
     if isinstance(found, Refused):

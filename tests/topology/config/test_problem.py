@@ -343,7 +343,7 @@ BROKEN: list[tuple[str, str, str]] = [
     (
         f"{QUERY}pattern: SEQ(A a) WITHIN 1 s",
         "queries.q.pattern",
-        "`SEQ` where EVENT, PATTERN or QUERY should",
+        "`SEQ` where EVENT, PATTERN or QUERY is expected",
     ),
     (
         f"{QUERY}pattern: PATTERN SEQ(A a)",

@@ -1,10 +1,10 @@
 """An operator as somebody would add it: it drops events outside of an area.
 
 What CONTRIBUTING says about a new operator is done here once, so that it stays true: `operator.py`
-would hold `Area`, `figures.py` its table; its link in the chain and its row are all that is
-written elsewhere. Its bounds are fixed here; those of an operator that users set come from a
-section of the topology file (`site.topology`). An event that is dropped is a dead letter, so that
-every input still ends as one of emitted, late, duplicate, dead, held.
+would hold `Area` and `FIGURES`; its link in the chain and its row are all that is written
+elsewhere. Its bounds are fixed here; those of an operator that users set come from a section of the
+topology file (`site.topology`). An event that is dropped is a dead letter, so that every input
+still ends as one of emitted, late, duplicate, dead, held.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def test_a_cause_is_a_short_word_whose_decision_has_a_place(word: str) -> None:
     assert word.replace("_", "").isalpha()
     assert word.islower()
     cause = CAUSES[word]
-    assert resolve_name(cause.decided_in)
+    assert callable(resolve_name(cause.decided_in))
     assert cause.because
     assert cause.remedy
 

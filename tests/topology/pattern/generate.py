@@ -17,7 +17,7 @@ from topology.model.event import Event
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import (
     UNBOUNDED,
-    Aggregate,
+    AggregateCall,
     AllOf,
     And,
     AnyOf,
@@ -245,7 +245,7 @@ class Draft:
             (
                 Compare(">=", Ref(alias, ("x",)), Constant(3)),
                 Compare("<", Ref(alias, ("x",), Each()), Ref(alias, ("x",), Each(-1))),
-                Compare(">", Aggregate("count", alias), Constant(2)),
+                Compare(">", AggregateCall("count", alias), Constant(2)),
             )
         )
 
@@ -314,13 +314,15 @@ class Conditions:
         forms: tuple[Expr, ...] = (
             Compare(self.sign(), each, Ref(alias, (name,), Each(-1))),
             Compare("<=", Ref(alias, (name,), Each(1)), Ref(alias, ("y",), Each())),
-            Compare(">=", each, Aggregate("avg", alias, (name,), before=1)),
+            Compare(">=", each, AggregateCall("avg", alias, (name,), before=1)),
             Compare(">=", each, Ref(alias, (name,), At(1))),
             Compare(self.sign(), Ref(alias, (name,), At(-1)), Constant(rng.randint(0, 3))),
             Compare("!=", Ref(alias, (name,), At(2)), self.ref()),
-            Compare("<=", Aggregate("count", alias), Constant(2)),
-            Compare(">", Aggregate("count", alias, (name,)), Constant(1)),
-            Compare("<", Aggregate(rng.choice(("sum", "max", "min")), alias, (name,)), Constant(4)),
+            Compare("<=", AggregateCall("count", alias), Constant(2)),
+            Compare(">", AggregateCall("count", alias, (name,)), Constant(1)),
+            Compare(
+                "<", AggregateCall(rng.choice(("sum", "max", "min")), alias, (name,)), Constant(4)
+            ),
             Compare(self.sign(), Ref(alias, (name,)), self.ref()),
         )
         return rng.choice(forms)

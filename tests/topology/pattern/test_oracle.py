@@ -325,7 +325,7 @@ def test_the_checks_accept_what_the_generator_makes() -> None:
     missing = {
         "none", "next", "past_last", "first", "last", "strict", "partition", "any", "one", "all",
         "maximal", "key", "Negation", "greedy", "until", "loop", "0-1", "0--1", "1--1", "2-3",
-        "Same", "Aggregate", "IsNull", "Or", "Not", "Like", "In", "Between", "Call",
+        "Same", "AggregateCall", "IsNull", "Or", "Not", "Like", "In", "Between", "Call",
     } - made_of  # fmt: skip
     assert not missing
 

@@ -37,7 +37,7 @@ INDEXES = st.one_of(
     st.builds(syntax.Each, st.integers(-9, 9)), st.builds(syntax.At, st.integers(-9, 9))
 )
 AGGREGATE = st.builds(
-    syntax.Aggregate,
+    syntax.AggregateCall,
     st.sampled_from(sorted(AGGREGATES)),
     NAMES,
     st.one_of(st.just(()), PATHS),

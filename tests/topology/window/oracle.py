@@ -32,6 +32,13 @@ OUTPUTS = (
 )
 
 
+TOLERANCES: dict[str, Callable[[Any], float]] = {
+    "stddev": lambda value: 1e-12 * abs(value),
+    "median": lambda value: RELATIVE_ERROR * 1.001 * abs(value),
+}
+"""Of outputs that are not exact: how far each may be off, given what it should be."""
+
+
 def number(value: Any) -> bool:
     return (
         isinstance(value, int | float)
@@ -152,10 +159,8 @@ def agree(found: Found, expected: Found) -> None:
     for window, values in expected.items():
         for name, value in values.items():
             got = found[window][name]
-            if name == "stddev" and value is not None:
-                assert abs(got - value) <= 1e-9 * max(1.0, value), (window, name)
-            elif name == "median" and value is not None:
-                assert abs(got - value) <= RELATIVE_ERROR * 1.001 * abs(value), (window, name)
+            if name in TOLERANCES and value is not None:
+                assert abs(got - value) <= TOLERANCES[name](value), (window, name)
             else:
                 assert got == value, (window, name, got, value)
                 assert isinstance(got, bool) == isinstance(value, bool)

@@ -15,7 +15,15 @@ import pytest
 
 from tests.kit.events import copies
 from tests.seeds import seeds_of_today
-from tests.topology.window.oracle import OUTPUTS, by_key, last_word, oracle, spans_of, values_of
+from tests.topology.window.oracle import (
+    OUTPUTS,
+    TOLERANCES,
+    by_key,
+    last_word,
+    oracle,
+    spans_of,
+    values_of,
+)
 from tests.topology.window.streams import (
     MS,
     START,
@@ -80,16 +88,16 @@ def within(result: WindowResult, values: dict[str, Any], where: str) -> None:
     for name, value in values.items():
         low, high = result.low[name], result.high[name]
         slack = 1e-12 * abs(value) if isinstance(value, float) else 0
-        if name == "median" and value is not None:
-            slack = 0.0101 * abs(value)
+        if name in TOLERANCES and value is not None:
+            slack = TOLERANCES[name](value)
         if name in MIRROR and value is not None:
             assert low is None or low - slack <= value, (where, name, low, value)
             assert high is None or value <= high + slack, (where, name, value, high)
         elif name in ("first", "last") and low is not None:
             assert low == value, (where, name)
     if result.confidence == CONFIRMED:
-        agreed = {**result.values, "median": None, "stddev": None}
-        assert agreed == {**values, "median": None, "stddev": None}, where
+        unknown = dict.fromkeys(TOLERANCES)
+        assert {**result.values, **unknown} == {**values, **unknown}, where
 
 
 @pytest.mark.parametrize("uncertainty", ["plain", "expected", "bounds", "thesis3"])

@@ -15,7 +15,7 @@ from inorder.contract import HeaderContract
 from tests.kit.conformance import MAPPING, cases_of, fields_of
 from topology.fields.mapping import FIELD_PRESETS, Fields
 from topology.fields.where import parse_where
-from topology.wire.field_reader import FieldReader, Found, Refused
+from topology.wire.field_reader import FieldReader, MappedFields, Refused
 from topology.wire.header_reader import HeaderReader
 
 AT_NS = 5_000_000_000
@@ -25,7 +25,7 @@ def reader_of(mapping: dict[str, str], **more: Any) -> FieldReader:
     return FieldReader(fields_of(mapping), decode, picking, **more)
 
 
-def said(found: Found | Refused) -> dict[str, Any] | str:
+def said(found: MappedFields | Refused) -> dict[str, Any] | str:
     if isinstance(found, Refused):
         return found.reason
     return {name: getattr(found, name) for name in ("source", "seq", "ts_ns", "type", "epoch")}
@@ -49,7 +49,7 @@ def test_other_places() -> None:
     reader = FieldReader(fields, decode, topic="plant")
     headers = [("n", b"0012"), ("sourceId", b"liar"), ("kind", b"progress"), ("trace", b"x")]
     found = reader.found(headers, b"press-7", b"no JSON at all", AT_NS, partition=3)
-    assert found == Found("press-7", 12, AT_NS, "temp", 3, "plant", "")
+    assert found == MappedFields("press-7", 12, AT_NS, "temp", 3, "plant", "")
     assert reader.headers(found, headers) == [
         ("sourceId", b"press-7"), ("seqNum", b"12"), ("ts", b"%d" % AT_NS), ("type", b"temp"),
         ("epoch", b"3"), ("streamId", b"plant"), ("n", b"0012"), ("trace", b"x"),
@@ -63,7 +63,7 @@ def test_other_places() -> None:
 def test_a_key_has_fields_where_it_has_a_format() -> None:
     fields = Fields(source=parse_where("key.id"), seq=parse_where("payload"))
     reader = FieldReader(fields, decode, decode_key=decode)
-    assert reader.found((), b'{"id":"s1"}', b"17", AT_NS) == Found(
+    assert reader.found((), b'{"id":"s1"}', b"17", AT_NS) == MappedFields(
         "s1", 17, AT_NS, "", None, "default", ""
     )
     assert said(reader.found((), b"{", b"17", AT_NS)) == "key_undecodable"
@@ -107,17 +107,17 @@ def test_a_stream_by_time_needs_no_number() -> None:
     reader = reader_of({**MAPPING, "stream": "payload.s"}, by_time=["slow"])
     assert said(reader.found((), None, b'{"device":"s1","time":1,"s":"fast"}', 0)) == "seq_missing"
     found = reader.found((), None, b'{"device":"s1","n":"x","time":1,"s":"slow"}', 0)
-    assert found == Found("s1", None, 1_000_000, "", None, "slow", "")
+    assert found == MappedFields("s1", None, 1_000_000, "", None, "slow", "")
 
 
 def test_cloudevents_in_a_value() -> None:
     reader = FieldReader(FIELD_PRESETS["cloudevents-structured"], decode, picking)
     event = {"source": "/s1", "sequence": "7", "time": "1970-01-01T00:00:01Z", "type": "t"}
     found = reader.found((), None, json.dumps(event).encode(), AT_NS)
-    assert found == Found("/s1", 7, 1_000_000_000, "t", None, "default", "")
+    assert found == MappedFields("/s1", 7, 1_000_000_000, "t", None, "default", "")
     del event["time"]
     found = reader.found((), None, json.dumps(event).encode(), AT_NS)
-    assert isinstance(found, Found)
+    assert isinstance(found, MappedFields)
     assert found.ts_ns == AT_NS
 
 
@@ -153,7 +153,7 @@ def vars_of(event: Any) -> Any:
     return event.stream, event.source, event.epoch, event.seq, event.ts_ns, event.type, event.kind
 
 
-def vars_of_found(found: Found | Refused) -> Any:
+def vars_of_found(found: MappedFields | Refused) -> Any:
     if isinstance(found, Refused):
         return found.reason.partition("_")[0]
     epoch = -1 if found.epoch is None else found.epoch

@@ -148,7 +148,7 @@ class Compiler:
         self.variables.append(Variable(slot, counts, low, high))
         return len(self.variables) - 1, self.variables[-1]
 
-    def _aggregate(self, expr: syntax.Aggregate) -> Value:
+    def _aggregate(self, expr: syntax.AggregateCall) -> Value:
         slot, reduce = self.slot(expr.alias), self.reducer(expr.function)
         if slot is None:
             return _always(reduce(()))
@@ -274,7 +274,7 @@ MAKERS: Final[dict[type, str]] = {
     syntax.Duration: "_constant",
     syntax.Param: "_constant",
     syntax.Ref: "_ref",
-    syntax.Aggregate: "_aggregate",
+    syntax.AggregateCall: "_aggregate",
     syntax.Call: "_call",
     syntax.Negative: "_negative",
     syntax.Arithmetic: "_arithmetic",

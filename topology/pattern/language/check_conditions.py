@@ -9,7 +9,7 @@ from topology.pattern.language.value_types import Params, Types, ValueTypes
 from topology.pattern.tree.errors import Findings, cut, meant
 from topology.pattern.tree.mentions import aliases, counted_through
 from topology.pattern.tree.syntax import (
-    Aggregate,
+    AggregateCall,
     At,
     Between,
     Call,
@@ -65,7 +65,7 @@ class ConditionChecks:
         match expr:
             case Ref():
                 self._ref(expr)
-            case Aggregate():
+            case AggregateCall():
                 self._aggregate(expr)
             case Call():
                 self._call(expr)
@@ -95,7 +95,7 @@ class ConditionChecks:
             message = "groups are counted from 1"
             self._findings.add("E_INDEX", ref.span, message, "write [1] or [first]")
 
-    def _aggregate(self, expr: Aggregate) -> None:
+    def _aggregate(self, expr: AggregateCall) -> None:
         component = self._component(expr.alias, expr.span)
         if not expr.path and expr.function != "count":
             message = f"`{expr.function}` needs an attribute"

@@ -119,7 +119,7 @@ def _habit(accepted: Collection[str], token: Token, before: str, word: str) -> s
     if token.type == "_WHERE" and "_RETURN" in accepted:
         return "WHERE comes before WITHIN"
     if token.type in CLAUSES and "_INTO" in accepted:
-        return "options stand between WITHIN and RETURN"
+        return "options come between WITHIN and RETURN"
     if token.type in {END, "$END", *CLAUSES}:
         return next((hint for each, hint in _EXAMPLES.items() if each in accepted), "")
     return ""

@@ -190,7 +190,7 @@ def _unexpected(
     token = chunk[place]
     before = chunk[place - 1] if place else None
     found = f"`{cut(token)}`" if str(token) else "the end of the text"
-    message = f"{found} where {wanted(accepted)} should stand"
+    message = f"{found} where {wanted(accepted)} is expected"
     findings.add("E_SYNTAX", _span(token), message, remedy(accepted, token, before))
 
 

@@ -17,7 +17,7 @@ from lark.visitors import Transformer_NonRecursive, v_args
 
 from topology.pattern.tree.errors import Findings, cut, meant
 from topology.pattern.tree.syntax import (
-    Aggregate,
+    AggregateCall,
     And,
     Arithmetic,
     At,
@@ -203,11 +203,11 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
     def _aggregate(self, function: str, arguments: Sequence[Any], span: Span) -> Expr:
         match arguments:
             case [Group(alias, path, before)]:
-                return Aggregate(function, alias, path, before, span)
+                return AggregateCall(function, alias, path, before, span)
             case [Ref(alias, path, None)]:
-                return Aggregate(function, alias, path, None, span)
+                return AggregateCall(function, alias, path, None, span)
             case [Param(alias)]:
-                return Aggregate(function, alias, (), None, span)
+                return AggregateCall(function, alias, (), None, span)
         example = f"write it like {function}(b[].x)" if function != "count" else "write count(b)"
         self.findings.add(
             "E_FUNCTION", span, f"`{function}` takes one attribute of one group", example

@@ -73,7 +73,7 @@ class Option(NamedTuple):
     span: Span
 
 
-class Where(NamedTuple):
+class WhereClause(NamedTuple):
     strategy: Option | None
     members: Sequence[Name]
     expr: Expr | None
@@ -95,7 +95,7 @@ class QueryReader(ConditionReader):
     def query(self, meta: Meta, children: list[Any]) -> Query:
         span = span_of(meta)
         name, into = "", ""
-        where, columns = Where(None, (), None), None
+        where, columns = WhereClause(None, (), None), None
         options = [child for child in children if isinstance(child, Option)]
         node: Node | None = None
         within_ns = 1
@@ -103,7 +103,7 @@ class QueryReader(ConditionReader):
             match child:
                 case Name():
                     name = child.text
-                case Where():
+                case WhereClause():
                     where = child
                 case ReadDuration():
                     within_ns = self._window(child)
@@ -277,27 +277,27 @@ class QueryReader(ConditionReader):
     def until(self, _: Meta, children: list[Expr]) -> UntilClause:
         return UntilClause(children[0])
 
-    def where(self, _: Meta, children: list[Any]) -> Where:
+    def where(self, _: Meta, children: list[Any]) -> WhereClause:
         where = children[0]
-        return where if isinstance(where, Where) else Where(None, (), where)
+        return where if isinstance(where, WhereClause) else WhereClause(None, (), where)
 
-    def selection(self, meta: Meta, children: list[Any]) -> Where:
+    def selection(self, meta: Meta, children: list[Any]) -> WhereClause:
         strategy, *rest = children
         members: Sequence[Name] = ()
         conditions: list[Expr] = []
         for child in rest:
-            if isinstance(child, Where):
+            if isinstance(child, WhereClause):
                 members = child.members
                 conditions.extend([child.expr] if child.expr is not None else [])
             else:
                 conditions.append(child)
         where = flat(And, conditions, span_of(meta)) if conditions else None
         option = Option("USING", {"strategy": strategy}, span_of(meta))
-        return Where(option, members, where)
+        return WhereClause(option, members, where)
 
-    def members(self, _: Meta, children: list[Any]) -> Where:
+    def members(self, _: Meta, children: list[Any]) -> WhereClause:
         *names, expr = children
-        return Where(None, names, expr)
+        return WhereClause(None, names, expr)
 
     def strategy(self, _: Meta, children: list[Token]) -> str:
         return STRATEGIES[children[0].lower().replace("-", "_")]

@@ -13,7 +13,7 @@ from topology.pattern.tree.defaults import default_emit, default_matches, defaul
 from topology.pattern.tree.syntax import (
     LIMIT,
     UNBOUNDED,
-    Aggregate,
+    AggregateCall,
     AllOf,
     And,
     AnyOf,
@@ -244,7 +244,7 @@ def _atom(expr: Expr) -> str:
             return f"${name if is_plain(name) else quoted(name)}"
         case Ref(alias, path, index):
             return f"{quoted(alias)}{_index(index)}.{_path(path)}"
-        case Aggregate(function, alias, path, before):
+        case AggregateCall(function, alias, path, before):
             offset = "" if before is None else f"..i-{before}" if before else "..i"
             attribute = f".{_path(path)}" if path else ""
             return f"{function}({quoted(alias)}[{offset}]{attribute})"

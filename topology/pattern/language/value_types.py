@@ -15,7 +15,7 @@ from topology.pattern.language.unparse import expression_text
 from topology.pattern.tree.errors import Findings, meant
 from topology.pattern.tree.syntax import (
     RESERVED,
-    Aggregate,
+    AggregateCall,
     And,
     Arithmetic,
     Between,
@@ -122,7 +122,7 @@ class ValueTypes:
                 for each in expr.children:
                     self._expect(each, "number", "only numbers can be counted with")
                 return "number"
-            case Aggregate():
+            case AggregateCall():
                 return self._aggregate(expr)
             case Call():
                 return self._call(expr)
@@ -186,7 +186,7 @@ class ValueTypes:
         if found is not None and found not in {value_type, "null"}:
             self._never(expr, f"`{expression_text(expr)}` is {_A[found]}", why)
 
-    def _aggregate(self, expr: Aggregate) -> ValueType | None:
+    def _aggregate(self, expr: AggregateCall) -> ValueType | None:
         value_type = (
             self._attribute(Ref(expr.alias, expr.path, None, expr.span)) if expr.path else None
         )

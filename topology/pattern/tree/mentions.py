@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from topology.pattern.tree.syntax import Aggregate, At, Each, Expr, Ref, Same
+from topology.pattern.tree.syntax import AggregateCall, At, Each, Expr, Ref, Same
 from topology.pattern.tree.walk import walk
 
 How = Literal["plain", "each", "at", "whole", "before", "all"]
@@ -44,9 +44,9 @@ def mentions(expr: Expr) -> Iterator[Mention]:
                 yield Mention(alias, "each", path, offset)
             case Ref(alias, path, At(position)):
                 yield Mention(alias, "at", path, position)
-            case Aggregate(_, alias, path, None):
+            case AggregateCall(_, alias, path, None):
                 yield Mention(alias, "whole", path)
-            case Aggregate(_, alias, path, int(before)):
+            case AggregateCall(_, alias, path, int(before)):
                 yield Mention(alias, "before", path, before)
             case Same(paths):
                 yield from (Mention("", "all", path) for path in paths)

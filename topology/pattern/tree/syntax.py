@@ -150,7 +150,7 @@ RESERVED: Final = frozenset({"time", "ts", "error", "source", "seq", "type", "pa
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate(Expression):
+class AggregateCall(Expression):
     """`function(alias[].path)`; with `before` = k over the elements up to i-k only. `count`
     has an empty path or one (then it counts values that are not NULL)."""
 
@@ -279,7 +279,7 @@ Expr = (
     | Duration
     | Param
     | Ref
-    | Aggregate
+    | AggregateCall
     | Call
     | Negative
     | Arithmetic

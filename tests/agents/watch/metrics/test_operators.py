@@ -80,7 +80,7 @@ def test_every_figure_of_a_stage_has_a_family(told: Told) -> None:
     stage.on_batch([event], 7 * S)
     stage.on_time(8 * S)
     figures = stage.figures_of("default")
-    assert figures_of_all().keys() == figures.keys(), "name it in the figures.py of its operator"
+    assert figures_of_all().keys() == figures.keys(), "name it in FIGURES of its operator"
     partition = told.partition("default")
     partition.begins({}, ShellTotals(0, 0))
     partition.set_current({"default": StreamFigures(0, figures)}, 0, ShellTotals(0, 0))
