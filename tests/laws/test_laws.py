@@ -59,6 +59,9 @@ def law_where(applies: Callable[[Case], bool]) -> Callable[[Law], Callable[[Case
 
 law = law_where(every)
 
+IN_MERGE = 1
+"""`held_by` of what MERGE alone holds; no operator that keeps what has passed has this place."""
+
 
 def one_by_one(events: list[Event], rng: Random) -> Iterator[list[Event]]:
     for event in events:
@@ -236,6 +239,8 @@ def test_nothing_is_lost_and_nothing_doubled(case: Case, seed: int) -> None:
 
 @law_where(lambda case: case.retains)
 def test_what_is_kept_beyond_passing_is_freed_once(case: Case, seed: int) -> None:
+    """MERGE, in front of detectors that read ahead, may alone hold an event that they left out; it
+    lets it pass, and that is all."""
     run = Run(case, seed, cut)
     kept: set[int] = set()
     for _ in run.steps():
@@ -245,7 +250,7 @@ def test_what_is_kept_beyond_passing_is_freed_once(case: Case, seed: int) -> Non
         assert not held & set(freed)
         assert len(freed) == len(set(freed))
         if run.operator.keeps_passed:
-            kept |= held
+            kept |= {each.offset for each in run.operator.held() if each.held_by != IN_MERGE}
     assert bool(kept) == run.operator.keeps_passed
 
 
