@@ -19,12 +19,15 @@ that count from a start of their own stand on `BASE_NS`.
 | usgs_quakes        | network    | rank by time (2) | quake               | last update      |
 | kafka_brokers      | broker     | line number      | log time            | log time (3)     |
 | quic_two_endpoints | direction  | packet number    | sender's clock (4)  | receiver's clock |
+| limecep            | one        | number by time   | step, as ms         | largest ts (5)   |
+| soccer_tagging     | team       | line of the team | of the tag          | largest ts (5)   |
 
 (1) Where a gateway has none, the arrival stands for it. (2) The feed has no numbers:
 a quake's is its rank by (time, id) in its network, as if the network had numbered
 its quakes as they happened. (3) The logs were written locally, so nothing is known
 of their way. (4) Both clocks are laid on the client's axis by the reference times of
-the file (the server's starts 100 ms later).
+the file (the server's starts 100 ms later). (5) So far: they are in order of arrival, and nothing
+says when that was.
 """
 
 from __future__ import annotations
@@ -32,7 +35,9 @@ from __future__ import annotations
 import csv
 import gzip
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -200,6 +205,26 @@ def quic_two_endpoints() -> list[TraceRow]:
         if fields["received_ms"]:
             by_direction.setdefault(fields["direction"], []).append(of(fields))
     return _merged(map(_clamped, by_direction.values()))
+
+
+def limecep(disorder: str = "micro_ooo") -> list[TraceRow]:
+    """`micro_ooo` or `micro_inorder`."""
+
+    def of(fields: Fields) -> TraceRow:
+        ts_ns = BASE_NS + int(fields["ts"]) * MS
+        return TraceRow(ts_ns, "lime", int(fields["id"]), ts_ns, fields["type"], fields)
+
+    return _clamped(map(of, _read(f"limecep/{disorder}.csv.gz")))
+
+
+def soccer_tagging() -> list[TraceRow]:
+    numbers: defaultdict[str, Iterator[int]] = defaultdict(count)
+
+    def of(fields: Fields) -> TraceRow:
+        ts_ns, source = BASE_NS + int(fields["event_ms"]) * MS, fields["source"]
+        return TraceRow(ts_ns, source, next(numbers[source]), ts_ns, fields["event"], fields)
+
+    return _clamped(map(of, _read("soccer_tagging/match_2058004.csv.gz")))
 
 
 def _read(name: str) -> Iterator[Fields]:

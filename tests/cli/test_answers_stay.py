@@ -24,9 +24,11 @@ from benchmarks.traces import (
     balloon_clocks,
     jr_umts,
     kafka_brokers,
+    limecep,
     lorawan_gateways,
     mesh_sensors,
     quic_two_endpoints,
+    soccer_tagging,
     usgs_quakes,
 )
 from tests.cli.invoking import inorder
@@ -67,9 +69,11 @@ TRACES = {
     "balloon_clocks": balloon_clocks,
     "jr_umts": jr_umts,
     "kafka_brokers": kafka_brokers,
+    "limecep": limecep,
     "lorawan_gateways": lorawan_gateways,
     "mesh_sensors": mesh_sensors,
     "quic_two_endpoints": quic_two_endpoints,
+    "soccer_tagging": soccer_tagging,
     "usgs_quakes": usgs_quakes,
 }
 
@@ -123,13 +127,28 @@ ANSWERS: dict[tuple[str, str], str] = {
     ("quic_two_endpoints", "as the thesis"): "7306463fd3e49c29",
     ("usgs_quakes", "as the thesis"): "d0e503789f6ae39c",
     ("usgs_quakes", "joins"): "5a117d77bf9583b9",
+    ("limecep", "numbered"): "bb2c0cc94ed49a3a",
+    ("limecep", "patterns"): "6f25fa4fc16dc1c4",
+    ("limecep", "by time"): "bfc838be1953265e",
+    ("limecep", "waiting"): "9eb6796a27906ad0",
+    ("limecep", "as the thesis"): "ff3c9b93fd1bca67",
+    ("soccer_tagging", "numbered"): "e655ccc6c9b5d1f5",
+    ("soccer_tagging", "patterns"): "f597414757e8b80b",
+    ("soccer_tagging", "by time"): "61728780ef52acff",
+    ("soccer_tagging", "waiting"): "53d8b1a284cb53b7",
+    ("soccer_tagging", "as the thesis"): "1c74b7b73aaa7d78",
 }
 
 ASKED = {
     "pairs": "PATTERN SEQ(T0 a, T1 b) WHERE {one} WITHIN {within} RETURN a.n AS a, b.n AS b",
     "gone": "PATTERN SEQ(T0 a, !T1, T2 c) WHERE {one} WITHIN {within} RETURN a.n AS a",
 }
-WITHIN = {"balloon_clocks": "10 s", "jr_umts": "2 s", "usgs_quakes": "10 min"}
+WITHIN = {
+    "balloon_clocks": "10 s",
+    "jr_umts": "2 s",
+    "soccer_tagging": "10 s",
+    "usgs_quakes": "10 min",
+}
 """There a match is made of events of all sources, elsewhere of one."""
 
 SHORT = {"pairs": "100 ms", "gone": "50 ms"}
@@ -164,6 +183,14 @@ MATCHES: dict[tuple[str, str, str], str] = {
     ("usgs_quakes", "pairs", "corrected"): "9321a968e779807a",
     ("usgs_quakes", "gone", "as it comes"): "0d44951e1536a6f3",
     ("usgs_quakes", "gone", "corrected"): "6613866b0cae2043",
+    ("limecep", "pairs", "as it comes"): "1be2a7f1dfdb31d8",
+    ("limecep", "pairs", "corrected"): "5471aac24bb214d2",
+    ("limecep", "gone", "as it comes"): "65fd151f7777167b",
+    ("limecep", "gone", "corrected"): "e3b0c44298fc1c14",
+    ("soccer_tagging", "pairs", "as it comes"): "2ed3f9628f05c6db",
+    ("soccer_tagging", "pairs", "corrected"): "e03cd1ac7bb109dd",
+    ("soccer_tagging", "gone", "as it comes"): "daf171c5078886db",
+    ("soccer_tagging", "gone", "corrected"): "357771d9f95ea584",
 }
 
 

@@ -36,7 +36,7 @@ TOLERANCES: dict[str, Callable[[Any], float]] = {
     "stddev": lambda value: 1e-12 * abs(value),
     "median": lambda value: RELATIVE_ERROR * 1.001 * abs(value),
 }
-"""Of outputs that are not exact: how far each may be off, given what it should be."""
+"""How far outputs that are not exact may be off, given what they should be."""
 
 
 def number(value: Any) -> bool:
