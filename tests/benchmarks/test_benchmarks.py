@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import checkpoint, core, merge, parts, reorder, subjects
+from benchmarks import checkpoint, core, merge, parts, reorder, sources, subjects
 from benchmarks.__main__ import found
 
 Said = Callable[..., str]
@@ -27,7 +27,8 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
 def test_all_are_found() -> None:
     assert " ".join(found()) == (
         "audit changelog checkpoint clock core frontier joins kafka mapped merge parts patterns"
-        " probslack reorder restore soak spark speculation streaming sync thesis watching windows"
+        " probslack reorder restore soak sources spark speculation streaming sync thesis watching"
+        " windows"
     )
 
 
@@ -70,6 +71,12 @@ def test_core_measures_all_operators_and_batches() -> None:
     rates = core.measure(events=500, rounds=1)
     assert len(rates) == len(core.RUNS) * len(core.DELAYED) * len(core.BATCHES) + 3
     assert all(rate > 0 for rate in rates.values())
+
+
+def test_many_sources_are_compared_with_few(said: Said) -> None:
+    text = said(sources.main, "--sources", "20", "--sources", "30", "--events", "200")
+    assert "of 20" in text
+    assert "bytes a silent source" in text
 
 
 def test_core_prints_a_row_for_each(said: Said, tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ class SourceBounds(Saved):
     FIELDS = ("awaited_until_ns",)
 
     def __init__(self, known: KnownSources, max_wait_ns: int, idle_after_ns: int) -> None:
+        self._known = known
         self._sources = known.table
         self._journal = known.journal
         self._pool = known.pool
@@ -90,6 +91,7 @@ class SourceBounds(Saved):
 
     def _revive(self, progress: SourceProgress) -> None:
         """It is live, if it was not."""
+        self._known.revives(progress)
         self.live += progress.state >= OUT
         self.behind -= progress.state == BEHIND
         self.dozing -= progress.state == DOZING
@@ -125,8 +127,8 @@ class SourceBounds(Saved):
 
     def receive(self, progress: SourceProgress, at_ns: int) -> None:
         """An event of the source came in sequence, so none of them is behind a hole."""
-        self.departed -= progress.said_bye
-        progress.said_bye = False
+        if progress.said_bye:
+            self.say_bye(progress, said=False)
         if progress.blocked:
             self.unblock(progress)
 
@@ -148,6 +150,8 @@ class SourceBounds(Saved):
     def say_bye(self, progress: SourceProgress, *, said: bool = True) -> None:
         self.departed += said - progress.said_bye
         progress.said_bye = said
+        if not said:
+            self._known.goes_on(progress)
 
     def leave(self, progress: SourceProgress, state: int) -> None:
         self._unlead(progress)

@@ -105,6 +105,8 @@ class SourceProgress(Tracked):
         "error_ns",
         "held_late",
         "in_keyed",
+        "in_live",
+        "in_unfinished",
         "input_partition",
         "last_arrival_ns",
         "late",
@@ -132,6 +134,8 @@ class SourceProgress(Tracked):
         self.led_wait_ns = NOT_LED
         self.blocked = False
         self.in_keyed = False
+        self.in_live = False
+        self.in_unfinished = False  # these three: it has an entry in the heap of that name
         self.said_bye = False
         self.woke_ns = NEVER  # its newest time when it came back after having been idle
         self.silence_ns = 0  # how long it is wont to be silent; 0: never for `idle_after`

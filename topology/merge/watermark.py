@@ -23,7 +23,8 @@ does not reach, it is announced at once (`is_owed`), and not at the next beat.
 
 While W follows the clock one record announces many beats (`topology.model.ramp`).
 
-Cost: O(sources) per announcement.
+Cost of an announcement: O(sources) for E, O(log sources) for each source that moved, O(sources of
+which numbers are missing).
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class Watermark(Saved):
     FIELDS = ("ns", "complete_ns")
 
     def __init__(self, known: KnownSources, quiet_after_ns: int, correct_for_ns: int) -> None:
+        self._known = known
         self._sources = known.table
         self._journal = known.journal
         self._pool = known.pool
@@ -54,14 +56,8 @@ class Watermark(Saved):
 
     def is_owed(self, last_ns: int) -> bool:
         """The last announcement said that C reaches all, and it does not reach the event let go
-        last. O(sources)."""
-        if self.complete_ns < self.ns:
-            return False
-        return any(
-            progress.complete_ns < last_ns
-            for progress in self._sources.values()
-            if not progress.is_over
-        )
+        last."""
+        return self.complete_ns >= self.ns and self._known.least_complete_ns() < last_ns
 
     def idle_beats(
         self, beats_ns: tuple[int, int, int, int], heads: list[Bound]
@@ -119,9 +115,14 @@ class Watermark(Saved):
     def note(self, progress: SourceProgress) -> None:
         """Numbers of the source went missing, or came after all."""
         if progress.lacks_numbers:
-            self.lacking.add(progress.source)
+            self.lacks(progress)
         else:
             self.lacking.discard(progress.source)
+
+    def lacks(self, progress: SourceProgress) -> None:
+        """Numbers of the source are missing."""
+        self.lacking.add(progress.source)
+        self._known.goes_on(progress)
 
     def _announce_errors(self, event: Event) -> None:
         live_ns = all_ns = 0
@@ -139,9 +140,9 @@ class Watermark(Saved):
 
     def _course(self, heads: list[Bound]) -> tuple[int, int]:
         """As long as nothing arrives: where W stops, and how far it is behind the clock before."""
-        live = [progress.newest_ns for progress in self._sources.values() if progress.state < OUT]
-        if live:
-            return min([*live, heads[0][0]] if heads else live), 0
+        least_ns = self._known.least_live_ns()
+        if least_ns < NEVER:
+            return min(least_ns, heads[0][0]) if heads else least_ns, 0
         if heads:
             return NO_REF, 0
         usual_ns = self._pool.edge_ns() if self._pool.trials >= WARM_DELAYS else 0
@@ -149,12 +150,11 @@ class Watermark(Saved):
 
     def _completeness(self, watermark_ns: int) -> int:
         expired_ns = watermark_ns - self._correct_for_ns
-        known_ns = []
-        for progress in self._sources.values():
+        for source in sorted(self.lacking):
+            progress = self._sources[source]
             if progress.expired(expired_ns):
                 progress.write_off(expired_ns)
                 self._journal.mark(progress)
                 self.note(progress)
-            if not progress.is_over:
-                known_ns.append(progress.complete_ns)
-        return min(known_ns, default=watermark_ns)
+        complete_ns = self._known.least_complete_ns()
+        return complete_ns if complete_ns < NEVER else watermark_ns

@@ -1,0 +1,57 @@
+"""Oracle: how far the least of all sources has come, against a look at each."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import pytest
+
+from tests.laws.streams import MS, raw
+from tests.seeds import seeds_of_today
+from topology.merge.operator import Merge
+from topology.merge.settings import MergeConfig
+from topology.merge.source import OUT
+from topology.merge.sources import SPARE
+from topology.model.operator import NEVER
+from topology.reorder.operator import Reorder
+from topology.reorder.settings import ReorderConfig
+
+SEEDS = seeds_of_today(20)
+
+
+def fresh() -> Merge:
+    waits = MergeConfig(max_wait_ns=20 * MS, idle_after_ns=40 * MS, quiet_after_ns=80 * MS)
+    return Merge(
+        "default", waits, max_sources=5, heartbeat_ns=10 * MS, correct_for_ns=100 * MS, position=2
+    )
+
+
+def looked_at(merge: Merge) -> tuple[int, int]:
+    sources = merge._known.table.values()
+    live = [each.newest_ns for each in sources if each.state < OUT]
+    unfinished = [each.complete_ns for each in sources if not each.is_over]
+    return min(live, default=NEVER), min(unfinished, default=NEVER)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_least_of_all_is_found(seed: int) -> None:
+    reorder = Reorder("default", ReorderConfig(max_wait_ns=50 * MS))
+    merge = fresh()
+    cuts = [list(run) for _, run in groupby(raw(seed, 240, 8), key=lambda event: event.at_ns)]
+    for number, events in enumerate(cuts):
+        step = reorder.on_batch(events, events[-1].at_ns)
+        merge.on_batch(step.released, step.now_ns)
+        if number == len(cuts) // 2:
+            state, held = merge.snapshot(), sorted(merge.held(), key=lambda event: event.offset)
+            merge = fresh()
+            merge.restore(state, held)
+        known = merge._known
+        assert (known.least_live_ns(), known.least_complete_ns()) == looked_at(merge)
+
+
+def test_sources_that_are_forgotten_and_come_again_leave_few_entries() -> None:
+    merge = fresh()
+    for at in range(4 * SPARE):
+        merge._bounds.enter(merge._new_source(f"s{at % 7}", at * MS), at)
+        assert max(len(merge._known._live), len(merge._known._unfinished)) < 2 * SPARE
+    assert (merge._known.least_live_ns(), merge._known.least_complete_ns()) == looked_at(merge)
