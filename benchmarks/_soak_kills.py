@@ -115,7 +115,7 @@ class Kills:
         ]
 
     def _stage(self) -> str:
-        self._worker.kill_stage(self._done)
+        self._worker.kill_stage(self._done // 4)
         return "a stage"
 
     def _whole(self) -> str:

@@ -60,8 +60,8 @@ class TopicsConfig(Section):
     """Copies of every topic; left out, what the brokers' own setting says."""
     sequenced: TopicName = "events.sequenced"
     """Between reorder and merge."""
-    keep_sequenced: bool = True
-    """Keep what every stage has done with of `sequenced`; if false it is deleted."""
+    keep_sequenced: bool = False
+    """Keep `sequenced` whole; else what every stage is done with of it is deleted."""
     gaps: TopicName = "events.gaps"
     """The ledger of lost numbers."""
     late: TopicName = "events.late"

@@ -29,7 +29,7 @@ def said(folder: Path, *options: str, more: str = "") -> list[str]:
 
 def test_a_stage_has_its_own(tmp_path: Path) -> None:
     assert said(tmp_path, "--stage", "merge", "--principal", "User:{stage}") == [
-        "User:merge --operation Read --topic events.sequenced",
+        "User:merge --operation Delete --operation Read --topic events.sequenced",
         "User:merge --operation Describe --topic events.raw",
         "User:merge --operation Write --topic events.ordered",
         "User:merge --operation Write --topic events.late",

@@ -105,7 +105,7 @@ def test_defaults() -> None:
             "partitions": 8,
             "replication": None,
             "sequenced": "events.sequenced",
-            "keep_sequenced": True,
+            "keep_sequenced": False,
             "gaps": "events.gaps",
             "late": "events.late",
             "dead": "events.dead",
