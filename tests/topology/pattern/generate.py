@@ -41,6 +41,7 @@ from topology.pattern.tree.syntax import (
     Node,
     Not,
     Or,
+    Previous,
     Query,
     Ref,
     Same,
@@ -342,9 +343,10 @@ def random_query(
     partitions: bool = True,
     skips: Sequence[Skip] = ("none", "none", "none", "next", "past_last", "first", "last"),
     open_ended: bool = False,
+    previous: bool = False,
 ) -> Query:
     """`partitions`: some have a partition key, or an equality of two aliases. `open_ended`: what
-    has all that must be there may still grow."""
+    has all that must be there may still grow. `previous`: some ask for what is before an event."""
     strategy, matches = rng.choice(modes)
     draft = Draft(rng, _edges(rng, strategy, matches), groups, prefers=matches == "best")
     shape = rng.random() if groups else 0.0
@@ -364,7 +366,7 @@ def random_query(
         node=node,
         within_ns=rng.choice((1, 2, 3, 4, 5, 6, 8)),
         name="q",
-        where=_where(draft, strategy, conditions, partitions),
+        where=_where(draft, strategy, conditions, partitions, previous),
         strategy=strategy,
         matches=matches,
         skip=skip,
@@ -381,7 +383,9 @@ def _edges(rng: Random, strategy: Strategy, matches: Matches) -> tuple[Edge | No
     return (None, None, "strict", "next") if matches == "one" else (None, "strict", "next", "any")
 
 
-def _where(draft: Draft, strategy: Strategy, conditions: bool, partitions: bool) -> Expr | None:
+def _where(
+    draft: Draft, strategy: Strategy, conditions: bool, partitions: bool, previous: bool
+) -> Expr | None:
     rng = draft.rng
     parts: list[Expr] = []
     if strategy == "partition" or (partitions and rng.random() < 0.2):
@@ -393,6 +397,18 @@ def _where(draft: Draft, strategy: Strategy, conditions: bool, partitions: bool)
     if conditions:
         maker = Conditions(rng, draft.nodes, draft.negated)
         parts += [maker.conjunct() for _ in range(rng.choice((0, 0, 1, 1, 2, 3)))]
+    if previous and rng.random() < 0.4:
+        of, one = rng.choice(draft.nodes).alias, rng.choice(("x", "x", "type", "time"))
+        before = Previous(of, (one,), rng.choice((1, 1, 2)))
+        parts.append(
+            rng.choice(
+                (
+                    Compare(rng.choice(COMPARISONS), before, Ref(of, (one,))),
+                    Compare("!=", Call("coalesce", (before, Constant("B"))), Constant("A")),
+                    IsNull(before, negated=rng.random() < 0.6),
+                )
+            )
+        )
     if not parts:
         return None
     return parts[0] if len(parts) == 1 else And(tuple(parts))

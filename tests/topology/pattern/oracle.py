@@ -32,8 +32,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from topology.pattern.compile import expression
+from topology.pattern.compile.attributes import ABSENT, AbsentEntry
 from topology.pattern.compile.expression import Condition
-from topology.pattern.compile.scope import Scope
+from topology.pattern.compile.neighbours import Neighbours
+from topology.pattern.compile.scope import Environment, Scope
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.store.entry import Entry, Key
 from topology.pattern.tree.mentions import aliases
@@ -91,6 +93,22 @@ def valid(form: NormalForm, entries: Sequence[Entry]) -> list[Match]:
 
 def _key(entry: Entry) -> Key:
     return entry.key
+
+
+class Before(Neighbours):
+    """What PREV looks at: the last of those before, as they stand in a list."""
+
+    def __init__(self, seen: list[Entry], within_ns: int) -> None:
+        super().__init__()
+        self.seen = seen
+        self.within_ns = within_ns
+
+    def before(self, entry: Entry | AbsentEntry, back: int) -> Entry | AbsentEntry:
+        if isinstance(entry, AbsentEntry):
+            return entry
+        earlier = [one for one in self.seen if one.key < entry.key][-back:]
+        is_near = len(earlier) == back and entry.time_ns - earlier[0].time_ns <= self.within_ns
+        return earlier[0] if is_near else ABSENT
 
 
 def _partitions(form: NormalForm, events: list[Entry]) -> list[list[Entry]]:
@@ -231,11 +249,12 @@ class AlternativeOracle:
             for k, blocker in enumerate(alternative.blockers)
         }
         self.groups = frozenset(part.index for part in self.components if part.is_group)
+        self.environment = Environment(neighbours=Before(everything, form.query.within_ns))
         self.own = [expression.own(part.own, part.alias) for part in self.components]
         self.conditions: dict[int, Condition] = {}
         """By the identity of the expression."""
         self.untils = [
-            expression.until(part.until, Scope(self.slots, self.groups)) if part.until else None
+            expression.until(part.until, self._scope()) if part.until else None
             for part in self.components
         ]
 
@@ -448,9 +467,12 @@ class AlternativeOracle:
                 return False
         return True
 
+    def _scope(self) -> Scope:
+        return Scope(self.slots, self.groups, self.environment)
+
     def _condition(self, expr: Expr) -> Condition:
         if id(expr) not in self.conditions:
-            self.conditions[id(expr)] = expression.condition(expr, Scope(self.slots, self.groups))
+            self.conditions[id(expr)] = expression.condition(expr, self._scope())
         return self.conditions[id(expr)]
 
     def _binding(self, run: Run) -> expression.Binding:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from topology.pattern.compile import expression
+from topology.pattern.compile.scope import NO_ENVIRONMENT
 from topology.pattern.language.parse import parse_query
 from topology.pattern.match.evaluation import Evaluation, Place, Tactic
 from topology.pattern.match.layout import layouts_of
@@ -37,7 +38,8 @@ def partitions(form: NormalForm, entries: Sequence[Entry]) -> list[list[Entry]]:
 
 
 def place(form: NormalForm, members: Sequence[Entry], entries: Sequence[Entry]) -> Place:
-    """The place in one partition; `entries` are those of all."""
+    """The place in one partition; `entries` are those of all. PREV looks at it, until another is
+    made."""
     components, blockers, enders = [], [], []
     for alternative in form.alternatives:
         parts = alternative.components
@@ -55,6 +57,7 @@ def place(form: NormalForm, members: Sequence[Entry], entries: Sequence[Entry]) 
         )
         enders.append([_index(members, p.types) if p.until is not None else None for p in parts])
     everything = _index(members if form.by_partition else entries, frozenset())
+    NO_ENVIRONMENT.neighbours.look_at(everything, form.query.within_ns)
     return Place(components, blockers, everything, enders)
 
 

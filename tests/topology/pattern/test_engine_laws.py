@@ -71,7 +71,7 @@ def worlds(
         if open_ended:
             query = random_query(rng, OPEN_ENDED, conditions=False, open_ended=True)
         else:
-            query = random_query(rng, (*MODES, *BEST))
+            query = random_query(rng, (*MODES, *BEST), previous=True)
         stream = random_stream(rng)
         disorder = rng.choice((0.0, 0.2, 0.5, 0.9))
         arrivals = shuffled(rng, stream, disorder, copies=rng.choice((0.0, 0.2)))

@@ -75,7 +75,7 @@ def streams(
     """`share`: one in so many of the part's seeds."""
     for seed in SEEDS[part :: PARTS * share]:
         rng = Random(seed)
-        query = random_query(rng, modes, skips=["none"])
+        query = random_query(rng, modes, skips=["none"], previous=True)
         query = replace(query, within_ns=query.within_ns * UNIT_NS)
         entries = random_stream(rng, 7, errors=rng.choice(errors), types="ABC", unit_ns=UNIT_NS)
         for one in entries:

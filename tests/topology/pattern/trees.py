@@ -49,6 +49,7 @@ ATOMS = st.one_of(
     st.builds(syntax.Param, NAMES),
     st.builds(syntax.Ref, NAMES, PATHS, st.none() | INDEXES),
     AGGREGATE,
+    st.builds(syntax.Previous, NAMES, PATHS, st.integers(1, 1_000)),
     st.builds(syntax.Same, st.lists(PATHS, min_size=1, max_size=3).map(tuple)),
 )
 

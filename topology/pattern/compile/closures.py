@@ -128,6 +128,21 @@ class Compiler:
             return lambda _, frame: get(frame[at])
         return _of_each(slot, self.counter(slot, index.offset), index.offset, get)
 
+    def _previous(self, expr: syntax.Previous) -> Value:
+        slot, get = self.slot(expr.alias), self.before(expr)
+        if slot is None:
+            return _always(None)
+        if slot not in self.scope.groups:
+            return _of_single(slot, get)
+        at = self.variable(slot)
+        return lambda _, frame: get(frame[at])
+
+    def before(self, expr: syntax.Previous) -> Get:
+        """The attribute of the event before the one that is given."""
+        neighbours, back = self.scope.environment.neighbours, expr.back
+        get = self.attribute(expr.path)
+        return lambda entry: get(neighbours.before(entry, back))
+
     def variable(self, slot: int) -> int:
         """Where the frame has the element of this group."""
         return self._variable(slot, counts=False)[0]
@@ -274,6 +289,7 @@ MAKERS: Final[dict[type, str]] = {
     syntax.Duration: "_constant",
     syntax.Param: "_constant",
     syntax.Ref: "_ref",
+    syntax.Previous: "_previous",
     syntax.AggregateCall: "_aggregate",
     syntax.Call: "_call",
     syntax.Negative: "_negative",

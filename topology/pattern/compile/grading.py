@@ -220,6 +220,10 @@ class Grader(Compiler):
         compiled = self.value(expr)
         return lambda binding, frame: truth(compiled(binding, frame))
 
+    def before(self, expr: syntax.Previous) -> Get:
+        certain, neighbours = super().before(expr), self.scope.environment.neighbours
+        return lambda entry: certain(entry) if neighbours.is_sure(entry, expr.back) else ANYTHING
+
     def _same(self, expr: syntax.Same) -> Value:
         gets = [self.attribute(path) for path in expr.paths]
 

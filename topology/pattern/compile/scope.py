@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from topology.pattern.compile.neighbours import Neighbours
 from topology.pattern.tree.normal_form import Alternative
 
 Function = Callable[..., Any]
@@ -18,10 +19,12 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """`params`: the values of parameters by name. `functions`: a user's own by name."""
+    """`params`: the values of parameters by name. `functions`: a user's own by name. `neighbours`:
+    of the query that is evaluated right now."""
 
     params: Mapping[str, Any] = field(default_factory=dict)
     functions: Mapping[str, Function] = field(default_factory=dict)
+    neighbours: Neighbours = field(default_factory=Neighbours)
 
 
 NO_ENVIRONMENT: Final = Environment()

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from topology.pattern.language.unparse import expression_text
 from topology.pattern.language.value_types import Params, Types, ValueTypes
 from topology.pattern.tree.errors import Findings, cut, meant
-from topology.pattern.tree.mentions import aliases, counted_through
+from topology.pattern.tree.mentions import aliases, counted_through, looks_back
 from topology.pattern.tree.syntax import (
     AggregateCall,
     At,
@@ -21,6 +21,7 @@ from topology.pattern.tree.syntax import (
     Like,
     Negation,
     Param,
+    Previous,
     Query,
     Ref,
     Span,
@@ -67,6 +68,8 @@ class ConditionChecks:
                 self._ref(expr)
             case AggregateCall():
                 self._aggregate(expr)
+            case Previous():
+                self._previous(expr)
             case Call():
                 self._call(expr)
             case Param():
@@ -94,6 +97,11 @@ class ConditionChecks:
         elif ref.index == At(0):
             message = "groups are counted from 1"
             self._findings.add("E_INDEX", ref.span, message, "write [1] or [first]")
+
+    def _previous(self, expr: Previous) -> None:
+        if isinstance(self._component(expr.alias, expr.span), Negation):
+            message = f"`{expr.alias}` must not happen: PREV asks for what is before a member"
+            self._findings.add("E_INDEX", expr.span, message, "ask it of an event of the match")
 
     def _aggregate(self, expr: AggregateCall) -> None:
         component = self._component(expr.alias, expr.span)
@@ -162,6 +170,10 @@ class ConditionChecks:
                     message = f"`{expression_text(each)}` is one value for each i, not one"
                     hint = "write an element, like b[last].x, or an aggregate"
                     self._findings.add("E_INDEX", each.span, message, hint)
+            if looks_back(column.expr):
+                message = "PREV has no place in RETURN: it may change while the match stays"
+                hint = "make the event before a part of the pattern, with STRICT behind it"
+                self._findings.add("E_FUNCTION", span, message, hint)
             for alias in sorted(filter(self._is_negated, aliases(column.expr))):
                 message = f"`{alias}` must not happen: it has nothing to return"
                 self._findings.add("E_NOT_RETURN", span, message, "leave it out")

@@ -36,6 +36,7 @@ from topology.pattern.tree.syntax import (
     Not,
     Or,
     Param,
+    Previous,
     Ref,
     Same,
     Span,
@@ -45,6 +46,9 @@ from topology.pattern.tree.words import AGGREGATES, FUNCTIONS, MAX_NS, UNITS_NS
 
 Comparison = Literal["=", "!=", "<", "<=", ">", ">="]
 Sign = Literal["+", "-", "*", "/", "%"]
+
+MAX_BACK: Final = 1_000
+"""PREV looks no further back."""
 
 MAX_DIGITS: Final = 100
 """A number has no more."""
@@ -190,6 +194,8 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
             function = function.lower()
         if function in AGGREGATES and not name.quoted:
             return self._aggregate(function, arguments, span_of(meta))
+        if not name.quoted and function.lower() == "prev":
+            return self._previous(arguments, span_of(meta))
         groups = [argument for argument in arguments if isinstance(argument, Group)]
         for group in groups:
             self.findings.add(
@@ -199,6 +205,17 @@ class ConditionReader(Transformer_NonRecursive[Token, Any]):
                 meant(function, AGGREGATES),
             )
         return Call(function, () if groups else tuple(arguments), span_of(meta))
+
+    def _previous(self, arguments: Sequence[Any], span: Span) -> Expr:
+        match arguments:
+            case [Ref(alias, path, None)]:
+                return Previous(alias, path, 1, span)
+            case [Ref(alias, path, None), Constant(back)]:
+                if type(back) is int and 0 < back <= MAX_BACK:
+                    return Previous(alias, path, back, span)
+        message = f"PREV takes an attribute, and how many events before, 1 to {MAX_BACK}"
+        self.findings.add("E_FUNCTION", span, message, "write it like PREV(b.x), PREV(b.x, 2)")
+        return Constant(None, span)
 
     def _aggregate(self, function: str, arguments: Sequence[Any], span: Span) -> Expr:
         match arguments:

@@ -39,6 +39,7 @@ from topology.pattern.tree.syntax import (
     Not,
     Or,
     Param,
+    Previous,
     Query,
     Ref,
     Same,
@@ -244,6 +245,9 @@ def _atom(expr: Expr) -> str:
             return f"${name if is_plain(name) else quoted(name)}"
         case Ref(alias, path, index):
             return f"{quoted(alias)}{_index(index)}.{_path(path)}"
+        case Previous(alias, path, back):
+            places = f", {back}" if back > 1 else ""
+            return f"PREV({quoted(alias)}.{_path(path)}{places})"
         case AggregateCall(function, alias, path, before):
             offset = "" if before is None else f"..i-{before}" if before else "..i"
             attribute = f".{_path(path)}" if path else ""
@@ -257,7 +261,7 @@ def _atom(expr: Expr) -> str:
 
 def _function(name: str) -> str:
     """In back-ticks it is never taken for a built-in one of other case."""
-    is_other = name not in FUNCTIONS and name.lower() in FUNCTIONS.keys() | AGGREGATES
+    is_other = name not in FUNCTIONS and name.lower() in FUNCTIONS.keys() | AGGREGATES | {"prev"}
     return f"`{name}`" if is_other else quoted(name)
 
 

@@ -33,6 +33,7 @@ from topology.pattern.tree.syntax import (
     Not,
     Or,
     Param,
+    Previous,
     Ref,
     Same,
 )
@@ -140,6 +141,8 @@ class ValueTypes:
                 return value_type_of(self._params[name])
             case Ref():
                 return self._attribute(expr)
+            case Previous(path=(first,)):
+                return _RESERVED_TYPES.get(first)
             case _:
                 return None
 

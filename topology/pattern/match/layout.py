@@ -17,7 +17,7 @@ from topology.pattern.compile.expression import Binding, Condition
 from topology.pattern.compile.grading import YES, grade
 from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
 from topology.pattern.store.entry import Entry
-from topology.pattern.tree.mentions import aliases, looks_at_time, mentions
+from topology.pattern.tree.mentions import aliases, looks_at_time, looks_back, mentions
 from topology.pattern.tree.normal_form import (
     Alternative,
     Blocker,
@@ -40,9 +40,10 @@ Graded = Callable[[Binding], int]
 
 class Clause:
     """A predicate. `settled_at`: the one component whose every step tests it, or -1 if that
-    depends on the run. `in_doubt`: it looks at times, or at the order in a group, so that what
-    holds by reference times may not hold. `for_each`: it says something of each element, and what
-    fails it fails it in any larger match."""
+    depends on the run. `looks_back`: it asks for what is before an event. `in_doubt`: so it does,
+    or it looks at times, or at the order in a group, so that what holds by reference times may not
+    hold. `for_each`: it says something of each element, and what fails it fails it in any larger
+    match."""
 
     def __init__(self, predicate: Predicate, alternative: Alternative, scope: Scope) -> None:
         self.condition: Condition = expression.condition(predicate.expr, scope)
@@ -56,7 +57,8 @@ class Clause:
         self.looks_at_time = looks_at_time(predicate.expr)
         over_groups = not scope.groups.isdisjoint(self.aliases)
         by_order = over_groups and _looks_at_groups(predicate.expr)
-        self.in_doubt = self.looks_at_time or by_order
+        self.looks_back = looks_back(predicate.expr)
+        self.in_doubt = self.looks_at_time or by_order or self.looks_back
         self.for_each = not by_order
 
 

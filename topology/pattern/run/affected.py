@@ -140,9 +140,11 @@ class Affected:
         margin_ns = self._at.doubt.margin_ns
         if shape.by_end:
             since_ns = time_ns - (span_ns if shape.looks_ahead else margin_ns)
-            anchors = self.anchors(since_ns, time_ns + span_ns)
+            until_ns = time_ns + (2 if shape.looks_back else 1) * span_ns
+            anchors = self.anchors(since_ns, until_ns)
         else:
-            until_ns = time_ns + (span_ns if shape.has_start_negation else margin_ns)
+            reaches_back = shape.has_start_negation or shape.looks_back
+            until_ns = time_ns + (span_ns if reaches_back else margin_ns)
             anchors = self.anchors(time_ns - span_ns, until_ns)
         if margin_ns and self._at.query.possible is not None:
             return anchors  # a bound may be from before errors were so large

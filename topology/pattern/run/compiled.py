@@ -26,7 +26,7 @@ from topology.pattern.match.tactics.greedy import goes_on
 from topology.pattern.match.uncertain.grade import Grading
 from topology.pattern.match.uncertain.possible import Possible
 from topology.pattern.store.entry import Entry
-from topology.pattern.tree.mentions import aliases
+from topology.pattern.tree.mentions import aliases, looks_back
 from topology.pattern.tree.normal_form import (
     Alternative,
     Blocker,
@@ -36,6 +36,7 @@ from topology.pattern.tree.normal_form import (
     timed_apart,
 )
 from topology.pattern.tree.syntax import Expr, Query
+from topology.pattern.tree.walk import expressions
 
 Slot = tuple[int, int]
 """(alternative, component), or (alternative, number of components + negation)."""
@@ -59,7 +60,7 @@ class Shape:
     `by_end`: its units are end events, else start events. `open_tail`: a match goes on being
     decided up to its first event's time and the window. `looks_ahead`: what comes after its end
     may forbid it. `strict`: any entry matters. `skips`: what becomes of a match depends
-    on those that start before it."""
+    on those that start before it. `looks_back`: so does it on the events a window before it."""
 
     by_end: bool
     has_start_negation: bool
@@ -69,6 +70,7 @@ class Shape:
     strict: bool
     everywhere: bool
     skips: bool
+    looks_back: bool
 
     @property
     def doubles(self) -> bool:
@@ -107,7 +109,8 @@ class Compiled:
         )
         self.earliest = EarliestStart(layouts) if is_by_start else None
         self.settles = query.matches == "best" and query.skip == "none"
-        self.reach_ns = self.within_ns * (2 if self.shape.doubles else 1)
+        windows = 1 + self.shape.doubles + self.shape.looks_back
+        self.reach_ns = self.within_ns * windows
         self.filters: dict[Slot, EntryFilter] = {}
         self.untils: dict[Slot, EntryFilter] = {}
         for alternative in self.form.alternatives:
@@ -173,15 +176,17 @@ def shape_of(form: NormalForm) -> Shape:
         for alternative in form.alternatives
         for component in alternative.components
     ) or any(b.strict for a in form.alternatives for b in a.blockers)
+    back = any(looks_back(expr) for expr in expressions(query))
     return Shape(
         by_end=query.strategy == "any",
         has_start_negation=starts,
         has_end_negation=ends,
         looks_ahead=ends or goes,
         open_tail=ends or goes or grows or prefers,
-        strict=strict,
-        everywhere=strict and not form.by_partition and bool(form.same),
+        strict=strict or back,
+        everywhere=(strict or back) and not form.by_partition and bool(form.same),
         skips=query.skip != "none",
+        looks_back=back,
     )
 
 

@@ -64,6 +64,9 @@ class Evaluator:
     def evaluate(self, anchor: Entry, newcomer: Entry | None = None) -> MatchUnit:
         """The unit of this anchor, evaluated anew. `newcomer`: the entry that changes it, in the
         indexes already, where it alone may put others in doubt."""
+        query, place = self._at.query, self._at.place
+        if query.shape.looks_back:
+            query.environment.neighbours.look_at(place.everything, query.within_ns)
         evaluation = self._matches_of(anchor)
         unit = self._at.units.get(anchor.key)
         if unit is None:

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from topology.pattern.tree.syntax import AggregateCall, At, Each, Expr, Ref, Same
+from topology.pattern.tree.syntax import AggregateCall, At, Each, Expr, Previous, Ref, Same
 from topology.pattern.tree.walk import walk
 
-How = Literal["plain", "each", "at", "whole", "before", "all"]
+How = Literal["plain", "each", "at", "whole", "before", "previous", "all"]
 """`a.x`, of a group each of its elements; `a[i+k].x`; `a[k].x`; an aggregate over all; one up to
-i-k; `[x]`, which names all events."""
+i-k; `PREV(a.x)`; `[x]`, which names all events."""
 
 BY_ORDER: Final = frozenset({"each", "at", "before"})
 """What depends on the order of a group's elements."""
@@ -44,6 +44,8 @@ def mentions(expr: Expr) -> Iterator[Mention]:
                 yield Mention(alias, "each", path, offset)
             case Ref(alias, path, At(position)):
                 yield Mention(alias, "at", path, position)
+            case Previous(alias, path):
+                yield Mention(alias, "previous", path)
             case AggregateCall(_, alias, path, None):
                 yield Mention(alias, "whole", path)
             case AggregateCall(_, alias, path, int(before)):
@@ -59,6 +61,11 @@ def aliases(expr: Expr) -> set[str]:
 
 def looks_at_time(expr: Expr) -> bool:
     return any(mention.path == ("time",) for mention in mentions(expr))
+
+
+def looks_back(expr: Expr) -> bool:
+    """Does it ask for what lies before an event, be it a member or not?"""
+    return any(mention.how == "previous" for mention in mentions(expr))
 
 
 def counted_through(expr: Expr) -> set[str]:

@@ -145,6 +145,18 @@ class Ref(Expression):
     span: Span = NOWHERE
 
 
+@dataclass(frozen=True, slots=True)
+class Previous(Expression):
+    """`PREV(alias.path, back)`: the attribute of the event so many places before, among those that
+    a STRICT step looks at; NULL where there is none, or it is more than WITHIN before. For a group
+    it is asked of each element."""
+
+    alias: str
+    path: tuple[str, ...]
+    back: int = 1
+    span: Span = NOWHERE
+
+
 RESERVED: Final = frozenset({"time", "ts", "error", "source", "seq", "type", "payload"})
 """First names of a path that are not payload fields; `.payload.name` is always the payload's."""
 
@@ -279,6 +291,7 @@ Expr = (
     | Duration
     | Param
     | Ref
+    | Previous
     | AggregateCall
     | Call
     | Negative

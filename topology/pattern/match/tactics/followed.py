@@ -130,7 +130,7 @@ def steps_of(layouts: Sequence[Layout]) -> Steps | None:
         return None
     if query.matches != "one" and any(part.edge == "any" for part in layout.components[1:]):
         return None
-    if any(clause.settled_at < 0 for clause in layout.clauses):
+    if any(clause.settled_at < 0 or clause.looks_back for clause in layout.clauses):
         return None
     if query.emit != "eager" or query.skip != "none" or query.uncertain == "possible":
         return None
