@@ -152,7 +152,7 @@ def ordered(attack: Attack | None, unsynced: str) -> list[OrderedEvent]:
     return [r for r in records if isinstance(r, OrderedEvent) and r.source in HONEST]
 
 
-def told(events: list[OrderedEvent]) -> list[tuple[str, int, int, str]]:
+def rendered(events: list[OrderedEvent]) -> list[tuple[str, int, int, str]]:
     return [(e.source, e.seq, e.ref_time_ns, e.type) for e in events]
 
 
@@ -162,7 +162,9 @@ def test_law_one_source_hurts_itself_alone(attack: Attack, unsynced: str) -> Non
     expected, found = ordered(None, unsynced), ordered(attack, unsynced)
     assert len(expected) == ROUNDS * len(HONEST)
     assert not any(event.late for event in found)
-    differ = [pair for pair in zip(told(found), told(expected), strict=False) if len({*pair}) > 1]
+    differ = [
+        pair for pair in zip(rendered(found), rendered(expected), strict=False) if len({*pair}) > 1
+    ]
     assert (len(found), differ[:3]) == (len(expected), [])
     assert max(e.at_ns - e.ts_ns for e in found) <= LONGEST_WAIT_NS
 

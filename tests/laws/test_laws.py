@@ -298,8 +298,8 @@ def test_time_does_not_go_back(case: Case, seed: int) -> None:
     for batch in cut(copies(run.raw), Random(seed)):
         now_ns = max([spoken_ns, *(event.at_ns for event in batch)])
         step = again.on_batch(batch, now_ns)
-        told = [*step.released, *step.reports, *step.results]
-        said_ns = [each.at_ns for each in told]
+        emitted = [*step.released, *step.reports, *step.results]
+        said_ns = [each.at_ns for each in emitted]
         assert min(said_ns, default=spoken_ns) >= spoken_ns
         if not case.aligned:
             assert step.now_ns == now_ns

@@ -156,9 +156,9 @@ def test_a_silent_source_changes_nothing_once_it_is_idle(seed: int) -> None:
     events = [first, *heard(seed)]
     alone, _ = run(merge(), events)
     beside, _ = run(merge(expected_sources=["zz"]), events)
-    told = [(e.offset, e.late, e.at_ns) for e in alone if e.source != "aa"]
-    assert told == [(e.offset, e.late, e.at_ns) for e in beside if e.source != "aa"]
-    assert len(told) == len(events) - 1
+    emitted = [(e.offset, e.late, e.at_ns) for e in alone if e.source != "aa"]
+    assert emitted == [(e.offset, e.late, e.at_ns) for e in beside if e.source != "aa"]
+    assert len(emitted) == len(events) - 1
 
 
 @every_seed
@@ -175,8 +175,8 @@ def test_the_hour_makes_no_difference(seed: int, made: type[Merge]) -> None:
             event.ts_ns += by_ns
     plain, plain_reports = run(merge(made), events)
     moved, moved_reports = run(merge(made), shifted)
-    told = [(e.offset, e.late, e.at_ns) for e in plain]
-    assert [(e.offset, e.late, e.at_ns - by_ns) for e in moved] == told
+    emitted = [(e.offset, e.late, e.at_ns) for e in plain]
+    assert [(e.offset, e.late, e.at_ns - by_ns) for e in moved] == emitted
     assert len(plain_reports) == len(moved_reports)
 
 

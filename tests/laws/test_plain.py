@@ -135,10 +135,10 @@ def course(
     for number, at in enumerate(range(0, len(events), size)):
         batch = events[at : at + size]
         now_ns = max([now_ns, *(event.at_ns for event in batch)])
-        told = Outputs()
-        told.add(operator.on_batch(batch, now_ns))
+        emitted = Outputs()
+        emitted.add(operator.on_batch(batch, now_ns))
         if rng.random() < 0.1:
-            told.add(operator.on_time(now_ns))
+            emitted.add(operator.on_time(now_ns))
         figures = operator.figures()
         if isinstance(operator, Stage):
             figures = {
@@ -148,9 +148,9 @@ def course(
             }
         looks = not number % 8
         yield (
-            told.released,
-            told.reports,
-            told.results,
+            emitted.released,
+            emitted.reports,
+            emitted.results,
             figures,
             operator.next_deadline_ns(),
             operator.explain() if looks else None,
@@ -160,9 +160,14 @@ def course(
             msgspec.msgpack.encode(operator.changes()),
             msgspec.msgpack.encode(operator.snapshot()) if looks else None,
         )
-    told = Outputs()
-    told.add(operator.on_end(now_ns))
-    yield told.released, told.reports, told.results, msgspec.msgpack.encode(operator.snapshot())
+    emitted = Outputs()
+    emitted.add(operator.on_end(now_ns))
+    yield (
+        emitted.released,
+        emitted.reports,
+        emitted.results,
+        msgspec.msgpack.encode(operator.snapshot()),
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids=repr)

@@ -33,7 +33,7 @@ def arrivals(line: str) -> list[Arrival]:
     return result
 
 
-def told(answer: Answer) -> str:
+def rendered(answer: Answer) -> str:
     """Each arrival's fate: when it left, or L/D/H and the reason's first letters."""
     words: list[str] = []
     for fate in answer.fates:
@@ -72,7 +72,7 @@ def test_one_epoch_from_a_known_start(
     line: str, expected: str, expected_gaps: list[tuple[int, int, int, int, str]]
 ) -> None:
     answer = reorder(arrivals(line), fixed(10), max_wait_ns=50, start=1)
-    assert told(answer) == expected
+    assert rendered(answer) == expected
     assert gaps(answer) == expected_gaps
 
 
@@ -81,7 +81,7 @@ def test_a_hole_that_waited_for_its_turn_expires_at_once() -> None:
     line = arrivals("0:1 1:3 2:5 8:2 8:4 9:6")
     answer = reorder(line, lambda _at, _history: next(waits), max_wait_ns=50, start=1)
     # 4 was due at 3, behind 2; 2 comes at 8 and frees it, so the 4 of that instant is late.
-    assert told(answer) == "0 8 8 8 L(gap) 9"
+    assert rendered(answer) == "0 8 8 8 L(gap) 9"
     assert gaps(answer) == [(8, 0, 4, 4, "timeout")]
 
 
@@ -103,7 +103,7 @@ def test_the_first_event_with_start_auto(
     line: str, expected: str, expected_gaps: list[tuple[int, int, int, int, str]]
 ) -> None:
     answer = reorder(arrivals(line), fixed(10), max_wait_ns=50)
-    assert told(answer) == expected
+    assert rendered(answer) == expected
     assert gaps(answer) == expected_gaps
 
 
@@ -125,7 +125,7 @@ def test_epochs(
     line: str, expected: str, expected_gaps: list[tuple[int, int, int, int, str]]
 ) -> None:
     answer = reorder(arrivals(line), fixed(10), max_wait_ns=50)
-    assert told(answer) == expected
+    assert rendered(answer) == expected
     assert gaps(answer) == expected_gaps
 
 
@@ -133,25 +133,25 @@ def test_a_restart_is_inferred_beyond_the_margin_only() -> None:
     events = [Arrival(at, "s", seq, ts) for at, seq, ts in ((0, 0, 100), (1, 1, 110), (2, 2, 120))]
     within = [*events, Arrival(200, "s", 0, 170)]
     beyond = [*events, Arrival(200, "s", 0, 171), Arrival(201, "s", 1, 172)]
-    assert told(reorder(within, fixed(10), max_wait_ns=50)) == "0 1 2 D"
+    assert rendered(reorder(within, fixed(10), max_wait_ns=50)) == "0 1 2 D"
     answer = reorder(beyond, fixed(10), max_wait_ns=50)
-    assert told(answer) == "0 1 2 200 201"
+    assert rendered(answer) == "0 1 2 200 201"
     assert [fate.epoch for fate in answer.fates] == [0, 0, 0, 1, 1]
     off = reorder(beyond, fixed(10), max_wait_ns=50, infer_restart=False)
-    assert told(off) == "0 1 2 D D"
+    assert rendered(off) == "0 1 2 D D"
     named = [*events, Arrival(200, "s", 0, 171, 0)]
-    assert told(reorder(named, fixed(10), max_wait_ns=50)) == "0 1 2 D"
+    assert rendered(reorder(named, fixed(10), max_wait_ns=50)) == "0 1 2 D"
 
 
 def test_time_and_the_end_are_told() -> None:
     line = arrivals("0:1 1:3 2:5")
     until = reorder(line, fixed(10), max_wait_ns=50, start=1, until_ns=11)
-    assert (told(until), gaps(until)) == ("0 11 H", [(11, 0, 2, 2, "timeout")])
+    assert (rendered(until), gaps(until)) == ("0 11 H", [(11, 0, 2, 2, "timeout")])
     end = reorder(line, fixed(10), max_wait_ns=50, start=1, end_ns=12)
-    assert told(end) == "0 11 12"
+    assert rendered(end) == "0 11 12"
     assert gaps(end) == [(11, 0, 2, 2, "timeout"), (12, 0, 4, 4, "end")]
     held = reorder(arrivals("5:3 6:5"), fixed(10), max_wait_ns=50, end_ns=7)
-    assert (told(held), gaps(held)) == ("7 7", [(7, 0, 4, 4, "end")])
+    assert (rendered(held), gaps(held)) == ("7 7", [(7, 0, 4, 4, "end")])
 
 
 def test_a_gap_names_its_neighbours() -> None:

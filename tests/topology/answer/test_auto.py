@@ -131,9 +131,9 @@ def test_figures_say_what_reading_ahead_wins() -> None:
         assert said["won_ns"] == ahead_ns - said["wait_ns"], name
         assert said["alpha_ppm"] == said["wait_ns"] * 1_000_000 // max(ahead_ns, 1), name
     assert asked_of["after"]["won_ns"] > 0
-    told = run._stage.figures_of("default")
+    figures = run._stage.figures_of("default")
     for name in ("wait_ns", "alpha_ppm", "won_ns"):
-        assert told[f"detector_{name}"] == max(said[name] for said in asked_of.values()), name
+        assert figures[f"detector_{name}"] == max(said[name] for said in asked_of.values()), name
 
 
 @pytest.mark.parametrize("corrects", [True, False])

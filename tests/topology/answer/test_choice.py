@@ -30,11 +30,11 @@ def _ways(merged_ppm: int = 0, ahead_ppm: int = 0, changed_ppm: int = 0) -> list
 
 
 def _run(choice: Choice, spans: int, ways: list[Way], room_ppm: int, first: int = 0) -> list[str]:
-    told = []
+    chosen = []
     for span in range(first, first + spans):
         choice.weigh(span * SPAN, ways, room_ppm)
-        told.append(choice.answer)
-    return told
+        chosen.append(choice.answer)
+    return chosen
 
 
 def test_the_shortest_wait_that_fits_is_taken_after_a_while() -> None:
@@ -46,8 +46,8 @@ def test_the_shortest_wait_that_fits_is_taken_after_a_while() -> None:
 def test_what_does_not_fit_is_left_for_the_best_that_does() -> None:
     for merged_ppm, left_for in ((0, MERGED), (400_000, WAIT)):
         choice = Choice(AHEAD)
-        told = _run(choice, LEAVES, _ways(merged_ppm, 600_000), 300_000)
-        assert told == [AHEAD] * (LEAVES - 1) + [left_for]
+        chosen = _run(choice, LEAVES, _ways(merged_ppm, 600_000), 300_000)
+        assert chosen == [AHEAD] * (LEAVES - 1) + [left_for]
         assert (
             "`speculate` took 60.00 % of a processor where 30.00 %" in choice.explain()["because"]
         )
@@ -85,19 +85,19 @@ def test_no_more_may_be_taken_back_than_the_query_allows() -> None:
     assert _run(choice, 300, _ways(changed_ppm=15_000), 500_000)[-1] == AHEAD
 
 
-def _changes(told: list[str]) -> int:
-    return sum(one != other for one, other in pairwise(told))
+def _changes(chosen: list[str]) -> int:
+    return sum(one != other for one, other in pairwise(chosen))
 
 
 def test_a_load_that_comes_and_goes_makes_it_more_patient() -> None:
     """Two seconds each: at first it follows, then it stays where it fits always."""
     choice = Choice(MERGED)
-    told = []
+    chosen = []
     for turn in range(60):
         room_ppm = 50_000 if turn % 2 else 500_000
-        told += _run(choice, 20, _ways(0, 100_000), room_ppm, first=20 * turn)
-    assert _changes(told[:200]) >= 2
-    assert _changes(told[-600:]) <= 2 * 600 // MOST_PATIENCE
+        chosen += _run(choice, 20, _ways(0, 100_000), room_ppm, first=20 * turn)
+    assert _changes(chosen[:200]) >= 2
+    assert _changes(chosen[-600:]) <= 2 * 600 // MOST_PATIENCE
 
 
 def test_patience_is_forgotten_by_who_was_kept_for_long() -> None:
@@ -116,7 +116,7 @@ def test_whatever_comes_it_changes_seldom_and_never_holds_what_does_not_fit() ->
     for seed in range(40):
         dice = Random(seed)
         choice, other = Choice(MERGED), Choice(MERGED)
-        told, unfitted = [], 0
+        chosen, unfitted = [], 0
         for span in range(600):
             ways = _ways(dice.choice((0, 5_000, 90_000)), dice.randrange(400_000))
             room_ppm = dice.choice((0, 100_000, 500_000))
@@ -127,12 +127,12 @@ def test_whatever_comes_it_changes_seldom_and_never_holds_what_does_not_fit() ->
                 kept.restore(other.snapshot())
                 other = kept
             assert other.snapshot() == choice.snapshot()
-            told.append(choice.answer)
+            chosen.append(choice.answer)
             held = next(way for way in ways if way.answer == choice.answer)
             fits = held.price_ppm <= max(room_ppm, SLIGHT_PPM)
             unfitted = 0 if fits else unfitted + 1
             assert unfitted < LEAVES
-        assert _changes(told) <= 2 * (1 + 600 // PATIENCE)
+        assert _changes(chosen) <= 2 * (1 + 600 // PATIENCE)
 
 
 def test_it_says_which_way_since_when_and_why() -> None:

@@ -144,10 +144,10 @@ def count(state: int, event: Any) -> tuple[int, Any]:
     return state + 1, ({"n": state + 1} if event.source == "s0" else None)
 
 
-def one_more(state: int, event: Any, told: Any) -> Any:
+def one_more(state: int, event: Any, results: Any) -> Any:
     if event.source == "s0":
         return None
-    return state + 1, None, [each.with_values({"n": each.values["n"] + 1}) for each in told]
+    return state + 1, None, [each.with_values({"n": each.values["n"] + 1}) for each in results]
 
 
 def grow(state: dict[int, str], event: Any) -> tuple[dict[int, str], Any]:
@@ -155,7 +155,7 @@ def grow(state: dict[int, str], event: Any) -> tuple[dict[int, str], Any]:
     return state, ({"n": len(state)} if event.seq % 3 == 0 else None)
 
 
-def told(seed: int, *, restarts: bool) -> list[Any]:
+def rendered(seed: int, *, restarts: bool) -> list[Any]:
     """A chain over a detector that takes late events in, and one of large states, where an item is
     said to be dear, again after each restart."""
     dice = Random(seed)
@@ -182,7 +182,7 @@ def test_so_restarts_do_where_checkpoints_are_few(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("topology.detector.unit.MAX_KEPT", 400)
-    assert told(seed, restarts=True) == told(seed, restarts=False)
+    assert rendered(seed, restarts=True) == rendered(seed, restarts=False)
 
 
 def told_by_key(seed: int, *, restarts: bool) -> list[Any]:

@@ -51,7 +51,7 @@ def stream(seed: int, seconds: int = 60) -> list[RawEvent]:
     return sorted(sent, key=lambda each: each.arrival_ns or 0)
 
 
-def told(seed: int, withdrawn: str) -> list[tuple[float, bool]]:
+def rendered(seed: int, withdrawn: str) -> list[tuple[float, bool]]:
     """What was said of each early result, and whether it stood; the first quarter is left out."""
     said = f", speculate: {{withdrawn: {withdrawn}}}" if withdrawn else ""
     topology = parse(TOPOLOGY.format(withdrawn=said), detectors=OWN)
@@ -73,7 +73,7 @@ def told(seed: int, withdrawn: str) -> list[tuple[float, bool]]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("withdrawn", "most"), [("1%", 0.02), ("5%", 0.1)])
 def test_no_more_is_withdrawn_than_the_query_allows(withdrawn: str, most: float) -> None:
-    outcomes = told(1, withdrawn)
+    outcomes = rendered(1, withdrawn)
     assert len(outcomes) > 200
     gone = sum(not stood for _, stood in outcomes)
     assert gone <= most * len(outcomes), (gone, len(outcomes))
@@ -81,7 +81,7 @@ def test_no_more_is_withdrawn_than_the_query_allows(withdrawn: str, most: float)
 
 @pytest.mark.slow
 def test_what_is_said_is_what_comes_out() -> None:
-    outcomes = sorted(told(2, "100%") + told(3, "100%") + told(2, "10%"))
+    outcomes = sorted(rendered(2, "100%") + rendered(3, "100%") + rendered(2, "10%"))
     gone = [not stood for _, stood in outcomes]
     assert sum(gone) > 30
     predicted = sum(1 - said for said, _ in outcomes)

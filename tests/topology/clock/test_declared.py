@@ -142,10 +142,10 @@ def test_other_sources_are_not_touched(unsynced: Any) -> None:
     out, _ = stamped(clock(unsynced, *words), mixed)
     alone, _ = stamped(clock(unsynced), steady(30, "t"))
 
-    def told(events: list[Event]) -> list[tuple[int, int, int]]:
+    def rendered(events: list[Event]) -> list[tuple[int, int, int]]:
         return [(e.ref_time_ns, e.error_ns, e.segment) for e in events if e.source == "t"]
 
-    assert told(out) == told(alone)
+    assert rendered(out) == rendered(alone)
 
 
 def test_a_state_remembers_which_word_was_refuted() -> None:

@@ -280,8 +280,8 @@ def test_a_second_server_that_is_new_takes_nothing_away_from_what_is_known() -> 
     (out,) = stamped(operator, event(1, later - HOUR, later + 5))
     ((ref_time, error),) = stamps([out])
     assert abs(ref_time - later) <= error <= 8
-    (told,) = operator.explain()["clocks"]
-    assert told["state"] == "unsynced"
+    (explained,) = operator.explain()["clocks"]
+    assert explained["state"] == "unsynced"
 
 
 def test_a_new_segment_is_not_proven_by_the_one_before() -> None:
@@ -324,16 +324,16 @@ def test_a_source_whose_events_refute_its_clock_for_good_is_broken_until_it_sync
     assert operator.jumps == 1
     for seq, (ref_time, _) in enumerate(stamps(out)):
         assert abs(ref_time - base - 100 * seq) <= 20
-    (told,) = operator.explain()["clocks"]
-    assert (told["source"], told["state"]) == ("s", "broken")
+    (explained,) = operator.explain()["clocks"]
+    assert (explained["source"], explained["state"]) == ("s", "broken")
     for i in range(10):
         table.add(round_at(base + 2 * S + 20 * i, behind=-HOUR))
     later = base + 10 * S
     (last,) = stamped(operator, event(10, later + HOUR, later + 5))
     ((ref_time, error),) = stamps([last])
     assert abs(ref_time - later) <= error <= 4
-    (told,) = operator.explain()["clocks"]
-    assert told["state"] == "synced"
+    (explained,) = operator.explain()["clocks"]
+    assert explained["state"] == "synced"
 
 
 # -- the distant past ------------------------------------------------------------------------------

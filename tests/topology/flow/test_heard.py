@@ -90,7 +90,7 @@ def kept_whole(topology: Topology, contents: Sequence[Taken]) -> tuple[list[Any]
     """What the stage alone says, whose table forgets nothing; how often CLOCK forgot a source."""
     table = DriftTable()
     stage = Stage(topology, topology.operators, table=table)
-    told: list[Any] = []
+    emitted: list[Any] = []
     for inputs in cut(contents):
         for each in inputs:
             if isinstance(each, Sample | Declared):
@@ -98,9 +98,9 @@ def kept_whole(topology: Topology, contents: Sequence[Taken]) -> tuple[list[Any]
         taken = [each for each in inputs if not isinstance(each, Sample | Declared)]
         if taken:
             now_ns = taken[-1].at_ns
-            told += lines(stage.on_batch(taken, now_ns))
+            emitted += lines(stage.on_batch(taken, now_ns))
     forgotten = sum(stage.figures_of(name)["clock_forgotten"] for name in topology.streams)
-    return told + lines(stage.on_end(now_ns)), forgotten
+    return emitted + lines(stage.on_end(now_ns)), forgotten
 
 
 def cut(contents: Sequence[Taken]) -> Iterator[Sequence[Taken]]:
@@ -121,10 +121,10 @@ def lines(step: Step) -> list[Any]:
 def test_what_is_folded_changes_no_answer(seed: int) -> None:
     topology = topology_of(seed)
     random = Random(seed)
-    replay, told, least = Replay(topology), list[Any](), Counter[str]()
+    replay, emitted, least = Replay(topology), list[Any](), Counter[str]()
     for inputs in cut(contents_of(seed)):
         step = replay.on_inputs(inputs)
-        told += [] if step is None else lines(step)
+        emitted += [] if step is None else lines(step)
         if random.random() < 0.05 and (saved := replay.saved()) is not None:
             least.update(key.partition("/")[0] for key in saved.state if "/folded/" in key)
             replay = Replay(topology)
@@ -132,7 +132,7 @@ def test_what_is_folded_changes_no_answer(seed: int) -> None:
     step = replay.on_end()
     assert step is not None
     whole, forgotten = kept_whole(topology, contents_of(seed))
-    assert [*told, *lines(step)] == whole
+    assert [*emitted, *lines(step)] == whole
     assert least.keys() == {"one\nclock", "two\nclock"}
     assert forgotten
 

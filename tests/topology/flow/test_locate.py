@@ -63,7 +63,7 @@ def test_what_is_said_is_what_became_of_each(seed: int) -> None:
     left: set[tuple[str, int, int]] = set()
     came: set[tuple[str, int, int]] = set()
     gaps: list[Gap] = []
-    told = dict.fromkeys((HELD, PASSED, LOST), 0)
+    counted = dict.fromkeys((HELD, PASSED, LOST), 0)
     for one in raw(seed, n=120):
         step = stage.on_batch([one], one.at_ns)
         came.add((one.source, one.epoch, one.seq))
@@ -73,18 +73,18 @@ def test_what_is_said_is_what_became_of_each(seed: int) -> None:
             if waits.kind == DATA:
                 where = said(stage, waits.source, waits.epoch, waits.seq)
                 assert where["merge" if waits.held_by == places["merge"] else "reorder"] == HELD
-                told[HELD] += 1
+                counted[HELD] += 1
     for source, epoch, seq in left:
         assert said(stage, source, epoch, seq)["merge"] in {PASSED, OLD_EPOCH}
-        told[PASSED] += 1
+        counted[PASSED] += 1
     for gap in gaps:
         for seq in range(gap.first, min(gap.last, gap.first + 50) + 1):
             if (gap.source, gap.epoch, seq) not in came:
                 gone = said(stage, gap.source, gap.epoch, seq)["reorder"]
                 assert gone in {LOST, FORGOTTEN, OLD_EPOCH}
-                told[LOST] += 1
-    assert told[HELD], "the stream held nothing"
-    assert told[PASSED], "nothing left"
+                counted[LOST] += 1
+    assert counted[HELD], "the stream held nothing"
+    assert counted[PASSED], "nothing left"
 
 
 def test_behind_a_hole() -> None:

@@ -32,7 +32,7 @@ class Notes(Probe):
         self.seen += [(where, e.source, e.epoch, e.seq, e.at_ns) for e in events if e.kind == DATA]
 
 
-def told(seed: int, probe: Probe | None) -> Seen:
+def rendered(seed: int, probe: Probe | None) -> Seen:
     stage = Stage(parse(TOPOLOGY), OPERATORS)
     if probe is not None:
         stage.show(probe)
@@ -53,8 +53,8 @@ def told(seed: int, probe: Probe | None) -> Seen:
 def test_it_sees_what_leaves_and_when() -> None:
     for seed in range(5):
         notes = Notes()
-        released = told(seed, notes)
-        assert released == told(seed, None), "a probe changes no answer"
+        released = rendered(seed, notes)
+        assert released == rendered(seed, None), "a probe changes no answer"
         assert [each for each in notes.seen if each[0] == "merge"] == released
         came = [each for each in notes.seen if each[0] == ""]
         assert len(came) == sum(event.kind == DATA for event in raw(seed))

@@ -112,7 +112,7 @@ def last_word(results: Iterable[Any]) -> list[JoinResult]:
     return [result for result in latest.values() if result.op != RETRACT]
 
 
-def told(result: JoinResult, config: JoinConfig) -> Row:
+def rendered(result: JoinResult, config: JoinConfig) -> Row:
     by_alias = {partner.alias: partner for partner in result.partners}
     members = []
     for side in config.sides:

@@ -55,8 +55,8 @@ def events(rng: Random, n: int = 70) -> list[Event]:
 
 def rows(join: Join, event: Event) -> tuple[int, int, int]:
     """Rows of the event without a null; the most with a null of one owner; overflows."""
-    told = join.on_batch([event], event.at_ns).results
-    found = [result for result in told if isinstance(result, JoinResult)]
+    emitted = join.on_batch([event], event.at_ns).results
+    found = [result for result in emitted if isinstance(result, JoinResult)]
     sides = len(join.config.sides)
     own = [row for row in found if row.op == EMIT and len(row.partners) == sides]
     lacking = Counter(
@@ -64,7 +64,7 @@ def rows(join: Join, event: Event) -> tuple[int, int, int]:
         for row in found
         if len(row.partners) < sides
     )
-    overflows = sum(isinstance(result, Overflow) for result in told)
+    overflows = sum(isinstance(result, Overflow) for result in emitted)
     return len(own), max(lacking.values(), default=0), overflows
 
 
@@ -97,11 +97,11 @@ def test_times_in_another_unit_make_no_cross_join() -> None:
             max_rows=50,
         )
     )
-    told = [0, 0]
+    emitted = [0, 0]
     for at in range(400):
         event = Event("ab"[at % 2], "s", 0, at, at, at, at)
         event.value = {}
         own, _, overflows = rows(join, event)
-        told = [told[0] + own, told[1] + overflows]
-    assert told == [sum(min(50, (at + 1) // 2) for at in range(400)), 299]
+        emitted = [emitted[0] + own, emitted[1] + overflows]
+    assert emitted == [sum(min(50, (at + 1) // 2) for at in range(400)), 299]
     assert join.figures()["overflows"] == 299

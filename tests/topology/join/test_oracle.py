@@ -11,7 +11,7 @@ import pytest
 from tests.kit.events import copies, copy_of
 from tests.kit.runs import through_changelog
 from tests.seeds import seeds_of_today
-from tests.topology.join.oracle import last_word, oracle, told
+from tests.topology.join.oracle import last_word, oracle, rendered
 from tests.topology.join.streams import MS, arriving, history
 from topology.join.config import Field, JoinConfig, Side
 from topology.join.operator import Join
@@ -78,7 +78,7 @@ def test_the_last_word_is_that_of_the_oracle(relation: str, outer: str, sides: s
         stream = arriving(rng, events, late=rng.choice((0.0, 0.1, 0.5)))
         results, _ = run(config, stream, rng if seed % 3 == 0 else None)
         word = last_word(results)
-        rows = [told(result, config) for result in word]
+        rows = [rendered(result, config) for result in word]
         assert len(rows) == len(set(rows))
         assert set(rows) == oracle(events, config), seed
         assert not config.finals or all(result.final for result in word)
@@ -103,7 +103,7 @@ def test_any_order_of_arrival_ends_with_the_same_word(relation: str, outer: str)
             words.append(sorted((r.id, r.probability, r.values, r.partners) for r in word))
             corrected += sum(result.op == RETRACT for result in results)
             if uncertainty != "bounds":
-                assert {told(result, config) for result in word} == oracle(events, config)
+                assert {rendered(result, config) for result in word} == oracle(events, config)
         assert words[0] == words[1] == words[2], seed
     assert corrected or outer == "inner"
 
@@ -129,7 +129,7 @@ def test_what_is_expired_is_left_out_and_nothing_else(
         for event in stream:
             event.complete_ns = 0  # so that `correct_for` alone makes final
         results, taken = run(config, stream, rng if seed % 3 == 0 else None)
-        rows = {told(result, config) for result in last_word(results)}
+        rows = {rendered(result, config) for result in last_word(results)}
         assert rows == oracle(taken, config), seed
         expired += len(events) - len(taken)
     assert expired

@@ -10,7 +10,7 @@ import pytest
 from tests.kit.runs import results_of
 from tests.seeds import seeds_of_today
 from tests.topology.join.oracle import last_word, oracle
-from tests.topology.join.oracle import told as row_of
+from tests.topology.join.oracle import rendered as row_of
 from tests.topology.join.streams import MS, START, history
 from tests.topology.join.test_examples import TUMBLING, WITHIN, X, Y, rows, x, y
 from topology.answer.quality import Quality

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.kit.events import copies
-from tests.topology.join.oracle import Row, last_word, oracle, told
+from tests.topology.join.oracle import Row, last_word, oracle, rendered
 from tests.topology.join.streams import place
 from tests.topology.join.test_oracle import THREE, TWO
 from topology.join.config import JoinConfig
@@ -97,7 +97,7 @@ def word_of(config: JoinConfig, rng: Random, events: list[Event]) -> dict[Row, A
     else:
         shuffled.sort(key=place)
     results = join.on_batch(shuffled, 0).results + join.on_end(0).results
-    return {told(result, config): result for result in last_word(results)}
+    return {rendered(result, config): result for result in last_word(results)}
 
 
 def config_of(relation: str, sides: int, outer: str, uncertainty: str) -> JoinConfig:

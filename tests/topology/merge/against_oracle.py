@@ -95,17 +95,17 @@ class Settings:
 Left = tuple[int, int, bool, int]
 
 
-def by_oracle(coming: list[Item], settings: Settings, **told: int) -> tuple[Any, ...]:
+def by_oracle(coming: list[Item], settings: Settings, **times: int) -> tuple[Any, ...]:
     answer = oracle.merge(
         coming,
         oracle.Settings(settings.max_wait_ns, settings.idle_after_ns, MISS_PPM, settings.expected),
-        **told,
+        **times,
     )
     left = [(one.at_ns, one.index, one.late or one.stays_late, one.by_ns) for one in answer.leaving]
     return left, answer.held
 
 
-def by_operator(coming: list[Item], settings: Settings, **told: int) -> tuple[Any, ...]:
+def by_operator(coming: list[Item], settings: Settings, **times: int) -> tuple[Any, ...]:
     config = MergeConfig(
         max_wait_ns=settings.max_wait_ns,
         idle_after_ns=settings.idle_after_ns,
@@ -115,10 +115,10 @@ def by_operator(coming: list[Item], settings: Settings, **told: int) -> tuple[An
     operator = Merge("default", config, heartbeat_ns=0)
     events = [event_of(item, index) for index, item in enumerate(coming)]
     released = operator.on_batch(events, events[-1].at_ns).released
-    if "until_ns" in told:
-        released += operator.on_time(told["until_ns"]).released
-    if "end_ns" in told:
-        released += operator.on_end(told["end_ns"]).released
+    if "until_ns" in times:
+        released += operator.on_time(times["until_ns"]).released
+    if "end_ns" in times:
+        released += operator.on_end(times["end_ns"]).released
     left: list[Left] = []
     last_ns = 0
     for event in released:

@@ -65,8 +65,8 @@ def test_nothing_is_complete_before_correcting_ends() -> None:
 def test_so_much_is_told_before_the_first_event_and_not_again_after_a_restart() -> None:
     operator = merge()
     step = operator.on_batch([event(100, 101, 0), event(103, 104, 1)], 104 * MS)
-    told = [(one.kind, one.ref_time_ns // MS, one.complete_ns // MS) for one in step.released]
-    assert told == [(WATERMARK, 100, 100 - CORRECT_FOR), (DATA, 100, 0)]
+    emitted = [(one.kind, one.ref_time_ns // MS, one.complete_ns // MS) for one in step.released]
+    assert emitted == [(WATERMARK, 100, 100 - CORRECT_FOR), (DATA, 100, 0)]
     again = merge()
     held = list(operator.held())
     again.restore(operator.snapshot(), held)

@@ -10,7 +10,7 @@ from agents.state.changelog import encode
 from tests.kit.events import copies
 from tests.seeds import seeds_of_today
 from tests.topology.merge.against_oracle import MS
-from tests.topology.merge.test_operator import event, operator, play, told
+from tests.topology.merge.test_operator import event, operator, play, rendered
 from topology.model.event import Event
 from topology.model.late import GAP
 
@@ -40,11 +40,11 @@ def test_what_is_late_in_one_instant_leaves_in_order_however_it_came(
     coming = coming[turn:] + coming[:turn]  # b0 stays before b1
     merge, again = operator(late=policy), operator(late=policy)
     play(merge, [(10, "a", 0, 9, []), (70, "a", 1, 69, ["a0 at 10"])])
-    assert told(merge.on_batch(coming[:3], 71 * MS)) == ["a1 at 70"]
-    assert told(merge.on_batch(coming[3:], 71 * MS)) == []
+    assert rendered(merge.on_batch(coming[:3], 71 * MS)) == ["a1 at 70"]
+    assert rendered(merge.on_batch(coming[3:], 71 * MS)) == []
     again.restore(merge.snapshot(), copies(merge.held()))
     for one in (merge, again):
-        left = told(one.on_time(71 * MS))
+        left = rendered(one.on_time(71 * MS))
         if policy == "pass":
             late = [f"{name} at 71 (late {cause})" for name, cause in LATE_AT_71]
             assert left == [*late, "a2 at 71"]
@@ -57,10 +57,10 @@ def test_at_the_bound_late_ones_leave_amid_their_instant() -> None:
     merge = operator(max_queued=2)
     play(merge, [(10, "a", 0, 9, []), (70, "a", 1, 69, ["a0 at 10"])])
     late = [event(71, "b", seq, 5 - seq) for seq in range(4)]
-    assert len(told(merge.on_batch(late, 71 * MS))) == 4  # with a1
+    assert len(rendered(merge.on_batch(late, 71 * MS))) == 4  # with a1
     assert [each.seq for each in merge.held()] == [3]
     assert merge.figures()["overflows"] == 0
-    assert len(told(merge.on_time(71 * MS))) == 1
+    assert len(rendered(merge.on_time(71 * MS))) == 1
 
 
 def with_copies(rng: Random) -> list[Event]:
@@ -95,13 +95,13 @@ def said(events: list[Event], *, restarts: bool) -> tuple[list[str], list[tuple[
     left: list[str] = []
     received: list[tuple[int, ...]] = []
     for each in copies(events):
-        left += told(merge.on_batch([each], each.at_ns))
+        left += rendered(merge.on_batch([each], each.at_ns))
         if restarts:
             again = operator()
             again.restore(merge.snapshot(), copies(merge.held()))
             merge = again
         received.append(tuple(merge.counts_of(source).get("received", 0) for source in "abc"))
-    return left + told(merge.on_end(100_000 * MS)), received
+    return left + rendered(merge.on_end(100_000 * MS)), received
 
 
 @pytest.mark.parametrize("seed", seeds_of_today(30))

@@ -51,7 +51,7 @@ def event(at: int, source: str, seq: int, ref: int, kind: str = "", late: str = 
     return made
 
 
-def told(step: Step) -> list[str]:
+def rendered(step: Step) -> list[str]:
     lines = []
     for e in step.released:
         if e.kind == WATERMARK:
@@ -77,7 +77,7 @@ def play(merge: Merge, table: Table) -> None:
             step = merge.on_time(at * MS)
         else:
             step = merge.on_batch([event(at, source, *rest)], at * MS)
-        assert told(step) == expected, f"line {number}"
+        assert rendered(step) == expected, f"line {number}"
 
 
 def test_one_source_passes_through_at_the_end_of_its_instant() -> None:
@@ -102,7 +102,7 @@ def test_equal_times_leave_by_source_then_by_number() -> None:
     merge = operator()
     given = [("b", 0), ("a", 0), ("b", 1), ("a", 1), ("c", 0)]
     merge.on_batch([event(9, s, q, 5) for s, q in given], 9 * MS)
-    assert told(merge.on_end(9 * MS)) == [f"{x} at 9" for x in ("a0", "a1", "b0", "b1", "c0")]
+    assert rendered(merge.on_end(9 * MS)) == [f"{x} at 9" for x in ("a0", "a1", "b0", "b1", "c0")]
 
 
 def test_a_silent_source_is_waited_for_as_long_as_its_delays_call_for() -> None:
@@ -127,8 +127,8 @@ def test_a_source_with_64_delays_is_waited_for_by_its_own() -> None:
     due_ns = merge.next_deadline_ns()
     assert due_ns is not None
     assert 639 * MS + 4 * MS <= due_ns <= 639 * MS + 4 * MS * 9 // 8
-    assert told(merge.on_time(due_ns - 1)) == []
-    assert told(merge.on_time(due_ns)) == ["a0 at 643"]
+    assert rendered(merge.on_time(due_ns - 1)) == []
+    assert rendered(merge.on_time(due_ns)) == ["a0 at 643"]
 
 
 def test_a_new_head_below_the_old_one_is_due_earlier() -> None:
@@ -192,7 +192,7 @@ def test_what_is_below_the_last_released_is_late_and_its_source_catches_up() -> 
     for policy in ("drop", "side"):
         merge = operator(late=policy)
         play(merge, table[:2])
-        assert told(merge.on_batch([event(71, "b", 0, 5)], 72 * MS)) == ["a1 at 70", "late b0"]
+        assert rendered(merge.on_batch([event(71, "b", 0, 5)], 72 * MS)) == ["a1 at 70", "late b0"]
 
 
 def test_a_source_that_catches_up_holds_nobody_even_behind_a_hole() -> None:
@@ -236,8 +236,8 @@ def test_a_source_with_a_longer_way_is_not_late_for_ever() -> None:
 
 def test_an_event_that_was_late_before_passes_at_the_end_of_its_instant() -> None:
     merge = operator()
-    assert told(merge.on_batch([event(1, "a", 3, 0, late=GAP)], 1 * MS)) == []
-    assert told(merge.on_time(1 * MS)) == ["a3 at 1 (late gap)"]
+    assert rendered(merge.on_batch([event(1, "a", 3, 0, late=GAP)], 1 * MS)) == []
+    assert rendered(merge.on_time(1 * MS)) == ["a3 at 1 (late gap)"]
 
 
 def test_a_heartbeat_speaks_for_its_source() -> None:
@@ -382,7 +382,7 @@ def test_a_watermark_tells_the_largest_error_of_the_live_sources() -> None:
 def test_a_quiet_stream_finishes() -> None:
     merge = operator(heartbeat=10)
     play(merge, [(1, "a", 0, 1, []), (9, None, ["a0 at 1"]), (200, None, ["W 1 C 1 at 10"])])
-    assert told(merge.on_time(1_000 * MS))[-1] == "W 800 C 1 at 1000"
+    assert rendered(merge.on_time(1_000 * MS))[-1] == "W 800 C 1 at 1000"
     play(merge, [(1_001, "a", 1, 799, []), (1_001, None, ["a1 at 1001 (late merge_idle)"])])
 
 
@@ -395,11 +395,11 @@ def test_a_lost_number_holds_the_complete_frontier_until_it_comes() -> None:
     merge = operator(heartbeat=10)
     play(merge, table)
     merge.on_batch([event(11, "a", 1, 2, late=GAP)], 11 * MS)
-    assert told(merge.on_time(20 * MS)) == ["a1 at 11 (late gap)", "W 3 C 3 at 20"]
+    assert rendered(merge.on_time(20 * MS)) == ["a1 at 11 (late gap)", "W 3 C 3 at 20"]
     merge = operator(heartbeat=10)
     play(merge, table)
-    assert told(merge.on_time(1_200 * MS))[-1] == "W 1000 C 1 at 1200"
-    assert told(merge.on_time(1_210 * MS)) == ["W 1010 C 3 at 1210"]  # correct_for is over
+    assert rendered(merge.on_time(1_200 * MS))[-1] == "W 1000 C 1 at 1200"
+    assert rendered(merge.on_time(1_210 * MS)) == ["W 1010 C 3 at 1210"]  # correct_for is over
 
 
 def test_a_bye_does_not_make_up_for_a_lost_number() -> None:
@@ -424,8 +424,8 @@ def test_what_a_late_event_makes_complete_is_told_at_the_next_beat_however_it_is
         event(400, "a", 3, 395),
     ]
     one, other = operator(heartbeat=10), operator(heartbeat=10)
-    whole = told(one.on_batch(copies(events), 400 * MS))
-    cut = [word for each in copies(events) for word in told(other.on_batch([each], each.at_ns))]
+    whole = rendered(one.on_batch(copies(events), 400 * MS))
+    cut = [word for each in copies(events) for word in rendered(other.on_batch([each], each.at_ns))]
     assert whole == cut
 
 

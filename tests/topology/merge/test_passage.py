@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.topology.merge.against_oracle import MS
-from tests.topology.merge.test_operator import Table, event, operator, play, told
+from tests.topology.merge.test_operator import Table, event, operator, play, rendered
 from topology.clock import Clock
 from topology.config import ClockConfig, MergeConfig
 from topology.flow.chain import Chain
@@ -36,11 +36,11 @@ def test_what_was_declared_missing_leaves_in_its_place_while_that_is_open() -> N
         ],
     )
     step = merge.on_batch([filled(20, "a", 3, 10), filled(21, "a", 1, 8)], 22 * MS)
-    assert told(step) == []
+    assert rendered(step) == []
     assert merge.figures()["queued"] == 5
     step = merge.on_batch([event(30, "b", 1, 10), event(31, "b", 2, 31)], 31 * MS)
-    assert told(step) == [*(f"a{n} at 30" for n in range(4)), "b1 at 30"]
-    assert told(merge.on_time(31 * MS)) == ["a4 at 31"]
+    assert rendered(step) == [*(f"a{n} at 30" for n in range(4)), "b1 at 30"]
+    assert rendered(merge.on_time(31 * MS)) == ["a4 at 31"]
 
 
 def test_the_same_time_as_the_last_one_is_not_late_whatever_the_name() -> None:
@@ -62,26 +62,26 @@ def test_the_same_time_as_the_last_one_is_not_late_whatever_the_name() -> None:
 def test_a_lost_number_of_the_same_time_is_late_where_its_source_may_be_beyond_it() -> None:
     merge = operator()
     play(merge, [(1, "a", 0, 1, []), (2, "a", 2, 2, ["a0 at 1"]), (3, None, ["a2 at 2"])])
-    assert told(merge.on_batch([filled(4, "a", 1, 2)], 5 * MS)) == ["a1 at 4 (late gap)"]
+    assert rendered(merge.on_batch([filled(4, "a", 1, 2)], 5 * MS)) == ["a1 at 4 (late gap)"]
 
 
 def test_it_is_late_once_its_place_is_passed() -> None:
     merge = operator()
     play(merge, [(1, "a", 0, 1, []), (2, "a", 2, 2, ["a0 at 1"]), (3, None, ["a2 at 2"])])
-    assert told(merge.on_batch([filled(4, "a", 1, 1)], 5 * MS)) == ["a1 at 4 (late gap)"]
+    assert rendered(merge.on_batch([filled(4, "a", 1, 1)], 5 * MS)) == ["a1 at 4 (late gap)"]
 
 
 def test_it_is_late_where_its_time_would_put_it_out_of_the_order_of_its_source() -> None:
     merge = operator(max_wait="1s", idle_after="2s")
     play(merge, [(5, "b", 0, 5, []), (10, "a", 0, 6, ["b0 at 5"]), (11, "a", 3, 9, [])])
     step = merge.on_batch([filled(12, "a", 1, 8), filled(13, "a", 2, 7)], 14 * MS)
-    assert told(step) == ["a2 at 13 (late gap)"]  # a1 has bounded it from below
-    assert told(merge.on_batch([filled(14, "a", 2, 12)], 15 * MS)) == ["a2 at 14 (late gap)"]
+    assert rendered(step) == ["a2 at 13 (late gap)"]  # a1 has bounded it from below
+    assert rendered(merge.on_batch([filled(14, "a", 2, 12)], 15 * MS)) == ["a2 at 14 (late gap)"]
 
 
 def test_one_that_nobody_missed_is_late() -> None:
     merge = operator()
-    assert told(merge.on_batch([filled(1, "a", 3, 0)], 2 * MS)) == ["a3 at 1 (late gap)"]
+    assert rendered(merge.on_batch([filled(1, "a", 3, 0)], 2 * MS)) == ["a3 at 1 (late gap)"]
 
 
 def test_what_found_its_place_is_still_there_after_a_restart() -> None:
@@ -89,8 +89,8 @@ def test_what_found_its_place_is_still_there_after_a_restart() -> None:
     play(before, [(5, "b", 0, 5, []), (10, "a", 0, 6, ["b0 at 5"]), (11, "a", 2, 9, [])])
     before.on_batch([filled(12, "a", 1, 8)], 12 * MS)
     after.restore(before.snapshot(), list(before.held()))
-    assert told(after.on_batch([event(13, "b", 1, 13)], 13 * MS)) == []
-    assert told(after.on_time(13 * MS)) == ["a0 at 13", "a1 at 13", "a2 at 13"]
+    assert rendered(after.on_batch([event(13, "b", 1, 13)], 13 * MS)) == []
+    assert rendered(after.on_time(13 * MS)) == ["a0 at 13", "a1 at 13", "a2 at 13"]
 
 
 # -- causes ----------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def test_a_source_that_was_idle() -> None:
 def test_a_source_that_had_said_bye() -> None:
     merge = operator()
     play(merge, [(0, "b", 0, 0, []), (1, "b", 1, 1, BYE, ["b0 at 0"]), (3, "a", 0, 3, [])])
-    assert told(merge.on_batch([event(4, "b", 2, 2)], 5 * MS)) == [
+    assert rendered(merge.on_batch([event(4, "b", 2, 2)], 5 * MS)) == [
         "a0 at 3",
         "b2 at 4 (late merge_idle)",
     ]

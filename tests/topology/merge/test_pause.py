@@ -9,7 +9,7 @@ import pytest
 
 from tests.seeds import seeds_of_today
 from tests.topology.merge.against_oracle import MS
-from tests.topology.merge.test_operator import Table, event, operator, play, told
+from tests.topology.merge.test_operator import Table, event, operator, play, rendered
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, BYE, HEARTBEAT, Event, twin
 
@@ -104,7 +104,7 @@ def test_one_that_died_among_live_ones_is_idle() -> None:
         operator_.on_batch([event(61 + 50 * n, "a", n, 60 + 50 * n)], (61 + 50 * n) * MS)
     assert operator_.figures()["idle"] == 1
     step = operator_.on_batch([event(3_100, "b", 1, 20)], 3_101 * MS)
-    assert told(step)[-1] == "b1 at 3100 (late merge_idle)"
+    assert rendered(step)[-1] == "b1 at 3100 (late merge_idle)"
 
 
 def test_who_was_idle_or_gone_before_the_pause_is_not_awaited() -> None:
@@ -124,7 +124,7 @@ def test_who_was_idle_or_gone_before_the_pause_is_not_awaited() -> None:
 def test_a_quiet_stream_finishes_in_a_pause() -> None:
     operator_ = merge(heartbeat=100, quiet_after="1s")
     operator_.on_batch([event(10, "a", 0, 9), event(11, "b", 0, 10)], 11 * MS)
-    lines = told(operator_.on_time(5_000 * MS))
+    lines = rendered(operator_.on_time(5_000 * MS))
     assert lines[0] == "b0 at 60"
     assert lines[-1].startswith("W 4000 ")
 
@@ -141,7 +141,7 @@ def test_at_the_bound_the_waiting_ends() -> None:
     operator_ = merge(max_queued=3)
     play(operator_, PAUSED)
     step = operator_.on_batch([event(3_001 + n, "a", 2 + n, 21 + n) for n in range(3)], 3_004 * MS)
-    assert told(step) == [f"a{n} at 3003" for n in range(1, 5)]
+    assert rendered(step) == [f"a{n} at 3003" for n in range(1, 5)]
     assert operator_.figures()["overflows"] == 0
 
 
@@ -178,13 +178,13 @@ def test_restarts_anywhere_change_nothing(seed: int) -> None:
     whole = merge(heartbeat=100)
     broken = merge(heartbeat=100)
     for each in events:
-        wanted = told(whole.on_batch([twin(each)], each.at_ns))
+        wanted = rendered(whole.on_batch([twin(each)], each.at_ns))
         if rng.random() < 0.3:
             again = merge(heartbeat=100)
             again.restore(broken.snapshot(), broken.held())
             broken = again
-        assert told(broken.on_batch([twin(each)], each.at_ns)) == wanted, each
-    assert told(broken.on_end(events[-1].at_ns)) == told(whole.on_end(events[-1].at_ns))
+        assert rendered(broken.on_batch([twin(each)], each.at_ns)) == wanted, each
+    assert rendered(broken.on_end(events[-1].at_ns)) == rendered(whole.on_end(events[-1].at_ns))
 
 
 def with_gaps(rng: Random) -> list[Event]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.topology.merge.test_operator import event, operator, play, told
+from tests.topology.merge.test_operator import event, operator, play, rendered
 from topology.config import parse
 from topology.flow.stage import Stage
 from topology.merge.operator import Merge
@@ -41,7 +41,7 @@ def test_an_event_ahead_of_the_clock_waits_for_it_though_nobody_else_is_there() 
 def test_the_watermark_is_never_ahead_of_the_clock() -> None:
     merge = operator(heartbeat=10)
     step = merge.on_batch([event(1, "a", 0, 500), event(2, "b", 0, 500)], 40 * MS)
-    assert told(step) == ["W 10 C 10 at 10", "W 30 C 30 at 30"]
+    assert rendered(step) == ["W 10 C 10 at 10", "W 30 C 30 at 30"]
 
 
 def test_who_is_ahead_gives_way_from_its_newest_on() -> None:
@@ -69,7 +69,7 @@ def test_what_is_given_up_goes_by_the_policy(policy: str) -> None:
     merge = operator(late=policy, max_queued=1)
     merge.on_batch([event(1, "a", n, 9_000 + n) for n in range(2)], 1 * MS)
     step = merge.on_batch([event(2, "a", 2, 9_100)], 2 * MS)
-    assert told(step) == ["late a2"]
+    assert rendered(step) == ["late a2"]
     assert [(r.reason, r.by_ns) for r in step.reports if isinstance(r, Late)] == [(MERGE_FULL, 0)]
 
 
@@ -110,7 +110,7 @@ def test_where_nobody_fills_the_queues_the_smallest_leave() -> None:
 def test_the_smallest_never_leave_ahead_of_the_clock() -> None:
     merge = operator(max_queued=2, max_wait="10s")
     step = merge.on_batch([event(1, s, 0, 9_000 + n) for n, s in enumerate("abc")], 2 * MS)
-    assert told(step) == ["c0 at 1 (late merge_full)"]
+    assert rendered(step) == ["c0 at 1 (late merge_full)"]
     assert merge.figures().get("watermark_ns", 0) <= 2 * MS
 
 
@@ -129,7 +129,7 @@ def test_by_payload_who_holds_most_of_it_gives_way() -> None:
 def test_a_full_queue_is_no_worse_after_a_restart() -> None:
     def half(merge: Merge, numbers: range) -> list[str]:
         events = [event(n, s, n, n + AHEAD * (s == "z")) for n in numbers for s in ("a", "z")]
-        return told(merge.on_batch(events, numbers[-1] * MS))
+        return rendered(merge.on_batch(events, numbers[-1] * MS))
 
     plain, before, after = (operator(max_queued=20) for _ in range(3))
     expected = half(plain, range(60)) + half(plain, range(60, 120))

@@ -35,9 +35,9 @@ def test_it_is_that_of_the_true_times_there_may_be() -> None:
         stamped_ns = stamps[1] - stamps[0]
         play_ns = play.over(abs(stamped_ns))
         found = {b - a for a, b in true if abs(b - a - stamped_ns) <= play_ns}
-        told = distance(events[0], events[1], sum(errors), play)
-        assert told == (min(found), max(found)), seed
-        narrowed += told[1] - told[0] < 2 * sum(errors)
+        computed = distance(events[0], events[1], sum(errors), play)
+        assert computed == (min(found), max(found)), seed
+        narrowed += computed[1] - computed[0] < 2 * sum(errors)
     assert narrowed > 100
 
 

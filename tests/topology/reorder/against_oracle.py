@@ -66,9 +66,9 @@ def _source(name: str, rng: Random, n: int) -> list[Arrival]:
 Verdict = tuple[str, int | None, int, str, bool]
 
 
-def by_oracle(coming: list[Arrival], rule: str, start: int, **told: Any) -> tuple[Any, ...]:
+def by_oracle(coming: list[Arrival], rule: str, start: int, **times: Any) -> tuple[Any, ...]:
     answer: Answer = reorder(
-        coming, RULES[rule](), max_wait_ns=MAX_WAIT_MS * MS, start=start, **told
+        coming, RULES[rule](), max_wait_ns=MAX_WAIT_MS * MS, start=start, **times
     )
     fates = [(f.verdict, f.at_ns, f.epoch, f.reason, f.conflict) for f in answer.fates]
     gaps = [
@@ -79,7 +79,7 @@ def by_oracle(coming: list[Arrival], rule: str, start: int, **told: Any) -> tupl
     return fates, gaps, {source: left for source, left in answer.left.items() if left}
 
 
-def by_operator(coming: list[Arrival], rule: str, start: int, **told: Any) -> tuple[Any, ...]:
+def by_operator(coming: list[Arrival], rule: str, start: int, **times: Any) -> tuple[Any, ...]:
     is_printed = rule in ("thesis", "rfc")
     chosen: dict[str, Any] = {
         "rule": "miss" if is_printed else rule,
@@ -99,11 +99,11 @@ def by_operator(coming: list[Arrival], rule: str, start: int, **told: Any) -> tu
         )
     step = operator.on_batch(events, events[-1].at_ns)
     reports, released = list(step.reports), list(step.released)
-    if "until_ns" in told or "end_ns" in told:
+    if "until_ns" in times or "end_ns" in times:
         last = (
-            operator.on_end(told["end_ns"])
-            if "end_ns" in told
-            else operator.on_time(told["until_ns"])
+            operator.on_end(times["end_ns"])
+            if "end_ns" in times
+            else operator.on_time(times["until_ns"])
         )
         reports += last.reports
         released += last.released

@@ -25,7 +25,7 @@ def event(ts: int, arrival: int, offset: int, source: str = "a", kind: str = DAT
     return Event("default", source, -1, offset, ts * MS, arrival * MS, offset, kind=kind)
 
 
-def told(step: Step) -> list[tuple[Any, ...]]:
+def rendered(step: Step) -> list[tuple[Any, ...]]:
     """(instant, what, source, number, time) of what left."""
     return [
         (one.at_ns // MS, one.late or one.kind or "event", one.source, one.seq, one.ts_ns // MS)
@@ -42,7 +42,7 @@ def test_a_source_leaves_by_time_and_is_numbered_from_its_first_place_on() -> No
     reorder = operator()
     step = reorder.on_batch([event(100, 200, 7), event(95, 203, 8), event(98, 206, 9)], 206 * MS)
     step.released += reorder.on_time(300 * MS).released
-    assert told(step) == [
+    assert rendered(step) == [
         (200, BLOCKED, "a", 7, 0),
         (205, "event", "a", 7, 95),
         (208, "event", "a", 8, 98),
@@ -55,12 +55,12 @@ def test_a_source_leaves_by_time_and_is_numbered_from_its_first_place_on() -> No
 def test_the_merge_is_told_that_events_wait_once_and_when_none_does() -> None:
     reorder = operator()
     first = reorder.on_batch([event(100, 200, 0)], 200 * MS)
-    assert told(first) == []  # the instant is not over
+    assert rendered(first) == []  # the instant is not over
     second = reorder.on_batch([event(104, 201, 1)], 201 * MS)
-    assert told(second) == [(200, BLOCKED, "a", 0, 0)]
+    assert rendered(second) == [(200, BLOCKED, "a", 0, 0)]
     third = reorder.on_batch([event(110, 202, 2), event(111, 203, 3)], 203 * MS)
-    assert told(third) == [(202, "event", "a", 0, 100)]  # says nothing of those behind
-    assert told(reorder.on_time(300 * MS))[-1] == (213, UNBLOCKED, "a", 4, 0)
+    assert rendered(third) == [(202, "event", "a", 0, 100)]  # says nothing of those behind
+    assert rendered(reorder.on_time(300 * MS))[-1] == (213, UNBLOCKED, "a", 4, 0)
 
 
 def test_a_clock_that_is_wrong_hurts_its_own_source_only() -> None:
@@ -87,7 +87,7 @@ def test_a_clock_that_is_wrong_hurts_its_own_source_only() -> None:
     ]
     assert not any(e.late for e in step.released)
     later = reorder.on_batch([event(310, 310, 6, "f"), event(311, 311, 7, "a")], 311 * MS)
-    assert told(later)[0] == (310, "overtaken", "f", 4, 310)
+    assert rendered(later)[0] == (310, "overtaken", "f", 4, 310)
 
 
 def test_a_stamp_far_ahead_is_dead_where_clocks_are_trusted() -> None:
@@ -108,7 +108,7 @@ def test_a_late_one_goes_on_with_a_number_or_is_told_with_its_place() -> None:
         )
         after = reorder.on_end(300 * MS)
         if late == "pass":
-            assert (202, "overtaken", "a", 12, 90) in told(step)
+            assert (202, "overtaken", "a", 12, 90) in rendered(step)
             assert data(step) + data(after) == [(100, 10), (120, 11)]
             assert data(reorder.on_end(300 * MS)) == []
         else:
@@ -149,7 +149,7 @@ def test_heartbeats_and_byes_wait_and_leave_like_events() -> None:
     ]
     step = reorder.on_batch(batch, 290 * MS)
     step.released += reorder.on_time(300 * MS).released
-    assert told(step) == [
+    assert rendered(step) == [
         (200, BLOCKED, "a", 0, 0),
         (204, "event", "a", 0, 105),
         (209, HEARTBEAT, "a", 1, 110),
@@ -170,7 +170,7 @@ def test_at_the_bound_of_all_the_fullest_source_pays() -> None:
     reorder = operator(max_held_total=4)
     flood = [event(1_000 + n, 200, n, "flood") for n in range(4)]
     step = reorder.on_batch([*flood, event(5, 200, 9, "calm")], 200 * MS)
-    assert told(step) == [(200, "event", "flood", 0, 1_000), (200, BLOCKED, "flood", 1, 0)]
+    assert rendered(step) == [(200, "event", "flood", 0, 1_000), (200, BLOCKED, "flood", 1, 0)]
     figures = reorder.figures()
     assert (figures["held"], figures["overflows"]) == (4, 1)
 

@@ -37,7 +37,7 @@ def event(
     return Event("default", source, epoch, seq, stamp * MS, at * MS, offset=seq, kind=kind)
 
 
-def told(step: Step) -> list[str]:
+def rendered(step: Step) -> list[str]:
     """What one call said, in a line each: `5 (late gap)`, `blocked`, `gap 3-4 timeout`."""
     lines = []
     for e in step.released:
@@ -68,7 +68,7 @@ def play(reorder: Reorder, table: Table) -> None:
             ts = rest[0] if rest else None
             epoch = rest[1] if len(rest) > 1 else NO_EPOCH
             step = reorder.on_batch([event(at, seq, ts, epoch=epoch)], at * MS)
-        assert told(step) == expected, f"line {number}: at {at} number {seq}"
+        assert rendered(step) == expected, f"line {number}: at {at} number {seq}"
 
 
 def test_the_golden_example() -> None:
@@ -133,7 +133,7 @@ def test_what_frees_an_overdue_hole_expires_it_a_further_arrival_of_the_instant_
     together = operator(start="auto", rule="fixed")
     play(together, before)
     step = together.on_batch([event(70, 4), event(70, 7, ts=1)], 70 * MS)
-    assert told(step) == ["4", "5", "blocked", "9", "7 (late gap)", "gap 6-8 timeout"]
+    assert rendered(step) == ["4", "5", "blocked", "9", "7 (late gap)", "gap 6-8 timeout"]
     apart = operator(start="auto", rule="fixed")
     play(apart, before)
     play(apart, [(70, 4, ["4", "5", "blocked", "9", "gap 6-8 timeout"])])
@@ -197,8 +197,8 @@ def test_a_source_that_starts_later_holds_nobody() -> None:
     reorder = operator(start="auto")
     play(reorder, [(0, 0, ["0"])])
     step = reorder.on_batch([event(100, 7, source="later")], 100 * MS)
-    assert told(step) == []
-    assert told(reorder.on_time(150 * MS)) == ["7"]
+    assert rendered(step) == []
+    assert rendered(reorder.on_time(150 * MS)) == ["7"]
 
 
 # -- epochs ----------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ def test_a_small_counter_wraps() -> None:
         step = reorder.on_batch([event(at, seq)], at * MS)
         released += [e.seq for e in step.released if not e.kind]
     assert released == list(range(250, 259))
-    assert told(reorder.on_batch([event(20, 256)], 20 * MS)) == ["dead 256 seq_range"]
+    assert rendered(reorder.on_batch([event(20, 256)], 20 * MS)) == ["dead 256 seq_range"]
 
 
 @pytest.mark.parametrize(
@@ -348,14 +348,14 @@ def test_a_second_number_near_it_confirms_the_jump() -> None:
 def test_a_dead_letter_holds_its_place() -> None:
     reorder = operator()
     events = [event(0, 0), event(1, 2), event(2, 1, kind=DEAD)]
-    assert told(reorder.on_batch(events, 2 * MS)) == ["0", "blocked", "1 (dead)", "2"]
+    assert rendered(reorder.on_batch(events, 2 * MS)) == ["0", "blocked", "1 (dead)", "2"]
 
 
 def test_control_events_take_their_number_and_do_not_come_late() -> None:
     reorder = operator()
     events = [event(0, 0), event(1, 1, kind=HEARTBEAT), event(2, 2, kind=BYE)]
-    assert told(reorder.on_batch(events, 2 * MS)) == ["0", "1", "2"]
-    assert told(reorder.on_batch([event(3, 1, kind=HEARTBEAT)], 3 * MS)) == []
+    assert rendered(reorder.on_batch(events, 2 * MS)) == ["0", "1", "2"]
+    assert rendered(reorder.on_batch([event(3, 1, kind=HEARTBEAT)], 3 * MS)) == []
 
 
 # -- bounds ----------------------------------------------------------------------------------------
@@ -389,7 +389,7 @@ def test_bytes_are_bounded_too() -> None:
     reorder = operator(max_held_bytes=10)
     heavy = event(0, 1)
     heavy.value = b"x" * 11
-    assert told(reorder.on_batch([heavy], 0)) == ["blocked", "1", "gap 0-0 overflow"]
+    assert rendered(reorder.on_batch([heavy], 0)) == ["blocked", "1", "gap 0-0 overflow"]
     assert reorder.figures()["overflows"] == 1
 
 
@@ -409,14 +409,14 @@ def test_the_longest_quiet_source_is_forgotten_and_starts_anew() -> None:
         reorder.on_batch([event(at, 0, source=source)], at * MS)
     assert reorder.figures()["forgotten"] == 1
     assert reorder.figures()["sources"] == 2
-    assert told(reorder.on_batch([event(3, 0, source="c")], 3 * MS)) == ["duplicate 0"]
-    assert told(reorder.on_batch([event(4, 0, source="a")], 4 * MS)) == ["0"]
+    assert rendered(reorder.on_batch([event(3, 0, source="c")], 3 * MS)) == ["duplicate 0"]
+    assert rendered(reorder.on_batch([event(4, 0, source="a")], 4 * MS)) == ["0"]
 
 
 def test_a_source_that_holds_something_is_not_forgotten() -> None:
     reorder = operator(max_sources=1)
     reorder.on_batch([event(0, 1, source="a"), event(1, 0, source="b")], 1 * MS)
-    assert told(reorder.on_batch([event(2, 0, source="a")], 2 * MS)) == ["0", "1"]
+    assert rendered(reorder.on_batch([event(2, 0, source="a")], 2 * MS)) == ["0", "1"]
     reorder.on_batch([event(3, 0, source="c")], 3 * MS)
     assert reorder.forgotten == 2  # the next newcomer makes up for it
 
@@ -449,7 +449,7 @@ def test_the_end_lets_all_go_in_order() -> None:
     reorder = operator()
     reorder.on_batch([event(0, 0), event(1, 2), event(2, 5)], 2 * MS)
     step = reorder.on_end(2 * MS)
-    assert told(step) == ["2", "blocked", "5", "gap 1-1 end", "gap 3-4 end"]
+    assert rendered(step) == ["2", "blocked", "5", "gap 1-1 end", "gap 3-4 end"]
     assert not list(reorder.held())
 
 
@@ -458,7 +458,7 @@ def test_a_restart_keeps_a_dead_letters_place() -> None:
     reorder.on_batch([event(0, 0), event(1, 2, kind=DEAD), event(2, 3)], 2 * MS)
     again = operator()
     again.restore(reorder.snapshot(), [event(1, 2, kind=DEAD), event(2, 3)])
-    assert told(again.on_batch([event(3, 1)], 3 * MS)) == ["1", "2 (dead)", "3"]
+    assert rendered(again.on_batch([event(3, 1)], 3 * MS)) == ["1", "2 (dead)", "3"]
 
 
 def test_dead_reports_say_what_to_do() -> None:

@@ -82,17 +82,17 @@ REFUSED: list[tuple[str, str, str]] = [
 
 @pytest.mark.parametrize(("line", "key", "words"), REFUSED, ids=[line for line, _, _ in REFUSED])
 def test_refused(line: str, key: str, words: str) -> None:
-    with pytest.raises(TopologyError) as told:
+    with pytest.raises(TopologyError) as refused:
         parse(text(line))
-    (problem,) = told.value.problems
+    (problem,) = refused.value.problems
     assert problem.path == f"streams.pitch.reorder.{key}"
     assert words in str(problem)
 
 
 def test_all_that_contradicts_is_told_at_once() -> None:
-    with pytest.raises(TopologyError) as told:
+    with pytest.raises(TopologyError) as refused:
         parse(text("rule: time, wait: 5ms, seq_bits: 16, start: 3, max_jump: 2"))
-    paths = [problem.path.rpartition(".")[2] for problem in told.value.problems]
+    paths = [problem.path.rpartition(".")[2] for problem in refused.value.problems]
     assert sorted(paths) == ["max_jump", "seq_bits", "start", "wait"]
 
 

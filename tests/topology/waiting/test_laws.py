@@ -70,7 +70,7 @@ def early_windows(policy: SlackPolicy) -> WindowDriver:
 DRIVERS: list[Make] = [reorder, windows, early_windows]
 
 
-def told(answer: Any) -> list[Any]:
+def rendered(answer: Any) -> list[Any]:
     """What a driver said, in comparable form and in order."""
     if isinstance(answer, list):
         return [
@@ -86,8 +86,8 @@ def run(driver: Driver, events: list[Event], rng: Random | None = None) -> list[
     said: list[Any] = []
     for batch in cut(copies(events), rng, SIZES) if rng else [copies(events)]:
         if batch:
-            said += told(driver.on_batch(batch, batch[-1].at_ns))
-    return said + told(driver.on_end(events[-1].at_ns))
+            said += rendered(driver.on_batch(batch, batch[-1].at_ns))
+    return said + rendered(driver.on_end(events[-1].at_ns))
 
 
 def settled(said: list[Any], driver: Make) -> list[Any]:
@@ -173,12 +173,12 @@ def test_cuts_and_looks_at_the_clock_change_nothing(strategy: Strategy, driver: 
         said: list[Any] = []
         fresh = copies(events)
         for at, event in enumerate(fresh):
-            said += told(ticking.on_batch([event], event.at_ns))
+            said += rendered(ticking.on_batch([event], event.at_ns))
             until_ns = fresh[at + 1].at_ns if at + 1 < len(fresh) else event.at_ns + 1
             if until_ns > event.at_ns:  # the instant is over
                 for now_ns in sorted(rng.randrange(event.at_ns, until_ns) for _ in range(2)):
-                    said += told(ticking.on_time(now_ns))
-        said += told(ticking.on_end(fresh[-1].at_ns))
+                    said += rendered(ticking.on_time(now_ns))
+        said += rendered(ticking.on_end(fresh[-1].at_ns))
         assert settled(said, driver) == whole
 
 
@@ -193,18 +193,18 @@ def test_deadlines_are_honest(strategy: Strategy, driver: Make) -> None:
         by_deadline: list[Any] = []
         by_tick: list[Any] = []
         for at, (one, other) in enumerate(zip(mine, yours, strict=True)):
-            by_deadline += told(due.on_batch([one], one.at_ns))
-            by_tick += told(ticking.on_batch([other], other.at_ns))
+            by_deadline += rendered(due.on_batch([one], one.at_ns))
+            by_tick += rendered(ticking.on_batch([other], other.at_ns))
             end_ns = one.at_ns + 50 * MS if at + 1 == len(mine) else mine[at + 1].at_ns
             while (deadline_ns := due.next_deadline_ns()) is not None and deadline_ns < end_ns:
                 assert deadline_ns >= one.at_ns
-                by_deadline += told(due.on_time(deadline_ns))
+                by_deadline += rendered(due.on_time(deadline_ns))
                 following_ns = due.next_deadline_ns()
                 assert following_ns is None or following_ns > deadline_ns
             step_ns = rng.choice((MS // 2, MS))
             for now_ns in [*range(one.at_ns, end_ns - 1, step_ns), end_ns - 1]:
                 if now_ns >= one.at_ns:
-                    by_tick += told(ticking.on_time(now_ns))
+                    by_tick += rendered(ticking.on_time(now_ns))
         assert settled(by_deadline, driver) == settled(by_tick, driver)
 
 
@@ -221,7 +221,7 @@ def test_a_restart_changes_nothing(strategy: Strategy, driver: Make) -> None:
         said: list[Any] = []
         for batch in cut(copies(events), rng, SIZES):
             if batch:
-                said += told(shaken.on_batch(batch, batch[-1].at_ns))
+                said += rendered(shaken.on_batch(batch, batch[-1].at_ns))
             if rng.random() < 0.2:
                 again = driver(strategy.make(1))
                 state = through_changelog(shaken.snapshot())
@@ -231,7 +231,7 @@ def test_a_restart_changes_nothing(strategy: Strategy, driver: Make) -> None:
                     again.restore(state)
                 assert through_changelog(again.snapshot()) == state
                 shaken = again
-        said += told(shaken.on_end(events[-1].at_ns))
+        said += rendered(shaken.on_end(events[-1].at_ns))
         assert settled(said, driver) == settled(whole, driver)
 
 

@@ -108,7 +108,7 @@ def test_all_caches_decide_alike(seed: int, early: bool) -> None:
         policy = ProbSlack(0.2, period=200, guard=False, cache=cache)
         driver = EarlyWindows(policy, EVERY, early=early, tick_ns=MS)
         said.append(driver.on_batch(copies(events), events[-1].at_ns))
-    numbers = [[one[:5] for one in told if isinstance(one, Closing)] for told in said]
+    numbers = [[one[:5] for one in emitted if isinstance(one, Closing)] for emitted in said]
     assert numbers[0] == numbers[1] == numbers[2]
 
 
@@ -267,9 +267,9 @@ def test_predicted_risks_are_the_observed_ones() -> None:
         if isinstance(one, Closing) and one.by == "probable":
             missed = last.get(one.number, 0) > one.at_ns
             bins.setdefault(one.miss_ppm // 100_000, []).append((one.miss_ppm / 1e6, missed))
-    told = [pairs for pairs in bins.values() if len(pairs) >= 300]
-    assert len(told) >= 3
-    for pairs in told:
+    emitted = [pairs for pairs in bins.values() if len(pairs) >= 300]
+    assert len(emitted) >= 3
+    for pairs in emitted:
         predicted = sum(p for p, _ in pairs) / len(pairs)
         observed = sum(missed for _, missed in pairs) / len(pairs)
         assert observed == pytest.approx(predicted, abs=0.05)

@@ -41,13 +41,13 @@ def stream(rng: Random, seconds: int, outages: Sequence[tuple[float, float]]) ->
 def run(quality: Quality, events: list[Event]) -> tuple[QualityTarget, list[tuple[int, int]]]:
     """The promise at the end, and of each window that was told alone its end and when that was."""
     promise = QualityTarget(quality, size_ns=WINDOW, every_ns=WINDOW)
-    told: list[tuple[int, int]] = []
+    emitted: list[tuple[int, int]] = []
 
     def note(now_ns: int) -> None:
         before_ns = promise.closed_ns
         promise.settle(now_ns, -(1 << 62))
         if promise.closed_ns > max(before_ns, START):
-            told.append((promise.closed_ns, now_ns))
+            emitted.append((promise.closed_ns, now_ns))
 
     now_ns = START
     for one in events:
@@ -58,11 +58,11 @@ def run(quality: Quality, events: list[Event]) -> tuple[QualityTarget, list[tupl
         now_ns = one.at_ns
         promise.hear(one)
     note(now_ns)
-    return promise, told
+    return promise, emitted
 
 
-def mean_wait_ms(told: list[tuple[int, int]], since_s: float) -> float:
-    waits = [(at - end) / MS for end, at in told if end > START + round(since_s * SECOND)]
+def mean_wait_ms(emitted: list[tuple[int, int]], since_s: float) -> float:
+    waits = [(at - end) / MS for end, at in emitted if end > START + round(since_s * SECOND)]
     return sum(waits) / len(waits)
 
 
@@ -71,10 +71,10 @@ def test_an_outage_does_not_make_the_windows_after_it_wait_for_certainty() -> No
     quality = Quality(900_000, 300 * MS, idle_ns=SECOND)
     with_outage, without = 0.0, 0.0
     for seed in range(2):
-        quiet, told = run(quality, stream(Random(seed), 60, []))
-        without += mean_wait_ms(told, 27) / 2
-        promise, told = run(quality, stream(Random(seed), 60, [(20, 26)]))
-        with_outage += mean_wait_ms(told, 27) / 2
+        quiet, emitted = run(quality, stream(Random(seed), 60, []))
+        without += mean_wait_ms(emitted, 27) / 2
+        promise, emitted = run(quality, stream(Random(seed), 60, [(20, 26)]))
+        with_outage += mean_wait_ms(emitted, 27) / 2
         assert quiet.figures()["missed_apart"] == 0
         assert promise.figures()["missed_apart"] > 80
         assert promise.figures()["achieved_ppm"] < 950_000, "it is told all the same"

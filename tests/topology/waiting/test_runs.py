@@ -45,8 +45,8 @@ def arrival(source: str, ts_ms: int, at_ms: int) -> Event:
 def test_empty_windows_are_not_counted_and_wake_nobody() -> None:
     budget = AccuracyBudget(0.1)
     driver = WindowDriver(RiskSlack(budget), 10 * MS, closed="left", only_filled=True)
-    told = driver.on_batch([arrival("a", 5, 6), arrival("a", 995, 996)], 997 * MS)
-    assert told == [Closing(1, 99, 990 * MS - 1, 996 * MS, "confirmed", 0)]
+    emitted = driver.on_batch([arrival("a", 5, 6), arrival("a", 995, 996)], 997 * MS)
+    assert emitted == [Closing(1, 99, 990 * MS - 1, 996 * MS, "confirmed", 0)]
     assert budget.figures()["windows"] == 1
     driver = WindowDriver(RiskSlack(budget), 10 * MS, cap_ns=20 * MS, only_filled=True)
     driver.on_batch([arrival("a", 5, 6)], 7 * MS)
@@ -58,9 +58,9 @@ def test_an_empty_window_that_misses_an_event_counts() -> None:
     driver = WindowDriver(
         EventDriven(idle_ns=100 * MS), 10 * MS, cap_ns=20 * MS, only_filled=True, offset_ns=3 * MS
     )
-    told = driver.on_batch([arrival("a", 5, 6), arrival("b", 44, 45)], 46 * MS)
-    told += driver.on_time(70 * MS)
-    assert [(each.number, each.through) for each in told if isinstance(each, Closing)] == [
+    emitted = driver.on_batch([arrival("a", 5, 6), arrival("b", 44, 45)], 46 * MS)
+    emitted += driver.on_time(70 * MS)
+    assert [(each.number, each.through) for each in emitted if isinstance(each, Closing)] == [
         (1, 1),
         (2, 3),  # when the next that is filled has ended, at 53 ms
         (4, 4),

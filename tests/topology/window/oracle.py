@@ -144,7 +144,7 @@ def last_word(results: Iterable[WindowResult]) -> list[WindowResult]:
     return [result for result in latest.values() if result.op != RETRACT]
 
 
-def told(results: Iterable[WindowResult], config: WindowConfig) -> Found:
+def rendered(results: Iterable[WindowResult], config: WindowConfig) -> Found:
     found: Found = {}
     for result in last_word(results):
         key = "-" if config.key is None else repr(result.key)

@@ -104,8 +104,8 @@ def test_half_an_event_counts_half(function: str) -> None:
 
 @given(st.floats(-1e307, 1e307))
 def test_a_bucket_tells_its_values_within_the_promised_error(value: float) -> None:
-    told = value_in(bucket_of(value))
-    assert abs(told - value) <= RELATIVE_ERROR * 1.000001 * abs(value) + 1e-300
+    middle = value_in(bucket_of(value))
+    assert abs(middle - value) <= RELATIVE_ERROR * 1.000001 * abs(value) + 1e-300
 
 
 @given(st.floats(-1e307, 1e307), st.floats(-1e307, 1e307))

@@ -247,7 +247,7 @@ def test_each_query_has_its_own_allowed_lateness() -> None:
         "  long: {window: tumbling 10ms, aggregate: {n: count()}}\n"
     )
     stage = Stage(topology, ["window"])
-    told: list[Any] = []
+    emitted: list[Any] = []
     for one in (
         event("a", 0, 5, {}),
         event("a", 2, 15, {}),
@@ -255,7 +255,7 @@ def test_each_query_has_its_own_allowed_lateness() -> None:
         event("a", 1, 7, {}, at_ms=60, late="gap"),
         event("a", 3, 70, {}),
     ):
-        told += stage.on_batch([one], one.at_ns).results
-    updates = {(each.query, each.values["n"]) for each in told if each.op == UPDATE}
+        emitted += stage.on_batch([one], one.at_ns).results
+    updates = {(each.query, each.values["n"]) for each in emitted if each.op == UPDATE}
     assert updates == {("long", 2)}
-    assert {each.query for each in told if each.op == EMIT} == {"short", "long"}
+    assert {each.query for each in emitted if each.op == EMIT} == {"short", "long"}

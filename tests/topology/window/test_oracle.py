@@ -11,7 +11,7 @@ from tests.kit.events import copies
 from tests.kit.runs import cut, through_changelog
 from tests.laws.streams_between import merged
 from tests.seeds import seeds_of_today
-from tests.topology.window.oracle import OUTPUTS, agree, last_word, oracle, told
+from tests.topology.window.oracle import OUTPUTS, agree, last_word, oracle, rendered
 from tests.topology.window.streams import MS, disordered, sorted_events
 from topology.model.event import Event
 from topology.model.result import WindowResult
@@ -61,7 +61,7 @@ def test_the_last_word_is_that_of_the_oracle(kind: str, keyed: bool) -> None:
         events = sorted_events(rng, 70)
         stream = disordered(rng, copies(events), late=rng.choice((0.0, 0.1, 0.5)))
         results = run(config, stream, rng)
-        agree(told(results, config), oracle(events, config))
+        agree(rendered(results, config), oracle(events, config))
         assert not config.finals or all(result.final for result in last_word(results))
         corrected += sum(result.revision > 0 for result in results)
     assert corrected
@@ -104,4 +104,4 @@ def test_behind_the_operators_that_are_before_it(kind: str) -> None:
         results += windows.on_end(stream[-1].at_ns).results
         last_word(results)
         assert not windows.figures()["expired"]
-        agree(told(results, config), oracle(stream, config))
+        agree(rendered(results, config), oracle(stream, config))

@@ -124,7 +124,7 @@ def cut(stream: list[Event], size: int) -> Iterator[list[Event]]:
         yield stream[begin : begin + size]
 
 
-def told(results: list[Finding]) -> list[str]:
+def rendered(results: list[Finding]) -> list[str]:
     return [repr(result) for result in results]
 
 
@@ -148,7 +148,7 @@ def test_the_plain_case_says_what_the_general_one_says(
                 for batch in cut(stream, size):
                     given = plain.on_batch(batch, batch[-1].at_ns)
                     expected = general.on_batch(batch, batch[-1].at_ns)
-                    assert told(given.results) == told(expected.results), (seed, size)
+                    assert rendered(given.results) == rendered(expected.results), (seed, size)
                     assert given.released == expected.released
                     assert plain.figures() == general.figures(), (seed, size)
                     if rng.random() < 10 * size / EVENTS:
@@ -163,7 +163,9 @@ def test_the_plain_case_says_what_the_general_one_says(
                             general.restore(state, ())
                     assert plain.next_deadline_ns() == general.next_deadline_ns()
                 end_ns = stream[-1].at_ns
-                assert told(plain.on_end(end_ns).results) == told(general.on_end(end_ns).results)
+                assert rendered(plain.on_end(end_ns).results) == rendered(
+                    general.on_end(end_ns).results
+                )
                 assert repr(plain.snapshot()) == repr(general.snapshot())
 
 

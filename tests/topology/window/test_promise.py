@@ -41,7 +41,7 @@ def heard(source: str, ref_ms: float, at_ms: float, **how: Any) -> Event:
     return event(source, int(ref_ms), ref_ms, {}, at_ms=at_ms, **how)
 
 
-def told(operator: Windows, *events: Event, until_ms: float | None = None) -> list[Any]:
+def rendered(operator: Windows, *events: Event, until_ms: float | None = None) -> list[Any]:
     """When, start, value, and confidence of each result."""
     results = results_of(operator, *events)
     if until_ms is not None:
@@ -59,23 +59,27 @@ def told(operator: Windows, *events: Event, until_ms: float | None = None) -> li
 
 def test_it_is_told_once_all_sources_have_been_heard_beyond() -> None:
     operator = windows()
-    assert not told(operator, heard("a", 3, 4), heard("b", 5, 6), heard("a", 11, 12), until_ms=20)
-    assert told(operator, heard("b", 12, 21), until_ms=21) == [(21, 0, 2, CONFIRMED)]
+    assert not rendered(
+        operator, heard("a", 3, 4), heard("b", 5, 6), heard("a", 11, 12), until_ms=20
+    )
+    assert rendered(operator, heard("b", 12, 21), until_ms=21) == [(21, 0, 2, CONFIRMED)]
     assert operator.figures()["wait_mean_ns"] == 11 * MS + 1
 
 
 def test_or_else_at_its_end_and_max_wait() -> None:
     operator = windows()
-    assert not told(operator, heard("a", 3, 4), heard("b", 5, 6), heard("a", 11, 12), until_ms=59)
+    assert not rendered(
+        operator, heard("a", 3, 4), heard("b", 5, 6), heard("a", 11, 12), until_ms=59
+    )
     assert operator.next_deadline_ns() == START + 60 * MS
-    assert told(operator, until_ms=100) == [(60, 0, 2, UNCERTAIN), (70, 10, 1, UNCERTAIN)]
+    assert rendered(operator, until_ms=100) == [(60, 0, 2, UNCERTAIN), (70, 10, 1, UNCERTAIN)]
     assert operator.explain()["quality"]["closed_by"] == {"cap": 2}
     assert operator.next_deadline_ns() is None  # what is empty waits for nobody
 
 
 def test_what_comes_later_corrects_it_and_is_counted() -> None:
     operator = windows()
-    told(operator, heard("a", 3, 4), heard("b", 5, 6), until_ms=70)
+    rendered(operator, heard("a", 3, 4), heard("b", 5, 6), until_ms=70)
     late = [heard("b", 8, 80), heard("b", 81, 81)]
     update: Any
     (update,) = operator.on_batch(late, START + 90 * MS).results
@@ -87,23 +91,26 @@ def test_what_comes_later_corrects_it_and_is_counted() -> None:
 
 def test_not_before_its_end_by_the_arrival_clock() -> None:
     operator = windows()
-    assert not told(operator, heard("a", 3, 1), heard("a", 31, 2), until_ms=8)
-    assert told(operator, until_ms=25) == [(10 - 1e-6, 0, 1, CONFIRMED)]
+    assert not rendered(operator, heard("a", 3, 1), heard("a", 31, 2), until_ms=8)
+    assert rendered(operator, until_ms=25) == [(10 - 1e-6, 0, 1, CONFIRMED)]
 
 
 def test_a_source_that_is_silent_for_long_is_not_waited_for() -> None:
     operator = windows(quality=replace(QUALITY, max_wait_ns=450 * MS))
     spoke = [heard("a", 3, 4), heard("b", 5, 6), heard("a", 400, 400), heard("a", 420, 420)]
-    assert not told(operator, *spoke)
-    assert told(operator, until_ms=600) == [(460, 0, 2, UNCERTAIN), (506, 400, 1, UNCERTAIN)]
+    assert not rendered(operator, *spoke)
+    assert rendered(operator, until_ms=600) == [(460, 0, 2, UNCERTAIN), (506, 400, 1, UNCERTAIN)]
     assert operator.explain()["quality"]["closed_by"] == {"cap": 1, "idle": 1}
 
 
 def test_but_for_max_wait_where_that_is_longer() -> None:
     operator = windows(quality=replace(QUALITY, max_wait_ns=900 * MS))
-    assert not told(operator, heard("a", 3, 4), heard("b", 5, 6), heard("a", 400, 400))
-    assert not told(operator, until_ms=909)
-    assert told(operator, until_ms=1_500) == [(910, 0, 2, UNCERTAIN), (1_310, 400, 1, UNCERTAIN)]
+    assert not rendered(operator, heard("a", 3, 4), heard("b", 5, 6), heard("a", 400, 400))
+    assert not rendered(operator, until_ms=909)
+    assert rendered(operator, until_ms=1_500) == [
+        (910, 0, 2, UNCERTAIN),
+        (1_310, 400, 1, UNCERTAIN),
+    ]
 
 
 @pytest.mark.parametrize("kind", [HEARTBEAT, BYE])
@@ -111,8 +118,8 @@ def test_a_word_of_the_source_will_do(kind: str) -> None:
     operator = windows()
     word = heard("b", 12, 14)
     word.kind = kind
-    told(operator, heard("a", 3, 4), heard("b", 5, 6), heard("a", 11, 12))
-    assert told(operator, word, until_ms=14) == [(14, 0, 2, CONFIRMED)]
+    rendered(operator, heard("a", 3, 4), heard("b", 5, 6), heard("a", 11, 12))
+    assert rendered(operator, word, until_ms=14) == [(14, 0, 2, CONFIRMED)]
 
 
 def test_an_event_that_the_query_leaves_out_tells_how_far_its_source_is() -> None:
@@ -121,29 +128,29 @@ def test_an_event_that_the_query_leaves_out_tells_how_far_its_source_is() -> Non
     kept = [heard("a", 3, 4), heard("b", 5, 6), heard("a", 11, 12)]
     for one in kept:
         one.value = {"k": 1}
-    assert told(operator, *kept, left_out, until_ms=14) == [(14, 0, 2, CONFIRMED)]
+    assert rendered(operator, *kept, left_out, until_ms=14) == [(14, 0, 2, CONFIRMED)]
     assert operator.figures()["unkeyed"] == 1
 
 
 def test_what_may_belong_to_it_is_waited_for() -> None:
     operator = windows()
     blurred = {"error_ms": 3}
-    assert not told(operator, heard("a", 4, 5, **blurred), heard("a", 12, 13, **blurred))
-    assert told(operator, heard("a", 14, 15, **blurred), until_ms=15)[0][:2] == (15, 0)
+    assert not rendered(operator, heard("a", 4, 5, **blurred), heard("a", 12, 13, **blurred))
+    assert rendered(operator, heard("a", 14, 15, **blurred), until_ms=15)[0][:2] == (15, 0)
 
 
 def test_behind_the_merge_its_word_is_enough() -> None:
     operator = windows(ordered=True)
-    told(operator, heard("a", 3, 4), heard("b", 5, 6), until_ms=11)
-    assert told(operator, watermark(12, 10, 5), until_ms=12) == [(12, 0, 2, UNCERTAIN)]
+    rendered(operator, heard("a", 3, 4), heard("b", 5, 6), until_ms=11)
+    assert rendered(operator, watermark(12, 10, 5), until_ms=12) == [(12, 0, 2, UNCERTAIN)]
     assert operator.explain()["quality"]["closed_by"] == {"confirmed": 1}
 
 
 @pytest.mark.parametrize(("kind", "end_ms", "n"), [("session", 15, 3), ("count", 3, 2)])
 def test_sessions_and_counts_are_told_within_max_wait_too(kind: str, end_ms: int, n: int) -> None:
     operator = windows(kind, events=2)
-    told(operator, heard("c", 1, 1), heard("a", 3, 4), heard("b", 5, 6))
-    found = told(operator, heard("a", 90, 90), until_ms=200)
+    rendered(operator, heard("c", 1, 1), heard("a", 3, 4), heard("b", 5, 6))
+    found = rendered(operator, heard("a", 90, 90), until_ms=200)
     assert found[0][1:] == (1, n, UNCERTAIN)
     assert end_ms + 40 < found[0][0] <= end_ms + 50
 
@@ -153,8 +160,8 @@ def test_years_between_two_events_take_no_longer_than_a_moment() -> None:
     operator = windows(quality=replace(QUALITY, max_sources=10), correct_for_ns=0)
     old = Event("default", "old", 0, 0, 7, START)
     old.value = {}
-    results = told(operator, old, heard("new", 5, 6), heard("old", 7, 8), heard("new", 90, 90))
-    results += told(operator, until_ms=500)
+    results = rendered(operator, old, heard("new", 5, 6), heard("old", 7, 8), heard("new", 90, 90))
+    results += rendered(operator, until_ms=500)
     assert [n for _, _, n, _ in results] == [1, 2, 1]
     through_changelog(operator.snapshot())
 
@@ -320,7 +327,7 @@ def test_what_has_gone_around_the_merge_makes_nothing_sure() -> None:
     operator = windows(ordered=True, quality=replace(QUALITY, max_wait_ns=900 * MS))
     early = [heard("a", 1, 1), heard("b", 2, 2), watermark(3, 2, 2)]
     late = [heard("a", 40, 45, late="gap"), heard("b", 41, 46, late="gap")]
-    found = told(operator, *early, *late, until_ms=200)
+    found = rendered(operator, *early, *late, until_ms=200)
     assert all(confidence == UNCERTAIN for *_, confidence in found)
 
 

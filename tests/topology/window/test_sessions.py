@@ -7,7 +7,15 @@ from random import Random
 
 from tests.kit.events import copies
 from tests.seeds import seeds_of_today
-from tests.topology.window.oracle import agree, by_key, last_word, oracle, spans_of, told, values_of
+from tests.topology.window.oracle import (
+    agree,
+    by_key,
+    last_word,
+    oracle,
+    rendered,
+    spans_of,
+    values_of,
+)
 from tests.topology.window.streams import disordered, event, place
 from tests.topology.window.test_examples import COUNT, end, windows
 from tests.topology.window.test_oracle import config_of, run
@@ -63,7 +71,7 @@ def test_each_event_is_of_one_session_by_reference_time() -> None:
         events = unsure(rng, 60)
         stream = disordered(rng, copies(events), late=rng.choice((0.0, 0.2, 0.6)))
         results = run(config, stream, rng)
-        agree(told(results, config), oracle(events, config))
+        agree(rendered(results, config), oracle(events, config))
         assert sum(result.values["n"] for result in last_word(results)) == len(events)
 
 
