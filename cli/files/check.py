@@ -6,13 +6,10 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import orjson
-import yaml
-from rich.console import Console
-from rich.tree import Tree
 
 from agents.kafka.declared import declared
 from agents.user_functions import bringing
@@ -20,10 +17,11 @@ from cli.as_json import json_option
 from cli.functions_text import reading
 from cli.topology_file import Refused, load
 from topology.config import QueryConfig, Topology, TopologyError, reference
-from topology.pattern.language.check import check
-from topology.pattern.tree.defaults import ends_in_negation
-from topology.pattern.tree.syntax import Call, Query
-from topology.pattern.tree.walk import expressions, walk
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+    from topology.pattern.tree.syntax import Call, Query
 
 NS_PER_S: Final = 1_000_000_000
 SMALLEST: Final[dict[str, Any]] = {"streams": {"default": {}}}
@@ -51,6 +49,8 @@ def command(schema: bool, defaults: bool, trust: bool, as_json: bool, path: str 
     elif as_json:
         click.echo(orjson.dumps(found(path, trust)))
     else:
+        from rich.console import Console
+
         Console().print(drawn(path, load(path, runs_functions=trust)))
 
 
@@ -59,6 +59,8 @@ def filled(path: str | None, trust: bool = False) -> str:
     if path is None:
         return reference.filled(SMALLEST)
     load(path, runs_functions=trust)  # so that faults are reported with their line
+    import yaml
+
     document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     return reference.filled(document, (bringing if trust else reading)(Path(path).parent))
 
@@ -89,6 +91,8 @@ def found(path: str, trust: bool) -> dict[str, Any]:
 
 def drawn(path: str, topology: Topology) -> Tree:
     """What the file describes: streams, stages, and the topics it needs."""
+    from rich.tree import Tree
+
     tree = Tree(f"{path}: sound")
     streams = tree.add("streams")
     for name, stream in topology.streams.items():
@@ -115,6 +119,9 @@ def drawn(path: str, topology: Topology) -> Tree:
 def warnings(query: QueryConfig, topology: Topology) -> list[str]:
     if query.pattern is None:
         return []
+    # The language is half of what this command imports, and most files have no pattern.
+    from topology.pattern.language.check import check
+
     found = check(query.pattern, functions=topology.user_functions.functions)
     return (
         [f"{warning.code}: {warning.message}" for warning in found]
@@ -130,6 +137,8 @@ def warnings(query: QueryConfig, topology: Topology) -> list[str]:
 def absences(query: QueryConfig, topology: Topology) -> Iterator[str]:
     """A pattern that ends in what must not happen, and is reported late where a source that could
     have said it falls silent for good: it is waited for."""
+    from topology.pattern.tree.defaults import ends_in_negation
+
     pattern = query.pattern
     if pattern is None or query.quality is not None or not ends_in_negation(pattern.node):
         return
@@ -147,6 +156,9 @@ def misfits(
     query: Query, functions: Mapping[str, Callable[..., Any]]
 ) -> Iterator[tuple[Call, str]]:
     """Calls of a user's own functions that do not fit, and what these take."""
+    from topology.pattern.tree.syntax import Call
+    from topology.pattern.tree.walk import expressions, walk
+
     for expression in expressions(query):
         for call in walk(expression):
             if isinstance(call, Call) and call.function in functions:
