@@ -166,14 +166,15 @@ def test_no_request_that_comes_late_tears_a_transaction(
 def test_nor_does_one_that_outlives_the_clients_patience(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Its connection stays; the client waits for 30 s, and the transaction lives on."""
+    """Its connection stays; the client waits for 30 s, and the transaction lives on. Twice in turn
+    that is the minute after which a stage without a checkpoint gives up, so it gets longer."""
 
     def say(line: str) -> None:
         with capfd.disabled():
             print(f"\n{line}", flush=True)
 
     holds = Holds([("EndTxn", STAYS)], 2, seed=SEED, gap_s=0.3, two=True)
-    longer = "transaction_timeout: 45s\n"
+    longer = "transaction_timeout: 45s\nstuck_after: 3min\n"
     verdict, counted = play(tmp_path, holds, 2, jars.VERSION, AT_MOST[1], say, longer)
     assert not verdict.faults, verdict
     assert counted == {ABORTED: 2}

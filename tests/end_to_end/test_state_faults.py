@@ -161,7 +161,7 @@ def test_a_redis_that_is_emptied_at_work(
     sender = Sender(setting, rows, speed=0.3, epoch=0).start()
     wait_until(lambda: sender.share > 0.3, TIMEOUT_S, "a part of the rows")
     with Redis.from_url(own_redis.url) as server:
-        assert server.dbsize() > 0
+        wait_until(lambda: server.dbsize() > 0, TIMEOUT_S, "a local copy")
         server.flushall()
         wait_until(lambda: sender.share > 0.6, TIMEOUT_S, "more of the rows")
         assert worker.stop() == 0, worker.log[-3000:]
