@@ -75,7 +75,6 @@ class Fleet:
             began_ns = self.now_ns
             yield self.send(len(self.names), (WARM_EVERY_NS - _LONGEST_NS) // (2 * len(self.names)))
             self.now_ns = began_ns + WARM_EVERY_NS
-        self.now_ns += S
 
 
 def stage_of(config: Topology) -> Stage:
@@ -97,9 +96,10 @@ def warm_us(config: Topology, sources: int, events: int) -> float:
     stage, fleet = stage_of(config), Fleet(sources)
     for made in fleet.warm_up():
         take(stage, made)
-    take(stage, fleet.send(max(events, 2 * sources), S // RATE_HZ))
-    fleet.now_ns += S
-    return 1e6 * take(stage, fleet.send(events, S // RATE_HZ)) / events
+    settling = max(events, 2 * sources)
+    made = fleet.send(settling + events, S // RATE_HZ)
+    take(stage, made[:settling])
+    return 1e6 * take(stage, made[settling:]) / events
 
 
 def starting_us(config: Topology, sources: int, events: int) -> float:

@@ -150,8 +150,8 @@ class SourceBounds(Saved):
     def say_bye(self, progress: SourceProgress, *, said: bool = True) -> None:
         self.departed += said - progress.said_bye
         progress.said_bye = said
-        if not said:
-            self._known.goes_on(progress)
+        if not said and progress.state >= OUT:
+            self._known.falls_silent(progress)
 
     def leave(self, progress: SourceProgress, state: int) -> None:
         self._unlead(progress)
@@ -161,6 +161,7 @@ class SourceBounds(Saved):
         self.behind += (state == BEHIND) - (progress.state == BEHIND)
         self.dozing -= progress.state == DOZING
         progress.state = state
+        self._known.falls_silent(progress)
         self._journal.mark(progress)
 
     def fall_behind(self, progress: SourceProgress, delay_ns: int) -> None:
@@ -324,17 +325,22 @@ class SourceBounds(Saved):
             return self.awaited_until_ns
         return head_ns + self.wait_ns(progress)
 
-    def retire_idle(self, now_ns: int) -> None:
+    def retire_idle(self, now_ns: int) -> bool:
+        """Whether any source was: mostly all that are looked at have sent something since."""
+        retired = False
         for source in self.idle.due(now_ns + 1):
             progress = self._sources.get(source)
             if progress is None or progress.state >= AWAITED or progress.blocked:
                 continue
             if progress.last_arrival_ns + self.idle_after_ns > now_ns:
                 self.watch(progress)
-            elif progress.is_expected(now_ns):
+                continue
+            retired = True
+            if progress.is_expected(now_ns):
                 self._doze(progress)
             else:
                 self.leave(progress, OUT)
+        return retired
 
     def _doze(self, progress: SourceProgress) -> None:
         if progress.state == COLD:
@@ -343,6 +349,7 @@ class SourceBounds(Saved):
         self.live -= 1
         self.dozing += 1
         progress.state = DOZING
+        self._known.falls_silent(progress)
         self._journal.mark(progress)
         self.expected.arm(progress.source, progress.expected_until_ns)
 

@@ -155,7 +155,7 @@ class Intake:
     def _follow(self, progress: SourceProgress, event: Event, ref_time_ns: int) -> None:
         progress.follow(event, ref_time_ns)
         if progress.lacks_numbers:
-            self._watermark.lacks(progress)
+            self._watermark.lacking.add(progress.source)
 
     def _receive(self, progress: SourceProgress, event: Event) -> None:
         silent_ns = event.arrival_ns - progress.last_arrival_ns

@@ -156,6 +156,7 @@ class Merge(StepByStep):
         self._now_ns = 0
         self._instant_open = False
         self._wake_ns = NEVER
+        self._look_ns = 0  # the same, but for sources that may be idle; not known before it is found
         self._due_ns = 0  # nothing is due before: the smaller of wake and next heartbeat
         self._beat_ns = 0
         self._coming_beat_ns = -1  # once known it stays, until it has come
@@ -374,7 +375,8 @@ class Merge(StepByStep):
                 since_ns, beat_ns = self._watermark.idle_beats(beats_ns, self._heads)
             if self._wake_ns < until_ns and self._wake_ns <= beat_ns:
                 self._now_ns = max(self._now_ns, self._wake_ns)
-                self._evaluate(step)
+                if not self._passes_idle():
+                    self._evaluate(step)
             elif beat_ns < until_ns:
                 self._now_ns = self._beat_ns = beat_ns
                 self._evaluate(step)
@@ -384,6 +386,19 @@ class Merge(StepByStep):
                 break
         self._now_ns = until_ns
         self._due_ns = min(self._wake_ns, self._next_beat())
+
+    def _passes_idle(self) -> bool:
+        """There were only sources to be looked at, none is idle, and nothing else is due."""
+        bounds = self._bounds
+        now_ns = self._now_ns
+        if self._look_ns <= now_ns or bounds.led_cold:
+            return False
+        if self._heads and not bounds.limiting and not bounds.limited_by_time:
+            return False
+        if bounds.retire_idle(now_ns):
+            return False
+        self._wake_ns = min(bounds.idle.next_ns, self._look_ns)
+        return True
 
     def _next_beat(self) -> int:
         if self._now_ns > self._coming_beat_ns or self._coming_beat_ns <= self._beat_ns:
@@ -414,9 +429,10 @@ class Merge(StepByStep):
         has_left = len(step.released) > before
         if has_left and (self._watermark.lacking or bounds.leaves_somebody_out()):
             self._speak_up(step)
-        self._wake_ns = min(bounds.idle.next_ns, bounds.awaited_until_ns)
+        self._look_ns = bounds.awaited_until_ns
         if heads:
             self._await_head(heads[0], limit)
+        self._wake_ns = min(bounds.idle.next_ns, self._look_ns)
 
     def _release(self, step: Step) -> Bound:
         """Let go all at or below the smallest bound, which is returned."""
@@ -441,7 +457,7 @@ class Merge(StepByStep):
                 progress = self._sources[limit[1]]
                 if progress.blocked or progress.warm or progress.state == AWAITED:
                     bounds.limiting = limit[1]
-        self._wake_ns = min(self._wake_ns, due_ns, bounds.expected.next_ns)
+        self._look_ns = min(self._look_ns, due_ns, bounds.expected.next_ns)
 
     # -- letting go --------------------------------------------------------------------------------
 

@@ -106,7 +106,7 @@ class SourceProgress(Tracked):
         "held_late",
         "in_keyed",
         "in_live",
-        "in_unfinished",
+        "in_silent",
         "input_partition",
         "last_arrival_ns",
         "late",
@@ -135,7 +135,7 @@ class SourceProgress(Tracked):
         self.blocked = False
         self.in_keyed = False
         self.in_live = False
-        self.in_unfinished = False  # these three: it has an entry in the heap of that name
+        self.in_silent = False  # these three: it has an entry in the heap of that name
         self.said_bye = False
         self.woke_ns = NEVER  # its newest time when it came back after having been idle
         self.silence_ns = 0  # how long it is wont to be silent; 0: never for `idle_after`

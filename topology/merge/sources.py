@@ -1,10 +1,9 @@
 """The sources that MERGE knows: at most `max_sources`, the longest idle one gives way; one that was
 silent for `forget_after` goes when a new one comes, as in REORDER.
 
-Two heaps find how far the least of them has come, without a look at each: by newest time the `live`
-ones, by time received without a hole the `unfinished` ones (a bye may still come). Both times only
-rise, so an entry may be too old, and is put right when it comes up. Cost: O(log sources) for each
-source that has moved.
+Two heaps find the least of their newest times without a look at each: of those that are live, and of
+those that are not and have not said bye. A newest time only rises, so an entry may be too old: it is
+put right when it comes up. Cost: O(log sources) for each live source that has moved.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ class KnownSources:
         self.scattered: set[str] = set()
         """Those that came by several input partitions, where each ought to have one."""
         self._live: list[tuple[int, str]] = []
-        self._unfinished: list[tuple[int, str]] = []
+        self._silent: list[tuple[int, str]] = []
 
     def add(self, progress: SourceProgress) -> None:
         """`progress` is that of a source which was not known, or which a state names."""
         self.table[progress.source] = progress
         self._longest_idle.note(progress.source, progress.last_arrival_ns)
-        self.goes_on(progress)
-        if max(len(self._live), len(self._unfinished)) > 2 * len(self.table) + SPARE:
+        self.falls_silent(progress)
+        if max(len(self._live), len(self._silent)) > 2 * len(self.table) + SPARE:
             self._throw_out()
 
     def revives(self, progress: SourceProgress) -> None:
@@ -58,11 +57,11 @@ class KnownSources:
             progress.in_live = True
             heappush(self._live, (progress.newest_ns, progress.source))
 
-    def goes_on(self, progress: SourceProgress) -> None:
-        """It has not said bye, or numbers are missing of what it sent before."""
-        if not progress.in_unfinished:
-            progress.in_unfinished = True
-            heappush(self._unfinished, (progress.complete_ns, progress.source))
+    def falls_silent(self, progress: SourceProgress) -> None:
+        """It is not live, and may not have said bye."""
+        if not progress.in_silent:
+            progress.in_silent = True
+            heappush(self._silent, (progress.newest_ns, progress.source))
 
     def least_live_ns(self) -> int:
         """The newest time of the live source that is least far; NEVER: none is live."""
@@ -80,18 +79,18 @@ class KnownSources:
                 return known_ns
         return NEVER
 
-    def least_complete_ns(self) -> int:
-        """Every source that is not over is received without a hole up to here; NEVER: all are."""
-        heap = self._unfinished
+    def least_silent_ns(self) -> int:
+        """The same of those that are not live, and have not said bye."""
+        heap = self._silent
         while heap:
             known_ns, source = heap[0]
             progress = self.table.get(source)
-            if progress is None or progress.is_over:
+            if progress is None or progress.state < OUT or progress.said_bye:
                 heappop(heap)
                 if progress is not None:
-                    progress.in_unfinished = False
-            elif progress.complete_ns > known_ns:
-                heapreplace(heap, (progress.complete_ns, source))
+                    progress.in_silent = False
+            elif progress.newest_ns > known_ns:
+                heapreplace(heap, (progress.newest_ns, source))
             else:
                 return known_ns
         return NEVER
@@ -100,9 +99,9 @@ class KnownSources:
         """A source that was forgotten and came again has several entries."""
         known = self.table.values()
         self._live = [(each.newest_ns, each.source) for each in known if each.in_live]
-        self._unfinished = [(each.complete_ns, each.source) for each in known if each.in_unfinished]
+        self._silent = [(each.newest_ns, each.source) for each in known if each.in_silent]
         heapify(self._live)
-        heapify(self._unfinished)
+        heapify(self._silent)
 
     def forget(self, newcomer: SourceProgress) -> list[SourceProgress]:
         """Those beyond the bound, and those silent too long."""

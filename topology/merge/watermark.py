@@ -57,7 +57,7 @@ class Watermark(Saved):
     def is_owed(self, last_ns: int) -> bool:
         """The last announcement said that C reaches all, and it does not reach the event let go
         last."""
-        return self.complete_ns >= self.ns and self._known.least_complete_ns() < last_ns
+        return self.complete_ns >= self.ns and self._least_complete_ns() < last_ns
 
     def idle_beats(
         self, beats_ns: tuple[int, int, int, int], heads: list[Bound]
@@ -115,14 +115,9 @@ class Watermark(Saved):
     def note(self, progress: SourceProgress) -> None:
         """Numbers of the source went missing, or came after all."""
         if progress.lacks_numbers:
-            self.lacks(progress)
+            self.lacking.add(progress.source)
         else:
             self.lacking.discard(progress.source)
-
-    def lacks(self, progress: SourceProgress) -> None:
-        """Numbers of the source are missing."""
-        self.lacking.add(progress.source)
-        self._known.goes_on(progress)
 
     def _announce_errors(self, event: Event) -> None:
         live_ns = all_ns = 0
@@ -156,5 +151,14 @@ class Watermark(Saved):
                 progress.write_off(expired_ns)
                 self._journal.mark(progress)
                 self.note(progress)
-        complete_ns = self._known.least_complete_ns()
+        complete_ns = self._least_complete_ns()
         return complete_ns if complete_ns < NEVER else watermark_ns
+
+    def _least_complete_ns(self) -> int:
+        """Every source that is not over is received without a hole up to here; NEVER: all are."""
+        known = self._known
+        least_ns = min(known.least_live_ns(), known.least_silent_ns())
+        if self.lacking:
+            lacking = [self._sources[source].complete_ns for source in self.lacking]
+            least_ns = min(least_ns, *lacking)
+        return least_ns
