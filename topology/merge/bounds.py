@@ -74,6 +74,8 @@ class SourceBounds(Saved):
         """Only a word of this source can change what may leave; "": any, as far as is known."""
         self.limited_by_time = False
         """Only time can, or what changes the distance at which it bounds."""
+        self.pooled_ns = NOT_LED
+        """Or another wait by the pool than this one; NOT_LED: none of it rests on the pool."""
         self._limit_wait_ns = 0  # D of the source that bounds by its newest key, found with it
         self.awaited: set[str] = set()
         self.awaited_until_ns = NEVER
@@ -237,10 +239,15 @@ class SourceBounds(Saved):
         """D of a source; one that is not known yet goes by the pool."""
         if progress.warm or progress.state == DOZING:
             wait_ns = progress.delays.edge_ns()
-        elif self._pool.trials >= WARM_DELAYS:
-            wait_ns = 2 * self._pool.edge_ns()
         else:
+            return self.pool_wait_ns()
+        return wait_ns if wait_ns < self._max_wait_ns else self._max_wait_ns
+
+    def pool_wait_ns(self) -> int:
+        """D of those that are not known yet."""
+        if self._pool.trials < WARM_DELAYS:
             return self._max_wait_ns
+        wait_ns = 2 * self._pool.edge_ns()
         return wait_ns if wait_ns < self._max_wait_ns else self._max_wait_ns
 
     def refresh_cold(self, now_ns: int) -> None:

@@ -15,12 +15,14 @@ asks:
 * it bears the number after the newest one, of the same epoch and input partition;
 * it is later than the newest of its source, and than all that has left or been announced;
 
-if the delays of the source are known (`warm`), and for as long as the queues have room. Whatever
-else comes, and what a run leaves, goes by `take`, which does the same one at a time.
+for as long as the queues have room; one by one until the delays of the source are known (`warm`),
+as each of them is a sample of the pool. Whatever else comes, and what a run leaves, goes by `take`,
+which does the same one at a time.
 
 Most runs do not change what may leave (`opens`), and then nobody asks: as long as one source alone
 holds everything up, or time alone does, only a word of that source, time, or an event below all
-that wait can let something go.
+that wait can let something go; or, where the one or the other rests on the pool, another wait by
+the pool.
 
 Cost: O(1) an event and what a queue costs; in the plain case O(log sources) a run.
 """
@@ -31,7 +33,7 @@ from topology.merge.bounds import SourceBounds
 from topology.merge.passage import Passage
 from topology.merge.pause import Pause
 from topology.merge.queues import Queues
-from topology.merge.source import AWAITED, BEHIND, OUT, POOL_EVERY, SourceProgress
+from topology.merge.source import AWAITED, BEHIND, NOT_LED, OUT, POOL_EVERY, SourceProgress
 from topology.merge.sources import KnownSources
 from topology.merge.watermark import Watermark
 from topology.model.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED, Event
@@ -187,6 +189,8 @@ class Intake:
         was empty or not, and the bound by time at that distance."""
         bounds = self._bounds
         if was_empty and self._queues.heads[0][1] == progress.source:
+            return True
+        if bounds.pooled_ns != NOT_LED and bounds.pooled_ns != bounds.pool_wait_ns():
             return True
         if bounds.limited_by_time:
             return bounds.led_max_ns != led_max_ns

@@ -46,6 +46,7 @@ event O(log sources).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappush
 from typing import Any, Final
@@ -57,7 +58,16 @@ from topology.merge.passage import Passage
 from topology.merge.pause import Pause
 from topology.merge.queues import Queues
 from topology.merge.settings import MergeConfig
-from topology.merge.source import AWAITED, KEYED, NO_REF, OUT, POOL_EVERY, SourceProgress
+from topology.merge.source import (
+    AWAITED,
+    KEYED,
+    NO_REF,
+    NOT_LED,
+    NOTHING_QUEUED,
+    OUT,
+    POOL_EVERY,
+    SourceProgress,
+)
 from topology.merge.sources import PROGRESS, KnownSources
 from topology.merge.watermark import Watermark
 from topology.model.event import DATA, DEAD, NO_EPOCH, Event
@@ -156,7 +166,9 @@ class Merge(StepByStep):
         self._now_ns = 0
         self._instant_open = False
         self._wake_ns = NEVER
-        self._look_ns = 0  # the same, but for sources that may be idle; not known before it is found
+        self._look_ns = (
+            0  # the same, but for sources that may be idle; not known before it is found
+        )
         self._due_ns = 0  # nothing is due before: the smaller of wake and next heartbeat
         self._beat_ns = 0
         self._coming_beat_ns = -1  # once known it stays, until it has come
@@ -236,7 +248,6 @@ class Merge(StepByStep):
             arrival_ns = event.arrival_ns
             if (
                 not takes_plain
-                or not progress.warm
                 or not queues.has_room(size)
                 or arrival_ns - progress.last_arrival_ns > idle_after_ns  # its silence is learned
             ):
@@ -254,6 +265,8 @@ class Merge(StepByStep):
             queue = progress.queue
             was_empty = not queue
             if was_empty:
+                if queue is NOTHING_QUEUED:
+                    queue = progress.queue = deque()
                 heappush(heads, (ref_ns, source))
                 progress.error_ns = event.error_ns
             elif event.error_ns > progress.error_ns:
@@ -266,12 +279,14 @@ class Merge(StepByStep):
             progress.newest_ns = ref_ns
             delays = progress.delays
             delays.add(arrival_ns - ref_ns)
-            if not delays.since_halved % POOL_EVERY:
+            if not progress.warm:
+                progress.sample_pool(arrival_ns - ref_ns, pool)
+            elif not delays.since_halved % POOL_EVERY:
                 pool.add(arrival_ns - ref_ns)
             if not progress.dirty:
                 self._journal.mark(progress)
             at += 1
-            if at < end and batch[at].source == source:
+            if at < end and batch[at].source == source and progress.warm:
                 at = intake.follow(progress, batch, at)
             if opens or (not self._instant_open and intake.opens(progress, was_empty, led_max_ns)):
                 self._instant_open = True
@@ -393,8 +408,6 @@ class Merge(StepByStep):
         now_ns = self._now_ns
         if self._look_ns <= now_ns or bounds.led_cold:
             return False
-        if self._heads and not bounds.limiting and not bounds.limited_by_time:
-            return False
         if bounds.retire_idle(now_ns):
             return False
         self._wake_ns = min(bounds.idle.next_ns, self._look_ns)
@@ -423,7 +436,7 @@ class Merge(StepByStep):
             bounds.retire_idle(now_ns)
         if bounds.expected.next_ns <= now_ns:
             bounds.retire_dozing(now_ns)
-        bounds.limiting, bounds.limited_by_time = "", False
+        bounds.limiting, bounds.limited_by_time, bounds.pooled_ns = "", False, NOT_LED
         before = len(step.released)
         limit = self._release(step) if heads else NO_BOUND
         has_left = len(step.released) > before
@@ -452,11 +465,14 @@ class Merge(StepByStep):
         if head > limit:
             due_ns = max(due_ns, bounds.wake_ns(limit, due_ns, self._now_ns))
             if not limit[1]:
-                bounds.limited_by_time = not bounds.led_cold
+                bounds.limited_by_time = True
+                rests_on_pool = bool(bounds.led_cold)
             else:
+                bounds.limiting = limit[1]
                 progress = self._sources[limit[1]]
-                if progress.blocked or progress.warm or progress.state == AWAITED:
-                    bounds.limiting = limit[1]
+                rests_on_pool = not (progress.blocked or progress.warm or progress.state == AWAITED)
+            if rests_on_pool:
+                bounds.pooled_ns = bounds.pool_wait_ns()
         self._look_ns = min(self._look_ns, due_ns, bounds.expected.next_ns)
 
     # -- letting go --------------------------------------------------------------------------------

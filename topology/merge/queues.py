@@ -62,7 +62,7 @@ class Queues:
         """`event` is not below the last one of its source. O(log sources) at worst."""
         if not progress.queue:
             heappush(self.heads, (event.ref_time_ns, event.source))
-        progress.queue.append(event)
+        progress.own_queue().append(event)
         event.held_by |= self._position
         self.count += 1
         self.bytes += size_of(event)
@@ -72,7 +72,7 @@ class Queues:
         place = bisect_right(progress.queue, in_sequence(event), key=in_sequence)
         if place == 0:
             heappush(self.heads, (event.ref_time_ns, event.source))
-        progress.queue.insert(place, event)
+        progress.own_queue().insert(place, event)
         event.held_by |= self._position
         self.count += 1
         self.bytes += size_of(event)

@@ -1,9 +1,9 @@
 """The sources that MERGE knows: at most `max_sources`, the longest idle one gives way; one that was
 silent for `forget_after` goes when a new one comes, as in REORDER.
 
-Two heaps find the least of their newest times without a look at each: of those that are live, and of
-those that are not and have not said bye. A newest time only rises, so an entry may be too old: it is
-put right when it comes up. Cost: O(log sources) for each live source that has moved.
+Two heaps find the least of their newest times without a look at each: of those that are live, and
+of those that are not and have not said bye. A newest time only rises, so an entry may be too old:
+it is put right when it comes up. Cost: O(log sources) for each live source that has moved.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ class KnownSources:
 
     def falls_silent(self, progress: SourceProgress) -> None:
         """It is not live, and may not have said bye."""
+        progress.fall_silent()
         if not progress.in_silent:
             progress.in_silent = True
             heappush(self._silent, (progress.newest_ns, progress.source))

@@ -45,15 +45,15 @@ class LostRanges:
         self._max_ranges = max_ranges
         self._memory_ns = memory_ns
         self._ranges: list[Lost] = []
-        self._changed: set[int] = set()
-        self._written: set[int] = set()
+        self._changed: dict[int, None] = {}  # as sets, of which an empty one takes 216 bytes
+        self._written: dict[int, None] = {}
 
     def __len__(self) -> int:
         return len(self._ranges)
 
     def add(self, first: int, last: int, known_at_ns: int, now_ns: int) -> None:
         self._ranges.append(Lost(first, last, known_at_ns, now_ns))
-        self._changed.add(first >> PAGE_BITS)
+        self._changed[first >> PAGE_BITS] = None
         self._evict(now_ns)
 
     def take(self, number: int, now_ns: int) -> Lost | None:
@@ -70,8 +70,8 @@ class LostRanges:
         if number < found.last:
             parts.append(Lost(number + 1, found.last, found.known_at_ns, found.lost_at_ns))
         ranges[i : i + 1] = parts
-        self._changed.add(found.first >> PAGE_BITS)
-        self._changed.update(part.first >> PAGE_BITS for part in parts)
+        self._changed[found.first >> PAGE_BITS] = None
+        self._changed.update(dict.fromkeys(part.first >> PAGE_BITS for part in parts))
         self._evict(now_ns)
         return found
 
@@ -89,7 +89,7 @@ class LostRanges:
             n += 1
         if n:
             self.floor = max(self.floor, ranges[n - 1].last + 1)
-            self._changed.update(lost.first >> PAGE_BITS for lost in ranges[:n])
+            self._changed.update(dict.fromkeys(lost.first >> PAGE_BITS for lost in ranges[:n]))
             del ranges[:n]
 
     # -- state: the floor, and the ranges by page --------------------------------------------------
@@ -108,10 +108,10 @@ class LostRanges:
             ranges = self._ranges[self._at(page << PAGE_BITS) : self._at((page + 1) << PAGE_BITS)]
             if ranges:
                 changed[page] = [_plain(lost) for lost in ranges]
-                self._written.add(page)
+                self._written[page] = None
             elif page in self._written:
                 changed[page] = None
-                self._written.discard(page)
+                del self._written[page]
         self._changed.clear()
         return changed
 
@@ -124,7 +124,7 @@ class LostRanges:
 
     def restore(self, pages: Mapping[int, Any]) -> None:
         """All pages; the floor is set by the caller."""
-        self._written = set(pages)
+        self._written = dict.fromkeys(pages)
         self._ranges = [
             Lost(first, last, known_ns, lost_ns)
             for page in sorted(pages)

@@ -10,7 +10,7 @@ from tests.laws.streams import MS, raw
 from tests.seeds import seeds_of_today
 from topology.merge.operator import Merge
 from topology.merge.settings import MergeConfig
-from topology.merge.source import OUT
+from topology.merge.source import NOTHING_QUEUED, OUT
 from topology.merge.sources import SPARE
 from topology.model.operator import NEVER
 from topology.reorder.operator import Reorder
@@ -50,6 +50,7 @@ def test_the_least_of_all_is_found(seed: int) -> None:
             merge = fresh()
             merge.restore(state, held)
         assert found(merge) == looked_at(merge)
+    assert not NOTHING_QUEUED  # all sources share it
 
 
 def test_sources_that_are_forgotten_and_come_again_leave_few_entries() -> None:
