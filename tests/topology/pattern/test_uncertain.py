@@ -70,12 +70,17 @@ class Stream:
 
 
 def streams(
-    part: int, errors: Sequence[Sequence[int]], share: int = 1, modes: Modes = MODES
+    part: int,
+    errors: Sequence[Sequence[int]],
+    share: int = 1,
+    modes: Modes = MODES,
+    *,
+    previous: bool = False,
 ) -> Iterator[Stream]:
     """`share`: one in so many of the part's seeds."""
     for seed in SEEDS[part :: PARTS * share]:
         rng = Random(seed)
-        query = random_query(rng, modes, skips=["none"], previous=True)
+        query = random_query(rng, modes, skips=["none"], previous=previous)
         query = replace(query, within_ns=query.within_ns * UNIT_NS)
         entries = random_stream(rng, 7, errors=rng.choice(errors), types="ABC", unit_ns=UNIT_NS)
         for one in entries:
@@ -122,7 +127,7 @@ def test_every_world_lies_between(part: int) -> None:
     """Law: confirmed ⊆ the matches of a world ⊆ possible; of MAXIMAL each is part of a possible
     one. In any order of arrival, with entries purged behind a frontier."""
     seen: Counter[str] = Counter()
-    for stream in streams(part, ERRORS):
+    for stream in streams(part, ERRORS, previous=True):
         nominal, possible = stream.compiled("nominal"), stream.compiled("possible")
         told = standing(nominal, stream.arrivals, stream.largest_ns, follows=True)
         hulls = standing(possible, stream.arrivals, stream.largest_ns, follows=True)

@@ -140,7 +140,7 @@ def test_one_finds_a_match_of_no_other_start() -> None:
     """One walk finds nothing where it took an event to the wrong place. But for GREEDY, which is a
     rule of the walk itself, a start with a match of ONE has one of BEST, and where the pattern
     leaves no choice it is the same."""
-    some = lost = 0
+    some = 0
     for seed in SEEDS:
         rng = Random(seed)
         query = random_query(rng, [("next", "one"), ("strict", "one")], skips=("none",))
@@ -152,11 +152,9 @@ def test_one_finds_a_match_of_no_other_start() -> None:
         preferred = {match.first.key: match for match in oracle(best, stream)}
         assert found.keys() <= preferred.keys(), seed
         some += bool(found)
-        lost += len(preferred) - len(found)
         if not has_choice(one.alternatives):
             assert contents(list(found.values())) == contents(list(preferred.values())), seed
     assert some > len(SEEDS) // 8
-    assert lost > 0
 
 
 @pytest.mark.parametrize(
