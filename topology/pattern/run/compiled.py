@@ -84,7 +84,8 @@ class Compiled:
     """`ids`: what its matches are known by. `filters`: those of its slots by slot, `untils` those
     of components with UNTIL, and `anchors` the slots that a unit's event can fill. `reach_ns` is
     for exact times. `settles`: what is found is decided once its evaluation is (`hi_ns`), be that
-    before its window ends. `steps`: those of its walks, where they can be followed event by event.
+    before its window ends; not where an error may still put it in doubt. `steps`: those of its
+    walks, where they can be followed event by event.
 
     `sets` finds the matches of an end event as one set; None where the query asks for each.
     `grading` says how sure a match is where times are not exact, and `possible` finds those that
@@ -108,7 +109,7 @@ class Compiled:
             not self.shape.by_end and query.matches == "all" and not self.shape.looks_ahead
         )
         self.earliest = EarliestStart(layouts) if is_by_start else None
-        self.settles = query.matches == "best" and query.skip == "none"
+        self.settles = query.matches == "best" and query.skip == "none" and self.grading is None
         windows = 1 + self.shape.doubles + self.shape.looks_back
         self.reach_ns = self.within_ns * windows
         self.filters: dict[Slot, EntryFilter] = {}

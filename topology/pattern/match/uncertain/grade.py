@@ -89,6 +89,8 @@ class Grading:
         """Do true times leave all that the choice among the matches of this start rests on as it is
         by reference times?"""
         entries = {entry for each in self.layouts for entry in _relevant(case, each)}
+        if all(entry.low_ns == entry.high_ns for entry in entries):
+            return YES
         timed = any(c.looks_at_time for each in self.layouts for c in each.clauses)
         if timed or not is_settled(entries) or not _is_cut(entries, case.layout.within_ns):
             return MAYBE
