@@ -22,7 +22,7 @@ from tests.spark_analytics.conftest import SETTINGS
 from tests.spark_analytics.live.logs import Lines
 from tests.spark_analytics.live.test_live import lines_in
 from tests.spark_analytics.marks import SPARK
-from tests.spark_analytics.records import MS
+from tests.spark_analytics.records import MS, S
 from tests.spark_analytics.topics import done, killed, run
 
 pytestmark = [*SPARK, pytest.mark.kafka]
@@ -31,6 +31,9 @@ ROWS = crowd(900).rows
 PART = 300
 TICK_LAG = ("--tick-lag", "1s")
 TO_END = (*TICK_LAG, "--until-caught-up")
+SILENCE_NS = 600 * S
+"""Sources are silent so long between two bursts, by their stamps. Were they not, a burst that comes
+half a minute after the last one would show a broker's clock that has leapt."""
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +63,8 @@ def lines_before(output: Lines, at_ns: int) -> Lines:
 
 def burst(setting: Setting, number: int) -> None:
     rows = ROWS[number * PART : (number + 1) * PART]
-    send(setting, [(r.source, b"{}", contract(r.source, r.seq, r.ts_ns)) for r in rows])
+    silent_ns = number * SILENCE_NS
+    send(setting, [(r.source, b"{}", contract(r.source, r.seq, r.ts_ns + silent_ns)) for r in rows])
 
 
 def agree(spark: SparkSession, setting: Setting, folder: Path, least: int = PART) -> None:
