@@ -1,9 +1,11 @@
 """Deletes what nobody needs any more of `events.sequenced`, which the next stages alone read.
 
 Each stage that reads it commits beside its offset the first one that a restore would read again: of
-its oldest held event (agents.stage.delivery). What lies before the least of all their groups is
-deleted, by DeleteRecords, as Kafka Streams does with its repartition topics. Where one of them has
-not committed yet nothing is. The stage that merges does it, for the partitions that it owns.
+its oldest held event (agents.stage.delivery). What lies before the least of them is deleted, by
+DeleteRecords, as Kafka Streams does with its repartition topics. Where one of them has not
+committed yet nothing is. The stage that merges does it, for the partitions that it owns, by its own
+commits and by what the groups of the others have committed. (A broker that was killed has answered
+with the offset of a transaction that was aborted; the own group's is not asked for.)
 
 Bounds: one look in `PURGE_EVERY_S`, which ends after `LOOK_TIMEOUT_S`, and nothing for fewer than
 `LEAST` records of a partition. Where it has no right to, the log has a line, and the topic keeps
@@ -15,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from aiokafka.client import AIOKafkaClient
@@ -66,7 +68,8 @@ class Topic(Protocol):
 
 
 class Purging:
-    """Purges `topic` behind the `groups`; `purged` is called with how many offsets went."""
+    """Purges `topic` behind its owner and the other `groups`; `purged` is called with how many
+    offsets went."""
 
     def __init__(
         self, topic: Topic, name: str, groups: Sequence[str], purged: Callable[[int], None]
@@ -77,20 +80,20 @@ class Purging:
         self._purged = purged
         self._begins_at: dict[int, int] = {}
 
-    async def run(self, owned: Callable[[], Iterable[int]]) -> None:
-        """Until it is refused; `owned` are partitions."""
+    async def run(self, own: Callable[[], Mapping[int, int]]) -> None:
+        """Until it is refused; `own`: by owned partition, the first offset that the owner needs."""
         try:
-            await self._run(owned)
+            await self._run(own)
         finally:
             await self._topic.close()
 
-    async def _run(self, owned: Callable[[], Iterable[int]]) -> None:
+    async def _run(self, own: Callable[[], Mapping[int, int]]) -> None:
         was_well = True
         while True:
             await asyncio.sleep(PURGE_EVERY_S)
             try:
                 async with asyncio.timeout(LOOK_TIMEOUT_S):
-                    await self.look(sorted(owned()))
+                    await self.look(own())
                 was_well = True
             except PurgeRefused as refused:
                 log.error(
@@ -104,22 +107,16 @@ class Purging:
                     log.warning("%s is not purged at present: %r", self._name, failed)
                 was_well = False
 
-    async def look(self, owned: Sequence[int]) -> None:
+    async def look(self, own: Mapping[int, int]) -> None:
         """Purge once. PurgeRefused where that is for good, KafkaError else."""
+        needed = dict(own)
         try:
-            await self._purge(await self._needed_from(owned))
+            for group in self._groups if own else ():
+                found = await self._topic.needed(group, sorted(own))
+                needed = {n: min(at, found[n]) for n, at in needed.items() if n in found}
+            await self._purge(needed)
         except REFUSALS as failed:
             raise PurgeRefused(str(failed)) from failed
-
-    async def _needed_from(self, owned: Sequence[int]) -> dict[int, int]:
-        """By partition, of those of which every group has committed it."""
-        needed: dict[int, int] = {}
-        for group in self._groups if owned else ():
-            found = await self._topic.needed(group, owned)
-            if group == self._groups[0]:
-                needed = found
-            needed = {n: min(at, found[n]) for n, at in needed.items() if n in found}
-        return needed
 
     async def _purge(self, needed: Mapping[int, int]) -> None:
         begins_at = self._begins_at

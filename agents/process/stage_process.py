@@ -302,10 +302,10 @@ class StageProcess:
     async def _purge(self) -> None:
         topology = self._arrangement.topology
         purged = self._metrics.purged.labels(self._arrangement.stage.name).inc
-        work = purging(
-            self._brokers, topology.topics.sequenced, sequenced_readers(topology), purged
-        )
-        await work.run(self._handler.owned_numbers)
+        others = sequenced_readers(topology)
+        others.remove(self._arrangement.group)
+        work = purging(self._brokers, topology.topics.sequenced, others, purged)
+        await work.run(self._handler.needed_from)
 
     async def _pulse(self) -> None:
         observed_s = time.monotonic()

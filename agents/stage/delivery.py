@@ -83,15 +83,17 @@ class Checkpoint:
 @dataclass(slots=True)
 class CameThrough:
     """The checkpoints of a partition that are committed: how many since it was opened, and of the
-    last the next offset and when (monotonic; None before the first)."""
+    last the offsets and when (monotonic; None before the first)."""
 
     commits: int = 0
     next_offset: int = 0
+    needed_from: int | None = None
     at_s: float | None = None
 
-    def note(self, next_offset: int) -> None:
+    def note(self, checkpoint: Checkpoint) -> None:
         self.commits += 1
-        self.next_offset = next_offset
+        self.next_offset = checkpoint.next_offset
+        self.needed_from = checkpoint.needed_from
         self.at_s = time.monotonic()
 
 

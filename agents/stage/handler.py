@@ -267,9 +267,11 @@ class StageHandler:
                 len(self._services.queries_set_aside)
             )
 
-    def owned_numbers(self) -> list[int]:
-        """The numbers of its partitions, where it reads one topic."""
-        return [source.partition for source in self._partitions]
+    def needed_from(self) -> dict[int, int]:
+        """By the number of a partition, where the stage reads one topic: the first offset that a
+        restore would read, as of the last checkpoint since it was opened."""
+        found = {s.partition: each.through.needed_from for s, each in self._partitions.items()}
+        return {number: offset for number, offset in found.items() if offset is not None}
 
     def verdict(self) -> Verdict:
         return self._watchdog.verdict(time.monotonic_ns())

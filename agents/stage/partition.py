@@ -485,7 +485,7 @@ class Partition:
         self, checkpoint: Checkpoint, records: int = 0, payload_bytes: int = 0
     ) -> None:
         await self._committing.commit(checkpoint, records, payload_bytes)
-        self.through.note(checkpoint.next_offset)
+        self.through.note(checkpoint)
         if self._traces is not None:
             self._traces.committed()
         self._copying.note(checkpoint.changes, self._committing.log_end)

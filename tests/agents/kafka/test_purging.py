@@ -20,8 +20,6 @@ from agents.kafka.brokers import Brokers
 from agents.kafka.purging import LEAST, KafkaTopic, PurgeRefused, Purging
 from tests.services import SharedKafka, UniqueName
 
-MERGE, WINDOW = "app.merge", "app.window"
-
 
 class Topic:
     """`needs` are what each group needs by partition; `refusal` meets a deletion."""
@@ -43,11 +41,12 @@ class Topic:
     async def close(self) -> None: ...
 
 
-def purge(topic: Topic, *looks: list[int]) -> list[int]:
+def purge(topic: Topic, *looks: dict[int, int]) -> list[int]:
+    """`looks`: what the owner needs at each."""
     purged: list[int] = []
     work = Purging(topic, "events.sequenced", [*topic.needs], purged.append)
-    for owned in looks or ([0, 1],):
-        asyncio.run(work.look(owned))
+    for own in looks:
+        asyncio.run(work.look(own))
     return purged
 
 
@@ -56,30 +55,22 @@ def purge(topic: Topic, *looks: list[int]) -> list[int]:
     [
         ({0: 5_000, 1: 9_000}, {0: 7_000, 1: 2_000}, {0: 5_000, 1: 2_000}),
         ({0: 5_000, 1: 9_000}, {1: 9_000}, {1: 9_000}),  # a group that has not begun
-        ({}, {0: 5_000}, {}),
+        ({}, {0: 5_000}, {}),  # not owned, or nothing committed yet
         ({0: LEAST - 1}, {0: 5_000}, {}),
+        ({1: 5_000}, {0: 5_000, 1: 5_000}, {1: 5_000}),
     ],
 )
-def test_what_no_group_needs_goes(merge: Any, window: Any, deleted: dict[int, int]) -> None:
-    topic = Topic(merge=merge, window=window)
-    purge(topic)
+def test_what_nobody_needs_goes(merge: Any, window: Any, deleted: dict[int, int]) -> None:
+    topic = Topic(window=window)
+    purge(topic, merge)
     assert topic.deleted == deleted
 
 
-def test_only_partitions_that_are_owned_are_purged() -> None:
-    topic = Topic(merge={0: 5_000, 1: 5_000})
-    purge(topic, [], [1])
-    assert topic.deleted == {1: 5_000}
-
-
 def test_few_records_wait_and_what_goes_is_counted() -> None:
-    topic = Topic(merge={0: 5_000})
-    counted: list[int] = []
-    work = Purging(topic, "events.sequenced", [MERGE], counted.append)
-    for offset in (5_000, 5_000 + LEAST - 1, 5_000 + LEAST):
-        topic.needs[MERGE][0] = offset
-        asyncio.run(work.look([0]))
-    assert (topic.deleted, counted) == ({0: 5_000 + LEAST}, [LEAST])
+    topic = Topic()
+    looks = [{0: offset} for offset in (5_000, 5_000 + LEAST - 1, 5_000 + LEAST)]
+    assert purge(topic, *looks) == [LEAST]
+    assert topic.deleted == {0: 5_000 + LEAST}
 
 
 @pytest.mark.parametrize(
@@ -93,10 +84,10 @@ def test_few_records_wait_and_what_goes_is_counted() -> None:
 def test_a_right_that_is_missing_is_told_from_brokers_that_are_away(
     refusal: KafkaError, error: type[Exception]
 ) -> None:
-    topic = Topic(merge={0: 5_000})
+    topic = Topic()
     topic.refusal = refusal
     with pytest.raises(error):
-        purge(topic)
+        purge(topic, {0: 5_000})
 
 
 @pytest.mark.kafka
