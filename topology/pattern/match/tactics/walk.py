@@ -32,7 +32,8 @@ from topology.pattern.store.index import EntryIndex
 class Route:
     """An alternative, with what is known about its walks beforehand. `cuts[j]`: group j may take
     its entries in one cut; `depends[j]`: the components on which it hangs what is eligible for
-    j, -1 among them where that is not known."""
+    j, -1 among them where that is not known; `is_cut_short`: an event that a walk does not take may
+    end it sooner, as soon as a walk of another alternative, before which it then goes."""
 
     def __init__(self, layout: Layout) -> None:
         rules = RunRules(layout)
@@ -45,6 +46,7 @@ class Route:
             for j, part in enumerate(layout.components)
         ]
         self.depends = [frozenset(_depends(tests)) for tests in rules.tests]
+        self.is_cut_short = rules.has_strict or any(rules.untils)
 
 
 def _depends(tests: Sequence[Clause]) -> Iterator[int]:
@@ -242,12 +244,14 @@ class One:
         evaluation = Evaluation(hi_ns=anchor.time_ns)
         waits: list[tuple[int, int]] = []
         best: Walk | None = None
+        before: list[Walk] = []
         unsettled = False
         for route in self._routes:
             walk = Walk(route, place, anchor, budget)
             walk.go()
             if walk.last is None:
                 continue
+            before.append(walk)
             waits += _waits(walk)
             evaluation.hi_ns = max(evaluation.hi_ns, _decided_ns(walk, until_ns))
             match = _match(walk, place, budget)
@@ -259,6 +263,9 @@ class One:
             ends = _waits_for_negation(best)
             waits = waits + ends if best.open else ends
             evaluation.hi_ns = until_ns if waits else _decided_ns(best, until_ns)
+            for walk in before[: before.index(best)]:
+                if walk.last is not None and walk.end > best.end and walk.route.is_cut_short:
+                    evaluation.hi_ns = max(evaluation.hi_ns, walk.last.time_ns)
         if unsettled:
             evaluation.hi_ns = until_ns
         if budget.is_spent:

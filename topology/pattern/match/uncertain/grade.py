@@ -60,7 +60,7 @@ class Grading:
         if grade == YES and case.layout.matches == "one" and len(self.layouts) > 1:
             grade = min(grade, self._is_first_of_all(case))
         if grade == YES and self._prefers:
-            grade = self._start_is_settled(case)
+            grade = self.start_is_settled(case)
         return CONFIRMED if grade == YES else UNCERTAIN
 
     def still_holds(self, place: Place, match: Match, newcomer: Entry) -> bool:
@@ -75,17 +75,17 @@ class Grading:
         if layout.matches == "one" and len(self.layouts) > 1:
             return self._is_first_of_all(Case(layout, place, match.bound)) == YES
         if self._prefers:
-            return self._start_is_settled(Case(layout, place, match.bound)) == YES
+            return self.start_is_settled(Case(layout, place, match.bound)) == YES
         return True
 
     def _is_first_of_all(self, case: Case) -> int:
         """May the walk of another alternative end before?"""
         for layout in self.layouts:
             if layout.number != case.layout.number and _may_walk(case, layout):
-                return self._start_is_settled(case)
+                return self.start_is_settled(case)
         return YES
 
-    def _start_is_settled(self, case: Case) -> int:
+    def start_is_settled(self, case: Case) -> int:
         """Do true times leave all that the choice among the matches of this start rests on as it is
         by reference times?"""
         entries = {entry for each in self.layouts for entry in _relevant(case, each)}
@@ -179,9 +179,25 @@ def joined(case: Case) -> int:
         for entry in case.around(case.component(j), *_span_ns(case)):
             if entry not in case.slots_of and _may_join(case, entry, j):
                 if free:
-                    return MAYBE
+                    return NO if _is_exact_around(case) else MAYBE
                 ordered.add(entry)
-    return NO if not ordered or _is_as_it_seems(case, ordered) else MAYBE
+    is_sure = not ordered or _is_as_it_seems(case, ordered) or _is_exact_around(case)
+    return NO if is_sure else MAYBE
+
+
+def _is_exact_around(case: Case) -> bool:
+    """Has no event an error that the match may hang on? Then it is as reference times say."""
+    place, layout = case.place, case.layout
+    indexes = [*place.components[layout.number], *place.blockers[layout.number]]
+    indexes += [case.enders(j) for j, until in enumerate(layout.untils) if until is not None]
+    if place.everything is not None:
+        indexes.append(place.everything)
+    low_ns, high_ns = case.first.time_ns - layout.within_ns, case.last.time_ns + layout.within_ns
+    return all(
+        entry.low_ns == entry.high_ns
+        for index in indexes
+        for entry in case.around(index, low_ns, high_ns)
+    )
 
 
 def may_join(case: Case) -> bool:
