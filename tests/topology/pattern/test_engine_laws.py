@@ -215,3 +215,19 @@ def test_a_checkpoint_looks_at_what_moved_alone() -> None:
     gone = engine.changes()
     assert len(gone) == 2  # the unit of the first match; of the second nothing was ever written
     assert all(value is None for key, value in gone.items() if key != ENGINE)
+
+
+def test_what_skip_has_decided_is_written_when_the_frontier_has_passed_it() -> None:
+    """And no other key is looked at."""
+    query = Compiled(parse_query("PATTERN SEQ(A a, B b) WHERE [id] WITHIN 10 ns SKIP PAST LAST"))
+    engine = Engine([query])
+    for at in range(20):
+        engine.accept(generate.entry("A", at, 2 * at, {"id": at}), 0)
+        engine.accept(generate.entry("B", at + 1, 2 * at + 1, {"id": at}), 0)
+    engine.changes()
+    for frontier_ns in range(10, 16):
+        assert engine.changes().keys() == {ENGINE}
+        engine.advance(frontier_ns + 1, 0)
+        changes = engine.changes()
+        written = [key for key, row in changes.items() if "barrier/" in key and row is not None]
+        assert len(written) == 1, frontier_ns

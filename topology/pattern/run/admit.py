@@ -189,7 +189,6 @@ class PartitionGroup:
         self.context = context
         self._max_partitions = max_partitions
         self.strict_everywhere = any(query.shape.everywhere for _, query in queries)
-        self.skips = any(query.shape.skips for _, query in queries)
         graded = any(query.grading is not None for _, query in queries)
         self.doubt = context.doubt if graded else NO_DOUBT
         self._reach_ns = max(query.reach_ns for _, query in queries)

@@ -221,11 +221,9 @@ class Engine:
 
     def _changed_runs(self) -> list[UnitOwner]:
         """Those that have something new to write; what SKIP has decided moves with time alone."""
-        changed = list(self.context.changed)
+        due = self.waits.barriers.due(self.now.frontier_ns)
+        changed = list(self.context.changed | dict.fromkeys(due))
         self.context.changed.clear()
-        for group in self.store.groups:
-            if group.skips:
-                changed += [run for run in group.runs() if run.query.shape.skips]
         return changed
 
     def _own_state(self) -> Any:

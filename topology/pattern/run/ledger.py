@@ -75,6 +75,8 @@ class UnitOwner(Protocol):
 
     gathered: Gathered
 
+    def __hash__(self) -> int: ...
+
     def look_again(self, unit: MatchUnit) -> None:
         """An instant has come that the unit waited for."""
         ...

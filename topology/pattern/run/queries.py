@@ -25,14 +25,16 @@ class Waits:
     again when its first instant has come, and is armed then for the next.
 
     `clock` and `frontier`: the timers of units that wait for these. `gathering`: runs with
-    corrections that are gathered (EMIT SLACK). `quiet_ns`: nothing happens before the frontier
-    passes it."""
+    corrections that are gathered (EMIT SLACK). `barriers`: runs that have something new to write
+    once the frontier has passed a match that SKIP keeps. `quiet_ns`: nothing happens before the
+    frontier passes it."""
 
     def __init__(self, now: Now, emitter: MatchEmitter) -> None:
         self._now = now
         self._emitter = emitter
         self.clock: Timers[MatchUnit] = Timers()
         self.frontier: Timers[MatchUnit] = Timers()
+        self.barriers: Timers[UnitOwner] = Timers()
         self.gathering: dict[UnitOwner, None] = {}
         self.quiet_ns = BEFORE_ALL_TIME
 

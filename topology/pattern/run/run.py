@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from topology.model.operator import NEVER
 from topology.model.result import EMIT
 from topology.pattern.match.evaluation import Place
 from topology.pattern.match.tactics.followed import Taken
@@ -202,22 +203,28 @@ class Run:
     def close(self) -> None:
         """All of it is forgotten."""
         self._rows.close()
+        self._at.context.waits.barriers.disarm(self)
 
     # -- state --------------------------------------------------------------------------------
 
     def state(self, *, everything: bool) -> dict[str, Any]:
         """The rows of all units, or of those that changed since it was asked last."""
+        decided = self.visibility.decided()
+        if not everything:
+            self._wait_for_barrier(self.visibility.next_decided_ns())
         return self._rows.rows(
-            self.units,
-            self.gathered,
-            self.visibility.decided(),
-            self._at.now.frontier_ns,
-            everything=everything,
+            self.units, self.gathered, decided, self._at.now.frontier_ns, everything=everything
         )
+
+    def _wait_for_barrier(self, until_ns: int) -> None:
+        if until_ns < NEVER:
+            self._at.context.waits.barriers.arm(self, until_ns)
 
     def restore(self, state: dict[str, Any], entries: Mapping[Identity, Entry]) -> None:
         """Find again what was found, and take out of the state what was emitted of it."""
         self.visibility.restart(self._rows.take_barrier(state))
+        if self.query.shape.skips:
+            self._wait_for_barrier(BEFORE_ALL_NS)
         for anchor in self.affected.anchors(BEFORE_ALL_NS, -BEFORE_ALL_NS):
             due_ns, row = self._rows.take_row(anchor, state)
             if due_ns is None:

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
 from typing import Any
 
+from topology.model.operator import NEVER
 from topology.pattern.match.match import Match
 from topology.pattern.match.skip import Barrier, after, place
 from topology.pattern.run.compiled import Compiled
@@ -130,6 +131,12 @@ class Visibility:
             return Barrier()
         self._show(self.selection, ())
         return self.selection.decided(self._at.now.frontier_ns)
+
+    def next_decided_ns(self) -> int:
+        """When the frontier has passed it, `decided` may be another."""
+        if self.selection is None:
+            return NEVER
+        return self.selection.next_decided_ns(self._at.now.frontier_ns)
 
     def restart(self, barrier: Barrier) -> None:
         """Begin anew behind what is decided."""
@@ -243,6 +250,11 @@ class Selection:
             self._seen[bisect_left(self._places, at)] for at in self._places_of.get(anchor, ())
         ]
         return {seen.id: seen.found for seen in found if seen.is_kept}
+
+    def next_decided_ns(self, frontier_ns: int) -> int:
+        """The next instant at which something visible is decided, for a frontier there."""
+        decided = (seen.found.decided_ns for seen in self._seen)
+        return min((ns for ns in decided if ns >= frontier_ns), default=NEVER)
 
     def decided(self, frontier_ns: int) -> Barrier:
         """The barrier once what is decided before `frontier_ns` counts."""

@@ -88,10 +88,13 @@ class Grading:
     def _start_is_settled(self, case: Case) -> int:
         """Do true times leave all that the choice among the matches of this start rests on as it is
         by reference times?"""
+        clauses = [clause for each in self.layouts for clause in each.clauses]
+        if any(clause.looks_back for clause in clauses):
+            return MAYBE
         entries = {entry for each in self.layouts for entry in _relevant(case, each)}
         if all(entry.low_ns == entry.high_ns for entry in entries):
             return YES
-        timed = any(c.looks_at_time for each in self.layouts for c in each.clauses)
+        timed = any(clause.looks_at_time for clause in clauses)
         if timed or not is_settled(entries) or not _is_cut(entries, case.layout.within_ns):
             return MAYBE
         return YES
@@ -120,10 +123,10 @@ def is_sure(case: Case) -> bool:
 
 
 def _may_walk(case: Case, layout: Layout) -> bool:
-    """Is there an event for all that the alternative must have, by the end of the match?"""
+    """Are there the events that each part of the alternative must have, by the end of the match?"""
     return all(
-        layout.minimum[j] == 0
-        or any(before_by_key(case.last, e) != YES for e in _since(case, index))
+        sum(before_by_key(case.last, entry) != YES for entry in _since(case, index))
+        >= layout.minimum[j]
         for j, index in enumerate(case.place.components[layout.number])
     )
 
