@@ -15,7 +15,7 @@ from tests import ROOT
 from tests.cli.invoking import TOPOLOGY, inorder
 
 WITHOUT_RESULT = {"init", "keys", "read", "dev", "query add", "query remove"}
-WITHOUT_RESULT |= {"spark run", "spark live"}
+WITHOUT_RESULT |= {"spark run", "spark live", "spark views"}
 EXTRAS_ONLY = ("psycopg", "pyarrow", "redis")
 LATE = b'{"source": "a", "seq": 1, "arrival": 5}\n{"source": "a", "seq": 1, "arrival": 6}\n'
 
@@ -134,7 +134,8 @@ def test_options_of_one_command_have_variables_too(topology: Path) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_tells_of_results_or_its_state_tells_it_as_json_too(name: str) -> None:
-    """`init`, `keys`, `query add` and `remove` write what they are asked for, `read` JSON alone."""
+    """`init`, `keys`, `query add` and `remove`, `spark views` (SQL) write what they are asked for,
+    `read` JSON alone."""
     command = main.get_command(click.Context(main), name)
     assert command is not None
     commands = command.commands if isinstance(command, click.Group) else {"": command}

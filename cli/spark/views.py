@@ -1,0 +1,78 @@
+"""`inorder spark views`: SQL that gives the tables of a backfill typed columns."""
+
+from __future__ import annotations
+
+import click
+
+from cli.topology_file import Refused, load, topology_option
+from spark_analytics.tables.views import DIALECTS, Dialect, ViewsRefused, schema_of, views
+
+FILES = {
+    ("spark", "parquet"): "parquet.`{folder}/{table}`",
+    ("spark", "delta"): "delta.`{folder}/{table}`",
+    ("duckdb", "parquet"): "read_parquet('{folder}/{table}/*.parquet')",
+    ("duckdb", "delta"): "delta_scan('{folder}/{table}')",
+}
+"""What an engine writes behind FROM for a folder of a format."""
+
+
+@click.command("views")
+@topology_option
+@click.option(
+    "--in",
+    "folder",
+    envvar="INORDER_SPARK_VIEWS_IN",
+    metavar="DIR",
+    help="The --out of a backfill.",
+)
+@click.option(
+    "--format",
+    "form",
+    envvar="INORDER_SPARK_VIEWS_FORMAT",
+    type=click.Choice(("parquet", "delta")),
+    default="parquet",
+    show_default=True,
+    help="What the tables below --in are.",
+)
+@click.option(
+    "--tables", metavar="CATALOG.SCHEMA", help="Where a catalog has the tables, in place of --in."
+)
+@click.option(
+    "--dialect", type=click.Choice(DIALECTS), default="spark", show_default=True, help="Whose SQL."
+)
+@click.option(
+    "--schema",
+    metavar="FIELDS",
+    default="",
+    help="Types of payload fields, 'force DOUBLE, pos.x DOUBLE'; with it, a view typed_events.",
+)
+def command(
+    topology_path: str,
+    folder: str | None,
+    form: str,
+    tables: str | None,
+    dialect: Dialect,
+    schema: str,
+) -> None:
+    """Print SQL for one view a query, with typed columns, over the tables of a backfill."""
+    topology = load(topology_path)
+    if (folder is None) == (tables is None):
+        raise Refused("give --in DIR, or --tables CATALOG.SCHEMA")
+    table = f"{tables}.{{table}}" if folder is None else FILES.get((dialect, form))
+    if table is None:
+        raise Refused(f"--in: {dialect} reads tables of a catalog; give --tables CATALOG.SCHEMA")
+    place = (folder or "").rstrip("/")
+    sets = "match_sets" if folder is not None and form == "parquet" else "matches"
+    if "'" in place or "`" in place:
+        raise Refused(f"--in {place}: SQL cannot name it; rename the folder without quotes")
+
+    def table_of(name: str) -> str:
+        return table.format(folder=place, table=sets if name == "match_sets" else name)
+
+    try:
+        fields = schema_of(schema)
+        made = [*views(topology, dialect, table_of, fields)]
+    except ViewsRefused as refused:
+        raise Refused(str(refused)) from None
+    for statement in made:
+        click.echo(f"{statement};\n")

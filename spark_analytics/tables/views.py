@@ -1,0 +1,241 @@
+"""One typed view for each query, and one for events, over the tables of a backfill.
+
+Results keep their values as JSON, as queries differ. A view gives those of one query as columns of
+their types, beside the id, the times, and whether the row is `current`: the newest revision of its
+result, and not retracted. It is plain SQL, in the words of Spark, DuckDB or Trino, and made without
+any of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, Literal, NamedTuple, get_args
+
+from topology.config import QueryConfig, Topology
+from topology.pattern.tree import syntax
+
+Dialect = Literal["spark", "duckdb", "trino"]
+DIALECTS: Final[tuple[Dialect, ...]] = get_args(Dialect)
+
+Type = Literal["BIGINT", "DOUBLE", "BOOLEAN", "VARCHAR"]
+"""As DuckDB and Trino spell them; `VARCHAR` is Spark's STRING."""
+
+SPELLINGS: Final[Mapping[Type, str]] = {
+    "BIGINT": "TINYINT SMALLINT INT INTEGER BIGINT LONG",
+    "DOUBLE": "FLOAT REAL DOUBLE",
+    "BOOLEAN": "BOOLEAN",
+    "VARCHAR": "STRING VARCHAR TEXT",
+}
+TYPES: Final = {name: kind for kind, names in SPELLINGS.items() for name in names.split()}
+"""The types of a schema's fields."""
+
+AGGREGATES: Final[Mapping[str, Type]] = {
+    "count": "BIGINT",
+    "distinct": "BIGINT",
+    "avg": "DOUBLE",
+    "stddev": "DOUBLE",
+    "quantile": "DOUBLE",
+}
+"""Those whose type the values do not change; of a number's `sum`, `min`, `max`: its own."""
+
+OWN: Final[Mapping[str, Type]] = {
+    "source": "VARCHAR",
+    "type": "VARCHAR",
+    "seq": "BIGINT",
+    "epoch": "BIGINT",
+    "time": "BIGINT",
+    "ts": "BIGINT",
+    "ref_time": "BIGINT",
+    "error": "BIGINT",
+}
+"""The attributes that each event has, times in ns."""
+
+RESULT: Final = ("id", "start_time", "end_time")
+EVENT: Final = (
+    "stream", "source", "epoch", "seq", "type", "ref_time", "ref_ns", "error_ns", "late"
+)  # fmt: skip
+EXTRACT: Final[Mapping[Dialect, str]] = {
+    "spark": "get_json_object",
+    "duckdb": "json_extract_string",
+    "trino": "json_extract_scalar",
+}
+CONDITIONS: Final = (
+    *(syntax.Compare, syntax.And, syntax.Or, syntax.Not, syntax.IsNull, syntax.In),
+    *(syntax.Between, syntax.Like, syntax.Same),
+)
+"""Expressions that are true or false."""
+STATE: Final = ("revision", "final", "confidence", "at_ns")
+TABLES: Final = {"window": "windows", "join": "joins", "pattern": "matches"}
+CURRENT: Final = "newest = 1 AND op <> 'retract' AS current"
+_FIELD: Final = re.compile(r"\s*([A-Za-z_][\w.]*)\s+([A-Za-z]+)\s*", re.ASCII)
+
+
+class ViewsRefused(ValueError):
+    """What was asked for cannot be a view; the message says what to write."""
+
+
+class Typed(NamedTuple):
+    """A column of a view: the JSON of the column `held`, at `path`, as a value of `type`."""
+
+    name: str
+    held: str
+    path: Sequence[str | int]
+    type: Type
+
+
+def schema_of(text: str) -> dict[str, Type]:
+    """The types of payload fields, by their path with dots: `force DOUBLE, pos.x DOUBLE`."""
+    fields: dict[str, Type] = {}
+    for each in filter(str.strip, text.split(",")):
+        found = _FIELD.fullmatch(each)
+        kind = found and TYPES.get(found[2].upper())
+        if not found or not kind:
+            raise ViewsRefused(
+                f"--schema: {each.strip()!r} is no field of a payload; write a path and one of"
+                f" {', '.join(TYPES)}, like `force DOUBLE, pos.x DOUBLE`"
+            )
+        fields[found[1]] = kind
+    return fields
+
+
+def views(
+    topology: Topology,
+    dialect: Dialect,
+    table_of: Callable[[str], str],
+    schema: Mapping[str, Type] | None = None,
+) -> Iterator[str]:
+    """The statements, each without a semicolon: of all queries in the order of the file, then of
+    events if there is a `schema`. `table_of` says what stands for a table behind FROM."""
+    writer = _Writer(dialect, table_of)
+    for name, query in topology.queries.items():
+        if query.detector is None:
+            yield writer.results(name, query, columns_of(query, schema or {}))
+    if schema:
+        columns = [
+            Typed(_joined(path), "payload", path.split("."), schema[path]) for path in schema
+        ]
+        yield writer.events(columns)
+
+
+def columns_of(query: QueryConfig, schema: Mapping[str, Type]) -> list[Typed]:
+    """The columns of a query's results: its key, then its values, with their bounds if it has
+    some."""
+    columns: list[Typed] = []
+    if query.pattern is not None:
+        columns += _pattern_columns(query.pattern, schema)
+    elif query.key is not None:
+        columns.append(Typed("key", "key", (), _of_path(query.key.split("."), schema)))
+    for name, aggregate in (query.aggregate or {}).items():
+        kind = _of_aggregate(aggregate.function, aggregate.path, schema)
+        columns.append(Typed(name, "values", (name,), kind))
+        if kind != "VARCHAR" and query.quality is not None:
+            columns += [Typed(f"{name}_{end}", end, (name,), kind) for end in ("low", "high")]
+    for name, value in (query.values or {}).items():
+        columns.append(Typed(name, "values", (name,), _of_path(value.path, schema)))
+    return columns
+
+
+def _pattern_columns(pattern: syntax.Query, schema: Mapping[str, Type]) -> Iterator[Typed]:
+    where = pattern.where
+    parts = where.parts if isinstance(where, syntax.And) else (where,)
+    keys = [path for part in parts if isinstance(part, syntax.Same) for path in part.paths]
+    for at, path in enumerate(keys):
+        yield Typed(path[-1], "key", (at,), _of_path(path, schema))
+    for column in pattern.columns or ():
+        yield Typed(column.name, "values", (column.name,), _of_expression(column.expr, schema))
+
+
+def _of_expression(expr: syntax.Expr, schema: Mapping[str, Type]) -> Type:
+    match expr:
+        case syntax.Ref(path=path) | syntax.Previous(path=path):
+            return _of_path(path, schema)
+        case syntax.AggregateCall(function=function, path=path):
+            return _of_aggregate(function, path, schema)
+        case syntax.Arithmetic() | syntax.Negative():
+            return "DOUBLE"
+        case _:
+            return "BOOLEAN" if isinstance(expr, CONDITIONS) else "VARCHAR"
+
+
+def _of_path(path: Sequence[str], schema: Mapping[str, Type]) -> Type:
+    if len(path) == 1 and path[0] in OWN:
+        return OWN[path[0]]
+    below = path[1:] if path[0] == "payload" else path
+    return schema.get(".".join(below), "VARCHAR")
+
+
+def _of_aggregate(function: str, path: Sequence[str], schema: Mapping[str, Type]) -> Type:
+    if function in AGGREGATES:
+        return AGGREGATES[function]
+    known = _of_path(path, schema) if path else "VARCHAR"
+    is_number = function in ("sum", "min", "max")
+    return "DOUBLE" if is_number and known == "VARCHAR" else known
+
+
+def _joined(path: str) -> str:
+    return path.replace(".", "_")
+
+
+class _Writer:
+    def __init__(self, dialect: Dialect, table_of: Callable[[str], str]) -> None:
+        self._dialect = dialect
+        self._table_of = table_of
+
+    def results(self, name: str, query: QueryConfig, columns: Sequence[Typed]) -> str:
+        kind = next(kind for kind in TABLES if getattr(query, kind) is not None)
+        is_set = query.pattern is not None and query.pattern.sets
+        members = [] if kind == "window" or is_set else ["events AS members"]
+        lines = [*RESULT, *map(self._typed, columns), *members, *STATE, CURRENT]
+        table = self._table_of("match_sets" if is_set else TABLES[kind])
+        newest = "row_number() OVER (PARTITION BY id ORDER BY revision DESC) AS newest"
+        rows = f"SELECT *, {newest} FROM {table} WHERE query = {self._text(name)}"
+        return self._view(name, lines, f"({rows}) AS revisions")
+
+    def events(self, columns: Sequence[Typed]) -> str:
+        lines = [*EVENT, *map(self._typed, columns)]
+        return self._view("typed_events", lines, self._table_of("events"))
+
+    def _view(self, name: str, lines: Sequence[str], rows: str) -> str:
+        made = "TEMPORARY VIEW" if self._dialect == "spark" else "VIEW"
+        columns = ",\n    ".join(lines)
+        return f"CREATE OR REPLACE {made} {self._name(name)} AS\nSELECT\n    {columns}\nFROM {rows}"
+
+    def _typed(self, column: Typed) -> str:
+        """A name that the view has already is led by `value_`."""
+        taken = {*RESULT, *STATE, *EVENT, "members", "current"}
+        name = f"value_{column.name}" if column.name.lower() in taken else column.name
+        return f"{self._value(column)} AS {self._name(name)}"
+
+    def _value(self, column: Typed) -> str:
+        path = self._text("$" + "".join(map(self._step, column.path)))
+        text = f"{EXTRACT[self._dialect]}({self._name(column.held)}, {path})"
+        return text if column.type == "VARCHAR" else f"TRY_CAST({text} AS {column.type})"
+
+    def _step(self, step: str | int) -> str:
+        if isinstance(step, int):
+            return f"[{step}]"
+        if self._dialect == "spark":
+            # Spark's paths know no escape; behind a dot it reads any sign but these two.
+            found = f"['{step}']" if not {*"'?"} & {*step} else f".{step}"
+            is_lost = found[0] == "." and bool({*".["} & {*step})
+        else:
+            found = f'."{step}"' if self._dialect == "duckdb" else f'["{step}"]'
+            is_lost = bool({*'"\\'} & {*step})
+        if is_lost:
+            raise ViewsRefused(
+                f"a value's name {step!r}: {self._dialect} cannot name it in JSON; rename it in the"
+                " topology file, without quotes and dots"
+            )
+        return found
+
+    def _name(self, name: str) -> str:
+        mark = "`" if self._dialect == "spark" else '"'
+        return f"{mark}{name.replace(mark, 2 * mark)}{mark}"
+
+    def _text(self, text: str) -> str:
+        if self._dialect == "spark":
+            escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+        else:
+            escaped = text.replace("'", "''")
+        return f"'{escaped}'"

@@ -1,0 +1,189 @@
+"""Examples: the views of queries say, in DuckDB and in Spark, what a replay says, by its types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_analytics.executors.setting import Setting
+from spark_analytics.tables.views import ViewsRefused, schema_of
+from tests.cli.invoking import inorder
+from tests.spark_analytics.backfill.outputs import backfilled, replayed
+from tests.spark_analytics.marks import SPARK
+
+pytestmark = [*SPARK]
+
+TOPOLOGY = """\
+streams: {s: {clock: {unsynced: trust}, reorder: {rule: fixed, max_wait: 1s}}}
+queries:
+  by-half minute:
+    window: tumbling 30s
+    key: payload.place
+    aggregate: {n: count(), mean: avg(payload.v), most: max(payload.v), final: last(payload.v),
+                "it's": first(payload.place)}
+  rise:
+    pattern: "PATTERN SEQ(a x, b y) WHERE [place, source] WITHIN 5 s
+      RETURN x.v AS before, y.v - x.v AS more, x.v < y.v AS up, x.place AS hall, y.seq AS `seq`"
+"""
+SCHEMA = "v INT, place STRING"
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("views")
+    (folder / "t.yaml").write_text(TOPOLOGY)
+    lines = [
+        {
+            "source": f"m{seq % 3}", "seq": seq // 3, "ts": (seq - 9 * (seq % 7 == 0)) * 10**9,
+            "type": "ab"[seq // 3 % 2], "arrival": seq * 10**9,
+            "payload": {"v": seq * seq % 17, "place": f"hall {seq % 3}"},
+        }
+        for seq in range(100)
+    ]  # fmt: skip
+    (folder / "raw.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    backfilled(Setting(TOPOLOGY), [folder / "raw.jsonl"], folder / "out", 2_000)
+    return folder
+
+
+def statements(history: Path, dialect: str) -> list[str]:
+    answer = inorder(
+        *("spark", "views", "--topology", history / "t.yaml", "--in", history / "out"),
+        *("--dialect", dialect, "--schema", SCHEMA),
+    )
+    assert answer.code == 0, answer.err
+    return [each for each in answer.out.split(";\n") if each.strip()]
+
+
+def wanted(history: Path) -> tuple[list[Any], list[Any]]:
+    """The rows of both views by the lines of a replay."""
+    lines, _ = replayed(history / "t.yaml", history / "raw.jsonl")
+    results = [json.loads(text) for kind in ("window", "match") for text in lines["s", kind]]
+    newest = {line["id"]: line["revision"] for line in sorted(results, key=lambda r: r["revision"])}
+    windows, matches = [], []
+    for line in results:
+        own = (
+            line["id"], line["start"] // 10**9, line["revision"], line["final"],
+            line["revision"] == newest[line["id"]] and line["op"] != "retract",
+        )  # fmt: skip
+        values = tuple(line["values"].values())
+        if line["kind"] == "window":
+            windows.append((*own, line["key"], *values))
+        else:
+            matches.append((*own, *line["key"], *values))
+    assert len(windows) > 10
+    assert len(matches) > 10
+    assert any(window[2] for window in windows)
+    return sorted(windows), sorted(matches)
+
+
+WINDOWS = ("key", "n", "mean", "most", "value_final", "it's")
+MATCHES = ("place", "value_source", "before", "more", "up", "hall", "value_seq")
+
+
+def rows(taken: Sequence[Any]) -> list[Any]:
+    shown = []
+    for row in taken:
+        time: datetime = row[1]
+        utc = time if time.tzinfo else time.astimezone()
+        shown.append((row[0], int(utc.astimezone(UTC).timestamp()), *row[2:]))
+    return sorted(shown)
+
+
+def test_duckdb_reads_what_a_replay_says(history: Path) -> None:
+    database = duckdb.connect()
+    for each in statements(history, "duckdb"):
+        database.sql(each)
+    windows, matches = wanted(history)
+    for view, columns, lines in (
+        ("by-half minute", WINDOWS, windows), ("rise", MATCHES, matches)
+    ):  # fmt: skip
+        named = ", ".join(f'"{column}"' for column in columns)
+        own = "id, start_time, revision, final, current"
+        found = database.sql(f'SELECT {own}, {named} FROM "{view}"').fetchall()
+        assert rows(found) == lines
+    types = dict(database.sql('SELECT column_name, column_type FROM (DESCRIBE "rise")').fetchall())
+    assert types["before"] == "BIGINT"
+    assert types["more"] == "DOUBLE"
+    assert types["up"] == "BOOLEAN"
+    events = database.sql("SELECT source, seq, v, place FROM typed_events").fetchall()
+    assert len(events) == 100
+
+
+def test_spark_reads_the_same(history: Path, spark: SparkSession) -> None:
+    for each in statements(history, "spark"):
+        spark.sql(each)
+    windows, matches = wanted(history)
+    own = "id, start_time, revision, final, current"
+    for view, columns, lines in (
+        ("by-half minute", WINDOWS, windows), ("rise", MATCHES, matches)
+    ):  # fmt: skip
+        named = ", ".join(f"`{column}`" for column in columns)
+        found = spark.sql(f"SELECT {own}, {named} FROM `{view}`").collect()
+        assert rows(found) == lines
+
+
+def test_trino_gets_its_own_words(history: Path) -> None:
+    answer = inorder(
+        *("spark", "views", "--topology", history / "t.yaml", "--tables", "lake.plant"),
+        *("--dialect", "trino"),
+    )
+    assert answer.code == 0, answer.err
+    assert """TRY_CAST(json_extract_scalar("values", '$["n"]') AS BIGINT) AS "n",""" in answer.out
+    assert "FROM lake.plant.windows WHERE query = 'by-half minute'" in answer.out
+
+
+def test_sets_of_matches_lie_in_their_own_table_in_parquet_alone(tmp_path: Path) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text(
+        "streams: {s: {}}\nqueries:\n  all:\n"
+        "    pattern: PATTERN SEQ(a x, b+ y) WITHIN 5 s"
+        " USING skip_till_any MATCHES MAXIMAL AS SETS\n"
+    )
+    for options, table in (
+        (("--in", "out"), "out/match_sets/*"),
+        (("--in", "out", "--format", "delta"), "delta_scan('out/matches')"),
+        (("--tables", "lake.plant"), "FROM lake.plant.matches WHERE"),
+    ):
+        answer = inorder("spark", "views", "--topology", path, "--dialect", "duckdb", *options)
+        assert answer.code == 0, answer.err
+        assert table in answer.out
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ((), "give --in DIR, or --tables"),
+        (("--in", "x", "--dialect", "trino"), "trino reads tables of a catalog"),
+        (("--in", "it's"), "rename the folder"),
+        (("--in", "x", "--schema", "v STRUCT"), "'v STRUCT' is no field of a payload"),
+    ],
+)
+def test_what_cannot_be_printed_is_refused(
+    options: Sequence[str], says: str, history: Path
+) -> None:
+    answer = inorder("spark", "views", "--topology", history / "t.yaml", *options)
+    assert answer.code == 2
+    assert says in answer.err
+
+
+def test_a_name_that_json_paths_cannot_hold_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text(
+        'streams: {s: {}}\nqueries: {w: {window: tumbling 1s, aggregate: {"it\'s.n": count()}}}\n'
+    )
+    answer = inorder("spark", "views", "--topology", path, "--in", "out")
+    assert answer.code == 2
+    assert "spark cannot name it in JSON; rename it" in answer.err
+
+
+def test_fields_are_read_by_their_path() -> None:
+    assert schema_of(" pos.x double,v INT ,") == {"pos.x": "DOUBLE", "v": "BIGINT"}
+    with pytest.raises(ViewsRefused, match="write a path"):
+        schema_of("v")
