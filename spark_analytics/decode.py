@@ -15,7 +15,7 @@ Out, for every record one row, none dropped: the coordinates, `key`, `value`, an
 | `appended_ns`         | yes              |         | the record's timestamp              |
 | `ref_ns`, `ref_time`  | = `ts_ns`        | yes     | header `refTs`; and as a timestamp  |
 | `error_ns`, `segment` |                  | yes     | headers `err`, `segment`            |
-| `at_ns`, `at`         |                  | yes     | arrival clock of the decision       |
+| `at_ns`, `at_time`    |                  | yes     | arrival clock of the decision       |
 | `late`                |                  | yes     | the reason, empty where in order    |
 | `complete_ns`         |                  | yes     | C, of a watermark                   |
 | `fault`, `detail`     | null where sound |         | what cannot be read, and why        |
@@ -140,7 +140,7 @@ def ordered(records: DataFrame, headers: HeaderConfig) -> DataFrame:
         *_faulty(_stamp_faults(names._asdict())),
     )
     return rows.withColumns(
-        {"ref_time": to_timestamp(F.col("ref_ns")), "at": to_timestamp(F.col("at_ns"))}
+        {"ref_time": to_timestamp(F.col("ref_ns")), "at_time": to_timestamp(F.col("at_ns"))}
     )
 
 

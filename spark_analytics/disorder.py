@@ -14,8 +14,8 @@ largest seen so far from its source, seen for the first time. *Descent*: a time 
 largest seen so far in its stream. *Accuracy*: the share of events that came out in order.
 *Delay*: append time minus reference time; it holds the error of the clock too.
 
-Windows lie over the arrival clock, append time on the raw topic and `at` on the ordered one:
-they say how things were then. `at` never falls within a stream, marked events included, so
+Windows lie over the arrival clock, append time on the raw topic and `at_time` on the ordered one:
+they say how things were then. `at_time` never falls within a stream, marked events included, so
 the watermark's delay is 0 here as in `aggregates`, and a stream counts what batch counts.
 
 "Seen so far" goes by offset within a partition, which holds all of a source. Missing
@@ -58,7 +58,7 @@ def of_ordered(rows: DataFrame, windows: Windows, *, delay: str = AT_ONCE) -> Da
         _quantiles(F.try_subtract("at_ns", "ref_ns")).alias("behind_ns"),
     ]
     keys = (*SOURCE, "epoch")
-    return grouped(rows, windows.over("at"), keys, figures, delay=delay).withColumns(
+    return grouped(rows, windows.over("at_time"), keys, figures, delay=delay).withColumns(
         {
             "accuracy": 1 - F.col("late") / F.col("n"),
             "missing": F.col("last_seq") - F.col("first_seq") - F.col("n") + 1,
@@ -105,7 +105,7 @@ def waits(raw: DataFrame, ordered: DataFrame, windows: Windows) -> DataFrame:
     appended = first_copies(raw).select(*EVENT, "appended_ns")
     joined = ordered.where(F.col("late") == "").join(appended, on=list(EVENT))
     wait_ns = F.try_subtract("at_ns", "appended_ns")
-    by_window = joined.groupBy(windows.over("at").column().alias("_window"), *SOURCE)
+    by_window = joined.groupBy(windows.over("at_time").column().alias("_window"), *SOURCE)
     return _opened(
         by_window.agg(
             F.count(F.lit(1)).alias("n"),

@@ -45,12 +45,12 @@ from spark_analytics.tables.shapes import EVENT, PLACE, Settled
 from topology.config import Topology
 from topology.model.event import WATERMARK
 
-COLUMNS: Final = 2
+COLUMNS: Final = 3
 """Raised when these tables get other columns: batches of both would not be one table, so the
 checkpoint of an earlier one is refused."""
 EVENTS: Final = (
     *("stream", "source", "epoch", "seq", "type", "ref_time", "ref_ns", "error_ns", "late"),
-    *("reason", "segment", "ts_ns", "at", "at_ns", "key", "payload", "value"),
+    *("reason", "segment", "ts_ns", "at_time", "at_ns", "key", "payload", "value"),
     *("topic", "partition", "offset"),
 )
 LATE: Final = (
@@ -73,7 +73,7 @@ OWN: Final[Mapping[str, Sequence[str]]] = {
     "joins": ("events", "values", "probability"),
 }
 """What results of the one table have and others have not."""
-TAIL: Final = ("at_ns", "at", results.LINE)
+TAIL: Final = ("at_ns", "at_time", results.LINE)
 AS_TEXT: Final = f"{results.FIELDS}, key VARIANT, events STRING"
 """A variant distinguishes a text from a number; read as STRING both look the same."""
 OVERFLOW: Final = "stream STRING, query STRING, event STRING, shown BIGINT, at BIGINT"
@@ -85,7 +85,7 @@ IN_NS: Final = {
     "ts_before": "ts_before_ns",
     "ts_after": "ts_after_ns",
 }
-TIMES: Final = {"start_ns": "start_time", "end_ns": "end_time", "at_ns": "at"}
+TIMES: Final = {"start_ns": "start_time", "end_ns": "end_time", "at_ns": "at_time"}
 RESULT_TABLES: Final = {
     "window": "windows",
     "pattern": "matches",

@@ -27,6 +27,7 @@ from cli.spark.options import (
     session_options,
     settings_of,
 )
+from cli.spark.views import command as views
 from cli.topology_file import Refused, brokers_option, load, topology_option
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 JOBS: Final = ("events", "rates", "disorder", "clocks", "results", "truth", "archive")
 FORMATS: Final = ("parquet", "iceberg", "delta")
 HOLES: Final = ("refuse", "pass")
+LINES: Final = ("keep", "drop")
 LATE: Final = ("apart", "include")
 BROUGHT: Final = (
     "the last run had been killed while its rows came in, and is now at its end; it flushed all, so"
@@ -117,6 +119,7 @@ def run(job: str, topology_path: str, brokers: str, kafka_path: str | None, **re
 
 
 command.add_command(live)
+command.add_command(views)
 
 
 @command.command("compact")
@@ -172,6 +175,15 @@ def compact(archive: str, master: str | None, conf: tuple[str, ...], as_json: bo
     show_default=True,
     callback=lambda _, __, said: said == "pass",
     help="Offsets that are missing within an archive, or an input topic.",
+)
+@click.option(
+    "--lines",
+    envvar="INORDER_SPARK_BACKFILL_LINES",
+    type=click.Choice(LINES),
+    default="keep",
+    show_default=True,
+    callback=lambda _, __, chosen: chosen == "keep",
+    help="The column `line`, the JSON of each row; all that it has is in the other columns.",
 )
 @click.option(
     "--to-end/--no-to-end",

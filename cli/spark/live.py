@@ -92,7 +92,5 @@ def _live(asked: Asked, setting: Setting, tick_lag_ms: int, max_waiting: int) ->
         records, in_lake = topics.together(names), bool(asked.formats)
         found = table(records, setting, partitions, tick_lag_ms, max_waiting, in_lake=in_lake)
         there = output(asked, [found], spark)
-        about = {**asked.about(ids), "topology": digests(setting)}
-        if in_lake:
-            about["columns"] = COLUMNS
+        about = {**asked.about(ids), "topology": digests(setting), "columns": COLUMNS}
         go_on(asked, spark, [found], there, about, guard(asked, brokers, ids))

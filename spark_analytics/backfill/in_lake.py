@@ -93,7 +93,7 @@ class Rows(NamedTuple):
 def lake_tables(topology: Topology, schema: StructType | None = None) -> list[LakeTable]:
     """All tables; `schema` of payloads, None: they are text."""
     found = _of_events(schema)
-    by_time = Shape(PLACED, ("stream",), "at", ("stream", "at", POSITION))
+    by_time = Shape(PLACED, ("stream",), "at_time", ("stream", "at_time", POSITION))
     found += [_plain(table, by_time) for table in ("late", "duplicates", "dead")]
     found.append(_plain("gaps", SHAPES["gaps"]))
     settled = settled_by_id(topology)
@@ -111,9 +111,18 @@ def lake_tables(topology: Topology, schema: StructType | None = None) -> list[La
 
 
 class LakeTables:
-    """The tables of a lake; `schema`: of payloads; None: they are text."""
+    """The tables of a lake; `schema`: of payloads; None: they are text. `has_line`: whether they
+    have the column `line`."""
 
-    def __init__(self, lake: Lake, topology: Topology, schema: StructType | None = None) -> None:
+    def __init__(
+        self,
+        lake: Lake,
+        topology: Topology,
+        schema: StructType | None = None,
+        *,
+        has_line: bool = True,
+    ) -> None:
+        self._dropped = () if has_line else (LINE,)
         self._lake = lake
         self._tables = lake_tables(topology, schema)
 
@@ -175,7 +184,8 @@ class LakeTables:
             return self._lake.spark.read.schema(schema).parquet(*files[kind])
 
         for each in self._tables:
-            yield Rows(each.name, each.kinds, each.made(read), each.shape, each.merged)
+            rows = each.made(read).drop(*self._dropped)
+            yield Rows(each.name, each.kinds, rows, each.shape, each.merged)
 
 
 def _plain(table: str, shape: Shape) -> LakeTable:
@@ -200,7 +210,7 @@ def _of_events(schema: StructType | None) -> list[LakeTable]:
     def bad(read: Read) -> DataFrame:
         found = typed(read).where(F.col("fault").isNotNull())
         found = found.withColumnRenamed("reason", "late_reason")
-        columns = ("stream", "source", "epoch", "seq", "reason", "detail", "at_ns", "at")
+        columns = ("stream", "source", "epoch", "seq", "reason", "detail", "at_ns", "at_time")
         return found.withColumnRenamed("fault", "reason").select(*columns, POSITION, LINE)
 
     shape = Shape(PLACED, ("stream",), order=PLACED)
@@ -219,9 +229,6 @@ def _results(kinds: Mapping[str, str]) -> Callable[[Read], DataFrame]:
         found = rows[0]
         for more in rows[1:]:
             found = found.unionByName(more, allowMissingColumns=True)
-        if "matches" in kinds:
-            count = F.get_json_object(LINE, "$.stands").cast("double")
-            found = found.withColumn("stands", count)
         return found.withColumn("standing", F.col("op") != "retract")
 
     return made

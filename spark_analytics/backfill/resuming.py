@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from pyarrow import fs
 
+from spark_analytics.backfill.kinds import VERSION
 from spark_analytics.backfill.noted import CURRENT, ENDED, Known, fault_of
 from spark_analytics.backfill.part import File
 from spark_analytics.backfill.place import (
@@ -40,12 +41,19 @@ from topology.wire.stretches import Beginning
 PARQUET: Final = "parquet"
 
 
+UNNOTED: Final = (PARQUET, None, None, True, 1)
+"""The values of `Kept` that a run had before it noted them."""
+
+
 class Kept(NamedTuple):
-    """The values that determine the tables and their columns."""
+    """The values that determine the tables and their columns. `lines`: they have `line`; `version`:
+    of the columns (`kinds.VERSION`)."""
 
     form: str = PARQUET
     catalog: str | None = None
     schema: str | None = None
+    lines: bool = True
+    version: int = VERSION
 
 
 class Coming(NamedTuple):
@@ -137,7 +145,8 @@ class Resumed:
     @property
     def kept(self) -> Kept:
         known = self.known if self._coming is None else self._coming["now"]
-        return Kept(*known["tables"])
+        noted = known["tables"]
+        return Kept(*noted, *UNNOTED[len(noted) :])
 
     def states(self) -> dict[int, str]:
         """Absolute addresses of the groups' state files: executors run in other folders."""
@@ -295,4 +304,8 @@ def _spelled(kept: Kept) -> str:
         words.append(f"--catalog {kept.catalog}")
     if kept.schema is not None:
         words.append(f"--schema '{kept.schema}'")
+    if not kept.lines:
+        words.append("--lines drop")
+    if kept.version != VERSION:
+        words.append(f"columns of version {kept.version}")
     return " ".join(words)

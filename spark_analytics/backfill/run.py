@@ -78,7 +78,8 @@ class Wanted(NamedTuple):
     `holes`: whether offsets may be missing in an archive. `form`: the format of the tables.
     `to_end`: emit what is held at the end; otherwise keep the state. `resume`: go on from the state
     in `out`. `catalog` (Iceberg's) and `schema` (of payloads) as on the command line. `rest_ns`: a
-    partition of an archive that is silent for so long counts as at rest."""
+    partition of an archive that is silent for so long counts as at rest. `lines`: whether the
+    tables have the column `line`."""
 
     inputs: Sequence[str]
     out: str
@@ -90,11 +91,12 @@ class Wanted(NamedTuple):
     catalog: str | None = None
     schema: str | None = None
     rest_ns: int = REST_NS
+    lines: bool = True
 
     @property
     def kept(self) -> Kept:
         catalog = None if self.catalog is None else self.catalog.partition("?")[0]
-        return Kept(self.form, catalog, self.schema)
+        return Kept(self.form, catalog, self.schema, self.lines)
 
 
 class Noted(NamedTuple):
@@ -133,7 +135,7 @@ def run(
     tables = tables_of(spark, topology, wanted, resumed)
     if resumed is not None and resumed.is_unfinished and resumed.finish(tables):
         return None
-    order = OrderGroups(setting, place.staged, to_end=wanted.to_end)
+    order = OrderGroups(setting, place.staged, to_end=wanted.to_end, has_line=wanted.lines)
     if resumed is not None:
         order = order._replace(begin=resumed.begin, states=resumed.states())
     groups = Groups(topology)
@@ -198,7 +200,7 @@ def tables_of(
     is_iceberg = wanted.form == "iceberg"
     catalog = catalog_of(wanted.catalog) if is_iceberg else None
     lake = open_lake(spark, wanted.form, wanted.out.rstrip("/"), OWNER, catalog)
-    tables = LakeTables(lake, topology, schema)
+    tables = LakeTables(lake, topology, schema, has_line=wanted.lines)
     is_halfway = resumed is not None and resumed.is_unfinished
     tables.require(made=None if is_halfway else resumed is not None)
     return tables
@@ -227,7 +229,7 @@ def published(
             place.take_away()
             raise
     else:
-        place.complete(output.files)
+        place.complete(output.files, has_line=wanted.lines)
         if not wanted.to_end:
             begun(place, now)
         place.publish(account)

@@ -108,20 +108,21 @@ class OrderGroups(NamedTuple):
     """The function of an ordering task. Rows in are parcels, sorted by group, stretches first; rows
     out report what was written. `staged` is the address of the folder to write in. `begin` and
     `states` (a file for each group) are where the run before ended. `to_end`: emit what is held at
-    the end; otherwise write a state."""
+    the end; otherwise write a state. `has_line`: whether the tables have `line`."""
 
     setting: Setting
     staged: str
     begin: Beginning = Beginning()
     states: Mapping[int, str] = {}
     to_end: bool = True
+    has_line: bool = True
 
     def __call__(self, taken: Iterable[Any]) -> Iterator[Any]:
         task_process.begin()
         rows = chain.from_iterable(_parcels(batch) for batch in taken)
         files, folder = file_system(self.staged)
         name = f"{os.getpid()}-{time.monotonic_ns():x}"
-        part = Part(files, folder, name)
+        part = Part(files, folder, name, has_line=self.has_line)
         group = None
         for group, parcels in groupby(rows, key=_group):
             yield from _reports(self._order(group, parcels, part, files, f"{folder}/{name}"))

@@ -92,7 +92,7 @@ def disorder_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[T
         def audit_of(events: DataFrame) -> DataFrame:
             return disorder.of_ordered(events, wanted.windows)
 
-        found = corrected.Corrected(wanted.silver, wanted.windows.over("at"), audit_of)
+        found = corrected.Corrected(wanted.silver, wanted.windows.over("at_time"), audit_of)
         return [found.table("ordered", [*named, "epoch"], streaming=True)]
     tables, bad = [], []
     for topic, names in outputs_of(topology).items():

@@ -16,7 +16,7 @@ from spark_analytics.jobs.work import Part
 from spark_analytics.live.line_tables import KEYS, OVERTAKEN, picked
 from topology.config import Topology
 
-COLUMNS: Final = 2
+COLUMNS: Final = 3
 """Raise this number when the columns of these tables change: older checkpoints are then refused."""
 
 

@@ -21,10 +21,7 @@ OPERATORS = [
 ]
 PAGES = [
     ROOT / "README.md",
-    *(
-        ROOT / f"docs/{name}.md"
-        for name in ("audit", "input", "patterns", "ten_patterns", "absence")
-    ),
+    *(ROOT / f"docs/{name}.md" for name in ("audit", "input", "patterns", "absence")),
     *OPERATORS,
 ]
 PROMPT = re.compile(r"^\$ (?:\.venv/bin/)?(?P<command>.*)$")

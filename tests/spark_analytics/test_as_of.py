@@ -25,7 +25,7 @@ from tests.spark_analytics.marks import SPARK
 pytestmark = [*SPARK]
 
 BEGIN = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
-SCHEMA = "id STRING, query STRING, op STRING, revision BIGINT, at_ns BIGINT, at TIMESTAMP"
+SCHEMA = "id STRING, query STRING, op STRING, revision BIGINT, at_ns BIGINT, at_time TIMESTAMP"
 SHAPE = Shape((), ("query",), order=("query",))
 WORDS = 60
 
@@ -74,11 +74,11 @@ def scanned(spark: SparkSession, text: str) -> str:
 def test_the_texts_say_what_as_of_says(spark: SparkSession, tmp_path: Path) -> None:
     rows = all_revisions(spark).cache()
     view, now, then = texts()
-    moments = rows.select("at", "at_ns").distinct().orderBy("at").collect()
+    moments = rows.select("at_time", "at_ns").distinct().orderBy("at_time").collect()
     some = [*moments[:: len(moments) // 3], moments[-1]]
     marked = rows.withColumn("standing", F.lit(True))
-    wanted = {row.at: seen(silver.as_of(marked, row.at_ns)) for row in some}
-    wanted[moments[0].at - timedelta(seconds=1)] = []
+    wanted = {row.at_time: seen(silver.as_of(marked, row.at_ns)) for row in some}
+    wanted[moments[0].at_time - timedelta(seconds=1)] = []
     assert len({str(each) for each in wanted.values()}) > 2
     places: dict[str, DataFrame] = {}
     rows.write.parquet(str(tmp_path / "windows"))
@@ -92,7 +92,7 @@ def test_the_texts_say_what_as_of_says(spark: SparkSession, tmp_path: Path) -> N
         spark.sql(view)
         for moment, stood in wanted.items():
             assert seen(spark.sql(then, args={"moment": moment})) == stood, (name, moment)
-        assert seen(spark.sql(now)) == wanted[moments[-1].at], name
+        assert seen(spark.sql(now)) == wanted[moments[-1].at_time], name
         asked = {"parquet": "EqualTo(query,q)", "iceberg": "query = 'q'", "delta": "= q)"}[name]
         assert asked in scanned(spark, "SELECT * FROM windows_told WHERE query = 'q'"), name
         assert asked not in scanned(spark, "SELECT * FROM windows_told WHERE op = 'emit'"), name

@@ -149,7 +149,7 @@ def test_the_ends_of_a_long_end_no_job(spark: SparkSession) -> None:
     ordered = decode.sound(ordered_frame(spark, [_at_begin(event) for event in events]))
     (row,) = disorder.of_ordered(ordered, WINDOW).collect()
     assert (row.n, row.missing) == (2, greatest - 1)
-    stamped = clocks.stamps(ordered, Windows("tumbling", "1 day", time="at"), 1).collect()
+    stamped = clocks.stamps(ordered, Windows("tumbling", "1 day", time="at_time"), 1).collect()
     assert [row.n for row in stamped] == [2]
 
 

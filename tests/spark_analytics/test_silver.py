@@ -327,7 +327,7 @@ FOUND: dict[str, list[Result]] = {
 """By table."""
 NOT_THERE = {
     "events": {"position", "line"},
-    "late": {"position", "line", "input_line", "by_ns", "at", "at_ns"},
+    "late": {"position", "line", "input_line", "by_ns", "at_time", "at_ns"},
     "gaps": {"position", "line"},
     "dead": {"position", "line", "input_line"},
 }
@@ -396,7 +396,7 @@ queries:
                 )
     (row,) = made["matches"].where("kind = 'match_set'").collect()
     (theirs_row,) = history(spark, "match_sets", FOUND["matches"][1:]).collect()
-    for name in ("count", "ranges", "joined", "key", "start_ns", "end_time", "at"):
+    for name in ("count", "ranges", "joined", "key", "start_ns", "end_time", "at_time"):
         assert row[name] == theirs_row[name], name
 
 

@@ -235,6 +235,9 @@ def test_other_tables_are_refused(tmp_path: Path) -> None:
     says = "was written with --format parquet, .* --format iceberg --catalog http://c --schema 'v"
     with pytest.raises(PlaceRefused, match=says):
         resumed.require(digests(setting), other)
+    resumed.known["tables"] = ["parquet", None, None]
+    with pytest.raises(PlaceRefused, match=r"--format parquet columns of version 1, and this is"):
+        resumed.require(digests(setting), Kept())
 
 
 @pytest.mark.spark
