@@ -7,10 +7,11 @@ was the longest part of a pause. This one is opened before the stage joins its g
 is shared by all partitions; each reads by a fetcher of its own, so that none waits until another
 has taken what was fetched.
 
-All read what is committed. An end is the last stable offset: nothing below it is undecided, so a
-stretch up to it can always be read. What is at the end and nobody reads, a commit's
-marker, is passed without a record, and the client does not say that it has been; so it is asked
-after `LOOK_S`, and while nothing moves ever more seldom, up to `SLOWEST_LOOK_S`.
+All read what is committed, unless what was aborted is asked for too. An end is the last stable
+offset: nothing below it is undecided, so a stretch up to it can always be read. What is at the end
+and nobody reads, a commit's marker, is passed without a record, and the client does not say that it
+has been; so it is asked after `LOOK_S`, and while nothing moves ever more seldom, up to
+`SLOWEST_LOOK_S`.
 
 The group's offset distinguishes a lost changelog from a first start, so a refusal must not be
 taken for "nothing". Brokers refuse at the top of their answer, where the client does not look
@@ -117,7 +118,13 @@ class LogReader:
         return int(first[partition]), int(end[partition])
 
     async def stretch(
-        self, partition: TopicPartition, begin: int, end: int, max_records: int | None = None
+        self,
+        partition: TopicPartition,
+        begin: int,
+        end: int,
+        max_records: int | None = None,
+        *,
+        with_aborted: bool = False,
     ) -> AsyncGenerator[tuple[list[Any], int]]:
         """The records from `begin` until `end`, which is no later than that of the log: piece by
         piece, each with the position behind it. The last piece may go beyond `end`. Close it
@@ -126,7 +133,7 @@ class LogReader:
             return
         subscription = SubscriptionState()
         subscription.assign_from_user([partition])
-        fetcher = self._fetcher(subscription)
+        fetcher = self._fetcher(subscription, with_aborted)
         WholeBatches(fetcher, self._topics[partition.topic])
         try:
             fetcher.seek_to(partition, begin)
@@ -153,12 +160,12 @@ class LogReader:
             await fetcher.close()
             fetcher._records.clear()  # what was fetched in advance, in a circle with its fetcher
 
-    def _fetcher(self, subscription: SubscriptionState) -> Fetcher:
+    def _fetcher(self, subscription: SubscriptionState, with_aborted: bool = False) -> Fetcher:
         return Fetcher(
             self._client,
             subscription,
             auto_offset_reset="earliest",
-            isolation_level="read_committed",
+            isolation_level="read_uncommitted" if with_aborted else "read_committed",
             check_crcs=self._brokers.check_crcs,
             fetch_max_wait_ms=FETCH_WAIT_MS,
         )

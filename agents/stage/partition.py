@@ -219,6 +219,8 @@ class Partition:
     async def _find(self) -> FoundState:
         """The state, from the local copy as far as it goes, then from the changelog."""
         found = await self._restoring.find(self._copy, self._delivery.start(), self._note_restored)
+        if found.passed_over:
+            self._metrics.offset_passed_over()
         self._copying.note(found.changes, found.position)
         self._tally, self._committing.log_end = found.tally, found.position
         return found

@@ -10,7 +10,10 @@ whole, the changelog alone, from its beginning. Before it is believed:
 * Nobody may know of a later one. The group's offset was committed in the transaction of the
   changes, and the local copy was written after it; so a changelog that has come less far than
   either was lost, or made anew, or has lost its end. To begin anew would put everything out a
-  second time, so it is refused. Where neither knows of any work, it is a first start. A group that
+  second time, so it is refused. Where neither knows of any work, it is a first start. A broker may
+  answer with the offset of an aborted transaction (Kafka 4.1.0 did, when it had been killed). Then
+  the changelog holds the aborted checkpoint itself, which it would not if it had lost its end. The
+  outputs were aborted with it, so the state is right and work goes on from there. A group that
   has been forgotten changes nothing: the state has the offset where reading goes on.
 * Its format, arrangement and input have to be those of today.
 """
@@ -18,6 +21,7 @@ whole, the changelog alone, from its beginning. Before it is believed:
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -36,10 +40,13 @@ from agents.state.changelog import (
     claim_of,
     instant_of,
     read_changelog,
+    was_aborted,
     whole_since,
 )
 from agents.state.local_copy import LocalCopy, same_log
 from agents.state.stores.seal import StateTally
+
+log = logging.getLogger(__name__)
 
 WAYS_OUT: Final = (
     "restore the topic, or begin anew with the first record of the input, which puts everything"
@@ -51,13 +58,15 @@ WAYS_OUT: Final = (
 @dataclass(frozen=True, slots=True)
 class FoundState:
     """The state by its keys, empty at the first start, and its position in its changelog:
-    `changes` lead there from the position of the local copy. `tally` is of all but its progress."""
+    `changes` lead there from the position of the local copy. `tally` is of all but its progress.
+    `passed_over`: the group's offset was that of an aborted transaction."""
 
     state: Mapping[bytes, bytes]
     progress: Progress | None
     tally: StateTally
     changes: Mapping[bytes, bytes | None]
     position: int
+    passed_over: bool = False
 
 
 class Restoring:
@@ -100,10 +109,11 @@ class Restoring:
             read = await read_changelog(self._logs, self._where, None, on_progress)
             state, tally = await asyncio.to_thread(_joined, {}, read.changes)
         progress = self._accepted(state, tally)
-        self._look_for_later(progress, committed, known)
+        passed_over = await self._is_of_an_aborted_one(progress, committed)
+        self._look_for_later(progress, None if passed_over else committed, known)
         if unfit is not None:  # not before all else is found to be in order
             await asyncio.to_thread(copy.discard, unfit)
-        return FoundState(state, progress, tally, read.changes, read.end)
+        return FoundState(state, progress, tally, read.changes, read.end, passed_over)
 
     async def changes_since(self, position: int) -> LogRead:
         """What the changelog holds from there on. No transaction of it is open."""
@@ -155,6 +165,23 @@ class Restoring:
                 f" trimmed (cleanup.policy has to be compact alone); {WAYS_OUT}"
             )
         return progress
+
+    async def _is_of_an_aborted_one(self, found: Progress | None, committed: int | None) -> bool:
+        """Whether the group's offset is later than the state, and that of a transaction which the
+        changelog has as aborted."""
+        if found is None or committed is None or committed <= found.next_offset:
+            return False
+        if not await was_aborted(self._logs, self._where, found.since, committed):
+            return False
+        log.warning(
+            "%s: the brokers gave offset %d as that of the group %s, of a transaction that was"
+            " aborted; the state is at %d, and work goes on from there",
+            self._whose,
+            committed,
+            self._arrangement.group,
+            found.next_offset,
+        )
+        return True
 
     def _look_for_later(
         self, found: Progress | None, committed: int | None, known: Claim | None

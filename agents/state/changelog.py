@@ -24,6 +24,7 @@ lies before is not read. Where that does not make a whole state all is read.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -139,6 +140,22 @@ def _claim(value: bytes) -> Claim:
         return msgspec.msgpack.decode(value, type=Claim)
     except msgspec.MsgspecError:
         return Claim()
+
+
+async def was_aborted(
+    logs: LogReader, partition: TopicPartition, since: int, next_offset: int
+) -> bool:
+    """Whether the changelog holds a checkpoint up to this input offset, from `since` on, committed
+    or aborted. The caller knows that none so late was committed. Costs a reading of all that."""
+    first, end = await logs.bounds(partition)
+    pieces = logs.stretch(partition, max(first, since), end, with_aborted=True)
+    async with aclosing(pieces):
+        async for records, _ in pieces:
+            for record in records:
+                is_progress = not isinstance(record, Unreadable) and record.key == PROGRESS
+                if is_progress and _claim(record.value or b"").next_offset == next_offset:
+                    return True
+    return False
 
 
 def read_progress(value: bytes, whose: str) -> Progress:

@@ -10,12 +10,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
-from agents.state.changelog import PROGRESS
+from agents.state.changelog import PROGRESS, encode
 from cli.local.poll import wait_until
 from tests.end_to_end.numbered import NUMBERED, TIMEOUT_S, send_all, wait_out, worker_of
 from tests.end_to_end.oracle import check
@@ -228,6 +235,57 @@ def test_a_whole_changelog_is_enough(
     assert not verdict.faults, verdict
     out = verdict.unmarked + sum(verdict.late.values())
     assert (out, verdict.duplicates) == (60, 40), verdict
+
+
+def abort_a_checkpoint(setting: Setting, next_offset: int) -> None:
+    """The changelog holds it, and it counts for nothing."""
+    admin = AdminClient({"bootstrap.servers": setting.bootstrap})
+    (topic,) = changelogs(setting, admin)
+    producer = Producer({"bootstrap.servers": setting.bootstrap, "transactional.id": topic})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, encode({"next_offset": next_offset}), PROGRESS)
+    assert producer.flush(30) == 0
+    producer.abort_transaction(30)
+
+
+def move_group(setting: Setting, next_offset: int) -> None:
+    admin = AdminClient({"bootstrap.servers": setting.bootstrap})
+    (stage,) = setting.stages
+    where = TopicPartition(setting.topology.streams["default"].input, 0, next_offset)
+    group = ConsumerGroupTopicPartitions(f"{setting.topology.application}.{stage}", [where])
+    for answer in admin.alter_consumer_group_offsets([group]).values():
+        answer.result(30)
+
+
+def test_an_offset_of_an_aborted_transaction_is_passed_over(
+    kafka: SharedKafka, tmp_path: Path, workers: list[Worker]
+) -> None:
+    """As Kafka 4.1.0 gave it when it had been killed: the state's own offset is right. Without the
+    aborted checkpoint in the changelog its end may be lost, and that is refused."""
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1, stream=NUMBERED)
+    worker = worker_of(setting, tmp_path, workers)
+    worker.start()
+    worker.wait_ready()
+    send_all(setting, 20, 0, 1)
+    wait_out(setting, 40)
+    assert worker.stop() == 0, worker.log
+    send_all(setting, 20, 2)
+    move_group(setting, 55)
+    worker.start()
+    assert worker.exit_code() == 2, worker.log[-3000:]
+    assert "is at offset 40, and the group" in worker.log[-3000:], worker.log[-3000:]
+    abort_a_checkpoint(setting, 55)
+    for number in (3, 4):
+        worker.start()
+        worker.wait_ready()
+        send_all(setting, 20, number)
+        wait_out(setting, 20 * (number + 1))
+        assert worker.stop() == 0, worker.log
+        assert ("was aborted; the state is at 40" in worker.log) == (number == 3), worker.log
+    verdict = check(setting)
+    assert not verdict.faults, verdict
+    assert (verdict.unmarked + sum(verdict.late.values()), verdict.duplicates) == (100, 0), verdict
 
 
 @pytest.mark.chaos

@@ -167,6 +167,9 @@ class PartitionMetrics:
     def unanswered(self, outcome: str) -> None:
         self._metrics.unanswered.labels(*self._labels, outcome).inc()
 
+    def offset_passed_over(self) -> None:
+        self._metrics.offsets_passed_over.labels(*self._labels).inc()
+
     def restored(self, seconds: float) -> None:
         self.latest["restore_s"] = seconds
         self._metrics.restore_seconds.labels(self._stage).observe(seconds)

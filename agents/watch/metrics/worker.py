@@ -147,6 +147,11 @@ class Metrics:
         )
         self.commits = self._counter("checkpoint_commits", "Transactions committed", *_PARTITION)
         self.aborts = self._counter("checkpoint_aborts", "Transactions aborted", *_PARTITION)
+        self.offsets_passed_over = self._counter(
+            "aborted_offsets",
+            "Restores to which the brokers gave the group's offset of an aborted transaction",
+            *_PARTITION,
+        )
         self.unanswered = self._counter(
             "checkpoint_unanswered",
             "Transactions whose end the brokers did not answer, by outcome",

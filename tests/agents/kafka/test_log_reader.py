@@ -104,6 +104,9 @@ def test_what_is_committed_is_read_to_the_end_of_what_is_decided(
             assert await logs.bounds(place) == (0, 7)  # what is open is not decided
             assert await read(logs, place, 0, 7) == ([b"0", b"1", b"5"], 7)
             assert await read(logs, place, 1, 7, most=1) == ([b"1", b"5"], 7)
+            pieces = logs.stretch(place, 0, 7, with_aborted=True)
+            values = [record.value async for records, _ in pieces for record in records]
+            assert values[:4] == [b"0", b"1", b"3", b"5"]  # the last piece goes beyond the end
             assert await read(logs, place, 6, 7) == ([], 7)
             await producer.abort_transaction()
             async with asyncio.timeout(PATIENCE_S):  # the marker follows the answer

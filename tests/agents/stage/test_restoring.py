@@ -33,7 +33,8 @@ OTHERS = {b"state/a": b"1", b"state/b": b"2", b"page/0": b"3"}
 @dataclass
 class Log:
     """A changelog as the brokers have it: a state that has come so far in the input, or nothing.
-    `lost` is what it does not hold any more, `more` what it holds besides, or instead."""
+    `lost` is what it does not hold any more, `more` what it holds besides, or instead. `aborted`
+    are the offsets of checkpoints that it has as aborted."""
 
     reached: int | None
     end: int = 10
@@ -42,6 +43,7 @@ class Log:
     more: Mapping[bytes, bytes] = field(default_factory=dict)
     since: int | None = None
     not_since: Sequence[bytes] = ()
+    aborted: Sequence[int] = ()
     read_from: list[int | None] = field(default_factory=list)
 
     def read(self, position: int | None) -> LogRead:
@@ -116,7 +118,12 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int | None]:
             return log.since
 
         monkeypatch.setattr(restoring_room, "read_changelog", read)
+
+        async def was_aborted(_: Any, __: TopicPartition, since: int, next_offset: int) -> bool:
+            return next_offset in log.aborted
+
         monkeypatch.setattr(restoring_room, "whole_since", since)
+        monkeypatch.setattr(restoring_room, "was_aborted", was_aborted)
         brokers: Any = Offsets(committed)
         brokers.is_embedded = embedded
         ids = {"events.raw": "raw-id", LOG: NOW}
@@ -148,6 +155,8 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int | None]:
         pytest.param(Log(50), 50, (99, BEFORE, 50), 50, id="restored, and shorter"),
         pytest.param(Log(50), 50, (99, NOW, 50), 50, id="shorter, and whole"),
         pytest.param(Log(50, now_ns=9), 50, (4, NOW, 50), 50, id="a copy behind in time"),
+        pytest.param(Log(50, aborted=[60]), 60, None, 50, id="the group's offset was aborted"),
+        pytest.param(Log(50, aborted=[60, 55]), 60, (10, NOW, 50), 50, id="so it was, twice"),
     ],
 )
 def test_what_is_sound_is_built_on(
@@ -257,6 +266,15 @@ def test_an_empty_copy_is_as_good_as_none(found: Callable[..., int | None]) -> N
         pytest.param(Log(40, end=8), 50, (10, "", 50), "at offset 40", id="shorter, no ids"),
         pytest.param(Log(50), 50, (99, NOW, 50, 9), "lost its end", id="behind in time"),
         pytest.param(Log(40), 50, None, "is at offset 40, .*back to 40", id="behind the group"),
+        pytest.param(Log(40, aborted=[45]), 50, None, "at offset 40", id="another was aborted"),
+        pytest.param(Log(None, aborted=[50]), 50, None, "no state", id="the first was aborted"),
+        pytest.param(
+            Log(50, aborted=[60]),
+            60,
+            (99, BEFORE, 70),
+            "come to offset 70",
+            id="a copy ahead of both",
+        ),
         pytest.param(
             Log(50, lost=[b"state/a"]), 50, None, "holds 2 entries.* and 3 were", id="trimmed"
         ),
