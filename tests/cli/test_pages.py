@@ -21,7 +21,10 @@ OPERATORS = [
 ]
 PAGES = [
     ROOT / "README.md",
-    *(ROOT / f"docs/{name}.md" for name in ("audit", "input", "patterns", "absence")),
+    *(
+        ROOT / f"docs/{name}.md"
+        for name in ("audit", "input", "patterns", "ten_patterns", "absence")
+    ),
     *OPERATORS,
 ]
 PROMPT = re.compile(r"^\$ (?:\.venv/bin/)?(?P<command>.*)$")

@@ -13,6 +13,7 @@ import pytest
 from tests.seeds import seeds_of_today
 from tests.topology.pattern.following import anew, taken
 from tests.topology.pattern.generate import (
+    BEST,
     MODES,
     entry,
     lateness_ns,
@@ -52,6 +53,8 @@ def cases(seeds: Iterable[int], uncertain: Uncertain) -> Iterator[Case]:
         rng = Random(seed)
         is_open = rng.random() < 0.6
         modes = OPEN_ENDED if is_open else MODES
+        if uncertain == "possible":
+            modes = tuple(mode for mode in modes if mode not in BEST)
         query = random_query(rng, modes, rng.random() < 0.3, skips=["none"], open_ended=is_open)
         query = replace(query, within_ns=query.within_ns * UNIT_NS, uncertain=uncertain)
         types = rng.choice(("AB", "ABC", "ABCD"))

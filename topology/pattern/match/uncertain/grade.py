@@ -60,7 +60,7 @@ class Grading:
         if grade == YES and case.layout.matches == "one" and len(self.layouts) > 1:
             grade = min(grade, self._is_first_of_all(case))
         if grade == YES and self._prefers:
-            grade = self.start_is_settled(case)
+            grade = self._start_is_settled(case)
         return CONFIRMED if grade == YES else UNCERTAIN
 
     def still_holds(self, place: Place, match: Match, newcomer: Entry) -> bool:
@@ -75,17 +75,17 @@ class Grading:
         if layout.matches == "one" and len(self.layouts) > 1:
             return self._is_first_of_all(Case(layout, place, match.bound)) == YES
         if self._prefers:
-            return self.start_is_settled(Case(layout, place, match.bound)) == YES
+            return self._start_is_settled(Case(layout, place, match.bound)) == YES
         return True
 
     def _is_first_of_all(self, case: Case) -> int:
         """May the walk of another alternative end before?"""
         for layout in self.layouts:
             if layout.number != case.layout.number and _may_walk(case, layout):
-                return self.start_is_settled(case)
+                return self._start_is_settled(case)
         return YES
 
-    def start_is_settled(self, case: Case) -> int:
+    def _start_is_settled(self, case: Case) -> int:
         """Do true times leave all that the choice among the matches of this start rests on as it is
         by reference times?"""
         clauses = [clause for each in self.layouts for clause in each.clauses]

@@ -5,9 +5,8 @@ skip-till-any; else of its first), of whatever component that is. Sets of events
 component by component, and given up as soon as a rule says NO; what is complete and has no NO is
 possible. Slices are wider than the window by twice the largest error, on both sides.
 
-- MATCHES ALL, ONE and BEST: each possible set is a result of its own. Where of two possible
-  walks of different branches of OR one is sure, and surely ends first, the other is none. Where
-  all is settled that a start's best match rests on, it is the only one.
+- MATCHES ALL, and ONE: each possible set is a result of its own. Where of two possible walks
+  of different branches of OR one is sure, and surely ends first, the other is none.
 - MATCHES MAXIMAL: of the possible sets of a unit the ones that no other contains. So what
   is the match in a world is part of one of them (its *hull*), which holds all that may belong
   to it. Groups that are free are taken as a whole and not tried event by event.
@@ -26,10 +25,9 @@ from topology.pattern.compile.grading import NO, YES
 from topology.pattern.match.evaluation import Evaluation, Place, Search, StepBudget
 from topology.pattern.match.layout import Clause, Layout
 from topology.pattern.match.match import Match, in_order
-from topology.pattern.match.preference import Preference
 from topology.pattern.match.tactics.maximal import maximal
 from topology.pattern.match.uncertain.case import Case
-from topology.pattern.match.uncertain.grade import Grading, valid
+from topology.pattern.match.uncertain.grade import valid
 from topology.pattern.match.uncertain.order import at_most, before, before_by_key
 from topology.pattern.store.entry import Entry, Key
 from topology.pattern.store.index import EntryIndex
@@ -43,8 +41,6 @@ class Possible:
         self._plans = [Plan(layout) for layout in layouts]
         self._limit = layouts[0].query.limit
         self._within_ns = layouts[0].within_ns
-        self._grading = Grading(layouts)
-        self._preferences = [Preference(layout) for layout in layouts]
 
     def evaluate(self, place: Place, anchor: Entry, error_ns: int) -> Evaluation:
         budget = StepBudget(self._limit)
@@ -57,8 +53,6 @@ class Possible:
             sure += search.sure
         if self._plans[0].layout.matches == "one":
             found = [match for match in found if not _is_beaten(match, sure)]
-        if self._plans[0].layout.matches == "best" and self._is_chosen_surely(place, found):
-            found = [min(found, key=lambda each: self._preferences[each.alternative].of(each))]
         matches = in_order(found)
         return Evaluation(
             matches[: self._limit],
@@ -67,13 +61,6 @@ class Possible:
             waits=frozenset(),
             steps=budget.steps,
         )
-
-    def _is_chosen_surely(self, place: Place, found: Sequence[Match]) -> bool:
-        """Is the choice among these matches of one start the same in every world?"""
-        if len(found) < 2:
-            return False
-        layout = self._plans[found[0].alternative].layout
-        return self._grading.start_is_settled(Case(layout, place, found[0].bound)) == YES
 
 
 def _is_beaten(match: Match, sure: Sequence[Match]) -> bool:
