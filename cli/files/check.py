@@ -144,7 +144,7 @@ def absences(query: QueryConfig, topology: Topology) -> Iterator[str]:
         return
     waits = (
         "a source that falls silent is waited for, so its absence is reported up to"
-        f" {topology.correct_for_ns / NS_PER_S:g} s (`correct_for`) after WITHIN is over"
+        f" {topology.correct_for_ns / NS_PER_S:g} s (`correct_for`) after its time is over"
     )
     if pattern.emit == "final":
         yield f"{waits}; EMIT EAGER reports it in time, and takes it back where the event was late"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from topology.config.file import TopologyFile
 from topology.config.query import QueryConfig
 from topology.config.stages import DETECTOR, PATTERN, WINDOW
+from topology.pattern.tree.normal_form import normalise
 from topology.spelling.problem import Fault, meant
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def lag_of(topology: TopologyFile, query: QueryConfig) -> int:
     """How far behind what is final a match that it reads may yet change: what must not happen
     behind its last event is waited for."""
     patterns = (topology.queries[name].pattern for name in read_by(topology, query))
-    return max((each.within_ns for each in patterns if each is not None), default=0)
+    return max((normalise(each).span_ns for each in patterns if each is not None), default=0)
 
 
 def corrects_for_ns(topology: TopologyFile, query: QueryConfig) -> int:

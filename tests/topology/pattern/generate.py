@@ -14,7 +14,9 @@ from random import Random
 from typing import Any, Literal
 
 from topology.model.event import Event
+from topology.pattern.language.check_pattern import check_pattern
 from topology.pattern.store.entry import Entry
+from topology.pattern.tree.errors import Findings
 from topology.pattern.tree.syntax import (
     UNBOUNDED,
     AggregateCall,
@@ -49,6 +51,7 @@ from topology.pattern.tree.syntax import (
     Skip,
     Strategy,
 )
+from topology.pattern.tree.walk import components
 
 TYPES = ("A", "B", "C", "D")
 MAX_COMPONENTS = 5
@@ -362,7 +365,7 @@ def random_query(
     skip = rng.choice(skips)
     skip_to = rng.choice(draft.nodes).alias if skip in ("first", "last") else ""
     ends_negated = isinstance(node, Seq) and isinstance(node.items[-1].node, Negation)
-    return Query(
+    query = Query(
         node=node,
         within_ns=rng.choice((1, 2, 3, 4, 5, 6, 8)),
         name="q",
@@ -374,6 +377,26 @@ def random_query(
         emit="final" if ends_negated else rng.choice(("eager", "final")),
         ties=rng.choice(("strict", "strict", "key")),
     )
+    return lasting(rng, query) if draft.negated else query
+
+
+def lasting(rng: Random, query: Query) -> Query:
+    """The same, and some negations have a FOR, where they may."""
+    for negation in [each for each in components(query.node) if isinstance(each, Negation)]:
+        if rng.random() < 0.5:
+            timed = replace(negation, for_ns=rng.randint(1, 6))
+            changed = replace(query, node=_with(query.node, negation, timed))
+            findings = Findings()
+            check_pattern(changed, None, findings)
+            if not findings.errors:
+                query = changed
+    return query
+
+
+def _with(node: Any, old: Negation, new: Negation) -> Any:
+    if node == old:
+        return new
+    return node.rebuilt([_with(each, old, new) for each in node.children])
 
 
 def _edges(rng: Random, strategy: Strategy, matches: Matches) -> tuple[Edge | None, ...]:

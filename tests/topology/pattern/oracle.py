@@ -419,7 +419,7 @@ class AlternativeOracle:
             candidates = [it for it in self._next_to(low, high) if it in self.events]
         return any(
             (not blocker.types or entry.type in blocker.types)
-            and self._in_gap(run, low, high, entry)
+            and self._in_gap(run, blocker, low, high, entry)
             and self._satisfies(run, blocker, entry)
             for entry in candidates
         )
@@ -434,7 +434,9 @@ class AlternativeOracle:
                 right.add(part.index)
         return [it for j, it in run if j in left], [it for j, it in run if j in right]
 
-    def _in_gap(self, run: Run, low: list[Entry], high: list[Entry], entry: Entry) -> bool:
+    def _in_gap(
+        self, run: Run, blocker: Blocker, low: list[Entry], high: list[Entry], entry: Entry
+    ) -> bool:
         first, last = run[0][1].time_ns, run[-1][1].time_ns
         within = self.query.within_ns
         above = (
@@ -445,6 +447,12 @@ class AlternativeOracle:
             if high
             else entry.time_ns <= first + within
         )
+        if blocker.for_ns is not None and low:
+            since = max(it.time_ns for it in low)
+            return since < entry.time_ns < since + blocker.for_ns
+        if blocker.for_ns is not None:
+            until = min(it.time_ns for it in high)
+            return until - blocker.for_ns < entry.time_ns < until
         return above and below
 
     def _next_to(self, low: list[Entry], high: list[Entry]) -> list[Entry]:

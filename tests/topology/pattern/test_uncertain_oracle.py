@@ -139,6 +139,11 @@ STRICT = "USING strict MATCHES ALL"
         ("SEQ(A, !N)", "a1 n13~1", "", "a1"),
         ("SEQ(!N, A)", "n1~1 a12", "", "a12?"),
         ("SEQ(!N, A)", "n3~1 a12", "", ""),
+        ("SEQ(A, !N FOR 5 ns)", "a1 n7~1", "", "a1"),
+        ("SEQ(A, !N FOR 5 ns)", "a1 n6~1", "", "a1?"),
+        ("SEQ(A, !N FOR 5 ns)", "a1 n4~1", "", ""),
+        ("SEQ(!N FOR 5 ns, A)", "n5~1 a10", "", "a10?"),
+        ("SEQ(A, !N FOR 5 ns, B)", "a1~1 b6", "", "a1b6?"),
         # contiguity
         ("SEQ(A, B)", "a1 b4~1 b6~0", NEXT, "a1b4"),
         ("SEQ(A, B)", "a1 b4~2 b6~1", NEXT, "a1b4? a1b6?"),

@@ -86,7 +86,7 @@ EVENTS = st.builds(
     ),
     TYPES, NAMES, COUNTS, EDGES, st.booleans(), st.none() | EXPRESSIONS, st.booleans(),
 )  # fmt: skip
-NEGATIONS = st.builds(syntax.Negation, TYPES, NAMES)
+NEGATIONS = st.builds(syntax.Negation, TYPES, NAMES, st.none() | LENGTHS_NS)
 
 
 def _compounds(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:

@@ -251,7 +251,7 @@ class UncertainOracle(AlternativeOracle):
             (
                 min(
                     self._satisfied(match, blocker, entry),
-                    self._between(run, low, high, entry),
+                    self._between(run, blocker, low, high, entry),
                     self._next(low, high, entry) if blocker.strict else YES,
                 )
                 for entry in self.events
@@ -260,8 +260,19 @@ class UncertainOracle(AlternativeOracle):
             default=NO,
         )
 
-    def _between(self, run: Run, low: list[Entry], high: list[Entry], entry: Entry) -> int:
+    def _between(
+        self, run: Run, blocker: Blocker, low: list[Entry], high: list[Entry], entry: Entry
+    ) -> int:
         within, members = self.query.within_ns, [one for _, one in run]
+        if blocker.for_ns is not None:
+            pairs = [(one, entry) for one in low] or [(entry, one) for one in high]
+            inside = [
+                at_most(
+                    late.low_ns - early.high_ns, late.high_ns - early.low_ns, blocker.for_ns - 1
+                )
+                for early, late in pairs
+            ]
+            return min(max(inside), *(before(early, late) for early, late in pairs))
         above = [before(one, entry) for one in low] or [
             at_most(one.low_ns - entry.high_ns, one.high_ns - entry.low_ns, within)
             for one in members

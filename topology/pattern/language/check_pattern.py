@@ -8,8 +8,8 @@ from topology.pattern.language.value_types import Types
 from topology.pattern.tree.defaults import can_be_absent
 from topology.pattern.tree.errors import Findings, cut, meant
 from topology.pattern.tree.mentions import aliases
-from topology.pattern.tree.normal_form import MAX_ALTERNATIVES, MAX_COMPONENTS
-from topology.pattern.tree.partial_order import size
+from topology.pattern.tree.normal_form import EDGES, MAX_ALTERNATIVES, MAX_COMPONENTS
+from topology.pattern.tree.partial_order import NegatedSpot, Part, size, spread
 from topology.pattern.tree.syntax import (
     UNBOUNDED,
     AllOf,
@@ -23,6 +23,7 @@ from topology.pattern.tree.syntax import (
     Span,
 )
 from topology.pattern.tree.walk import components
+from topology.pattern.tree.words import MAX_NS
 
 MAX_TIMES: Final = 1_000_000
 """The largest number in a count `{n,m}`."""
@@ -41,7 +42,8 @@ def check_pattern(query: Query, types: Types | None, findings: Findings) -> None
         _declared(component, types, findings)
         if isinstance(component, EventNode):
             _counted(component, query.matches, findings)
-    _matches_something(query, findings)
+    if _matches_something(query, findings):
+        _lasting(query, findings)
     _until(query, findings)
 
 
@@ -87,7 +89,8 @@ def _counted(event: EventNode, matches: Matches, findings: Findings) -> None:
     findings.add("E_QUANT", event.span, message, hint)
 
 
-def _matches_something(query: Query, findings: Findings) -> None:
+def _matches_something(query: Query, findings: Findings) -> bool:
+    """Whether each of its alternatives can be looked at."""
     lone = _lone_negations(query.node, findings)
     if not lone and can_be_absent(query.node):
         message = "the pattern could match nothing: all of it is optional"
@@ -99,6 +102,41 @@ def _matches_something(query: Query, findings: Findings) -> None:
             f"more than {MAX_ALTERNATIVES} or {MAX_COMPONENTS}"
         )
         findings.add("E_TOO_LARGE", query.node.span, message, "split it in several queries")
+        return False
+    return not lone
+
+
+def _lasting(query: Query, findings: Findings) -> None:
+    for part in spread(query.node):
+        for gap in part.gaps:
+            length_ns, span = gap.negation.for_ns, gap.negation.span
+            if length_ns is None:
+                continue
+            if not 0 < length_ns <= MAX_NS:
+                message = f"nothing happens FOR {length_ns} ns"
+                hint = "it must be above 0 and at most 2^62 ns"
+                findings.add("E_WINDOW", span, message, hint)
+            hindrance = _hindrance(gap, part, query)
+            if hindrance:
+                findings.add("E_NOT_PLACE", span, *hindrance)
+
+
+def _hindrance(gap: NegatedSpot, part: Part, query: Query) -> tuple[str, str] | None:
+    """Why it cannot have FOR here, and what to write."""
+    if any(part.spots[at].node.minimum == 0 for at in gap.left | gap.right):
+        message = "FOR beside what may be absent is not supported yet"
+        return message, "write one query with it and one without"
+    if any((part.spots[at].edge or EDGES[query.strategy]) == "strict" for at in gap.right):
+        message = "a STRICT step behind FOR is not supported yet"
+        return message, "write NEXT before what follows, or leave FOR out"
+    if any(other is not gap and _share(gap, other) for other in part.gaps):
+        message = "FOR beside another negation is not supported yet"
+        return message, "write both as one, like !B|C FOR 5 s"
+    return None
+
+
+def _share(gap: NegatedSpot, other: NegatedSpot) -> bool:
+    return (gap.left, gap.right) == (other.left, other.right)
 
 
 def _lone_negations(node: Node | Negation, findings: Findings) -> bool:

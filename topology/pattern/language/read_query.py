@@ -198,14 +198,17 @@ class QueryReader(ConditionReader):
         node: Node = children[0]
         return node
 
-    def negation(self, meta: Meta, children: list[Node]) -> Negation:
-        node = children[0]
+    def negation(self, meta: Meta, children: list[Any]) -> Negation:
+        node, *lasting = children
         span = span_of(meta)
         if isinstance(node, EventNode) and node == EventNode(node.types, node.alias):
-            return Negation(node.types, node.alias, span)
+            return Negation(node.types, node.alias, lasting[0].ns if lasting else None, span)
         message = "only one event can be negated, not a group or a pattern"
         self.findings.add("E_NOT_PLACE", span, message, "write it like !B b, once for each type")
-        return Negation((), "", span)
+        return Negation((), "", None, span)
+
+    def lasting(self, _: Meta, children: list[ReadDuration]) -> ReadDuration:
+        return children[0]
 
     def event(self, meta: Meta, children: list[Any]) -> EventNode:
         self._components += 1

@@ -141,7 +141,8 @@ class _Pattern:
             case EventNode():
                 return self._event(node)
             case Negation():
-                return f"!{self._component(node.types, node.alias)}"
+                lasting = "" if node.for_ns is None else f" FOR {duration_text(node.for_ns)}"
+                return f"!{self._component(node.types, node.alias)}{lasting}"
             case Seq(items):
                 return f"SEQ({', '.join(map(self._item, items))})"
             case AllOf(nodes):

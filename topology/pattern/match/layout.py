@@ -97,6 +97,7 @@ class NegationGap:
         self.number = number
         self.slot = layout.count + number
         self.strict = blocker.strict
+        self.for_ns = blocker.for_ns
         left = blocker.left.union(*(layout.before[j] for j in blocker.left))
         right = blocker.right.union(*(layout.after[j] for j in blocker.right))
         self.left = tuple(sorted(left))
@@ -130,6 +131,7 @@ class Layout:
         self.matches = form.query.matches
         self.by_key = form.query.ties == "key"
         self.within_ns = form.query.within_ns
+        self.span_ns = form.span_ns
         self.splits_by_time = ("time",) in form.same
         self.minimum = [part.minimum for part in parts]
         self.maximum = [NO_MAXIMUM if p.maximum == UNBOUNDED else p.maximum for p in parts]

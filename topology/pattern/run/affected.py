@@ -75,8 +75,8 @@ class Affected:
         is_in_doubt = self._at.doubt.margin_ns > 0
         if self.doubts_apart:
             anchors = self._late(entry) if not in_order else self._in_order(entry, mine)
-            within_ns, time_ns = self._at.query.within_ns, entry.time_ns
-            return [one for one in anchors if abs(one.time_ns - time_ns) <= within_ns]
+            span_ns, time_ns = self._at.query.span_ns, entry.time_ns
+            return [one for one in anchors if abs(one.time_ns - time_ns) <= span_ns]
         if not in_order or (is_in_doubt and self._at.query.possible is not None):
             anchors = self._late(entry)
         else:
@@ -92,8 +92,8 @@ class Affected:
 
     @property
     def span_ns(self) -> int:
-        """How far apart events of a match may be, by reference times."""
-        return self._at.query.within_ns + self._at.doubt.margin_ns
+        """How far apart a match and what forbids it may be, by reference times."""
+        return self._at.query.span_ns + self._at.doubt.margin_ns
 
     @property
     def open_ns(self) -> int:
@@ -204,19 +204,19 @@ def _within_reach(
     """Those of the anchors whose units the event can change."""
     if query.possible is not None or query.shape.strict or query.untils:
         return anchors
-    within_ns = query.within_ns
+    span_ns = query.span_ns
     return [
         anchor
         for anchor in anchors
-        if abs(anchor.time_ns - entry.time_ns) <= within_ns
-        or _is_in_doubt(units.get(anchor.key), entry, within_ns)
+        if abs(anchor.time_ns - entry.time_ns) <= span_ns
+        or _is_in_doubt(units.get(anchor.key), entry, span_ns)
     ]
 
 
-def _is_in_doubt(unit: MatchUnit | None, entry: Entry, within_ns: int) -> bool:
+def _is_in_doubt(unit: MatchUnit | None, entry: Entry, span_ns: int) -> bool:
     if unit is None:
         return False
-    low_ns, high_ns = entry.low_ns - within_ns, entry.high_ns + within_ns
+    low_ns, high_ns = entry.low_ns - span_ns, entry.high_ns + span_ns
     return any(_meets(found.match, low_ns, high_ns) for found in unit.found.values())
 
 

@@ -104,6 +104,7 @@ class Compiled:
         self.grading = Grading(layouts) if heeds_errors else None
         self.possible = Possible(layouts) if query.uncertain == "possible" else None
         self.within_ns = query.within_ns
+        self.span_ns = self.form.span_ns
         self.shape = shape_of(self.form)
         is_by_start = (
             not self.shape.by_end and query.matches == "all" and not self.shape.looks_ahead
@@ -111,7 +112,7 @@ class Compiled:
         self.earliest = EarliestStart(layouts) if is_by_start else None
         self.settles = query.matches == "best" and query.skip == "none" and self.grading is None
         windows = 1 + self.shape.doubles + self.shape.looks_back
-        self.reach_ns = self.within_ns * windows
+        self.reach_ns = self.within_ns * windows + (self.span_ns - self.within_ns) * 2
         self.filters: dict[Slot, EntryFilter] = {}
         self.untils: dict[Slot, EntryFilter] = {}
         for alternative in self.form.alternatives:
@@ -129,6 +130,10 @@ class Compiled:
             for a in self.form.alternatives
         ]
         self._slots = sum(len(a.components) + len(a.blockers) for a in self.form.alternatives)
+        self._ends = [
+            [(j, b.for_ns) for b in a.blockers if b.for_ns and not b.right for j in b.left]
+            for a in self.form.alternatives
+        ]
         self._columns = _columns(query, self.form, environment)
 
     def _note_filters(self, alternative: Alternative) -> None:
@@ -146,8 +151,12 @@ class Compiled:
     def decided_ns(self, match: Match) -> int:
         """An event after this time cannot change the match, where times are exact."""
         if self.shape.open_tail or self.query.skip != "none":
-            return match.first.time_ns + self.within_ns
-        return match.last.time_ns
+            return match.first.time_ns + self.span_ns
+        if not self.shape.has_end_negation:
+            return match.last.time_ns
+        gaps = self._ends[match.alternative]
+        over = [match.bound[j][-1].time_ns + for_ns - 1 for j, for_ns in gaps]
+        return max([match.last.time_ns, *over])
 
     def values(self, match: Match, payloads: Callable[[Sequence[Entry]], Any]) -> dict[str, Any]:
         """RETURN's columns, or, for RETURN *, payloads by alias; `payloads`: those of a group."""
@@ -167,7 +176,13 @@ class Compiled:
 def shape_of(form: NormalForm) -> Shape:
     query = form.query
     starts = any(_can_start(a, b) for a in form.alternatives for b in a.blockers)
-    ends = any(_can_end(a, b) for a in form.alternatives for b in a.blockers)
+    at_end = [(a, b) for a in form.alternatives for b in a.blockers if _can_end(a, b)]
+    ends = bool(at_end)
+    stays = any(b.for_ns is None for _, b in at_end) or (
+        ends
+        and query.matches != "all"
+        and not (len(form.alternatives) == 1 and form.alternatives[0].is_linear)
+    )
     lasts = [form.alternatives[number].components[index] for number, index in end_slots(form)]
     grows = query.matches == "one" and any(last.minimum != last.maximum for last in lasts)
     prefers = query.matches == "best" and has_choice(form.alternatives)
@@ -183,7 +198,7 @@ def shape_of(form: NormalForm) -> Shape:
         has_start_negation=starts,
         has_end_negation=ends,
         looks_ahead=ends or goes,
-        open_tail=ends or goes or grows or prefers,
+        open_tail=stays or goes or grows or prefers,
         strict=strict or back,
         everywhere=(strict or back) and not form.by_partition and bool(form.same),
         skips=query.skip != "none",

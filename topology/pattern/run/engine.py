@@ -261,4 +261,4 @@ class Engine:
         kept only if another query asked for them."""
         if self.now.clock_ns == BEFORE_ALL_TIME:
             return BEFORE_ALL_TIME
-        return self.now.clock_ns + 1 + (query.within_ns if query.shape.has_start_negation else 0)
+        return self.now.clock_ns + 1 + (query.span_ns if query.shape.has_start_negation else 0)

@@ -133,7 +133,7 @@ class Evaluator:
         grading, doubted = self._at.query.grading, []
         if grading is None:
             return []
-        for unit in self._sure.around(newcomer, self._at.query.within_ns):
+        for unit in self._sure.around(newcomer, self._at.query.span_ns):
             if unit.anchor.key in evaluated or not unit.is_undecided(newcomer.time_ns):
                 continue
             if self._is_put_in_doubt(grading, unit, newcomer):

@@ -60,7 +60,7 @@ class Visibility:
         elif self._at.query.shape.has_end_negation:
             visible = {}
             for id_, found in unit.found.items():
-                over_ns = found.match.first.time_ns + self._at.query.within_ns
+                over_ns = self._at.query.decided_ns(found.match)
                 if over_ns < now.clock_ns:
                     visible[id_] = found
                 else:

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Final
 
 from topology.pattern.tree import syntax
 from topology.pattern.tree.equivalence import is_implied_by, partition_paths
 from topology.pattern.tree.fingerprint import bound, fingerprint
 from topology.pattern.tree.mentions import aliases, looks_at_time, mentions
-from topology.pattern.tree.partial_order import Part, Spot, size, spread
+from topology.pattern.tree.partial_order import NegatedSpot, Part, Spot, size, spread
 from topology.pattern.tree.syntax import Edge, EventNode, Expr, Query
 from topology.pattern.tree.walk import conjuncts, walk
 
@@ -93,6 +94,10 @@ class Blocker:
     first + W, of the whole match, these instants included; with nothing on either side (the
     branch of an AND is absent) there is no gap, and nothing blocks.
 
+    `for_ns`: the gap is over so long after that last entry, this instant excluded, be it beyond the
+    window or not; with nothing on the left it begins so long before the first entry on the right.
+    What is on its right is as far from what is on its left (`Alternative.predicates`).
+
     `strict`: only the event directly behind the last entry on the left counts (directly before
     the first on the right, where nothing is on the left), and only if it is in the gap.
     `predicates`: the conjuncts that name its alias; one that names an absent optional component
@@ -104,6 +109,7 @@ class Blocker:
     right: frozenset[int]
     strict: bool
     predicates: tuple[Expr, ...]
+    for_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +156,18 @@ class NormalForm:
     same: tuple[tuple[str, ...], ...]
     by_partition: bool
     fingerprint: str
+
+    @property
+    def span_ns(self) -> int:
+        """From the first event of a match to the last that can forbid it, and as much before it
+        for what may not be there then: the window, and the longest FOR at either end."""
+        borders = [
+            blocker.for_ns or 0
+            for alternative in self.alternatives
+            for blocker in alternative.blockers
+            if not (blocker.left and blocker.right)
+        ]
+        return self.query.within_ns + max(borders, default=0)
 
 
 def normalise(query: Query, params: Mapping[str, Any] | None = None) -> NormalForm:
@@ -216,11 +234,24 @@ def _alternative(
             left=gap.left,
             right=gap.right,
             strict=gap.strict,
+            for_ns=gap.negation.for_ns,
             predicates=tuple(expr for expr in asked if gap.negation.alias in aliases(expr)),
         )
         for gap in part.gaps
     )
+    positive += [expr for gap in part.gaps for expr in _pauses(part, gap)]
     return Alternative(number, components, blockers, tuple(_predicates(positive, components)))
+
+
+def _pauses(part: Part, gap: NegatedSpot) -> Iterator[Expr]:
+    """What is on the right of a negation with FOR comes when its time is over."""
+    length_ns = gap.negation.for_ns
+    if length_ns is None:
+        return
+    for left, right in product(sorted(gap.left), sorted(gap.right)):
+        early, late = (syntax.Ref(part.spots[at].node.alias, ("time",)) for at in (left, right))
+        apart = syntax.Arithmetic("-", late, early)
+        yield syntax.Compare(">=", apart, syntax.Duration(length_ns))
 
 
 def _component(index: int, spot: Spot, asked: Sequence[Expr], edge: Edge) -> Component:

@@ -346,10 +346,12 @@ class EventNode(PatternNode):
 
 @dataclass(frozen=True, slots=True)
 class Negation(PatternNode):
-    """No event of these types, at this place of the sequence."""
+    """No event of these types, at this place of the sequence; with `for_ns` not for so long behind
+    what comes before it (at the start of a pattern: before what follows)."""
 
     types: tuple[str, ...]
     alias: str
+    for_ns: int | None = None
     span: Span = NOWHERE
 
 

@@ -18,7 +18,7 @@ KEYWORDS: Final = frozenset({
     "one", "maximal", "all", "limit", "skip", "none", "to", "past", "last", "first", "emit",
     "eager", "final", "slack", "ties", "by", "key", "late", "report", "refetch",
     "uncertain", "ignore", "nominal", "possible", "return", "select", "as", "into", "true",
-    "false", "sets", "best",
+    "false", "sets", "for", "best",
 })  # fmt: skip
 FREE: Final = frozenset({"first", "last", "sets", "best"})
 """Keywords that are good names all the same."""

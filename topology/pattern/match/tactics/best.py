@@ -111,14 +111,14 @@ class Best:
 
     def __init__(self, layouts: Sequence[Layout]) -> None:
         self._finders = [BestFinder(layout) for layout in layouts]
-        self._within_ns = layouts[0].within_ns
+        self._span_ns = layouts[0].span_ns
         self._limit = layouts[0].query.limit
 
     def evaluate(self, place: Place, anchor: Entry) -> Evaluation:
         budget = StepBudget(self._limit)
         found: list[Match] = []
         waits: set[tuple[int, int]] | None = set()
-        met_ns, until_ns = anchor.time_ns, anchor.time_ns + self._within_ns
+        met_ns, until_ns = anchor.time_ns, anchor.time_ns + self._span_ns
         for number, finder in enumerate(self._finders):
             if not any(place.components[number][j].find(anchor) >= 0 for j in finder.starts):
                 continue

@@ -56,7 +56,7 @@ class Enumeration:
         self._by_end = layouts[0].by_end
         waits = not self._by_end or any(finder.blockers.has_end for finder in finders)
         waits = waits or any(goes_on(layout.alternative) for layout in layouts)
-        self._reach_ns = query.within_ns if waits else 0
+        self._reach_ns = layouts[0].span_ns if waits else 0
 
     def evaluate(self, place: Place, anchor: Entry) -> Evaluation:
         budget = StepBudget(self._limit)

@@ -235,12 +235,12 @@ class One:
 
     def __init__(self, layouts: Sequence[Layout]) -> None:
         self._routes = [Route(layout) for layout in layouts]
-        self._within_ns = layouts[0].within_ns
+        self._span_ns = layouts[0].span_ns
         self._limit = layouts[0].query.limit
 
     def evaluate(self, place: Place, anchor: Entry) -> Evaluation:
         budget = StepBudget(self._limit)
-        until_ns = anchor.time_ns + self._within_ns
+        until_ns = anchor.time_ns + self._span_ns
         evaluation = Evaluation(hi_ns=anchor.time_ns)
         waits: list[tuple[int, int]] = []
         best: Walk | None = None

@@ -47,8 +47,8 @@ def _blocked(case: Case, number: int, gap: NegationGap) -> int:
     if not low and not high:
         return NO
     worst = MAYBE if gap.looks_at_time else NO
-    for entry in _candidates(case, number, low, high):
-        grade = _between(case, low, high, entry)
+    for entry in _candidates(case, number, gap, low, high):
+        grade = _between(case, gap, low, high, entry)
         if grade > worst and gap.strict:
             grade = min(grade, _is_next(case, low, high, entry))
         if grade > worst and (gap.ties or gap.own):
@@ -59,16 +59,27 @@ def _blocked(case: Case, number: int, gap: NegationGap) -> int:
     return worst
 
 
-def _candidates(case: Case, number: int, low: list[Entry], high: list[Entry]) -> Iterable[Entry]:
-    within_ns = case.layout.within_ns
-    since_ns = min(e.time_ns for e in low) if low else case.first.time_ns - within_ns
-    until_ns = max(e.time_ns for e in high) if high else case.last.time_ns + within_ns
+def _candidates(
+    case: Case, number: int, gap: NegationGap, low: list[Entry], high: list[Entry]
+) -> Iterable[Entry]:
+    beyond_ns = case.layout.within_ns if gap.for_ns is None else gap.for_ns
+    since_ns = min(e.time_ns for e in low) if low else case.first.time_ns - beyond_ns
+    until_ns = max(e.time_ns for e in high) if high else case.last.time_ns + beyond_ns
     return case.around(case.place.blockers[case.layout.number][number], since_ns, until_ns)
 
 
-def _between(case: Case, low: list[Entry], high: list[Entry], entry: Entry) -> int:
+def _between(
+    case: Case, gap: NegationGap, low: list[Entry], high: list[Entry], entry: Entry
+) -> int:
     """By reference time strictly, whatever TIES says; the ends of the window belong to it."""
     within_ns, members = case.layout.within_ns, case.members
+    if gap.for_ns is not None:
+        inside_ns = gap.for_ns - 1
+        if low:  # what is on the right comes later
+            over = max(at_most(entry, one, inside_ns) for one in low)
+            return min(over, *(before(one, entry) for one in low))
+        begun = max(at_most(one, entry, inside_ns) for one in high)
+        return min(begun, *(before(entry, one) for one in high))
     above = [before(one, entry) for one in low] or [
         at_most(one, entry, within_ns) for one in members
     ]

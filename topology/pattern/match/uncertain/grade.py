@@ -195,7 +195,7 @@ def _is_exact_around(case: Case) -> bool:
     indexes += [case.enders(j) for j, until in enumerate(layout.untils) if until is not None]
     if place.everything is not None:
         indexes.append(place.everything)
-    low_ns, high_ns = case.first.time_ns - layout.within_ns, case.last.time_ns + layout.within_ns
+    low_ns, high_ns = case.first.time_ns - layout.span_ns, case.last.time_ns + layout.span_ns
     return all(
         entry.low_ns == entry.high_ns
         for index in indexes

@@ -40,7 +40,7 @@ class Possible:
     def __init__(self, layouts: Sequence[Layout]) -> None:
         self._plans = [Plan(layout) for layout in layouts]
         self._limit = layouts[0].query.limit
-        self._within_ns = layouts[0].within_ns
+        self._span_ns = layouts[0].span_ns
 
     def evaluate(self, place: Place, anchor: Entry, error_ns: int) -> Evaluation:
         budget = StepBudget(self._limit)
@@ -57,7 +57,7 @@ class Possible:
         return Evaluation(
             matches[: self._limit],
             overflow=len(matches) > self._limit or budget.is_spent,
-            hi_ns=anchor.time_ns + self._within_ns + 2 * error_ns,
+            hi_ns=anchor.time_ns + self._span_ns + 2 * error_ns,
             waits=frozenset(),
             steps=budget.steps,
         )

@@ -1,0 +1,223 @@
+"""Absence for a time (`!B FOR 5 s`): what it means, in any order of arrival, and when it is known.
+
+Judge of the law: `declared`, which tries all choices of events and asks the sentences of the
+manual of each; it knows nothing of the normal form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from random import Random
+
+import pytest
+
+from tests.seeds import seeds_of_today
+from tests.topology.pattern.following import Reader, anew, contents, feed, taken
+from tests.topology.pattern.generate import lateness_ns, of_text, random_stream, shuffled
+from tests.topology.pattern.oracle import oracle
+from topology.pattern.language.check import check
+from topology.pattern.language.parse import parse_query
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import Engine
+from topology.pattern.store.entry import Entry
+
+SEEDS = seeds_of_today(300)
+FREE = "USING skip_till_any MATCHES ALL"
+
+EXAMPLES = [
+    # pattern, options, events, what is found by the times of its events
+    ("SEQ(A a, !B FOR 5 ns)", "", "a1 b7", "1"),
+    ("SEQ(A a, !B FOR 5 ns)", "", "a1 b6", "1"),  # what is exactly at its end does not block
+    ("SEQ(A a, !B FOR 5 ns)", "", "a1 b1", "1"),
+    ("SEQ(A a, !B FOR 5 ns)", "", "a1 b5", ""),
+    ("SEQ(A a, !A FOR 5 ns)", "", "a1 a5 a11", "5 11"),
+    ("SEQ(A a, C c, !B FOR 50 ns)", "", "a1 c9 b58", ""),  # beyond the window
+    ("SEQ(A a, C c, !B FOR 50 ns)", "", "a1 c9 b59", "1-9"),
+    ("SEQ(A a, !B FOR 5 ns, C c)", "", "a1 c4 c6", "1-6"),
+    ("SEQ(A a, !B FOR 5 ns, C c)", "", "a1 c4 b5 c6", ""),
+    ("SEQ(A a, !B FOR 5 ns, C c)", "", "a1 b7 c8", "1-8"),  # its time is over
+    ("SEQ(A a, !B FOR 5 ns, C c)", FREE, "a1 c6 c8", "1-6 1-8"),
+    ("SEQ(!B FOR 5 ns, C c)", "", "b1 c6 b7 c8", "6"),
+    ("SEQ(!B FOR 50 ns, C c)", "", "b1 c20 c51", "51"),
+    ("SEQ(A+ a[], !B FOR 3 ns, C c)", "", "a1 a3 b5 c7", ""),  # counted from the last of the group
+    ("SEQ(A+ a[], !B FOR 3 ns, C c)", "", "a1 a3 b6 c7", "1-3-7 3-7"),
+    ("SEQ(AND(A a, D d), !B FOR 3 ns, C c)", "", "a1 d3 b4 c7", ""),
+    ("SEQ(AND(A a, D d), !B FOR 3 ns, C c)", "", "d1 a3 b6 c7", "1-3-7"),
+    ("SEQ(A a, !B FOR 3 ns, AND(C c, D d))", "", "a1 c3 c4 d5", "1-4-5"),
+    ("OR(SEQ(A a, !B FOR 3 ns), SEQ(A x, C c))", "", "a1 b2 c3", "1-3"),
+    ("SEQ(A a, STRICT !B FOR 3 ns)", "", "a1 c2 b3", "1"),
+    ("SEQ(A a, STRICT !B FOR 3 ns)", "", "a1 b3 c3", ""),
+]
+
+
+@dataclass(repr=False)
+class World:
+    seed: int
+    text: str
+    query: Compiled
+    stream: list[Entry]
+    arrivals: list[Entry]
+
+    def __repr__(self) -> str:
+        return f"seed {self.seed}\n{self.text}\n{self.stream}\n{self.arrivals}"
+
+
+def compiled(pattern: str, options: str = "", within: int = 10) -> Compiled:
+    text = f"QUERY q PATTERN {pattern} WITHIN {within} ns {options}"
+    query = parse_query(text)
+    check(query, text)
+    return Compiled(query)
+
+
+def current(query: Compiled, arrivals: Sequence[Entry]) -> Reader:
+    engine, reader = Engine([query]), Reader()
+    feed(engine, reader, arrivals)
+    engine.end(0)
+    reader.read(taken(engine))
+    return reader
+
+
+def times(reader: Reader, stream: Sequence[Entry]) -> str:
+    time_of = {one.identity: one.time_ns for one in stream}
+    found = [sorted(time_of[identity] for _, identity in it) for it in reader.contents()]
+    return " ".join("-".join(map(str, match)) for match in sorted(found))
+
+
+@pytest.mark.parametrize(("pattern", "options", "events", "found"), EXAMPLES)
+def test_what_it_means_in_any_order_of_arrival(
+    pattern: str, options: str, events: str, found: str
+) -> None:
+    query, stream = compiled(pattern, options), of_text(events)
+    for seed in range(10):
+        arrivals = shuffled(Random(seed), stream, disorder=0.9 if seed else 0.0, copies=0.2)
+        assert times(current(query, arrivals), stream) == found, arrivals
+
+
+@pytest.mark.parametrize("emit", ["EAGER", "FINAL"])
+@pytest.mark.parametrize(
+    ("pattern", "events", "over_ns"),
+    [
+        ("SEQ(A a, !B FOR 5 ns)", "a1", 6),  # not at 101, when the window is over
+        ("SEQ(A a, C c, !B FOR 5 ns)", "a1 c4", 9),
+        ("SEQ(A a, C c, !B FOR 200 ns)", "a1 c4", 204),
+    ],
+)
+def test_it_is_emitted_when_its_time_is_over(
+    pattern: str, events: str, over_ns: int, emit: str
+) -> None:
+    query = compiled(pattern, f"EMIT {emit}", within=100)
+    engine, reader = Engine([query], emits_final=["q"]), Reader()
+    feed(engine, reader, of_text(events))
+    clock = of_text("z0 " * 9 + f"z{over_ns - 1} z{over_ns}")[-2:]
+    for one, is_over in zip(clock, (False, True), strict=True):
+        feed(engine, reader, [one])
+        engine.advance(one.time_ns, 0)
+        reader.read(taken(engine))
+        assert bool(reader.standing) == is_over
+        assert len(reader.final) == is_over
+
+
+SHAPES = (
+    "SEQ(A a, !B n FOR {} ns)",
+    "SEQ(A a, !B n FOR {} ns, C c)",
+    "SEQ(!B n FOR {} ns, C c)",
+    "SEQ(A a, C c, !B n FOR {} ns)",
+    "SEQ(!A m FOR {} ns, A a, !A n FOR {} ns)",
+    "SEQ(A a, !B n FOR {} ns, C c, !A m FOR {} ns)",
+    "SEQ(A+ a[], !B n FOR {} ns, C+ c[])",
+    "SEQ(A+ a[], !B n FOR {} ns)",
+    "SEQ(AND(A a, C c), !B n FOR {} ns)",
+    "AND(SEQ(A a, !B n FOR {} ns), C c)",
+    "OR(SEQ(A a, !B n FOR {} ns), SEQ(A x, C c, !A m FOR {} ns))",
+    "SEQ(A a, C? x, A c, !B n FOR {} ns)",
+    "SEQ(A a, STRICT !B n FOR {} ns)",
+)
+OPTIONS = (
+    "",
+    "MATCHES ALL",
+    "MATCHES BEST",
+    FREE,
+    "USING skip_till_any",
+    "EMIT EAGER",
+    "SKIP PAST LAST",
+    "TIES BY KEY",
+)
+
+
+def worlds() -> Iterator[World]:
+    for seed in SEEDS:
+        rng = Random(seed)
+        shape = rng.choice(SHAPES)
+        pattern = shape.format(*(rng.randint(1, 9) for _ in range(shape.count("{}"))))
+        options = rng.choice(OPTIONS)
+        where = "WHERE n.x >= 2 " if rng.random() < 0.3 else ""
+        text = f"QUERY q PATTERN {pattern} {where}WITHIN {rng.randint(2, 8)} ns {options}"
+        stream = random_stream(rng, types="AABC")
+        arrivals = shuffled(rng, stream, rng.choice((0.0, 0.4, 0.9)), copies=0.1)
+        yield World(seed, text, Compiled(parse_query(text)), stream, arrivals)
+
+
+@pytest.mark.slow
+def test_in_any_order_it_is_the_oracle() -> None:
+    found = 0
+    for world in worlds():
+        reader = current(world.query, world.arrivals)
+        expected = contents(world.query, oracle(world.query.form, map(anew, world.stream)))
+        assert reader.contents() == expected, world
+        found += bool(expected)
+    assert found > len(SEEDS) // 5
+
+
+@pytest.mark.slow
+def test_what_is_final_stays_and_a_restart_is_not_seen() -> None:
+    for world in worlds():
+        behind_ns = lateness_ns(world.arrivals)
+        engine, reader, rng = Engine([world.query], emits_final=["q"]), Reader(), Random(world.seed)
+        for entry in world.arrivals:
+            feed(engine, reader, [entry])
+            engine.advance(engine.clock_ns - behind_ns, 0)
+            reader.read(taken(engine))
+            if rng.random() < 0.3:
+                state, kept = engine.snapshot(), [anew(one) for one in engine.entries()]
+                engine = Engine([world.query], emits_final=["q"])
+                engine.restore(state, kept)
+        engine.end(0)
+        reader.read(taken(engine))
+        expected = contents(world.query, oracle(world.query.form, map(anew, world.stream)))
+        assert reader.contents() == expected, world
+        assert reader.final == set(reader.standing), world
+        assert engine.retained == 0, world
+
+
+def declared(stream: Sequence[Entry], lengths: Sequence[int], within: int) -> list[tuple[int, ...]]:
+    """The sequence numbers of all matches of SEQ(!B FOR, A a, !B FOR, C c, !B FOR)."""
+    bs = [one.time_ns for one in stream if one.type == "B"]
+    first, middle, last = lengths
+    found: list[tuple[int, ...]] = []
+    for at, (a, c) in enumerate(product(stream, stream)):
+        r, s = a.time_ns, c.time_ns
+        if a.type == "A" and c.type == "C" and r + middle <= s <= r + within:
+            gaps = ((r - first, r), (r, r + middle), (s, s + last))
+            if not any(low < b < high for b in bs for low, high in gaps):
+                found.append(divmod(at, len(stream)))
+    return found
+
+
+@pytest.mark.slow
+def test_it_is_what_the_manual_says() -> None:
+    found = 0
+    for seed in SEEDS:
+        rng = Random(seed)
+        lengths = [rng.randint(1, 5) for _ in range(3)]
+        gaps = [f"!B FOR {length} ns" for length in lengths]
+        within = rng.randint(2, 8)
+        query = compiled(f"SEQ({gaps[0]}, A a, {gaps[1]}, C c, {gaps[2]})", FREE, within)
+        stream = random_stream(rng, types="AACCB")
+        place = {one.identity: at for at, one in enumerate(stream)}
+        reader = current(query, shuffled(rng, stream, 0.6, copies=0.1))
+        mine = sorted(tuple(place[each] for _, each in it) for it in reader.contents())
+        assert mine == sorted(declared(stream, lengths, within)), (seed, stream)
+        found += len(mine)
+    assert found > len(SEEDS) // 5
