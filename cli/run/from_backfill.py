@@ -25,7 +25,7 @@ from agents.stage.history import History
 from agents.stage.outlet import partition_of
 from agents.state.changelog import StateRefused
 from cli.topology_file import Refused
-from spark_analytics.executors.setting import differing, digests, setting_of
+from spark_analytics.executors.setting import difference, digests, setting_of
 from topology.config import Topology
 from topology.config.stages import JOIN, MERGE, PATTERN
 from topology.flow.replay import SavedReplay, groups
@@ -55,10 +55,17 @@ class Backfilled:
         self._known, self._states = _opened(address)
         self._refuse_hasty()
         about = digests(setting_of(topology_path, topology))
-        if parts := differing(self._known["topology"], about):
+        found = difference(self._known["topology"], about)
+        if found.other:
             raise Refused(
                 f"{OPTION} {address}: was written with another topology than {topology_path}"
-                f" ({', '.join(parts)}); start the worker with that one, or backfill anew"
+                f" ({', '.join(found.other)}); start the worker with that one, or backfill anew"
+            )
+        if found.again:
+            names = ", ".join(sorted(found.came | found.left))
+            raise Refused(
+                f"{OPTION} {address}: its state does not fit since queries came or left ({names});"
+                f" resume the backfill with {topology_path} first, which reads the history again"
             )
         whole = sha256(repr(sorted(about.items())).encode()).hexdigest()
         self._offsets: Mapping[str, int] = self._known["offsets"]

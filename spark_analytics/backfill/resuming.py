@@ -16,7 +16,7 @@ Readers may see a part of a run's rows meanwhile.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -34,7 +34,8 @@ from spark_analytics.backfill.place import (
     file_system,
     own_folder,
 )
-from spark_analytics.executors.setting import differing
+from spark_analytics.executors.setting import difference
+from topology.config import Topology
 from topology.wire.marked import StateUnreadable
 from topology.wire.stretches import Beginning
 
@@ -154,19 +155,24 @@ class Resumed:
         folder = f"{address}/{STATE}/{self.known['run']}"
         return {int(group): f"{folder}/{name}" for group, name in self.known["states"].items()}
 
-    def require(self, topology: Mapping[str, str], kept: Kept) -> None:
-        """Raise PlaceRefused if the state is of another topology, or of other tables."""
+    def require(self, topology: Mapping[str, str], kept: Kept) -> frozenset[str] | None:
+        """None: the run goes on from the state. Otherwise the history has to be read again, for
+        these queries, which came. PlaceRefused if the topology has other parts that are not the
+        same, or the tables are other ones."""
         known = self.known if self._coming is None else self._coming["now"]
-        if parts := differing(known["topology"], topology):
+        found = difference(known["topology"], topology)
+        if found.other:
             raise PlaceRefused(
                 f"--resume: {self._address} was written with another topology"
-                f" ({', '.join(parts)}); resume with that one, or backfill anew into a new folder"
+                f" ({', '.join(found.other)}); resume with that one (a query that has changed can"
+                " come by another name), or backfill anew into a new folder"
             )
         if self.kept != kept:
             raise PlaceRefused(
                 f"--resume: {self._address} was written with {_spelled(self.kept)}, and this is"
                 f" {_spelled(kept)}; resume with the former, or backfill anew into a new folder"
             )
+        return found.came if found.again else None
 
     def add(self, place: Place, coming: Coming, tables: Tables) -> None:
         """Note the staged files, so that they count even if this run is killed, and add them."""
@@ -257,6 +263,19 @@ class Resumed:
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
         self._files.create_dir(self._state, recursive=True)
         write(self._files, self._state, name, content)
+
+
+def refuse_detectors(topology: Topology, came: Collection[str]) -> None:
+    """Raise PlaceRefused if detectors were there before queries `came`. When a detector that reads
+    ahead emits depends on the queries beside it, so its results of the history may be others now,
+    and what the tables have of it nobody could go on from."""
+    stay = [name for name, query in topology.queries.items() if query.detector and name not in came]
+    if stay:
+        raise PlaceRefused(
+            f"--resume: queries came, or the last of their kind left, beside the detectors"
+            f" {', '.join(stay)}, whose results cannot be carried over then; backfill anew into a"
+            " new folder"
+        )
 
 
 def begun(place: Place, now: Known) -> None:

@@ -37,7 +37,14 @@ from spark_analytics.backfill.part import File
 from spark_analytics.backfill.pieces import NOTHING, Piece, files_of, pieces_of
 from spark_analytics.backfill.place import Place
 from spark_analytics.backfill.progress import tracker_of, watched
-from spark_analytics.backfill.resuming import Coming, Kept, ParquetTables, Resumed, begun
+from spark_analytics.backfill.resuming import (
+    Coming,
+    Kept,
+    ParquetTables,
+    Resumed,
+    begun,
+    refuse_detectors,
+)
 from spark_analytics.backfill.work import (
     PARCELS,
     PARCELS_AT_ONCE,
@@ -130,14 +137,15 @@ def run(
     read. `warn` takes a sentence for people."""
     started_s = time.perf_counter()
     about = digests(setting)
-    if resumed is not None:
-        resumed.require(about, wanted.kept)
+    came = None if resumed is None else resumed.require(about, wanted.kept)
+    if came is not None:
+        refuse_detectors(topology, came)
     tables = tables_of(spark, topology, wanted, resumed)
     if resumed is not None and resumed.is_unfinished and resumed.finish(tables):
         return None
     order = OrderGroups(setting, place.staged, to_end=wanted.to_end, has_line=wanted.lines)
     if resumed is not None:
-        order = order._replace(begin=resumed.begin, states=resumed.states())
+        order = order._replace(begin=resumed.begin, states=resumed.states(), came=came)
     groups = Groups(topology)
     tasks = wanted.tasks or min(tasks_for(spark, len(groups)), MOST_TASKS)
     slot_of = slots(spark, tasks)
@@ -145,7 +153,9 @@ def run(
     with shipped(spark), _few_rows_at_once(spark):
         tracker = tracker_of(spark)
         with watched("looking at what there is", tracker):
-            inputs = _inputs(spark, setting, topology, wanted, by_group, resumed, warn)
+            inputs = _inputs(
+                spark, setting, topology, wanted, by_group, resumed, warn, again=came is not None
+            )
         with watched("reading and ordering", tracker):
             output = _ordered(inputs.parcels, order, tasks)
     output.summary.took(time.perf_counter() - started_s, output.summary.cpu_seconds)
@@ -243,8 +253,11 @@ def _inputs(
     slot_of: Sequence[int],
     resumed: Resumed | None,
     warn: Warn,
+    *,
+    again: bool,
 ) -> Inputs:
-    """The input; InputError if archives and files are mixed, or one cannot be read."""
+    """The input; InputError if archives and files are mixed, or one cannot be read. `again`: with
+    what earlier runs have read."""
     known: Known = {} if resumed is None else resumed.known
     noted = Noted(
         {place_of(path): mark for path, mark in known.get("files", {}).items()},
@@ -256,8 +269,15 @@ def _inputs(
     archives = [path for path in wanted.inputs if is_archive(path)]
     refuse_mixed(wanted.inputs, archives, noted)
     if not archives:
-        return _of_files(spark, setting, wanted, slot_of, noted)
+        return _of_files(spark, setting, wanted, slot_of, noted, again=again)
     found, noted = _of_archives(spark, topology, wanted, noted, warn)
+    if again:
+        found, whole = _of_archives(spark, topology, wanted, Noted({}, {}, {}, {}), lambda _: None)
+        if whole.offsets != noted.offsets:
+            raise InputError(
+                f"{archives[0]}: queries came, and the archive does not give their history as"
+                " earlier runs have read it; backfill anew into a new folder"
+            )
     if found.is_empty:
         return Inputs(_read([NOTHING], spark, setting, slot_of), noted)
     read = ReadArchive(setting, slot_of)
@@ -293,13 +313,28 @@ def _of_files(
     wanted: Wanted,
     slot_of: Sequence[int],
     noted: Noted,
+    *,
+    again: bool,
 ) -> Inputs:
-    """The files that no earlier run has read, as pieces."""
+    """The files that no earlier run has read, as pieces; `again`: behind those that one has."""
     new = new_files(files_of(wanted.inputs), noted.files)
+    read = _as_they_were(noted.files) if again else []
     # Before they are cut: a file that grows meanwhile counts as changed for the next run.
     marks = {place_of(path): mark_of(path) for path in new if Path(path).exists()}
-    parcels = _read(pieces_of(new) or [NOTHING], spark, setting, slot_of)
+    parcels = _read(pieces_of([*read, *new]) or [NOTHING], spark, setting, slot_of)
     return Inputs(parcels, noted._replace(files={**noted.files, **marks}))
+
+
+def _as_they_were(read: Mapping[str, Mark]) -> list[str]:
+    """The files that runs have read, in that order; InputError if one has changed or is absent."""
+    for path, mark in read.items():
+        fault = _changed(mark_of(path), mark) if Path(path).exists() else "it is not there"
+        if fault is not None:
+            raise InputError(
+                f"{path}: a run has read it, and a query that came needs the whole history"
+                f" ({fault}); give the file back, or leave the query out"
+            )
+    return list(read)
 
 
 def _read(

@@ -14,7 +14,7 @@ import marshal
 import os
 import pickle
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from typing import Any, Final, NamedTuple
 
@@ -107,7 +107,8 @@ def _arrow(parcels: Sequence[Parcel], slots: Sequence[int]) -> Any:
 class OrderGroups(NamedTuple):
     """The function of an ordering task. Rows in are parcels, sorted by group, stretches first; rows
     out report what was written. `staged` is the address of the folder to write in. `begin` and
-    `states` (a file for each group) are where the run before ended. `to_end`: emit what is held at
+    `states` (a file for each group) are where the run before ended. `came`: queries that it did not
+    have; the parcels then hold the history too (None: they do not). `to_end`: emit what is held at
     the end; otherwise write a state. `has_line`: whether the tables have `line`."""
 
     setting: Setting
@@ -116,6 +117,7 @@ class OrderGroups(NamedTuple):
     states: Mapping[int, str] = {}
     to_end: bool = True
     has_line: bool = True
+    came: frozenset[str] | None = None
 
     def __call__(self, taken: Iterable[Any]) -> Iterator[Any]:
         task_process.begin()
@@ -137,7 +139,7 @@ class OrderGroups(NamedTuple):
         topology = topology_of(self.setting)
         summary = Summary()
         before = self._state_of(group)
-        order = GroupRun(topology, group, summary, before, to_end=self.to_end)
+        order = GroupRun(topology, group, summary, before, to_end=self.to_end, came=self.came)
         try:
             for step in whole_instants(order.steps(parcels, self.begin), topology):
                 part.take(step_lines(step), order.positions)
@@ -165,7 +167,8 @@ class OrderGroups(NamedTuple):
 
 class GroupRun:
     """One group of streams and its operators, from the state `before` on. Counts go to the
-    summary."""
+    summary. Unless `came` is None all is computed anew, from the history: up to where the run
+    before ended only results of these queries are emitted, and nothing is counted."""
 
     def __init__(
         self,
@@ -175,8 +178,10 @@ class GroupRun:
         before: GroupState,
         *,
         to_end: bool,
+        came: frozenset[str] | None = None,
     ) -> None:
         groups = Groups(topology)
+        self._came = came
         self._topology = topology
         self._counts_clocks = group == groups.strange
         # The group of unknown streams knows the names of all others.
@@ -201,7 +206,7 @@ class GroupRun:
                 first = parcel
                 break
             stretches.append(parcel.content)
-        unpacker = Unpacker(stretches, begin)
+        unpacker = Unpacker(stretches, begin if self._came is None else Beginning())
         self.end = unpacker.end
         if self.end.bears_arrivals is False:
             self._topology = self._summary.without_arrivals(self._topology)
@@ -210,17 +215,45 @@ class GroupRun:
         contents = chain.from_iterable(
             unpacker.contents(parcel.piece, parcel.content) for parcel in rest
         )
-        yield from self._run(chain(self._before.waiting, contents), self.end.arrival_ns)
+        behind: Iterator[Content]
+        if self._came is not None:
+            behind = yield from self._again(self._came, contents, begin.arrival_ns)
+        else:
+            behind = chain(self._before.waiting, contents)
+            if self._before.saved is not None:
+                self._replay.restore(self._before.saved)
+        yield from self._run(behind, self.end.arrival_ns)
 
     def state(self) -> GroupState:
         """The state for the run that goes on from here."""
         return GroupState(self._replay.saved(), self._waiting, self.positions)
 
+    def _again(
+        self, came: frozenset[str], contents: Iterator[Content], until_ns: int | None
+    ) -> Generator[Step, None, Iterator[Content]]:
+        """The results that queries that came have of the history, which the run before took up to
+        `until_ns`. Returns the contents behind it: those of that instant waited."""
+        behind: list[Content] = []
+
+        def taken() -> Iterator[Content]:
+            for content in contents:
+                if isinstance(content, Event | Malformed) and (
+                    until_ns is None or content.at_ns >= until_ns
+                ):
+                    behind.append(content)
+                    return
+                yield content
+
+        steps = passed(self._replay, taken(), Summary())
+        last = () if until_ns is None else map(self._replay.on_others, (until_ns,))
+        for step in chain(steps, last):
+            results = [each for each in step.results if each.query in came]
+            yield Step(step.now_ns, results=results)
+        return chain(behind, contents)
+
     def _run(self, contents: Iterable[Content], last_ns: int | None) -> Iterator[Step]:
         replay, summary = self._replay, self._summary
-        if self._before.saved is not None:
-            replay.restore(self._before.saved)
-            summary.takes_over(event for event in replay.held() if event.kind == DATA)
+        summary.takes_over(event for event in replay.held() if event.kind == DATA)
         if not self._to_end:
             contents = self._without_last(contents, last_ns)
         yield from passed(replay, contents, summary, counts_clocks=self._counts_clocks)

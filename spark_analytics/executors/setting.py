@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from agents.user_functions import bring
 from topology.config import Topology, parse
+from topology.flow.replay import groups
 from topology.spelling.section import key_of
 
 
@@ -54,12 +55,30 @@ TOPICS_READ: Final = ("clock", "max_record_bytes")
 """The keys of `topics` that change what is read."""
 
 
+QUERIES: Final = "queries."
+"""Leads the names of queries among the parts of a topology."""
+OPERATORS: Final = "operators"
+"""The part by whose order a state names who holds an event."""
+
+
+class Difference(NamedTuple):
+    """What two topologies do not share: the names of queries that came and that left, and the other
+    parts, by their path in the topology file. `again`: the state of the one is of no use to the
+    other, so the history has to be read again: queries came, or the last of a kind left."""
+
+    came: frozenset[str]
+    left: frozenset[str]
+    other: list[str]
+    again: bool
+
+
 def digests(setting: Setting) -> dict[str, str]:
-    """What a state was made by, in parts: a digest of each stream and each query, of the functions
-    and of what else changes the answers, by its path in the topology file. A part whose meaning is
-    the same has the same digest, however it is spelled."""
+    """What a state was made by, in parts: a digest of each stream and each query, of the functions,
+    of the streams that joins tie together, of the operators, and of what else changes the answers,
+    by its path in the topology file. A part whose meaning is the same has the same digest, however
+    it is spelled."""
     topology = topology_of(setting)
-    parts: dict[str, object] = {}
+    parts: dict[str, object] = {"joined streams": groups(topology), OPERATORS: topology.operators}
     for name in type(topology).model_fields:
         value = getattr(topology, name)
         if name in ("streams", "queries"):
@@ -73,6 +92,14 @@ def digests(setting: Setting) -> dict[str, str]:
     return {name: sha256(repr(part).encode()).hexdigest() for name, part in parts.items()}
 
 
-def differing(were: Mapping[str, str], are: Mapping[str, str]) -> list[str]:
-    """The parts that are another now, or came, or went."""
-    return sorted(name for name in were.keys() | are if were.get(name) != are.get(name))
+def difference(were: Mapping[str, str], are: Mapping[str, str]) -> Difference:
+    """What the topology of the digests `are` has otherwise than that of `were`."""
+
+    def queries(names: Iterable[str]) -> frozenset[str]:
+        return frozenset(n.removeprefix(QUERIES) for n in names if n.startswith(QUERIES))
+
+    came, left = queries(are.keys() - were), queries(were.keys() - are)
+    either = {f"{QUERIES}{name}" for name in came | left}
+    parts = {name for name in (were.keys() | are) - either if were.get(name) != are.get(name)}
+    again = bool(came) or OPERATORS in parts
+    return Difference(came, left, sorted(parts - {OPERATORS}), again)

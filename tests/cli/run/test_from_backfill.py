@@ -17,6 +17,7 @@ from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.outlet import partition_of
 from agents.state.changelog import StateRefused
 from cli.run.from_backfill import Backfilled
+from cli.topology_file import Refused
 from spark_analytics.backfill.resuming import Kept, Resumed
 from spark_analytics.backfill.state import GroupState, packed, unpacked
 from spark_analytics.executors.setting import Setting, digests
@@ -29,6 +30,7 @@ from topology.wire.marked import StateUnreadable
 PLAIN = "streams: {a: {input: raw}, b: {input: raw}}\ntopics: {partitions: 1}\n"
 BY_STREAM = "streams: {a: {input: raw, keyed_by: stream}, b: {input: raw, keyed_by: stream}}\n"
 BY_SOURCE = "streams: {a: {input: raw}}\ntopics: {partitions: 2}\n"
+COUNTS = PLAIN + "queries: {n: {stream: a, window: tumbling 1s, aggregate: {n: count()}}}\n"
 HASTY = (
     PLAIN
     + """\
@@ -68,6 +70,7 @@ def worker(folder: Path, out: Path) -> Answer:
         (HASTY, {}, "write `patterns_read: ordered`"),
         (PLAIN, {"topology": {"streams.c": "another"}}, "with another topology than"),
         (PLAIN, {"ended": True}, "was flushed to its end"),
+        (COUNTS, {"topology": digests(Setting(PLAIN))}, "queries came or left (n); resume"),
     ],
 )
 def test_what_does_not_fit_is_refused(
@@ -199,6 +202,19 @@ def test_an_archive_says_where_the_log_goes_on(tmp_path: Path) -> None:
 def test_after_files_the_topic_is_read_from_its_beginning(tmp_path: Path) -> None:
     found = histories(tmp_path, PLAIN, files={"a.jsonl": 3})
     assert found.of(arranged(PLAIN, 1), TopicPartition("raw", 0)).next_offset == 0
+
+
+def test_a_query_that_left_is_left_out_but_the_last_of_its_kind(tmp_path: Path) -> None:
+    both = COUNTS.replace("n: {", "m: {stream: b, window: count 5, aggregate: {n: count()}}, n: {")
+    out = left(tmp_path, both)
+    Backfilled(str(out), parse(COUNTS), write(tmp_path, COUNTS))
+    with pytest.raises(Refused, match=r"queries came or left \(m, n\); resume the backfill with"):
+        Backfilled(str(out), parse(PLAIN), write(tmp_path, PLAIN))
+
+
+def write(folder: Path, text: str) -> str:
+    (folder / "t.yaml").write_text(text)
+    return str(folder / "t.yaml")
 
 
 def test_words_about_clocks_in_files_are_refused(tmp_path: Path) -> None:

@@ -54,6 +54,15 @@ def tabled(out: Path) -> Lines:
     return dict(lines)
 
 
+def by_query(lines: Lines) -> dict[tuple[str | None, str, str | None], list[str]]:
+    """The lines by stream, kind and, of results, query."""
+    found: dict[tuple[str | None, str, str | None], list[str]] = {}
+    for (stream, kind), texts in lines.items():
+        for text in texts:
+            found.setdefault((stream, kind, json.loads(text).get("query")), []).append(text)
+    return found
+
+
 def laked(lake: Any) -> Lines:
     """What those tables of Iceberg or Delta say that hold every line."""
     found: Lines = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -21,7 +21,14 @@ from producers.recording.file import InputError
 from spark_analytics.backfill import resuming
 from spark_analytics.backfill.noted import ENDED, Known
 from spark_analytics.backfill.place import Place, PlaceRefused
-from spark_analytics.backfill.resuming import Coming, Kept, ParquetTables, Resumed, begun
+from spark_analytics.backfill.resuming import (
+    Coming,
+    Kept,
+    ParquetTables,
+    Resumed,
+    begun,
+    refuse_detectors,
+)
 from spark_analytics.backfill.run import (
     Noted,
     RunOutput,
@@ -31,10 +38,17 @@ from spark_analytics.backfill.run import (
     refuse_mixed,
 )
 from spark_analytics.backfill.work import OrderGroups
-from spark_analytics.executors.setting import Setting, digests
+from spark_analytics.executors.setting import Difference, Setting, difference, digests, topology_of
 from tests.cli.invoking import inorder
 from tests.spark_analytics.backfill import streams
-from tests.spark_analytics.backfill.outputs import replayed, tabled, tasks_run
+from tests.spark_analytics.backfill.outputs import (
+    by_query,
+    newest_lines,
+    replayed,
+    tabled,
+    tasks_run,
+)
+from topology.config import parse
 from topology.wire.marked import StateUnreadable
 
 FEW = range(12)
@@ -49,17 +63,21 @@ def known(output: RunOutput, run: int, about: dict[str, str]) -> Known:
     return {**state, "files": {}, "offsets": {}}
 
 
-def run(setting: Setting, part: Path, out: Path, number: int, *, last: bool) -> None:
-    """One run of several; the first makes the folder."""
+def run(
+    setting: Setting, part: Path, out: Path, number: int, *, last: bool, past: Sequence[Path] = ()
+) -> None:
+    """One run of several; the first makes the folder. `past`: what was read, for queries that
+    come."""
     about = digests(setting)
     resumed = Resumed(str(out)) if number > 1 else None
     place = Place(str(out), adds=number > 1)
     try:
         order = OrderGroups(setting, place.staged, to_end=last)
         if resumed is not None:
-            resumed.require(about, Kept())
-            order = order._replace(begin=resumed.begin, states=resumed.states())
-        output = tasks_run(setting, [part], order, PIECE_BYTES)
+            came = resumed.require(about, Kept())
+            order = order._replace(begin=resumed.begin, states=resumed.states(), came=came)
+        read = [part] if order.came is None else [*past, part]
+        output = tasks_run(setting, read, order, PIECE_BYTES)
         now = {"run": number, ENDED: True} if last else known(output, number, about)
         totals = output.summary.totals()
         assert totals["in"] == sum(
@@ -107,6 +125,82 @@ def test_many_cuts_say_the_same(tmp_path: Path) -> None:
         folder = tmp_path / str(seed)
         folder.mkdir()
         agrees(seed, folder)
+
+
+TIED = ("near", "cells", "found_d", "above")
+"""Joins that tie streams together, and detectors of which one reads the other."""
+
+
+def without(setting: Setting, queries: Collection[str]) -> Setting:
+    lines = setting.topology.splitlines(keepends=True)
+    kept = [line for line in lines if line.strip().partition(":")[0] not in queries]
+    return setting._replace(topology="".join(kept))
+
+
+def standing(texts: Sequence[str]) -> list[str]:
+    """The values that are current: when a detector emits them depends on the queries beside it."""
+    lines = map(json.loads, newest_lines({(None, "match"): list(texts)}))
+    return sorted(f"{each['id']} {each['values']}" for each in lines if each["op"] != "retract")
+
+
+def come_and_go(seed: int, folder: Path) -> None:
+    rng = Random(seed)
+    whole = streams.some(seed, rng, folder)
+    events = streams.recording(rng, folder / "events.jsonl")
+    lines = events.read_text().splitlines(keepends=True)
+    names = sorted({*topology_of(whole).queries} - {*TIED})
+    rng.shuffle(names)
+    left = set(names[: rng.choice((0, 1, 2))])
+    came = {*names[2:]} if seed % 3 else set()
+    cuts = sorted(rng.randrange(len(lines) + 1) for _ in range(2))
+    were, are = without(whole, came), without(whole, left)
+    if difference(digests(were), digests(are)).again and seed % 2:
+        with pytest.raises(PlaceRefused, match="beside the detectors .*found_d, above, whose"):
+            refuse_detectors(topology_of(are), came)
+        return
+    (folder / "are.yaml").write_text(are.topology)
+    wanted = by_query(replayed(folder / "are.yaml", events)[0])
+    parts = [folder / f"{number}.jsonl" for number in range(3)]
+    for part, begin, end in zip(parts, [0, *cuts], [*cuts, len(lines)], strict=True):
+        part.write_text("".join(lines[begin:end]))
+    out = folder / "out"
+    run(were, parts[0], out, 1, last=False)
+    before = by_query(tabled(out))
+    run(are, parts[1], out, 2, last=False, past=parts[:1])
+    run(are, parts[2], out, 3, last=True, past=parts[:2])
+    found = by_query(tabled(out))
+    for key in {*wanted, *found}:
+        said, now = (before if key[2] in left else wanted).get(key), found.get(key)
+        if (key[2] or "").startswith("found_"):
+            said, now = standing(said or []), standing(now or [])
+        assert now == said, (seed, key, came, left)
+
+
+@pytest.mark.parametrize("seed", FEW)
+def test_queries_come_with_their_history_and_go(seed: int, tmp_path: Path) -> None:
+    come_and_go(seed, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_800)
+def test_many_queries_come_and_go(tmp_path: Path) -> None:
+    for seed in MANY:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        come_and_go(seed, folder)
+
+
+def test_what_cannot_be_carried_over_is_named(tmp_path: Path) -> None:
+    text = "streams: {a: {}, b: {}}\nqueries:\n  w: {stream: a, window: tumbling 1s}\n"
+    count = "aggregate: {n: count()}"
+    were = digests(Setting(text.replace("1s", f"1s, {count}")))
+    changed = digests(Setting(text.replace("1s", f"2s, {count}")))
+    join = "  j: {join: interval 1s, sides: {x: {stream: a}, y: {stream: b}}}\n"
+    joined = digests(Setting(text.replace("1s", f"1s, {count}") + join))
+    assert difference(were, changed).other == ["queries.w"]
+    assert difference(were, joined) == Difference(
+        frozenset("j"), frozenset(), ["joined streams"], again=True
+    )
 
 
 def begun_at(folder: Path) -> tuple[Setting, Path]:
@@ -243,7 +337,9 @@ def test_other_tables_are_refused(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-def test_a_folder_that_grows_is_gone_on_with(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_folder_that_grows_and_a_query_that_comes_are_gone_on_with(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     rng = Random(11)
     (tmp_path / "t.yaml").write_text(streams.topology(rng))
     whole = streams.recording(rng, tmp_path / "whole.jsonl", 200)
@@ -252,15 +348,33 @@ def test_a_folder_that_grows_is_gone_on_with(spark: SparkSession, tmp_path: Path
     folder.mkdir()
     asked = ("--topology", tmp_path / "t.yaml", "--in", folder, "--out", tmp_path / "out")
     (folder / "1.jsonl").write_text("".join(lines[:90]))
+    topology = tmp_path / "t.yaml"
+    whole_text = topology.read_text()
+    names = sorted({*parse(whole_text).queries} - {*TIED})
+    topology.write_text(without(Setting(whole_text), names[:1]).topology)
     first = inorder("spark", "backfill", *asked, "--no-to-end")
     assert first.code == 0, first.err
     refused = inorder("spark", "backfill", *asked)
     assert refused.code == 2
     assert "writes over nothing" in refused.err
     (folder / "2.jsonl").write_text("".join(lines[90:]))
+    topology.write_text(whole_text)
+    written = (folder / "1.jsonl").read_text()
+    (folder / "1.jsonl").unlink()
+    refused = inorder("spark", "backfill", *asked, "--resume")
+    assert refused.code == 3
+    assert "a query that came needs the whole history (it is not there)" in refused.err
+    (folder / "1.jsonl").write_text(written)
+    refused = inorder("spark", "backfill", *asked, "--resume")
+    assert "as many bytes, but written to at another time" in refused.err
+    state = json.loads((tmp_path / "out" / "_state" / "current.json").read_bytes())
+    (mark,) = state["files"].values()
+    os.utime(folder / "1.jsonl", ns=(mark[1], mark[1]))
     last = inorder("spark", "backfill", *asked, "--resume")
     assert last.code == 0, last.err
-    assert tabled(tmp_path / "out") == replayed(tmp_path / "t.yaml", whole)[0]
+    wanted = by_query(replayed(topology, whole)[0])
+    assert by_query(tabled(tmp_path / "out")) == wanted
+    assert names[0] in {name for *_, name in wanted}
 
 
 def test_a_file_that_has_changed_is_refused(tmp_path: Path) -> None:
