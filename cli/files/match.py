@@ -49,6 +49,7 @@ from topology.pattern.run.admit import (
 )
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import MAX_RETAINED, Engine
+from topology.pattern.sql.parse import parse_sql
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.errors import QueryRefused
 from topology.spelling.values import DurationNs
@@ -74,7 +75,9 @@ MATCHES: Final = frozenset({"match", SETS})
 
 
 @click.command("match")
-@click.option("--query", required=True, metavar="FILE|TEXT", help="One or several, `;` between.")
+@click.option("--query", metavar="FILE|TEXT", help="One or several, `;` between.")
+@click.option("--sql", metavar="FILE|TEXT", help="A MATCH_RECOGNIZE in place of --query.")
+@click.option("--default-within", metavar="LENGTH", help="For --sql without WITHIN.")
 @click.option("--correct", is_flag=True, help="Nothing is too late until the input ends.")
 @click.option("--final-only", is_flag=True, help="At the end, the matches that stand, by id.")
 @click.option("--expand", is_flag=True, help="Sets of matches (AS SETS) as single matches.")
@@ -96,7 +99,9 @@ MATCHES: Final = frozenset({"match", SETS})
 @json_option("MATCH", "The summary as one line of JSON.")
 @click.argument("events", default="-", metavar="[EVENTS | -]")
 def command(
-    query: str,
+    query: str | None,
+    sql: str | None,
+    default_within: str | None,
     correct: bool,
     final_only: bool,
     expand: bool,
@@ -110,12 +115,17 @@ def command(
 ) -> None:
     """Find patterns in the recorded EVENTS (JSON lines, CSV, Parquet, also .gz)."""
     values = dict(_param(each) for each in param)
-    queries = compiled(query, values, expand=expand)
+    if (query is None) == (sql is None):
+        raise Refused("give the patterns by --query, or one MATCH_RECOGNIZE by --sql")
+    if query is not None:
+        queries = compiled(query, values, expand=expand)
+    else:
+        queries = compiled_sql(sql or "", default_within)
     engine = Engine(
         queries,
         DEFAULT_STREAM,
         max_retained=max_retained,
-        max_error_ns=None if max_error is None else _length_ns(max_error),
+        max_error_ns=None if max_error is None else _length_ns("--max-error", max_error),
     )
     matching = Matching(engine, correct=correct)
     any_file = mapping.on_file(None, events, value_format)
@@ -169,6 +179,18 @@ def compiled(query: str, params: Mapping[str, Any], *, expand: bool = False) -> 
     ]
 
 
+def compiled_sql(sql: str, default_within: str | None) -> list[Compiled]:
+    """The one query of a file, or of the text itself, in SQL's spelling."""
+    text = _text(sql)
+    default_ns = None if default_within is None else _length_ns("--default-within", default_within)
+    try:
+        query = parse_sql(text, default_within_ns=default_ns)
+        check(query, params={})
+    except QueryRefused as refused:
+        raise Refused(str(refused)) from None
+    return [Compiled(replace(query, name="q1"))]
+
+
 def _text(query: str) -> str:
     try:
         path = Path(query)
@@ -182,12 +204,12 @@ def _text(query: str) -> str:
         raise Refused(f"{query}: cannot be read as text: {error}") from None
 
 
-def _length_ns(text: str) -> int:
+def _length_ns(option: str, text: str) -> int:
     try:
         return LENGTH.validate_python(text)
     except ValidationError as error:
         fault = error.errors()[0]["ctx"]["faults"][0]
-        raise Refused(f"--max-error {text}: {fault.message}; {fault.remedy}") from None
+        raise Refused(f"{option} {text}: {fault.message}; {fault.remedy}") from None
 
 
 def _param(text: str) -> tuple[str, Any]:

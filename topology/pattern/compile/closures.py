@@ -8,10 +8,10 @@ field of one event, a comparison with a constant) have closures of their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from topology.pattern.compile import values
+from topology.pattern.compile import rows, values
 from topology.pattern.compile.attributes import ABSENT, Get, attribute
 from topology.pattern.compile.scope import Function, Scope
 from topology.pattern.store.entry import Entry
@@ -27,7 +27,7 @@ Value = Callable[[Binding, Frame], Any]
 MIRRORED: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 PREDICATES: Final = (
     syntax.Compare | syntax.In | syntax.Between | syntax.IsNull | syntax.Like | syntax.Same
-    | syntax.Not | syntax.And | syntax.Or
+    | syntax.Not | syntax.And | syntax.Or | syntax.Running
 )  # fmt: skip
 """Nodes whose value is a flag or NULL."""
 
@@ -221,6 +221,45 @@ class Compiler:
             return lambda binding, frame: function(only(binding, frame))
         return lambda binding, frame: function(*[part(binding, frame) for part in arguments])
 
+    # -- rows, as SQL names them --------------------------------------------------------------
+
+    def _slots_of(self, aliases: Sequence[str]) -> tuple[int, ...]:
+        """Those of the alternative's components, of all of them where none is named."""
+        slots = self.scope.slots
+        return tuple(slots[alias] for alias in aliases or slots if alias in slots)
+
+    def _row_ref(self, expr: syntax.RowRef) -> Value:
+        find, get = rows.finder(expr, self._slots_of(expr.aliases)), self.attribute(expr.path)
+
+        def of(binding: Binding, _: Frame) -> Any:
+            entry = find(binding)
+            return None if entry is None else get(entry)
+
+        return of
+
+    def _row_aggregate(self, expr: syntax.RowAggregate) -> Value:
+        slots, reduce = self._slots_of(expr.aliases), self.reducer(expr.function)
+        if expr.operand is None:
+            return lambda binding, _: reduce([e for slot in slots for e in binding[slot]])
+        operand = replace(self, scope=Scope({"": 0}, frozenset(), self.scope.environment))
+        of = operand.value(expr.operand)
+        return lambda binding, _: reduce(
+            [of([(entry,)], ()) for entry in rows.in_order(binding, slots)]
+        )
+
+    def _running(self, expr: syntax.Running) -> Value:
+        slot = self.slot(expr.alias)
+        if slot is None:
+            return _always(value=True)
+        test = self.test(expr.test)
+        at = self.variable(slot) if slot in self.scope.groups else -1
+
+        def holds(binding: Binding, frame: Frame) -> Any:
+            entry: Any = frame[at] if at >= 0 else next(iter(binding[slot]), ABSENT)
+            return entry is ABSENT or test(rows.up_to(binding, entry), ())
+
+        return holds
+
     # -- arithmetic ---------------------------------------------------------------------------
 
     def _negative(self, expr: syntax.Negative) -> Value:
@@ -303,6 +342,9 @@ MAKERS: Final[dict[type, str]] = {
     syntax.Not: "_not",
     syntax.And: "_and",
     syntax.Or: "_or",
+    syntax.RowRef: "_row_ref",
+    syntax.RowAggregate: "_row_aggregate",
+    syntax.Running: "_running",
 }
 """The methods that compile each kind of node."""
 

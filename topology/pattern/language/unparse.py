@@ -42,6 +42,9 @@ from topology.pattern.tree.syntax import (
     Previous,
     Query,
     Ref,
+    RowAggregate,
+    RowRef,
+    Running,
     Same,
     Seq,
 )
@@ -256,8 +259,25 @@ def _atom(expr: Expr) -> str:
         case Call(function, arguments):
             listed = ", ".join(expression_text(argument) for argument in arguments)
             return f"{_function(function)}({listed})"
+        case RowRef() | RowAggregate() | Running():
+            return row_text(expr)
         case _:
             raise AssertionError(f"no text for {type(expr).__name__}")
+
+
+def row_text(expr: RowRef | RowAggregate | Running) -> str:
+    """As SQL writes it; this language has no such words."""
+    match expr:
+        case RowRef(aliases, path, from_last, offset, shift):
+            of = f"{'|'.join(aliases)}." if aliases else ""
+            count = f", {offset}" if offset else ""
+            text = f"{'LAST' if from_last else 'FIRST'}({of}{_path(path)}{count})"
+            return f"{'NEXT' if shift > 0 else 'PREV'}({text}, {abs(shift)})" if shift else text
+        case RowAggregate(function, aliases, operand):
+            of = f"{'|'.join(aliases)}: " if aliases else ""
+            return f"{function}({of}{'*' if operand is None else _at(operand, OR)})"
+        case Running(alias, test):
+            return f"{quoted(alias)} AS {_at(test, OR)}"
 
 
 def _function(name: str) -> str:

@@ -35,6 +35,9 @@ from topology.pattern.tree.syntax import (
     Param,
     Previous,
     Ref,
+    RowAggregate,
+    RowRef,
+    Running,
     Same,
 )
 
@@ -114,6 +117,9 @@ class ValueTypes:
             case Compare() | In() | Between() | IsNull() | Like():
                 self._test(expr)
                 return "flag"
+            case Running(test=test):
+                self.condition(test)
+                return "flag"
             case Same(paths):
                 for alias in self._types_of:
                     for path in paths:
@@ -143,6 +149,10 @@ class ValueTypes:
                 return self._attribute(expr)
             case Previous(path=(first,)):
                 return _RESERVED_TYPES.get(first)
+            case RowRef(path=path):
+                return _RESERVED_TYPES.get(path[0])
+            case RowAggregate(function=function):
+                return None if function in {"min", "max"} else "number"
             case _:
                 return None
 

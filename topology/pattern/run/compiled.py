@@ -121,7 +121,7 @@ class Compiled:
         if self.possible is not None:  # by reference times any event may be the last, or first
             self.anchors = all_slots(self.form)
         self.aliases = [
-            [component.alias for component in alternative.components]
+            [component.label or component.alias for component in alternative.components]
             for alternative in self.form.alternatives
         ]
         self.ids = Anchors(self.form)

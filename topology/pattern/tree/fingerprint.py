@@ -31,7 +31,7 @@ def _plain(tree: Any) -> Any:
     named: dict[str, Any] = {}
     for spot in fields(tree):
         part = getattr(tree, spot.name)
-        if isinstance(part, Span):
+        if isinstance(part, Span) or not spot.compare:
             continue
         if spot.default is MISSING or type(part) is not type(spot.default) or part != spot.default:
             named[spot.name] = _plain(part)

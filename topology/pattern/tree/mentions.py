@@ -10,12 +10,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from topology.pattern.tree.syntax import AggregateCall, At, Each, Expr, Previous, Ref, Same
+from topology.pattern.tree.syntax import (
+    AggregateCall,
+    At,
+    Each,
+    Expr,
+    Previous,
+    Ref,
+    RowRef,
+    Running,
+    Same,
+)
 from topology.pattern.tree.walk import walk
 
 How = Literal["plain", "each", "at", "whole", "before", "previous", "all"]
 """`a.x`, of a group each of its elements; `a[i+k].x`; `a[k].x`; an aggregate over all; one up to
-i-k; `PREV(a.x)`; `[x]`, which names all events."""
+i-k, or SQL's DEFINE; `PREV(a.x)`; `[x]`, which names all events."""
 
 BY_ORDER: Final = frozenset({"each", "at", "before"})
 """What depends on the order of a group's elements."""
@@ -50,6 +60,9 @@ def mentions(expr: Expr) -> Iterator[Mention]:
                 yield Mention(alias, "whole", path)
             case AggregateCall(_, alias, path, int(before)):
                 yield Mention(alias, "before", path, before)
+            case Running(alias, test):
+                looked_at = [each.path for each in walk(test) if isinstance(each, RowRef)]
+                yield from (Mention(alias, "before", path) for path in looked_at or [()])
             case Same(paths):
                 yield from (Mention("", "all", path) for path in paths)
 

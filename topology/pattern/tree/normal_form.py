@@ -56,7 +56,7 @@ class Component:
     `Alternative.by_partition`). `types` is empty for `_`. `maximum` is UNBOUNDED or a number.
     `own`: conjuncts that name this alias alone, with no index and no aggregate (of a group they
     hold for each element): an event that fails them is never a member.
-    `until`, `reluctant`: see syntax.EventNode; `branches`: see partial_order.Spot.
+    `until`, `reluctant`, `label`: see syntax.EventNode; `branches`: see partial_order.Spot.
     """
 
     index: int
@@ -72,6 +72,7 @@ class Component:
     own: tuple[Expr, ...]
     reluctant: bool = False
     branches: tuple[int, ...] = ()
+    label: str = ""
 
     @property
     def is_group(self) -> bool:
@@ -270,6 +271,7 @@ def _component(index: int, spot: Spot, asked: Sequence[Expr], edge: Edge) -> Com
         own=tuple(expr for expr in asked if _is_own(expr, node)),
         reluctant=node.reluctant,
         branches=spot.branches,
+        label=node.label,
     )
 
 

@@ -10,7 +10,7 @@ that, and `topology.pattern.tree.normal_form` takes checked trees only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Generic, Literal, Self, TypeVar
 
 Edge = Literal["strict", "next", "any"]
@@ -286,6 +286,42 @@ class Or(Expression):
     span: Span = NOWHERE
 
 
+@dataclass(frozen=True, slots=True)
+class RowRef(Expression):
+    """`path` of a row of the match, as SQL names it: of the last event of `aliases` (of the first),
+    `offset` back from it (on from it) among theirs, and from there `shift` on among all events of
+    the match. Without aliases: of any component. NULL where there is no such row."""
+
+    aliases: tuple[str, ...]
+    path: tuple[str, ...]
+    from_last: bool = True
+    offset: int = 0
+    shift: int = 0
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class RowAggregate(Expression):
+    """`function(operand)` over the events of `aliases` (without any: of the match), each of which
+    is `""` in the operand; None: the events themselves are counted."""
+
+    function: str
+    aliases: tuple[str, ...]
+    operand: Expr | None = None
+    span: Span = NOWHERE
+
+
+@dataclass(frozen=True, slots=True)
+class Running(Expression):
+    """`test` of each event of `alias`, over the match up to that event: SQL's DEFINE."""
+
+    BELOW = ("test",)
+
+    alias: str
+    test: Expr
+    span: Span = NOWHERE
+
+
 Expr = (
     Constant
     | Duration
@@ -305,6 +341,9 @@ Expr = (
     | Not
     | And
     | Or
+    | RowRef
+    | RowAggregate
+    | Running
 )
 
 
@@ -326,7 +365,8 @@ class EventNode(PatternNode):
     group; `greedy`: an event that fits the group and its successor goes to the group, and MATCHES
     ALL and MAXIMAL report no match that leaves out what the group could take. An event of the
     group's types for which `until` is TRUE ends the group and is no member. `reluctant`: MATCHES
-    BEST prefers fewer events of it, else more.
+    BEST prefers fewer events of it, else more. `label`: what the events of a match are called, if
+    not by the alias (SQL writes a variable in several places).
     """
 
     types: tuple[str, ...]
@@ -338,6 +378,7 @@ class EventNode(PatternNode):
     until: Expr | None = None
     reluctant: bool = False
     span: Span = NOWHERE
+    label: str = ""
 
     @property
     def is_group(self) -> bool:
@@ -414,7 +455,8 @@ class Query:
 
     `sets`: the matches of an end event are one result (AS SETS). `skip_to`: the alias of SKIP TO
     FIRST/LAST. `slack_ns`: of EMIT SLACK with a duration. `columns`:
-    None is RETURN *.
+    None is RETURN *. `sql`: the text, if the query was written as MATCH_RECOGNIZE, and `stream`
+    the name behind its FROM.
     """
 
     node: Node
@@ -435,3 +477,5 @@ class Query:
     columns: tuple[Column, ...] | None = None
     into: str = ""
     span: Span = NOWHERE
+    sql: str = field(default="", compare=False)
+    stream: str = field(default="", compare=False)

@@ -1,0 +1,73 @@
+"""Rows of a match, as SQL names them: the last of a variable, the n-th before it, all up to a row.
+
+A binding has the events of each component by slot, in the order of keys; here they are looked at
+across slots, in one order. What looks back a few rows costs O(slots), however long the match is;
+an aggregate, and what is moved by PREV or NEXT from elsewhere than the end, O(rows).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+
+from topology.pattern.store.entry import Entry, Key
+from topology.pattern.tree.syntax import RowRef
+
+MatchRows = Sequence[Sequence[Entry]]
+
+
+def finder(ref: RowRef, slots: Sequence[int]) -> Callable[[MatchRows], Entry | None]:
+    """The row that is meant, None where there is none. `slots`: those of its aliases."""
+    count = ref.offset + 1
+
+    def find(binding: MatchRows) -> Entry | None:
+        if len(slots) == 1:
+            found = binding[slots[0]]
+        elif ref.from_last:
+            found = _sorted(e for slot in slots for e in binding[slot][-count:])
+        else:
+            found = _sorted(e for slot in slots for e in binding[slot][:count])
+        if len(found) < count:
+            return None
+        return found[-count] if ref.from_last else found[ref.offset]
+
+    if not ref.shift:
+        return find
+
+    def moved(binding: MatchRows) -> Entry | None:
+        entry = find(binding)
+        if entry is None:
+            return None
+        back = 1 - ref.shift
+        if back > 0:
+            tail = _sorted(e for entries in binding for e in entries[-back:])
+            if tail[-1] is entry:
+                return tail[-back] if back <= len(tail) else None
+        every = in_order(binding, range(len(binding)))
+        at = every.index(entry) + ref.shift
+        return every[at] if 0 <= at < len(every) else None
+
+    return moved
+
+
+def in_order(binding: MatchRows, slots: Iterable[int]) -> list[Entry]:
+    return _sorted(entry for slot in slots for entry in binding[slot])
+
+
+def up_to(binding: MatchRows, last: Entry) -> list[Sequence[Entry]]:
+    """The rows that are not behind this one."""
+    return [_cut(entries, last.key) for entries in binding]
+
+
+def _cut(entries: Sequence[Entry], key: Key) -> Sequence[Entry]:
+    if not entries or entries[-1].key <= key:
+        return entries
+    return entries[: bisect_right(entries, key, key=_key)]
+
+
+def _sorted(entries: Iterable[Entry]) -> list[Entry]:
+    return sorted(entries, key=_key)
+
+
+def _key(entry: Entry) -> Key:
+    return entry.key

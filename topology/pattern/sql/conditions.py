@@ -1,0 +1,236 @@
+"""What DEFINE and MEASURES say, as conditions and columns of the language.
+
+A bare column is of the row that is being chosen, or of the last row of the match; `A.x` of the last
+row of A so far. So a condition on the row alone is one on an event alone, which indexes are kept
+by; any other is `Running`: it looks at the match up to the row.
+
+PREV and NEXT go along the rows of the stream. They are known here where PATTERN says that the row
+they mean is one of the match; elsewhere they are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from topology.pattern.sql.read_clause import ColumnName, NamedValue, QuotedName
+from topology.pattern.sql.row_pattern import RowPattern, fewest_beside, shortest, variables
+from topology.pattern.tree.errors import Findings, cut, meant
+from topology.pattern.tree.syntax import (
+    RESERVED,
+    Constant,
+    Expr,
+    Ref,
+    RowAggregate,
+    RowRef,
+    Running,
+)
+from topology.pattern.tree.walk import conjuncts, rewritten, walk
+
+OWN: Final[Mapping[str, str]] = {
+    "ref_time": "time",
+    "source": "source",
+    "seq": "seq",
+    "type": "type",
+}
+"""Columns that are the event's own, as they are called here."""
+
+
+def key_of(name: str) -> str:
+    """RowNames with equal keys are one."""
+    return name if isinstance(name, QuotedName) else name.upper()
+
+
+class RowNames:
+    """What the names of a clause mean. `unions`: the variables of each SUBSET by its key; `tables`:
+    the keys that stand for the rows themselves."""
+
+    def __init__(self, pattern: RowPattern, tables: Sequence[str]) -> None:
+        self.variables: dict[str, str] = {}
+        self.unions: dict[str, tuple[str, ...]] = {}
+        for each in variables(pattern):
+            self.variables.setdefault(key_of(each.name), str(each.name))
+        self._tables = frozenset(map(key_of, tables))
+
+    def of(self, name: str) -> tuple[str, ...] | None:
+        """The variables that it names; None if it names none."""
+        key = key_of(name)
+        if key in self.variables:
+            return (self.variables[key],)
+        return self.unions.get(key)
+
+    def is_known(self, name: str) -> bool:
+        return self.of(name) is not None or key_of(name) in self._tables
+
+    def split(self, parts: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The variables before a column (all rows: none), and its path."""
+        if len(parts) > 1:
+            named = self.of(parts[0])
+            if named is not None:
+                return named, column_path(parts[1:])
+            if key_of(parts[0]) in self._tables:
+                return (), column_path(parts[1:])
+        return (), column_path(parts)
+
+
+def column_path(parts: tuple[str, ...]) -> tuple[str, ...]:
+    """The path of a column: an attribute of the event, or of its payload."""
+    own = OWN.get(parts[0].lower()) if len(parts) == 1 else None
+    if own is not None:
+        return (own,)
+    plain = tuple(map(str, parts))
+    if plain[0] in RESERVED and not (plain[0] == "payload" and len(plain) > 1):
+        return ("payload", *plain)
+    return plain
+
+
+class RowConditions:
+    """Of one clause. `copies`: the aliases of each variable's components."""
+
+    def __init__(
+        self,
+        names: RowNames,
+        pattern: RowPattern,
+        copies: Mapping[str, list[str]],
+        findings: Findings,
+    ) -> None:
+        self._names = names
+        self._copies = copies
+        self._findings = findings
+        self._before = fewest_beside(pattern, behind=False)
+        self._behind = fewest_beside(pattern, behind=True)
+        self._rows = shortest(pattern)
+
+    def of(self, name: str, expr: Expr) -> Iterator[Expr]:
+        """The conjuncts of `name AS expr` in DEFINE, for each component of the variable."""
+        for conjunct in conjuncts(expr):
+            if conjunct == Constant(value=True):
+                continue
+            meant_by = self._resolved(conjunct, name)
+            is_own = _is_of_the_row(meant_by)
+            for alias in self._copies[name]:
+                if is_own:
+                    yield rewritten(meant_by, partial(_plain, alias))
+                else:
+                    yield Running(alias, rewritten(meant_by, self._in_components), conjunct.span)
+
+    def measure(self, expr: Expr) -> Expr:
+        return rewritten(self._resolved(expr, ""), self._in_components)
+
+    def key(self, path: ColumnName) -> Expr:
+        """A column on which all rows agree."""
+        return RowRef((), column_path(path.parts), from_last=False, span=path.span)
+
+    def _resolved(self, expr: Expr, name: str) -> Expr:
+        """With variables before paths; what is of the row that `name` is chosen for has no
+        variable. `name` is empty in MEASURES."""
+
+        def change(part: Expr) -> Expr:
+            if isinstance(part, RowRef):
+                aliases, path = self._split(part)
+                found = replace(part, aliases=aliases, path=path)
+                if name and aliases == (name,) and _is_last(found):
+                    found = replace(found, aliases=())
+                self._stays_inside(found, name)
+                return found
+            if isinstance(part, RowAggregate):
+                return self._aggregate(part)
+            return part
+
+        return rewritten(expr, change)
+
+    def _aggregate(self, expr: RowAggregate) -> RowAggregate:
+        if expr.operand is None:
+            named = self._names.of(expr.aliases[0]) if expr.aliases else ()
+            if named is None:
+                known = self._names.variables.values()
+                message = f"PATTERN has no variable `{cut(expr.aliases[0])}`"
+                hint = meant(expr.aliases[0], known)
+                self._findings.add("E_ALIAS_UNKNOWN", expr.span, message, hint)
+            return replace(expr, aliases=named or ())
+        refs = [part for part in walk(expr.operand) if isinstance(part, RowRef)]
+        of = {self._split(ref)[0] for ref in refs}
+        if (
+            len(of) != 1
+            or not all(map(_is_last, refs))
+            or any(isinstance(part, RowAggregate) for part in walk(expr.operand))
+        ):
+            message = f"`{expr.function}` is over the rows of one variable, each by itself"
+            hint = f"write it like {expr.function.upper()}(A.price)"
+            self._findings.add("E_FUNCTION", expr.span, message, hint)
+            return expr
+
+        def of_row(part: Expr) -> Expr:
+            if not isinstance(part, RowRef):
+                return part
+            return Ref("", self._names.split(part.path)[1], None, part.span)
+
+        return replace(expr, aliases=of.pop(), operand=rewritten(expr.operand, of_row))
+
+    def _split(self, ref: RowRef) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        first, *rest = ref.path
+        if rest and not self._names.is_known(first) and first != "payload":
+            message = f"PATTERN has no variable `{cut(first)}`"
+            known = self._names.variables.values()
+            inside = f"a field of a field is written behind a variable, like A.{'.'.join(ref.path)}"
+            self._findings.add("E_ALIAS_UNKNOWN", ref.span, message, meant(first, known, inside))
+        return self._names.split(ref.path)
+
+    def _stays_inside(self, ref: RowRef, name: str) -> None:
+        """PREV and NEXT of a row that may lie outside of the match are refused."""
+        if not ref.shift:
+            return
+        word = "PREV" if ref.shift < 0 else "NEXT"
+        if ref.shift > 0 and name:
+            message = "NEXT looks at a row that is not known while this one is chosen"
+            hint = "ask it of the variable of that row, with PREV"
+        elif abs(ref.shift) > self._known_beside(ref, name):
+            message = f"{word} goes beyond the rows of the match here"
+            hint = "put a variable there, without a condition, so that the row belongs to the match"
+        else:
+            return
+        self._findings.add("E_SQL", ref.span, message, hint)
+
+    def _known_beside(self, ref: RowRef, name: str) -> int:
+        """How many rows of the match there are at least before (behind) the row that is meant."""
+        beside = self._before if ref.shift < 0 else self._behind
+        if ref.aliases:
+            return min(beside[each] for each in ref.aliases)
+        if ref.from_last == (ref.shift > 0):
+            return ref.offset
+        rows = beside[name] if name else self._rows - 1
+        return rows - ref.offset
+
+    def _in_components(self, part: Expr) -> Expr:
+        if isinstance(part, RowRef | RowAggregate) and part.aliases:
+            aliases = tuple(alias for name in part.aliases for alias in self._copies[name])
+            return replace(part, aliases=aliases)
+        return part
+
+
+def _is_last(ref: RowRef) -> bool:
+    return ref.from_last and not ref.offset and not ref.shift
+
+
+def _is_of_the_row(expr: Expr) -> bool:
+    """Is it of the chosen row, and of nothing else?"""
+    parts = list(walk(expr))
+    refs = [part for part in parts if isinstance(part, RowRef)]
+    has_aggregate = any(isinstance(part, RowAggregate) for part in parts)
+    return bool(refs) and not has_aggregate and all(not r.aliases and _is_last(r) for r in refs)
+
+
+def _plain(alias: str, part: Expr) -> Expr:
+    return Ref(alias, part.path, None, part.span) if isinstance(part, RowRef) else part
+
+
+def named_once(named: Sequence[NamedValue], findings: Findings) -> None:
+    seen: set[str] = set()
+    for each in named:
+        key = each.name.text if each.name.quoted else each.name.text.upper()
+        if key in seen:
+            message = f"`{cut(each.name.text)}` is there twice"
+            findings.add("E_ALIAS_TWICE", each.name.span, message, "rename one of them")
+        seen.add(key)

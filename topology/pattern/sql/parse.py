@@ -1,0 +1,265 @@
+"""MATCH_RECOGNIZE as a second spelling of patterns: SQL's clause, read into the same tree.
+
+Source: ISO/IEC TR 19075-5 (row pattern recognition), and `WITHIN` of Flink. docs/match_recognize.md
+has what is taken, what differs and what is refused. The rows of a partition are its events in the
+order of `ref_time`; one after the other means STRICT, preference is MATCHES BEST, events of equal
+time are in the order of source, epoch and number (TIES BY KEY).
+
+Bounds: those of `topology.pattern.language.parse`. Any text gives a query or `QueryRefused`, with
+the first slip of syntax, or with all that is wrong with what it means.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache
+from typing import Final, cast
+
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
+from topology.pattern.language.parse import MAX_TEXT
+from topology.pattern.sql.conditions import RowConditions, RowNames, column_path, key_of, named_once
+from topology.pattern.sql.lowering import RowLowering
+from topology.pattern.sql.read_clause import RecognizeClause, RecognizeReader
+from topology.pattern.sql.row_pattern import (
+    RowPattern,
+    can_follow_another,
+    renamed,
+    shortest,
+    variables,
+)
+from topology.pattern.tree.defaults import default_emit
+from topology.pattern.tree.errors import Findings, cut, meant, nearest
+from topology.pattern.tree.normal_form import MAX_ALTERNATIVES
+from topology.pattern.tree.partial_order import size, spread
+from topology.pattern.tree.syntax import And, Column, Expr, Node, Query, Same, Skip, Span
+from topology.pattern.tree.walk import MAX_DEPTH, flat
+
+_BEGINS: Final = re.compile(
+    r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*(?:SELECT|MATCH_RECOGNIZE)\b", re.IGNORECASE | re.DOTALL
+)
+_ASIDE: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|[^()]", re.DOTALL)
+
+MANY: Final = 6
+"""More words than these are not listed where one is expected."""
+
+_WORDS: Final = {
+    "NAME": "a name",
+    "INT": "a number",
+    "STRING": "a string",
+    "COMPARISON": "a comparison",
+}
+_HINTS: Final = {
+    "MATCH_RECOGNIZE": "write SELECT * FROM name MATCH_RECOGNIZE (…), or the clause alone",
+    "PATTERN": "the clauses are PARTITION BY, ORDER BY, MEASURES, ONE ROW PER MATCH, AFTER MATCH,"
+    " PATTERN, WITHIN, SUBSET, DEFINE, in this order",
+    "AS": "a measure and a definition have a name by AS",
+}
+
+
+def is_sql(text: str) -> bool:
+    """Whether a query is written in this spelling; no query of the other begins so."""
+    return _BEGINS.match(text) is not None
+
+
+def parse_sql(text: str, *, default_within_ns: int | None = None) -> Query:
+    """The query of a text. `default_within_ns`: WITHIN where there is none. Raises
+    QueryRefused."""
+    findings = Findings()
+    clause = _read(text, findings)
+    findings.refuse(text)
+    assert clause is not None, text
+    query = _query(clause, default_within_ns, findings)
+    findings.refuse(text)
+    return replace(query, sql=text)
+
+
+@cache
+def _grammar() -> Lark:
+    """The parser's tables, made when the first query is read (0.1 s)."""
+    return Lark.open_from_package(
+        "topology.pattern.sql",
+        "grammar.lark",
+        parser="lalr",
+        lexer="contextual",
+        maybe_placeholders=False,
+        propagate_positions=True,
+    )
+
+
+def _read(text: str, findings: Findings) -> RecognizeClause | None:
+    depth = deepest = 0
+    for sign in _ASIDE.sub("", text[: MAX_TEXT + 1]):
+        depth += 1 if sign == "(" else -1
+        deepest = max(deepest, depth)
+    if len(text) > MAX_TEXT:
+        message = f"the text has {len(text)} characters, more than {MAX_TEXT}"
+        findings.add("E_TOO_LARGE", Span(1, 1, 1), message, "shorten it")
+        return None
+    if deepest > MAX_DEPTH:
+        findings.too_deep(Span(1, 1, 1), MAX_DEPTH)
+        return None
+    try:
+        tree: Tree[Token] = _grammar().parse(text)
+    except UnexpectedToken as error:
+        token = error.token
+        found = f"`{cut(token)}`" if str(token) else "the end of the text"
+        span = Span(token.line or 1, token.column or 1, max(1, len(token)))
+        if not str(token):
+            lines = text.split("\n")
+            span = Span(len(lines), len(lines[-1]) + 1, 1)
+        _unexpected(found, str(token), span, error.expected, findings)
+        return None
+    except UnexpectedCharacters as error:
+        sign = text[error.pos_in_stream or 0]
+        span = Span(error.line, error.column, 1)
+        _unexpected(f"`{cut(sign)}`", sign, span, error.allowed, findings)
+        return None
+    return cast(RecognizeClause, RecognizeReader(findings).transform(tree))
+
+
+def _unexpected(
+    found: str, word: str, span: Span, accepted: Iterable[str], findings: Findings
+) -> None:
+    signs = {each.name: each.pattern.value for each in _grammar().terminals}
+    names = sorted(each for each in accepted if each not in {"QUOTED", "$END"})
+    words = [_WORDS.get(each) or f"`{signs[each]}`" for each in names if each in signs]
+    listed = ", ".join(words if len(words) <= MANY else [*words[:MANY], "the like"])
+    close = nearest(word, [each for each in names if each.isalpha() and each not in _WORDS])
+    hint = f"did you mean `{close}`?" if close and close != word.upper() else ""
+    hint = hint or next((_HINTS[each] for each in names if each in _HINTS), "")
+    message = f"{found} where {listed or 'the end'} should stand"
+    findings.add("E_SYNTAX", span, message, hint)
+
+
+def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Findings) -> Query:
+    names = RowNames(clause.pattern, clause.tables)
+    _unions(clause, names, findings)
+    written = [each.name for each in variables(clause.pattern)]
+    canonical = {each: names.variables[key_of(each)] for each in written}
+    pattern = renamed(clause.pattern, canonical)
+    if shortest(pattern) == 0:
+        message = "the pattern matches no rows at all too, and an empty match has no place in time"
+        hint = "let one row have to be there, with + for *"
+        findings.add("E_ALL_OPTIONAL", clause.span, message, hint)
+    lowering = RowLowering([*names.variables.values()], findings)
+    node = lowering.node(pattern, clause.span)
+    conditions = RowConditions(names, pattern, lowering.copies, findings)
+    where: list[Expr] = []
+    if clause.partition:
+        keys = tuple(column_path(each.parts) for each in clause.partition)
+        where.append(Same(keys, clause.partition[0].span))
+    named_once(clause.defined, findings)
+    for each in clause.defined:
+        variable = names.variables.get(key_of(each.name.text))
+        if variable is None:
+            message = f"PATTERN has no variable `{cut(each.name.text)}`"
+            hint = meant(each.name.text, names.variables.values())
+            findings.add("E_ALIAS_UNKNOWN", each.name.span, message, hint)
+        else:
+            where += conditions.of(variable, each.expr)
+    for path in clause.order:
+        if column_path(path.parts[-1:]) != ("time",):
+            message = "events are in the order of their time, whatever the order of arrival"
+            findings.add("E_SQL", path.span, message, "write ORDER BY ref_time")
+    skip, skip_to = _skip(clause, names, pattern, node, findings)
+    return Query(
+        node=node,
+        within_ns=_within_ns(clause, default_within_ns, findings),
+        where=flat(And, where, clause.span) if where else None,
+        strategy="partition" if clause.partition else "strict",
+        matches="best",
+        skip=skip,
+        skip_to=skip_to,
+        emit=default_emit(node),
+        ties="key",
+        columns=_columns(clause, conditions, findings),
+        span=clause.span,
+        stream=clause.stream,
+    )
+
+
+def _unions(clause: RecognizeClause, names: RowNames, findings: Findings) -> None:
+    for name, members in clause.unions:
+        found: list[str] = []
+        for member in members:
+            of = names.of(member.text)
+            if of is None:
+                message = f"PATTERN has no variable `{cut(member.text)}`"
+                hint = meant(member.text, names.variables.values())
+                findings.add("E_ALIAS_UNKNOWN", member.span, message, hint)
+            found += of or ()
+        if names.of(name.text) is not None:
+            message = f"`{cut(name.text)}` is a variable already"
+            findings.add("E_ALIAS_TWICE", name.span, message, "rename the subset")
+        else:
+            names.unions[key_of(name.text)] = tuple(dict.fromkeys(found))
+
+
+def _within_ns(clause: RecognizeClause, default_ns: int | None, findings: Findings) -> int:
+    """The interval is exclusive, as Flink's: one unit less than WITHIN of the language."""
+    if clause.within is None and default_ns is None:
+        message = "a match has no bound in time, so no result would ever be final"
+        hint = "write WITHIN INTERVAL '10' SECOND behind PATTERN's parenthesis, or give a default"
+        findings.add("E_WINDOW", clause.span, message, hint)
+        return 1
+    length_ns = clause.within.ns if clause.within is not None else default_ns or 0
+    if length_ns < 2:
+        span = clause.within.span if clause.within is not None else clause.span
+        findings.add("E_WINDOW", span, "the window is empty", "write a longer one")
+    return length_ns - 1
+
+
+def _skip(
+    clause: RecognizeClause, names: RowNames, pattern: RowPattern, node: Node, findings: Findings
+) -> tuple[Skip, str]:
+    """TO NEXT ROW is no skip at all, where a start has one match."""
+    if clause.skip is None:
+        return "past_last", ""
+    kind, to, span = clause.skip.kind, clause.skip.to, clause.skip.span
+    if to is None:
+        return cast(Skip, kind), ""
+    variable = names.variables.get(key_of(to.text))
+    if variable is None:
+        message = f"PATTERN has no variable `{cut(to.text)}`"
+        if key_of(to.text) in names.unions:
+            message = f"`{cut(to.text)}` is a subset, and SKIP goes to the row of one variable"
+        hint = meant(to.text, names.variables.values())
+        findings.add("E_ALIAS_UNKNOWN", span, message, hint)
+        return "none", ""
+    if not can_follow_another(pattern, variable):
+        message = f"`{variable}` is the first row, so the match would be found again for ever"
+        findings.add("E_SQL", span, message, "write AFTER MATCH SKIP TO NEXT ROW")
+    elif size(node)[0] <= MAX_ALTERNATIVES and any(
+        [spot.node.label for spot in part.spots].count(variable) > 1 for part in spread(node)
+    ):
+        message = f"`{variable}` is in several places of one match"
+        findings.add("E_SQL", span, message, "name a variable that is written once")
+    return cast(Skip, kind), variable
+
+
+def _columns(
+    clause: RecognizeClause, conditions: RowConditions, findings: Findings
+) -> tuple[Column, ...]:
+    """Those of PARTITION BY and MEASURES, or of these the ones behind SELECT."""
+    measures = clause.measures or ()
+    named_once(measures, findings)
+    found = [Column(conditions.key(path), str(path.parts[-1])) for path in clause.partition]
+    found += [Column(conditions.measure(each.expr), each.name.text) for each in measures]
+    if clause.chosen is None:
+        return tuple(found) if clause.measures is not None else ()
+    by_key = {column.name.upper(): column for column in found}
+    chosen: list[Column] = []
+    for path in clause.chosen:
+        name = str(path.parts[-1])
+        column = by_key.get(name.upper())
+        if column is None:
+            message = f"`{cut(name)}` is no column of the matches"
+            hint = meant(name, [each.name for each in found], "name a measure, or write *")
+            findings.add("E_ATTRIBUTE_UNKNOWN", path.span, message, hint)
+        else:
+            chosen.append(replace(column, name=path.called or column.name))
+    return tuple(chosen)

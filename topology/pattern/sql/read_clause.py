@@ -1,0 +1,391 @@
+"""From the grammar's parse tree to the clauses of a MATCH_RECOGNIZE, names not yet resolved.
+
+A column is a `RowRef` whose path is all of its name, a variable before it included; FIRST, LAST,
+PREV and NEXT have been put into it. What SQL has and has no meaning here is refused with the
+reason. What is found wrong is collected, and the tree after an error is never used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from lark import Token
+from lark.tree import Meta
+from lark.visitors import v_args
+
+from topology.pattern.language.read_conditions import ConditionReader, Name, span_of
+from topology.pattern.sql.row_pattern import (
+    ONCE,
+    CountedRows,
+    EitherRows,
+    PermutedRows,
+    Quantifier,
+    RowPattern,
+    RowSequence,
+    RowVariable,
+)
+from topology.pattern.tree.errors import Findings, cut
+from topology.pattern.tree.syntax import (
+    UNBOUNDED,
+    Between,
+    Call,
+    Compare,
+    Constant,
+    Duration,
+    Expr,
+    Like,
+    Not,
+    RowAggregate,
+    RowRef,
+    Span,
+)
+from topology.pattern.tree.walk import rewritten, too_deep_in, walk
+from topology.pattern.tree.words import AGGREGATES, DAY, HOUR, MINUTE, SECOND
+
+UNITS: Final = {"SECOND": SECOND, "MINUTE": MINUTE, "HOUR": HOUR, "DAY": DAY}
+NAVIGATION: Final = frozenset({"first", "last", "prev", "next"})
+ROW_PATH: Final = "*"
+"""The path of `A.*` in COUNT."""
+
+
+class QuotedName(str):
+    """A part of a name that was in quotes, so that its case counts."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NamedValue:
+    """`expr AS name`."""
+
+    name: Name
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnName:
+    """A name with dots, and what it is called by AS."""
+
+    parts: tuple[str, ...]
+    span: Span
+    called: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SkipClause:
+    """`kind`: as in syntax.Query; `to`: the variable of TO FIRST and TO LAST."""
+
+    kind: str
+    to: Name | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class RecognizeClause:
+    """`chosen`: the names behind SELECT, None for `*`. `tables`: what FROM and AS call the rows."""
+
+    pattern: RowPattern
+    span: Span
+    partition: tuple[ColumnName, ...] = ()
+    order: tuple[ColumnName, ...] = ()
+    measures: tuple[NamedValue, ...] | None = None
+    skip: SkipClause | None = None
+    within: Duration | None = None
+    unions: tuple[tuple[Name, tuple[Name, ...]], ...] = ()
+    defined: tuple[NamedValue, ...] = ()
+    chosen: tuple[ColumnName, ...] | None = None
+    stream: str = ""
+    tables: tuple[str, ...] = ()
+
+
+@v_args(meta=True)
+class RecognizeReader(ConditionReader):
+    """Reads one clause. `_moved`: the places of columns that FIRST or LAST, PREV or NEXT are of;
+    `_finals` those of FINAL."""
+
+    def __init__(self, findings: Findings) -> None:
+        super().__init__(findings)
+        self._moved: set[tuple[str, int, int]] = set()
+        self._finals: list[Span] = []
+
+    def start(self, _: Meta, children: list[RecognizeClause]) -> RecognizeClause:
+        return children[0]
+
+    def select(self, _: Meta, children: list[Any]) -> RecognizeClause:
+        chosen, source, *rest = children
+        clause = next(each for each in rest if isinstance(each, RecognizeClause))
+        names = tuple(each.text for each in rest if isinstance(each, Name))
+        stream: str = source.parts[-1]
+        return replace(clause, chosen=chosen, stream=str(stream), tables=(stream, *names))
+
+    def clause(self, meta: Meta, children: list[Any]) -> RecognizeClause:
+        parts = dict(each for each in children if each is not None)
+        return RecognizeClause(span=span_of(meta), **parts)
+
+    def selected(self, _: Meta, children: list[Any]) -> tuple[ColumnName, ...] | None:
+        return None if isinstance(children[0], Token) else tuple(children)
+
+    def chosen(self, _: Meta, children: list[Any]) -> ColumnName:
+        path: ColumnName = children[0]
+        called = children[1:]
+        return replace(path, called=called[0].text if called else "")
+
+    def partition(self, _: Meta, children: list[ColumnName]) -> tuple[str, tuple[ColumnName, ...]]:
+        return "partition", tuple(children)
+
+    def order(self, _: Meta, children: list[ColumnName]) -> tuple[str, tuple[ColumnName, ...]]:
+        return "order", tuple(children)
+
+    def ordered(self, meta: Meta, children: list[Any]) -> ColumnName:
+        if len(children) > 1 and children[1].upper() == "DESC":
+            message = "time has one direction: events are in the order of ref_time"
+            self._refuse(span_of(meta), message, "leave DESC out")
+        path: ColumnName = children[0]
+        return path
+
+    def measures(self, _: Meta, children: list[NamedValue]) -> tuple[str, tuple[NamedValue, ...]]:
+        self._finals.clear()
+        return "measures", tuple(children)
+
+    def measured(self, _: Meta, children: list[Any]) -> NamedValue:
+        return self._named(children[1], children[0])
+
+    def rows(self, meta: Meta, children: list[Token]) -> None:
+        if children[0].upper() == "ALL":
+            message = "a match is one result here, which a late event corrects as a whole"
+            hint = "write ONE ROW PER MATCH; its events are in `events` with their variables"
+            self._refuse(span_of(meta), message, hint)
+
+    def after(self, _: Meta, children: list[SkipClause]) -> tuple[str, SkipClause]:
+        return "skip", children[0]
+
+    def skip(self, meta: Meta, children: list[Any]) -> SkipClause:
+        words = [str(each).upper() for each in children if isinstance(each, Token)]
+        name = next((each for each in children if isinstance(each, Name)), None)
+        span = span_of(meta)
+        if words[0] == "PAST":
+            return SkipClause("past_last", None, span)
+        if name is None:
+            return SkipClause("none", None, span)
+        return SkipClause("first" if "FIRST" in words else "last", name, span)
+
+    def pattern(self, _: Meta, children: list[RowPattern]) -> tuple[str, RowPattern]:
+        return "pattern", children[0]
+
+    def within(self, _: Meta, children: list[Duration]) -> tuple[str, Duration]:
+        return "within", children[0]
+
+    def subset(self, _: Meta, children: list[Any]) -> tuple[str, Any]:
+        return "unions", tuple(children)
+
+    def union(self, _: Meta, children: list[Name]) -> tuple[Name, tuple[Name, ...]]:
+        return children[0], tuple(children[1:])
+
+    def define(self, _: Meta, children: list[NamedValue]) -> tuple[str, tuple[NamedValue, ...]]:
+        for span in self._finals:
+            message = "FINAL is of the whole match, which is not known while its rows are chosen"
+            self._refuse(span, message, "leave FINAL out")
+        return "defined", tuple(children)
+
+    def defined(self, _: Meta, children: list[Any]) -> NamedValue:
+        return self._named(*children)
+
+    def _named(self, name: Name, expr: Expr) -> NamedValue:
+        deep = too_deep_in(expr)
+        if deep is not None:
+            self._refuse(deep.span, "the expression is too deep", "take some of it apart")
+            expr = Constant(None, deep.span)
+        return NamedValue(name, expr)
+
+    # -- the row pattern ----------------------------------------------------------------------
+
+    def either(self, _: Meta, children: list[RowPattern]) -> RowPattern:
+        return EitherRows(tuple(children)) if len(children) > 1 else children[0]
+
+    def row_sequence(self, _: Meta, children: list[RowPattern]) -> RowPattern:
+        return RowSequence(tuple(children)) if len(children) > 1 else children[0]
+
+    def quantified(self, meta: Meta, children: list[Any]) -> RowPattern:
+        row, *count = children
+        return CountedRows(row, count[0], span_of(meta)) if count and count[0] != ONCE else row
+
+    def quant(self, meta: Meta, children: list[Any]) -> Quantifier:
+        count, *reluctant = children
+        low, high = count
+        span = span_of(meta)
+        if high != UNBOUNDED and (high < low or high == 0):
+            hint = f"write {{{high},{low}}}" if high else "leave the variable out"
+            self.findings.add("E_QUANT", span, f"from {low} to {high} is no range", hint)
+            return ONCE
+        return Quantifier(low, high, bool(reluctant) and low != high)
+
+    def count(self, _: Meta, children: list[Token]) -> tuple[int, int]:
+        match [str(each) for each in children]:
+            case ["+"]:
+                return 1, UNBOUNDED
+            case ["*"]:
+                return 0, UNBOUNDED
+            case ["?"]:
+                return 0, 1
+            case [_, number, _] if number != ",":
+                exact = self.int_of(children[1])
+                return exact, exact
+        texts = [str(each) for each in children]
+        at = texts.index(",")
+        low = self.int_of(children[at - 1]) if at > 1 else 0
+        high = self.int_of(children[at + 1]) if len(texts) > at + 2 else UNBOUNDED
+        return low, high
+
+    def reluctant(self, _: Meta, __: list[Any]) -> bool:
+        return True
+
+    def variable(self, meta: Meta, children: list[Name]) -> RowVariable:
+        name = children[0]
+        return RowVariable(QuotedName(name.text) if name.quoted else name.text, span_of(meta))
+
+    def row_group(self, _: Meta, children: list[RowPattern]) -> RowPattern:
+        return children[0]
+
+    excluded = row_group
+
+    def permuted(self, meta: Meta, children: list[RowPattern]) -> RowPattern:
+        return PermutedRows(tuple(children), span_of(meta))
+
+    def nothing(self, meta: Meta, _: list[Any]) -> RowPattern:
+        message = "an empty match has no event, so it has no place in a stream"
+        self._refuse(span_of(meta), message, "leave () out, or write ? behind what may be absent")
+        return RowVariable("")
+
+    def anchor(self, meta: Meta, _: list[Any]) -> RowPattern:
+        message = "a stream has no first and no last row for ^ and $ to stand for"
+        hint = "leave it out; a beginning is an event of its own, which a variable can match"
+        self._refuse(span_of(meta), message, hint)
+        return RowVariable("")
+
+    # -- expressions --------------------------------------------------------------------------
+
+    def equal(self, meta: Meta, children: list[Any]) -> Expr:
+        return Compare("=", children[0], children[1], span_of(meta))
+
+    def not_between(self, meta: Meta, children: list[Expr]) -> Expr:
+        operand, low, high = children
+        return Not(Between(operand, low, high, span_of(meta)), span_of(meta))
+
+    def not_like(self, meta: Meta, children: list[Any]) -> Expr:
+        like = self.like(meta, children)
+        assert isinstance(like, Like)
+        return Not(like, span_of(meta))
+
+    def column(self, meta: Meta, children: list[ColumnName]) -> Expr:
+        return RowRef((), children[0].parts, span=span_of(meta))
+
+    def column_name(self, meta: Meta, children: list[Any]) -> ColumnName:
+        parts = tuple(QuotedName(each.text) if each.quoted else each.text for each in children)
+        return ColumnName(parts, span_of(meta))
+
+    def interval(self, meta: Meta, children: list[Any]) -> Duration:
+        text, unit = children
+        span = span_of(meta)
+        length_ns = UNITS.get(unit.text.upper().removesuffix("S"))
+        whole, _, fraction = str(text[1:-1]).strip().partition(".")
+        if length_ns is None:
+            message = f"`{cut(unit.text)}` is no unit of an interval here"
+            self.findings.add("E_WINDOW", span, message, "units are DAY, HOUR, MINUTE and SECOND")
+        elif not whole.isdecimal() or not (fraction or "0").isdecimal() or len(text) > 40:
+            message = f"{cut(text)} is no number of {unit.text.upper()}"
+            self.findings.add("E_WINDOW", span, message, "write it like INTERVAL '10' SECOND")
+        else:
+            ns, rest = divmod(int(whole + fraction) * length_ns, 10 ** len(fraction))
+            if rest:
+                message = "the interval is not a whole number of nanoseconds"
+                self.findings.add("E_WINDOW", span, message, "write fewer digits")
+            return Duration(ns, span)
+        return Duration(1, span)
+
+    def running(self, _: Meta, children: list[Expr]) -> Expr:
+        return children[0]
+
+    def final(self, meta: Meta, children: list[Expr]) -> Expr:
+        self._finals.append(span_of(meta))
+        return children[0]
+
+    def count_rows(self, meta: Meta, children: list[Any]) -> Expr:
+        return self._count(children[0], (), span_of(meta))
+
+    def count_of(self, meta: Meta, children: list[Any]) -> Expr:
+        name, of = children[:2]
+        alias = QuotedName(of.text) if of.quoted else of.text
+        return self._count(name, (alias,), span_of(meta))
+
+    def _count(self, name: Name, aliases: tuple[str, ...], span: Span) -> Expr:
+        if name.text.lower() != "count":
+            message = f"only COUNT takes rows, `{cut(name.text)}` takes a column"
+            self.findings.add("E_FUNCTION", span, message, "name a column in place of *")
+        return RowAggregate("count", aliases, None, span)
+
+    def call(self, meta: Meta, children: list[Any]) -> Expr:
+        name, *arguments = children
+        span = span_of(meta)
+        function = name.text.lower()
+        if function == "match_number":
+            message = "a late event would renumber all matches behind it"
+            self._refuse(span, message, "use the `id` of the match, which stays")
+        elif function == "classifier":
+            message = "CLASSIFIER is of a row, and a match is one row here"
+            self._refuse(span, message, "`events` has the variable of each event as `alias`")
+        elif function in NAVIGATION:
+            return self._navigated(function, arguments, span)
+        elif function in AGGREGATES:
+            if len(arguments) == 1:
+                return RowAggregate(function, (), arguments[0], span)
+            self.findings.add("E_FUNCTION", span, f"`{function}` takes one value", "name a column")
+        else:
+            return super().call(meta, [name._replace(quoted=False), *arguments])
+        return Constant(None, span)
+
+    def _navigated(self, function: str, arguments: Sequence[Expr], span: Span) -> Expr:
+        """All columns within are moved."""
+        physical = function in {"prev", "next"}
+        step = arguments[1] if len(arguments) == 2 else Constant(1 if physical else 0)
+        refs = [each for part in arguments[:1] for each in walk(part)]
+        if (
+            len(arguments) not in (1, 2)
+            or not isinstance(step, Constant)
+            or type(step.value) is not int
+            or not any(isinstance(each, RowRef) for each in refs)
+        ):
+            hint = f"write it like {function.upper()}(A.price), or {function.upper()}(A.price, 2)"
+            message = f"{function.upper()} takes a column, and how far to go"
+            self.findings.add("E_FUNCTION", span, message, hint)
+            return Constant(None, span)
+        count = step.value
+        kind = "physical" if physical else "logical"
+
+        def moved(expr: Expr) -> Expr:
+            if isinstance(expr, RowAggregate | Call) and expr.function in AGGREGATES:
+                message = f"{function.upper()} is of columns, not of an aggregate"
+                self.findings.add("E_FUNCTION", span, message, "leave one of them out")
+            if not isinstance(expr, RowRef):
+                return expr
+            place = (kind, expr.span.line, expr.span.column)
+            if place in self._moved or (kind == "logical" and expr.shift):
+                message = f"{function.upper()} cannot be of another such function"
+                hint = "PREV and NEXT may be of FIRST and LAST, nothing else within each other"
+                self.findings.add("E_FUNCTION", span, message, hint)
+            self._moved.add(place)
+            if physical:
+                return replace(expr, shift=-count if function == "prev" else count)
+            return replace(expr, from_last=function == "last", offset=count)
+
+        return rewritten(arguments[0], moved)
+
+    def name(self, meta: Meta, children: list[Token]) -> Name:
+        token = children[0]
+        if token.type != "QUOTED":
+            return Name(str(token), quoted=False, span=span_of(meta))
+        return Name(token[1:-1].replace('""', '"'), quoted=True, span=span_of(meta))
+
+    def _refuse(self, span: Span, message: str, hint: str) -> None:
+        self.findings.add("E_SQL", span, message, hint)
