@@ -23,7 +23,7 @@ PAGES = [
     ROOT / "README.md",
     *(
         ROOT / f"docs/{name}.md"
-        for name in ("audit", "input", "patterns", "ten_patterns", "absence")
+        for name in ("audit", "input", "patterns", "ten_patterns", "match_recognize", "absence")
     ),
     *OPERATORS,
 ]

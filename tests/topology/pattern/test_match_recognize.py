@@ -76,6 +76,14 @@ def test_preference(pattern: str, expected: list[str]) -> None:
     assert [members for members, _ in found(text, [1, 2, 3, 4, 5])] == expected
 
 
+def test_prev_looks_at_the_row_before_be_it_of_the_match_or_not() -> None:
+    text = (
+        "MATCH_RECOGNIZE (PARTITION BY symbol PATTERN (UP+) WITHIN INTERVAL '1' HOUR"
+        " DEFINE UP AS UP.price > PREV(UP.price))"
+    )
+    assert [members for members, _ in found(text, [5, 3, 4, 6, 2, 7])] == ["UP2 UP3", "UP5"]
+
+
 def test_the_interval_is_exclusive() -> None:
     assert found("MATCH_RECOGNIZE (PATTERN (A B))", [1, 2], default_within_ns=10**9) == []
     assert found("MATCH_RECOGNIZE (PATTERN (A B))", [1, 2], default_within_ns=10**9 + 1) != []
@@ -90,7 +98,13 @@ def test_the_interval_is_exclusive() -> None:
         ("PATTERN (A*) WITHIN INTERVAL '1' HOUR", "E_ALL_OPTIONAL"),
         ("PATTERN ((A B)+) WITHIN INTERVAL '1' HOUR", "E_QUANT"),
         ("MEASURES MATCH_NUMBER() AS n PATTERN (A) WITHIN INTERVAL '1' HOUR", "E_SQL"),
-        ("PATTERN (A) WITHIN INTERVAL '1' HOUR DEFINE A AS x > PREV(x)", "E_SQL"),
+        (
+            "PATTERN (A B) WITHIN INTERVAL '1' HOUR DEFINE B AS x > PREV(x, 2) + A.x",
+            "E_SQL",
+        ),
+        ("MEASURES PREV(A.x) AS p PATTERN (A) WITHIN INTERVAL '1' HOUR", "E_SQL"),
+        ("ALL ROWS PER MATCH PATTERN (A) WITHIN INTERVAL '1' HOUR", "E_SQL"),
+        ("MEASURES CLASSIFIER() AS c PATTERN (A) WITHIN INTERVAL '1' HOUR", "E_SQL"),
         ("PATTERN (A) WITHIN INTERVAL '1' HOUR DEFINE B AS x > 1", "E_ALIAS_UNKNOWN"),
         ("PATERN (A)", "E_SYNTAX"),
     ],

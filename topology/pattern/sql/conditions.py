@@ -22,6 +22,7 @@ from topology.pattern.tree.syntax import (
     RESERVED,
     Constant,
     Expr,
+    Previous,
     Ref,
     RowAggregate,
     RowRef,
@@ -87,7 +88,7 @@ def column_path(parts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class RowConditions:
-    """Of one clause. `copies`: the aliases of each variable's components."""
+    """Conditions and measures of one clause. `copies`: the aliases of each variable's parts."""
 
     def __init__(
         self,
@@ -109,7 +110,7 @@ class RowConditions:
             if conjunct == Constant(value=True):
                 continue
             meant_by = self._resolved(conjunct, name)
-            is_own = _is_of_the_row(meant_by)
+            is_own = _is_of_the_row(meant_by, by_previous=self._goes_beyond(meant_by, name))
             for alias in self._copies[name]:
                 if is_own:
                     yield rewritten(meant_by, partial(_plain, alias))
@@ -131,7 +132,7 @@ class RowConditions:
             if isinstance(part, RowRef):
                 aliases, path = self._split(part)
                 found = replace(part, aliases=aliases, path=path)
-                if name and aliases == (name,) and _is_last(found):
+                if name and aliases == (name,) and found.from_last and not found.offset:
                     found = replace(found, aliases=())
                 self._stays_inside(found, name)
                 return found
@@ -187,11 +188,28 @@ class RowConditions:
             message = "NEXT looks at a row that is not known while this one is chosen"
             hint = "ask it of the variable of that row, with PREV"
         elif abs(ref.shift) > self._known_beside(ref, name):
+            if name and _is_before_the_row(ref):
+                return
             message = f"{word} goes beyond the rows of the match here"
             hint = "put a variable there, without a condition, so that the row belongs to the match"
         else:
             return
         self._findings.add("E_SQL", ref.span, message, hint)
+
+    def _goes_beyond(self, expr: Expr, name: str) -> bool:
+        """Does it ask for a row before the chosen one that may not belong to the match?"""
+        beyond = [
+            part
+            for part in walk(expr)
+            if isinstance(part, RowRef)
+            and _is_before_the_row(part)
+            and -part.shift > self._known_beside(part, name)
+        ]
+        if beyond and not _is_of_the_row(expr, by_previous=True):
+            message = "PREV goes beyond the rows of the match here, beside rows of the match"
+            hint = "make it a condition of its own, joined by AND"
+            self._findings.add("E_SQL", beyond[0].span, message, hint)
+        return bool(beyond)
 
     def _known_beside(self, ref: RowRef, name: str) -> int:
         """How many rows of the match there are at least before (behind) the row that is meant."""
@@ -214,16 +232,33 @@ def _is_last(ref: RowRef) -> bool:
     return ref.from_last and not ref.offset and not ref.shift
 
 
-def _is_of_the_row(expr: Expr) -> bool:
-    """Is it of the chosen row, and of nothing else?"""
+def _is_before_the_row(ref: RowRef) -> bool:
+    """Is it PREV of the row that is chosen?"""
+    return not ref.aliases and ref.from_last and not ref.offset and ref.shift < 0
+
+
+def _is_of_the_row(expr: Expr, *, by_previous: bool) -> bool:
+    """Is it of the chosen row, and of nothing else? `by_previous`: with rows before it, be they of
+    the match or not."""
     parts = list(walk(expr))
     refs = [part for part in parts if isinstance(part, RowRef)]
     has_aggregate = any(isinstance(part, RowAggregate) for part in parts)
-    return bool(refs) and not has_aggregate and all(not r.aliases and _is_last(r) for r in refs)
+    return (
+        bool(refs)
+        and not has_aggregate
+        and all(
+            not ref.aliases and (_is_last(ref) or (by_previous and _is_before_the_row(ref)))
+            for ref in refs
+        )
+    )
 
 
 def _plain(alias: str, part: Expr) -> Expr:
-    return Ref(alias, part.path, None, part.span) if isinstance(part, RowRef) else part
+    if not isinstance(part, RowRef):
+        return part
+    if part.shift:
+        return Previous(alias, part.path, -part.shift, part.span)
+    return Ref(alias, part.path, None, part.span)
 
 
 def named_once(named: Sequence[NamedValue], findings: Findings) -> None:

@@ -46,7 +46,7 @@ class TooManyCopies(Exception):
 
 
 class RowLowering:
-    """Of one query. `copies`: the aliases of each variable's components."""
+    """The tree of one query. `copies`: the aliases of each variable's components."""
 
     def __init__(self, names: Sequence[str], findings: Findings) -> None:
         self.copies: dict[str, list[str]] = {name: [] for name in names}

@@ -114,7 +114,7 @@ def _read(text: str, findings: Findings) -> RecognizeClause | None:
         _unexpected(found, str(token), span, error.expected, findings)
         return None
     except UnexpectedCharacters as error:
-        sign = text[error.pos_in_stream or 0]
+        sign = error.char
         span = Span(error.line, error.column, 1)
         _unexpected(f"`{cut(sign)}`", sign, span, error.allowed, findings)
         return None

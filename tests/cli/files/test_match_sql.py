@@ -1,0 +1,78 @@
+"""Examples: `inorder match --sql` (INTERFACE: MATCH_RECOGNIZE where --query takes patterns)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.invoking import inorder
+
+CLAUSE = (
+    "MATCH_RECOGNIZE (PARTITION BY place ORDER BY ref_time MEASURES LAST(B.v) AS v"
+    " PATTERN (A B+) WITHIN INTERVAL '10' SECOND DEFINE B AS B.v > A.v)"
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.jsonl"
+    rows = [(0, 3, "x"), (1, 1, "y"), (2, 5, "x"), (3, 2, "y"), (4, 0, "x")]
+    lines = [
+        {"source": "s", "seq": n, "ts": n * 10**9, "type": "T", "payload": {"v": v, "place": place}}
+        for n, v, place in rows
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def matches(*arguments: Any) -> list[dict[str, Any]]:
+    answer = inorder("match", *arguments)
+    assert answer.code == 0, answer.err
+    return [json.loads(line) for line in answer.out.splitlines()]
+
+
+@pytest.mark.parametrize("text", [CLAUSE, f"SELECT * FROM plant {CLAUSE} AS m;"])
+def test_a_text_or_a_file_with_select_or_without(text: str, file: Path, tmp_path: Path) -> None:
+    written = tmp_path / "query.sql"
+    written.write_text(text)
+    for given in (text, written):
+        found = matches("--sql", given, file)
+        assert [match["values"] for match in found] == [
+            {"place": "x", "v": 5},
+            {"place": "y", "v": 2},
+        ]
+        members = [[(e["alias"], e["seq"]) for e in match["events"]] for match in found]
+        assert members == [[("A", 0), ("B", 2)], [("A", 1), ("B", 3)]]
+
+
+def test_without_measures_the_values_are_empty(file: Path) -> None:
+    text = 'MATCH_RECOGNIZE (PATTERN (a "b c") DEFINE a AS v = 3)'
+    (match,) = matches("--sql", text, "--default-within", "5s", file)
+    assert match["values"] == {}
+    assert [event["alias"] for event in match["events"]] == ["a", "b c"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--sql", "MATCH_RECOGNIZE (PATTERN (A))"), "write WITHIN INTERVAL"),
+        (("--sql", CLAUSE.replace("ref_time", "v")), "write ORDER BY ref_time"),
+        (
+            ("--sql", CLAUSE, "--query", "PATTERN A a WITHIN 1 s"),
+            "give the patterns by --query, or",
+        ),
+        ((), "give the patterns by --query, or"),
+        (("--sql", CLAUSE, "--default-within", "soon"), "--default-within soon"),
+        (("--sql", CLAUSE.replace("DEFINE", "DEFINED")), "line 1"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_the_remedy(
+    arguments: tuple[str, ...], says: str, file: Path
+) -> None:
+    answer = inorder("match", *arguments, file)
+    assert answer.code == 2
+    assert answer.out == ""
+    assert says in answer.err
