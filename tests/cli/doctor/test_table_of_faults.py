@@ -1,7 +1,9 @@
-"""Examples: each fault that docs/alerts.md gives to doctor is made on purpose, and found."""
+"""Examples: each fault that docs/alerts.md gives to doctor is made on purpose, and found; what the
+column of the page quotes is what is written there."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -12,6 +14,7 @@ from cli.doctor.groups import SeenGroup
 from cli.doctor.inputs import input_findings
 from cli.doctor.topics import Cluster, findings
 from cli.local.embedded import EmbeddedBroker
+from tests import ROOT
 from tests.cli.doctor.test_groups import GROUP, RAW, WORKER
 from tests.cli.doctor.test_inputs import at, publish, text
 from tests.cli.doctor.test_topics import CHANGELOG, SOUND, TOPOLOGY, config
@@ -85,3 +88,22 @@ def test_doctor_finds_it(fault: str, embedded_broker: EmbeddedBroker, topic: str
     (found,) = made(embedded_broker, topic)
     assert what in found.what
     assert found.remedy
+
+
+def test_what_is_quoted_of_the_page_is_written_there() -> None:
+    """By the text of what writes `/ready`, the page and `explain`."""
+    written = "".join(
+        path.read_text()
+        for room in ("agents/watch", "agents/stage", "cli/run", "topology")
+        for path in (ROOT / room).rglob("*")
+        if path.suffix in {".py", ".js", ".html"}
+    )
+    quoted = [
+        (row[0], part.strip())
+        for row in table_of_faults()
+        for words in re.findall(r"`([^`]+)`", row[3])
+        for part in words.split("…")
+        if part.strip()
+    ]
+    assert len(quoted) > 15
+    assert [each for each in quoted if each[1] not in written] == []
