@@ -69,6 +69,9 @@ def test_it_runs_as_it_stands(
         else:
             answers.append([row.asDict() for row in names["spark"].sql(block["text"]).collect()])
 
+    windows = names["spark"].table("windows")
+    assert names["windows"].count() == windows.count()
+    assert names["windows"].exceptAll(windows).count() == 0
     missing, (counted,), said, _ = answers
     dropped = [row for row in missing if row["missing"] >= row["gaps"] > 0]
     assert [row["source"] for row in dropped] == [f"press-{number}" for number in range(6)]
