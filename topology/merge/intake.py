@@ -56,6 +56,7 @@ class Intake:
         numbered: bool,
     ) -> None:
         self._pool, self._scattered = known.pool, known.scattered
+        self._errors = known.errors
         self._bounds = bounds
         self._queues = queues
         self._passage = passage
@@ -152,6 +153,7 @@ class Intake:
         progress.error_ns = (
             max(progress.error_ns, event.error_ns) if progress.queue else event.error_ns
         )
+        self._note_error(progress)
         self._queues.insert(progress, event)
 
     def _follow(self, progress: SourceProgress, event: Event, ref_time_ns: int) -> None:
@@ -171,7 +173,12 @@ class Intake:
             self._bounds.watch(progress)
         if not progress.queue or event.error_ns > progress.error_ns:
             progress.error_ns = event.error_ns
+            self._note_error(progress)
         self._bounds.receive(progress, event.at_ns)
+
+    def _note_error(self, progress: SourceProgress) -> None:
+        if progress.error_ns > progress.noted_error_ns:
+            self._errors.grows(progress)
 
     # -- the plain case ----------------------------------------------------------------------------
 

@@ -198,6 +198,7 @@ class Merge(StepByStep):
         queues = self._queues
         heads = self._heads
         pool = self._pool
+        errors = self._known.errors
         position = self._position
         takes_plain = self.takes_plain
         idle_after_ns = bounds.idle_after_ns
@@ -288,6 +289,8 @@ class Merge(StepByStep):
             at += 1
             if at < end and batch[at].source == source and progress.warm:
                 at = intake.follow(progress, batch, at)
+            if progress.error_ns > progress.noted_error_ns:
+                errors.grows(progress)
             if opens or (not self._instant_open and intake.opens(progress, was_empty, led_max_ns)):
                 self._instant_open = True
         if batch:

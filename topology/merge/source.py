@@ -116,6 +116,7 @@ class SourceProgress(Tracked):
         "late",
         "led_wait_ns",
         "newest_ns",
+        "noted_error_ns",
         "queue",
         "released",
         "said_bye",
@@ -131,6 +132,7 @@ class SourceProgress(Tracked):
         self.state = OUT
         self.newest_ns = NO_REF
         self.error_ns = 0
+        self.noted_error_ns = 0  # topology.merge.errors has it with that, or more
         self.last_arrival_ns = 0
         self.queue = NOTHING_QUEUED
         self.delays = Histogram(miss_ppm)
@@ -256,11 +258,6 @@ class SourceProgress(Tracked):
 
     def write_off(self, before_ns: int) -> None:
         self._missing = [missing for missing in self._missing if missing.after_ns >= before_ns]
-
-    @property
-    def is_over(self) -> bool:
-        """It said bye, and nothing is missing of what it sent before."""
-        return self.said_bye and not self._missing
 
     @property
     def lacks_numbers(self) -> bool:

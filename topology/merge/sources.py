@@ -11,6 +11,7 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Final
 
+from topology.merge.errors import LargestErrors
 from topology.merge.settings import MergeConfig
 from topology.merge.source import OUT, SourceProgress
 from topology.model.histogram import Histogram
@@ -34,6 +35,7 @@ class KnownSources:
         self.table: dict[str, SourceProgress] = {}
         self.journal = Journal(self.table)
         self.pool = Histogram(config.miss_target_ppm)
+        self.errors = LargestErrors(self.table)
         self._max_sources = max_sources
         self._forget_after_ns = forget_after_ns
         self._longest_idle = LongestIdle()
@@ -52,7 +54,9 @@ class KnownSources:
             self._throw_out()
 
     def revives(self, progress: SourceProgress) -> None:
-        """It is live."""
+        """It is live, and its state does not say so yet."""
+        if progress.state >= OUT:
+            self.errors.moves(progress, is_live=True)
         if not progress.in_live:
             progress.in_live = True
             heappush(self._live, (progress.newest_ns, progress.source))
@@ -60,6 +64,7 @@ class KnownSources:
     def falls_silent(self, progress: SourceProgress) -> None:
         """It is not live, and may not have said bye."""
         progress.fall_silent()
+        self.errors.moves(progress, is_live=False)
         if not progress.in_silent:
             progress.in_silent = True
             heappush(self._silent, (progress.newest_ns, progress.source))

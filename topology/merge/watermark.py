@@ -23,14 +23,14 @@ does not reach, it is announced at once (`is_owed`), and not at the next beat.
 
 While W follows the clock one record announces many beats (`topology.model.ramp`).
 
-Cost of an announcement: O(sources) for E, O(log sources) for each source that moved, O(sources of
-which numbers are missing).
+Cost of an announcement: O(log sources) for each source that moved, O(sources of which numbers are
+missing).
 """
 
 from __future__ import annotations
 
 from topology.merge.bounds import Bound
-from topology.merge.source import NO_REF, OUT, WARM_DELAYS, SourceProgress
+from topology.merge.source import NO_REF, WARM_DELAYS, SourceProgress
 from topology.merge.sources import KnownSources
 from topology.model.event import WATERMARK, Event
 from topology.model.operator import NEVER
@@ -120,13 +120,10 @@ class Watermark(Saved):
             self.lacking.discard(progress.source)
 
     def _announce_errors(self, event: Event) -> None:
-        live_ns = all_ns = 0
-        for progress in self._sources.values():
-            if progress.error_ns > live_ns and progress.state < OUT:
-                live_ns = progress.error_ns
-            if progress.error_ns > all_ns and not progress.is_over:
-                all_ns = progress.error_ns
-        event.error_ns, event.error_all_ns = live_ns, max(live_ns, all_ns)
+        errors = self._known.errors
+        live_ns = errors.live_ns()
+        lacking = [self._sources[source].error_ns for source in self.lacking]  # some said bye
+        event.error_ns, event.error_all_ns = live_ns, max(live_ns, errors.silent_ns(), *lacking)
 
     def _promise(self, heads: list[Bound], now_ns: int) -> int:
         """No event with a smaller reference time is still to come, as far as can be said."""

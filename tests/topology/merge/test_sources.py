@@ -1,8 +1,9 @@
-"""Oracle: how far the least of all sources has come, against a look at each."""
+"""Oracle: the least time and the largest error of all sources, against a look at each."""
 
 from __future__ import annotations
 
 from itertools import groupby
+from random import Random
 
 import pytest
 
@@ -10,8 +11,9 @@ from tests.laws.streams import MS, raw
 from tests.seeds import seeds_of_today
 from topology.merge.operator import Merge
 from topology.merge.settings import MergeConfig
-from topology.merge.source import NOTHING_QUEUED, OUT
+from topology.merge.source import NOTHING_QUEUED, OUT, SourceProgress
 from topology.merge.sources import SPARE
+from topology.model.event import WATERMARK, Event
 from topology.model.operator import NEVER
 from topology.reorder.operator import Reorder
 from topology.reorder.settings import ReorderConfig
@@ -30,26 +32,49 @@ def found(merge: Merge) -> tuple[int, int]:
     return merge._known.least_live_ns(), merge._watermark._least_complete_ns()
 
 
+def is_over(progress: SourceProgress) -> bool:
+    """It said bye, and nothing is missing of what it sent before."""
+    return progress.said_bye and not progress.lacks_numbers
+
+
 def looked_at(merge: Merge) -> tuple[int, int]:
     sources = merge._known.table.values()
     live = [each.newest_ns for each in sources if each.state < OUT]
-    unfinished = [each.complete_ns for each in sources if not each.is_over]
+    unfinished = [each.complete_ns for each in sources if not is_over(each)]
     return min(live, default=NEVER), min(unfinished, default=NEVER)
+
+
+def announced(merge: Merge) -> tuple[int, int]:
+    said = Event("default", "", 0, 0, 0, 0, kind=WATERMARK)
+    merge._watermark._announce_errors(said)
+    return said.error_ns, said.error_all_ns
+
+
+def errors_looked_at(merge: Merge) -> tuple[int, int]:
+    sources = merge._known.table.values()
+    live = [each.error_ns for each in sources if each.state < OUT]
+    unfinished = [each.error_ns for each in sources if not is_over(each)]
+    return max(live, default=0), max([0, *live, *unfinished])
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_least_of_all_is_found(seed: int) -> None:
     reorder = Reorder("default", ReorderConfig(max_wait_ns=50 * MS))
     merge = fresh()
+    rng = Random(seed)
     cuts = [list(run) for _, run in groupby(raw(seed, 240, 8), key=lambda event: event.at_ns)]
     for number, events in enumerate(cuts):
         step = reorder.on_batch(events, events[-1].at_ns)
+        for event in step.released:
+            event.error_ns = rng.randrange(5) * rng.randrange(2) * MS
         merge.on_batch(step.released, step.now_ns)
         if number == len(cuts) // 2:
             state, held = merge.snapshot(), sorted(merge.held(), key=lambda event: event.offset)
             merge = fresh()
             merge.restore(state, held)
         assert found(merge) == looked_at(merge)
+        if number % 3:
+            assert announced(merge) == errors_looked_at(merge)
     assert not NOTHING_QUEUED  # all sources share it
 
 
@@ -59,3 +84,17 @@ def test_sources_that_are_forgotten_and_come_again_leave_few_entries() -> None:
         merge._bounds.enter(merge._new_source(f"s{at % 7}", at * MS), at)
         assert max(len(merge._known._live), len(merge._known._silent)) < 2 * SPARE
     assert found(merge) == looked_at(merge)
+
+
+def test_an_error_that_grows_and_falls_leaves_few_entries() -> None:
+    merge = fresh()
+    progress, errors = merge._new_source("a", 0), merge._known.errors
+    for at in range(8 * SPARE):
+        progress.error_ns = at % 100
+        if progress.error_ns > progress.noted_error_ns:
+            errors.grows(progress)
+        if at % 70 == 0:
+            merge._bounds.leave(progress, OUT)
+            merge._bounds.enter(progress, at)
+            assert announced(merge) == errors_looked_at(merge)
+        assert max(len(errors._live), len(errors._silent)) < 2 * SPARE
