@@ -83,6 +83,7 @@ def found(path: str, trust: bool) -> dict[str, Any]:
         "cut": topology.cut.why,
         "queries": {
             name: {"kind": query.kind, "warnings": warnings(query, topology)}
+            | ({"spellings": written} if (written := spellings(query)) else {})
             for name, query in topology.queries.items()
         },
         "topics": {spec.name: spec.partitions for spec in declared(topology)},
@@ -91,6 +92,7 @@ def found(path: str, trust: bool) -> dict[str, Any]:
 
 def drawn(path: str, topology: Topology) -> Tree:
     """What the file describes: streams, stages, and the topics it needs."""
+    from rich.text import Text
     from rich.tree import Tree
 
     tree = Tree(f"{path}: sound")
@@ -108,12 +110,24 @@ def drawn(path: str, topology: Topology) -> Tree:
             entry = queries.add(f"{name}: {query.kind}")
             if all(query.kind not in stage.operators for stage in topology.stages):
                 entry.add(f"no stage runs it: add {query.kind} to `stages`")
+            for line in spellings(query):
+                entry.add(Text(line))  # its brackets are no markup
             for warning in warnings(query, topology):
                 entry.add(warning)
     topics = tree.add("topics")
     for spec in declared(topology):
         topics.add(f"{spec.name}: {spec.partitions} partitions")
     return tree
+
+
+def spellings(query: QueryConfig) -> list[str]:
+    """Both of a pattern that is written as MATCH_RECOGNIZE: as it is written, and in the
+    language's words."""
+    if query.pattern is None or not query.pattern.sql:
+        return []
+    from topology.pattern.language.unparse import unparse
+
+    return [query.pattern.sql.strip(), unparse(query.pattern)]
 
 
 def warnings(query: QueryConfig, topology: Topology) -> list[str]:

@@ -185,7 +185,7 @@ def compiled_sql(sql: str, default_within: str | None) -> list[Compiled]:
     default_ns = None if default_within is None else _length_ns("--default-within", default_within)
     try:
         query = parse_sql(text, default_within_ns=default_ns)
-        check(query, params={})
+        check(query, text, params={})
     except QueryRefused as refused:
         raise Refused(str(refused)) from None
     return [Compiled(replace(query, name="q1"))]

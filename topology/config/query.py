@@ -61,18 +61,20 @@ KINDS: Final = ("window", "join", "pattern", "detector")
 
 
 def pattern(text: str, functions: Collection[str] = ()) -> Query:
-    """The pattern that `text` spells, for `QueryConfig(pattern=...)`. `functions`: names of the
-    user's own, which the topology must then have (`with_functions`). Parameters have no values in a
-    topology. Raises `QueryRefused`, with every mistake, its line and column."""
+    """The pattern that `text` spells, a MATCH_RECOGNIZE of SQL too, for `QueryConfig(pattern=...)`.
+    `functions`: names of the user's own, which the topology must then have (`with_functions`).
+    Parameters have no values in a topology. Raises `QueryRefused`, with every mistake, its line and
+    column."""
     # The language with its grammar costs more to import than all the rest of the description, and
     # most files have no pattern.
     from topology.pattern.language.check import check
     from topology.pattern.language.parse import parse_query
+    from topology.pattern.sql.parse import is_sql, parse_sql
 
     given: Any = text
     if not isinstance(given, str):
         raise TypeError(f"{given!r} is no text; write it like PATTERN SEQ(A a, B b) WITHIN 5 s")
-    query = parse_query(text)
+    query = parse_sql(text) if is_sql(text) else parse_query(text)
     check(query, text, params={}, functions=functions)
     return query
 
@@ -109,7 +111,7 @@ def _text_of(query: Query) -> str:
     """In a dump, which `_pattern` reads back."""
     from topology.pattern.language.unparse import unparse
 
-    return unparse(query)
+    return query.sql or unparse(query)
 
 
 def _fault(error: Any) -> Fault:
@@ -241,7 +243,8 @@ class QueryConfig(Section):
     pattern: (
         Annotated[Query, Given(_pattern, {"type": "string"}), PlainSerializer(_text_of)] | None
     ) = None
-    """A pattern (docs/patterns.md)."""
+    """A pattern (docs/patterns.md), or a MATCH_RECOGNIZE of SQL, whose FROM names the stream
+    (docs/match_recognize.md)."""
     detector: Annotated[str, Given(_detector, {"type": "string"})] | None = None
     """A detector of your own, by its name in the functions file."""
     answer: Annotated[Answer, one_of(Answer)] = "early"
@@ -286,6 +289,16 @@ class QueryConfig(Section):
     """Keys with a state, of a detector."""
     experimental: Annotated[QueryMethods, or_nothing(QueryMethods)] = QueryMethods()
     """Methods of papers in place of ours, to be compared with."""
+
+    @model_validator(mode="after")
+    def _stream_behind_from(self) -> QueryConfig:
+        named = self.pattern.stream if self.pattern is not None else ""
+        if named and self.stream is None:
+            self.__dict__["stream"] = named
+        elif named and self.stream != named:
+            message = f"is `{self.stream}`, and FROM of the pattern names `{named}`"
+            raise refused_at(Fault(("stream",), message, "leave it out, or name the same stream"))
+        return self
 
     @property
     def kind(self) -> str:

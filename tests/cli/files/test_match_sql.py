@@ -28,10 +28,14 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def matches(*arguments: Any) -> list[dict[str, Any]]:
-    answer = inorder("match", *arguments)
+def lines_of(*arguments: Any) -> list[dict[str, Any]]:
+    answer = inorder(*arguments)
     assert answer.code == 0, answer.err
     return [json.loads(line) for line in answer.out.splitlines()]
+
+
+def matches(*arguments: Any) -> list[dict[str, Any]]:
+    return lines_of("match", *arguments)
 
 
 @pytest.mark.parametrize("text", [CLAUSE, f"SELECT * FROM plant {CLAUSE} AS m;"])
@@ -76,3 +80,14 @@ def test_what_is_wrong_is_refused_with_the_remedy(
     assert answer.code == 2
     assert answer.out == ""
     assert says in answer.err
+
+
+def test_a_topology_file_takes_it_too_and_finds_the_same(file: Path, tmp_path: Path) -> None:
+    topology = tmp_path / "topology.yaml"
+    topology.write_text(f'streams: {{default: {{}}}}\nqueries: {{rise: {{pattern: "{CLAUSE}"}}}}\n')
+    lines = lines_of("replay", "--topology", topology, file)
+    found = [line for line in lines if line["kind"] == "match"]
+    assert [match["values"] for match in found] == [
+        match["values"] for match in matches("--sql", CLAUSE, file)
+    ]
+    assert {match["query"] for match in found} == {"rise"}

@@ -248,7 +248,8 @@ def _atom(expr: Expr) -> str:
         case Param(name):
             return f"${name if is_plain(name) else quoted(name)}"
         case Ref(alias, path, index):
-            return f"{quoted(alias)}{_index(index)}.{_path(path)}"
+            of = f"{quoted(alias)}{_index(index)}." if alias else ""  # none in a RowAggregate
+            return f"{of}{_path(path)}"
         case Previous(alias, path, back):
             places = f", {back}" if back > 1 else ""
             return f"PREV({quoted(alias)}.{_path(path)}{places})"

@@ -1,0 +1,48 @@
+"""Examples: a pattern of the topology file that is written as MATCH_RECOGNIZE."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from topology.config import TopologyError, parse
+from topology.config.query import QueryConfig, pattern
+
+SQL = "SELECT * FROM b MATCH_RECOGNIZE (PATTERN (A B) WITHIN INTERVAL '5' SECOND DEFINE A AS v = 1)"
+
+
+def file(sql: str, **more: Any) -> dict[str, Any]:
+    streams = {"a": {"input": "in_a"}, "b": {"input": "in_b"}}
+    return {"streams": streams, "queries": {"q": {"pattern": sql, **more}}}
+
+
+def test_from_names_the_stream() -> None:
+    assert parse(file(SQL)).queries["q"].stream == "b"
+    assert parse(file(SQL, stream="b")).queries["q"].stream == "b"
+    alone = SQL.removeprefix("SELECT * FROM b ")
+    assert parse(file(alone, stream="a")).queries["q"].stream == "a"
+
+
+@pytest.mark.parametrize(
+    ("document", "path", "says"),
+    [
+        (file(SQL, stream="a"), "queries.q.stream", "FROM of the pattern names `b`"),
+        (file(SQL.replace("FROM b", "FROM c")), "queries.q.stream", "there is no stream `c`"),
+        (file(SQL.replace("(A B)", "(A*)")), "queries.q.pattern", "(line 1, column 17 of the"),
+        (file(SQL.replace(" WITHIN INTERVAL '5' SECOND", "")), "queries.q.pattern", "no bound in"),
+    ],
+)
+def test_what_is_wrong_has_its_place(document: dict[str, Any], path: str, says: str) -> None:
+    with pytest.raises(TopologyError) as refused:
+        parse(document)
+    (problem,) = refused.value.problems
+    assert problem.path == path
+    assert says in problem.message
+
+
+def test_a_dump_has_it_as_it_was_written_and_is_read_back() -> None:
+    query = QueryConfig(pattern=pattern(SQL))
+    dumped = query.model_dump(exclude_unset=True)
+    assert dumped == {"pattern": SQL}
+    assert QueryConfig.model_validate(dumped) == query
