@@ -8,11 +8,13 @@ Cost: a bisect for each value; to be sure of it a cut more, where any time is un
 
 from __future__ import annotations
 
+from topology.model.native import mypyc_attr
 from topology.pattern.compile.attributes import ABSENT, AbsentEntry
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Neighbours:
     """Those of the query that is evaluated right now."""
 
