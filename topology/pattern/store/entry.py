@@ -21,14 +21,17 @@ Identity = tuple[Any, ...]
 
 class Entry:
     """`payload` is the decoded value: a dict where it has fields, anything else where it has
-    none. `places`: how many indexes hold it, that of all events (`everywhere`) among them.
-    `spelled`: see `match.anchors`; `member`: see `run.results`; `play`: that of its clock."""
+    none. The true time is not before `low_ns`, nor behind `high_ns`. `places`: how many indexes
+    hold it, that of all events (`everywhere`) among them. `spelled`: see `match.anchors`;
+    `member`: see `run.results`; `play`: that of its clock."""
 
     __slots__ = (
         "event",
         "everywhere",
+        "high_ns",
         "identity",
         "key",
+        "low_ns",
         "member",
         "payload",
         "places",
@@ -42,7 +45,10 @@ class Entry:
         self.event = event
         self.payload = payload
         self.type = event.type
-        self.time_ns = event.ref_time_ns
+        self.time_ns = self.low_ns = self.high_ns = event.ref_time_ns
+        if event.error_ns:
+            self.low_ns -= event.error_ns
+            self.high_ns += event.error_ns
         self.key: Key = (event.ref_time_ns, event.source, event.epoch, event.seq)
         self.identity: Identity = (event.source, event.epoch, event.seq)
         self.places = 0
@@ -50,16 +56,6 @@ class Entry:
         self.spelled = b""
         self.everywhere = False
         self.member: Member | None = None
-
-    @property
-    def low_ns(self) -> int:
-        """The true time is not before."""
-        return self.time_ns - self.event.error_ns
-
-    @property
-    def high_ns(self) -> int:
-        """Nor behind this."""
-        return self.time_ns + self.event.error_ns
 
     def is_copy_of(self, other: Entry) -> bool:
         """Whether an entry of the same identity says the same."""

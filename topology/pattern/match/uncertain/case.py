@@ -43,6 +43,7 @@ class Case:
         self.first = min(self.members, key=lambda entry: entry.key)
         self.last = max(self.members, key=lambda entry: entry.key)
         self.error_ns = max([entry.event.error_ns for entry in self.members])
+        self._befores: dict[Entry, tuple[list[list[Entry]], list[list[Entry]]]] = {}
 
     def component(self, j: int) -> EntryIndex:
         return self.place.components[self.layout.number][j]
@@ -146,14 +147,24 @@ class Case:
         return bool(entries) and before_by_key(entries[0], entry) == YES
 
     def _before_it(self, entry: Entry) -> tuple[list[list[Entry]], list[list[Entry]]]:
-        """The members that surely are, and those that may be, before it."""
+        """The members that surely are, and those that may be, before it; the same for each
+        component that it is asked for."""
+        known = self._befores.get(entry)
+        if known is not None:
+            return known
         sure: list[list[Entry]] = []
         open_: list[list[Entry]] = []
         for entries in self.bound:
-            grades = [NO if one is entry else before_by_key(one, entry) for one in entries]
-            pairs = list(zip(entries, grades, strict=True))
-            sure.append([one for one, grade in pairs if grade == YES])
-            open_.append([one for one, grade in pairs if grade == MAYBE])
+            surely, maybe = [], []
+            for one in entries:
+                grade = NO if one is entry else before_by_key(one, entry)
+                if grade == YES:
+                    surely.append(one)
+                elif grade == MAYBE:
+                    maybe.append(one)
+            sure.append(surely)
+            open_.append(maybe)
+        self._befores[entry] = sure, open_
         return sure, open_
 
     def _is_open(self, sure: list[list[Entry]], open_: list[list[Entry]], j: int) -> int:

@@ -15,8 +15,10 @@ from topology.pattern.store.entry import Entry, Key
 
 
 def apart(one: Entry, other: Entry) -> Distance:
-    """From one to the other, in true time."""
+    """From one to the other, in true time. Of two clocks, the intervals say all."""
     mine, theirs = one.event, other.event
+    if mine.source != theirs.source:
+        return other.low_ns - one.high_ns, other.high_ns - one.low_ns
     return distance(mine, theirs, mine.error_ns + theirs.error_ns, one.play)
 
 
@@ -41,11 +43,9 @@ def before_by_key(one: Entry, other: Entry) -> int:
 
 def at_most(late: Entry, early: Entry, limit_ns: int) -> int:
     """Is one at most so long after the other (or before it)?"""
-    beyond_ns = late.time_ns - early.time_ns - limit_ns
-    error_ns = late.event.error_ns + early.event.error_ns
-    if beyond_ns + error_ns <= 0:
+    if late.high_ns - early.low_ns <= limit_ns:
         return YES
-    if beyond_ns - error_ns > 0:
+    if late.low_ns - early.high_ns > limit_ns:
         return NO
     least_ns, most_ns = apart(early, late)
     return YES if most_ns <= limit_ns else MAYBE if least_ns <= limit_ns else NO
