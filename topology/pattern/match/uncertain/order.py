@@ -15,7 +15,7 @@ from topology.pattern.store.entry import Entry, Key
 
 
 def apart(one: Entry, other: Entry) -> Distance:
-    """From one to the other, in true time. Of two clocks, the intervals say all."""
+    """From one to the other, in true time. The intervals of two clocks say all."""
     mine, theirs = one.event, other.event
     if mine.source != theirs.source:
         return other.low_ns - one.high_ns, other.high_ns - one.low_ns
