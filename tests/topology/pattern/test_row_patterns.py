@@ -166,9 +166,15 @@ def random_part(rng: Random, depth: int) -> Part:
     return Part(kind, parts, low, high, reluctant)
 
 
+def random_permuted(rng: Random) -> Part:
+    if rng.random() < 0.5:
+        return Part(rng.choice("ABC"))
+    return Part("sequence", tuple(random_part(rng, 0) for _ in range(2)))
+
+
 def random_pattern(rng: Random) -> Part:
     if rng.random() < 0.15:
-        first = Part("permute", tuple(Part(name) for name in rng.sample("ABC", 2)))
+        first = Part("permute", tuple(random_permuted(rng) for _ in range(2)))
     else:
         first = random_part(rng, 1)
     return Part("sequence", (first, *(random_part(rng, 1) for _ in range(rng.randint(1, 2)))))
