@@ -49,6 +49,14 @@ EXAMPLES = [
     ("OR(SEQ(A a, !B FOR 3 ns), SEQ(A x, C c))", "", "a1 b2 c3", "1-3"),
     ("SEQ(A a, STRICT !B FOR 3 ns)", "", "a1 c2 b3", "1"),
     ("SEQ(A a, STRICT !B FOR 3 ns)", "", "a1 b3 c3", ""),
+    # a condition on the distance limits the absence, too
+    ("SEQ(A a, !B b) WHERE b.time - a.time < 5 ns", "", "a1 b5", ""),
+    ("SEQ(A a, !B b) WHERE b.time - a.time < 5 ns", "", "a1 b6", "1"),
+    ("SEQ(A a, !B b) WHERE b.time - a.time <= 5 ns", "", "a1 b6", ""),
+    ("SEQ(A a, C c, !B b) WHERE b.time - c.time < 50 ns", "", "a1 c9 b11", ""),
+    ("SEQ(A a, C c, !B b) WHERE b.time - c.time < 50 ns", "", "a1 c9 b12", "1-9"),  # the window
+    ("SEQ(A a, !B b, C c) WHERE b.time - a.time < 5 ns", "", "a1 c2", "1-2"),  # no FOR: c may come
+    ("SEQ(A a, C? c, !B b) WHERE b.time - c.time < 2 ns", "", "a1 b9", ""),  # asked of no c
 ]
 
 
@@ -102,6 +110,11 @@ def test_what_it_means_in_any_order_of_arrival(
         ("SEQ(A a, !B FOR 5 ns)", "a1", 6),  # not at 101, when the window is over
         ("SEQ(A a, C c, !B FOR 5 ns)", "a1 c4", 9),
         ("SEQ(A a, C c, !B FOR 200 ns)", "a1 c4", 204),
+        ("SEQ(A a, !B b) WHERE b.time - a.time < 5 ns", "a1", 6),
+        ("SEQ(A a, !B b) WHERE b.time - a.time <= 5 ns", "a1", 7),
+        ("SEQ(A a, C c, !B b) WHERE b.time - c.time < 5 ns", "a1 c4", 9),
+        ("SEQ(A a, C c, !B b) WHERE b.time - c.time < 5 ns", "a1 c99", 102),  # the window's end
+        ("SEQ(A a, !B b) WHERE b.time - a.time < 5 ns AND b.time - a.time < 9 ns", "a1", 6),
     ],
 )
 def test_it_is_emitted_when_its_time_is_over(
@@ -133,6 +146,11 @@ SHAPES = (
     "OR(SEQ(A a, !B n FOR {} ns), SEQ(A x, C c, !A m FOR {} ns))",
     "SEQ(A a, C? x, A c, !B n FOR {} ns)",
     "SEQ(A a, STRICT !B n FOR {} ns)",
+    "SEQ(A a, !B n) WHERE n.time - a.time < {} ns",
+    "SEQ(A a, C c, !B n) WHERE n.time - c.time <= {} ns",
+    "SEQ(AND(A a, C c), !B n) WHERE n.time - a.time < {} ns",
+    "SEQ(A a, STRICT !B n) WHERE n.time - a.time <= {} ns",
+    "OR(SEQ(A a, !B n), SEQ(A+ x[], C c, !A m)) WHERE m.time - c.time < {} ns",
 )
 OPTIONS = (
     "",
@@ -152,7 +170,8 @@ def worlds() -> Iterator[World]:
         shape = rng.choice(SHAPES)
         pattern = shape.format(*(rng.randint(1, 9) for _ in range(shape.count("{}"))))
         options = rng.choice(OPTIONS)
-        where = "WHERE n.x >= 2 " if rng.random() < 0.3 else ""
+        word = "AND" if "WHERE" in pattern else "WHERE"
+        where = f"{word} n.x >= 2 " if rng.random() < 0.3 else ""
         text = f"QUERY q PATTERN {pattern} {where}WITHIN {rng.randint(2, 8)} ns {options}"
         stream = random_stream(rng, types="AABC")
         arrivals = shuffled(rng, stream, rng.choice((0.0, 0.4, 0.9)), copies=0.1)

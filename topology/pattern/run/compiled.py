@@ -134,6 +134,10 @@ class Compiled:
             [(j, b.for_ns) for b in a.blockers if b.for_ns and not b.right for j in b.left]
             for a in self.form.alternatives
         ]
+        self._limits = [
+            [b.limit for b in a.blockers if b.limit and not b.for_ns]
+            for a in self.form.alternatives
+        ]
         self._columns = _columns(query, self.form, environment)
 
     def _note_filters(self, alternative: Alternative) -> None:
@@ -156,6 +160,9 @@ class Compiled:
             return match.last.time_ns
         gaps = self._ends[match.alternative]
         over = [match.bound[j][-1].time_ns + for_ns - 1 for j, for_ns in gaps]
+        window_ns = match.first.time_ns + self.within_ns
+        for j, length_ns in self._limits[match.alternative]:
+            over.append(min(window_ns, match.bound[j][0].time_ns + length_ns - 1))
         return max([match.last.time_ns, *over])
 
     def values(self, match: Match, payloads: Callable[[Sequence[Entry]], Any]) -> dict[str, Any]:
@@ -178,7 +185,7 @@ def shape_of(form: NormalForm) -> Shape:
     starts = any(_can_start(a, b) for a in form.alternatives for b in a.blockers)
     at_end = [(a, b) for a in form.alternatives for b in a.blockers if _can_end(a, b)]
     ends = bool(at_end)
-    stays = any(b.for_ns is None for _, b in at_end) or (
+    stays = any(b.for_ns is None and b.limit is None for _, b in at_end) or (
         ends
         and query.matches != "all"
         and not (len(form.alternatives) == 1 and form.alternatives[0].is_linear)

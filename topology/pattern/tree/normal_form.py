@@ -99,6 +99,9 @@ class Blocker:
     window or not; with nothing on the left it begins so long before the first entry on the right.
     What is on its right is as far from what is on its left (`Alternative.predicates`).
 
+    `limit`: a component and a length in ns, from a condition like `b.time - a.time < 5 s`: nothing
+    blocks that comes so long after it, this instant excluded. Only of a gap at the end of a match.
+
     `strict`: only the event directly behind the last entry on the left counts (directly before
     the first on the right, where nothing is on the left), and only if it is in the gap.
     `predicates`: the conjuncts that name its alias; one that names an absent optional component
@@ -111,6 +114,7 @@ class Blocker:
     strict: bool
     predicates: tuple[Expr, ...]
     for_ns: int | None = None
+    limit: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +240,7 @@ def _alternative(
             right=gap.right,
             strict=gap.strict,
             for_ns=gap.negation.for_ns,
+            limit=min(_limits(gap, asked, components), key=lambda it: it[1], default=None),
             predicates=tuple(expr for expr in asked if gap.negation.alias in aliases(expr)),
         )
         for gap in part.gaps
@@ -253,6 +258,25 @@ def _pauses(part: Part, gap: NegatedSpot) -> Iterator[Expr]:
         early, late = (syntax.Ref(part.spots[at].node.alias, ("time",)) for at in (left, right))
         apart = syntax.Arithmetic("-", late, early)
         yield syntax.Compare(">=", apart, syntax.Duration(length_ns))
+
+
+def _limits(
+    gap: NegatedSpot, asked: Sequence[Expr], components: Sequence[Component]
+) -> Iterator[tuple[int, int]]:
+    """See `Blocker.limit`. A component that may be absent limits nothing, nor does a group, which
+    has several times."""
+    single = {c.alias: c.index for c in components if c.minimum == c.maximum == 1}
+    alias = gap.negation.alias
+    for expr in () if gap.right else asked:
+        match expr:
+            case syntax.Compare(
+                "<" | "<=" as operator,
+                syntax.Arithmetic(
+                    "-", syntax.Ref(late, ("time",), None), syntax.Ref(early, ("time",), None)
+                ),
+                syntax.Duration(length_ns),
+            ) if late == alias and early in single:
+                yield single[early], length_ns + (operator == "<=")
 
 
 def _component(index: int, spot: Spot, asked: Sequence[Expr], edge: Edge) -> Component:
