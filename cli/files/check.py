@@ -95,7 +95,7 @@ def drawn(path: str, topology: Topology) -> Tree:
     from rich.text import Text
     from rich.tree import Tree
 
-    tree = Tree(f"{path}: sound")
+    tree = Tree(Text(f"{path}: sound"))  # brackets of a text are no markup
     streams = tree.add("streams")
     for name, stream in topology.streams.items():
         rule = stream.experimental.reorder or stream.reorder.rule
@@ -111,9 +111,9 @@ def drawn(path: str, topology: Topology) -> Tree:
             if all(query.kind not in stage.operators for stage in topology.stages):
                 entry.add(f"no stage runs it: add {query.kind} to `stages`")
             for line in spellings(query):
-                entry.add(Text(line))  # its brackets are no markup
+                entry.add(Text(line))
             for warning in warnings(query, topology):
-                entry.add(warning)
+                entry.add(Text(warning))
     topics = tree.add("topics")
     for spec in declared(topology):
         topics.add(f"{spec.name}: {spec.partitions} partitions")

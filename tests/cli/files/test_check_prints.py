@@ -37,3 +37,15 @@ def test_without_anything_it_says_what_it_takes() -> None:
     answer = inorder("check")
     assert answer.code == 2
     assert "give a topology file, or --schema, or --defaults" in answer.err
+
+
+def test_brackets_are_printed_as_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "t[red].yaml"
+    file.write_text(
+        "streams: {s: {clock: {unsynced: trust}}}\n"
+        'queries: {silent: {pattern: "PATTERN SEQ(A a, !A) WHERE [room] WITHIN 1 min"}}\n'
+    )
+    answer = inorder("check", file)
+    assert answer.code == 0, answer.err
+    assert "t[red].yaml: sound" in answer.out.replace("\n", "")
+    assert "W_ABSENCE" in answer.out

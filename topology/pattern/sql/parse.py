@@ -23,7 +23,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 from topology.pattern.language.parse import MAX_TEXT
 from topology.pattern.sql.conditions import RowConditions, RowNames, column_path, key_of, named_once
 from topology.pattern.sql.lowering import RowLowering
-from topology.pattern.sql.read_clause import RecognizeClause, RecognizeReader
+from topology.pattern.sql.read_clause import RecognizeClause, RecognizeReader, spelled
 from topology.pattern.sql.row_pattern import (
     RowPattern,
     can_follow_another,
@@ -154,7 +154,7 @@ def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Fin
         where.append(Same(keys, clause.partition[0].span))
     named_once(clause.defined, findings)
     for each in clause.defined:
-        variable = names.variables.get(key_of(each.name.text))
+        variable = names.variables.get(key_of(spelled(each.name)))
         if variable is None:
             message = f"PATTERN has no variable `{cut(each.name.text)}`"
             hint = meant(each.name.text, names.variables.values())
@@ -186,17 +186,17 @@ def _unions(clause: RecognizeClause, names: RowNames, findings: Findings) -> Non
     for name, members in clause.unions:
         found: list[str] = []
         for member in members:
-            of = names.of(member.text)
+            of = names.of(spelled(member))
             if of is None:
                 message = f"PATTERN has no variable `{cut(member.text)}`"
                 hint = meant(member.text, names.variables.values())
                 findings.add("E_ALIAS_UNKNOWN", member.span, message, hint)
             found += of or ()
-        if names.of(name.text) is not None:
+        if names.of(spelled(name)) is not None:
             message = f"`{cut(name.text)}` is a variable already"
             findings.add("E_ALIAS_TWICE", name.span, message, "rename the subset")
         else:
-            names.unions[key_of(name.text)] = tuple(dict.fromkeys(found))
+            names.unions[key_of(spelled(name))] = tuple(dict.fromkeys(found))
 
 
 def _within_ns(clause: RecognizeClause, default_ns: int | None, findings: Findings) -> int:
@@ -222,10 +222,10 @@ def _skip(
     kind, to, span = clause.skip.kind, clause.skip.to, clause.skip.span
     if to is None:
         return cast(Skip, kind), ""
-    variable = names.variables.get(key_of(to.text))
+    variable = names.variables.get(key_of(spelled(to)))
     if variable is None:
         message = f"PATTERN has no variable `{cut(to.text)}`"
-        if key_of(to.text) in names.unions:
+        if key_of(spelled(to)) in names.unions:
             message = f"`{cut(to.text)}` is a subset, and SKIP goes to the row of one variable"
         hint = meant(to.text, names.variables.values())
         findings.add("E_ALIAS_UNKNOWN", span, message, hint)

@@ -56,6 +56,10 @@ class QuotedName(str):
     __slots__ = ()
 
 
+def spelled(name: Name) -> str:
+    return QuotedName(name.text) if name.quoted else name.text
+
+
 @dataclass(frozen=True, slots=True)
 class NamedValue:
     """`expr AS name`."""
@@ -243,7 +247,7 @@ class RecognizeReader(ConditionReader):
 
     def variable(self, meta: Meta, children: list[Name]) -> RowVariable:
         name = children[0]
-        return RowVariable(QuotedName(name.text) if name.quoted else name.text, span_of(meta))
+        return RowVariable(spelled(name), span_of(meta))
 
     def row_group(self, _: Meta, children: list[RowPattern]) -> RowPattern:
         return children[0]
@@ -282,7 +286,7 @@ class RecognizeReader(ConditionReader):
         return RowRef((), children[0].parts, span=span_of(meta))
 
     def column_name(self, meta: Meta, children: list[Any]) -> ColumnName:
-        parts = tuple(QuotedName(each.text) if each.quoted else each.text for each in children)
+        parts = tuple(map(spelled, children))
         return ColumnName(parts, span_of(meta))
 
     def interval(self, meta: Meta, children: list[Any]) -> Duration:
@@ -316,8 +320,7 @@ class RecognizeReader(ConditionReader):
 
     def count_of(self, meta: Meta, children: list[Any]) -> Expr:
         name, of = children[:2]
-        alias = QuotedName(of.text) if of.quoted else of.text
-        return self._count(name, (alias,), span_of(meta))
+        return self._count(name, (spelled(of),), span_of(meta))
 
     def _count(self, name: Name, aliases: tuple[str, ...], span: Span) -> Expr:
         if name.text.lower() != "count":
