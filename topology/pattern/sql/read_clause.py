@@ -37,11 +37,12 @@ from topology.pattern.tree.syntax import (
     Expr,
     Like,
     Not,
+    Or,
     RowAggregate,
     RowRef,
     Span,
 )
-from topology.pattern.tree.walk import rewritten, too_deep_in, walk
+from topology.pattern.tree.walk import flat, rewritten, too_deep_in, walk
 from topology.pattern.tree.words import AGGREGATES, DAY, HOUR, MINUTE, SECOND
 
 UNITS: Final = {"SECOND": SECOND, "MINUTE": MINUTE, "HOUR": HOUR, "DAY": DAY}
@@ -272,6 +273,18 @@ class RecognizeReader(ConditionReader):
 
     def equal(self, meta: Meta, children: list[Any]) -> Expr:
         return Compare("=", children[0], children[1], span_of(meta))
+
+    def is_in(self, meta: Meta, children: list[Any]) -> Expr:
+        operand, values = children
+        if all(isinstance(each, Constant) for each in values):
+            return super().is_in(meta, children)
+        span = span_of(meta)
+        return flat(Or, [Compare("=", operand, each, span) for each in values], span)
+
+    def not_in(self, meta: Meta, children: list[Any]) -> Expr:
+        if all(isinstance(each, Constant) for each in children[1]):
+            return super().not_in(meta, children)
+        return Not(self.is_in(meta, children), span_of(meta))
 
     def not_between(self, meta: Meta, children: list[Expr]) -> Expr:
         operand, low, high = children
