@@ -34,8 +34,16 @@ from typing import Final, NamedTuple, TextIO
 
 import click
 import orjson
-from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
+from agents.kafka.declared import declared
 from benchmarks._soak_kills import Clocks, Kills, SyncServer
 from benchmarks.backlog import Setting, settle
 from benchmarks.kafka import APPEND_TIME
@@ -147,7 +155,8 @@ class Feed(threading.Thread):
 
 
 class Seen(threading.Thread):
-    """Marks what comes out, in order, late or dead, as it is committed."""
+    """Marks what comes out, in order, late or dead, as it is committed. It reads in no group: a
+    broker that was killed would have it begin anew."""
 
     def __init__(self, bootstrap: str, setting: Setting) -> None:
         super().__init__(daemon=True, name="seen")
@@ -162,11 +171,18 @@ class Seen(threading.Thread):
                 "log_level": 0,
             }
         )
-        self._consumer.subscribe([setting.output, topics.late, topics.dead])
+        names = {setting.output, topics.late, topics.dead}
+        self._parts = [
+            TopicPartition(spec.name, partition, OFFSET_BEGINNING)
+            for spec in declared(setting.topology)
+            if spec.name in names
+            for partition in range(spec.partitions)
+        ]
         self._over = threading.Event()
         self.times: Counter[Name] = Counter()
 
     def run(self) -> None:
+        self._consumer.assign(self._parts)
         while not self._over.is_set():
             for message in self._consumer.consume(1_000, 0.5):
                 self._mark(message)
