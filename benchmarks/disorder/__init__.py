@@ -1,0 +1,1 @@
+"""Correctness against waiting under disorder, for any engine; README.md has the rules."""

@@ -1,0 +1,114 @@
+"""The four queries on inorder, through its Python API: `in_order.py RECORDS QUERY`.
+
+Records are pushed in polls of 10 ms of the arrival clock; answers bear the arrival of the last
+record of the poll. The topology is the user's code, and `values_of` where the query has two steps.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from inorder import RawEvent, Record, WindowRecord
+from inorder.engine import Ordering
+
+POLL_US: Final = 10_000
+
+TOPOLOGY: Final = """
+streams:
+  default:
+    clock: {unsynced: trust}
+    reorder: {start: zero, max_wait: 2s}
+    merge: {max_wait: 2s, expected_sources: [s0, s1, s2, s3, s4, s5, s6, s7]}
+correct_for: 10s
+queries:
+  answers: {uncertainty: ignore, QUERY}
+"""
+QUERIES: Final = {
+    "q5": "window: sliding 2s every 500ms, key: payload.auction, aggregate: {n: count()}",
+    "q7": "window: tumbling 1s, aggregate: {n: max(payload.price)}",
+    "q8": "window: tumbling 2s, key: payload.person,"
+    " aggregate: {n: sum(payload.opened), new: sum(payload.new)}",
+    "q11": "window: session 500ms, key: payload.bidder, aggregate: {n: count()}",
+}
+
+
+def payload_of(row: dict[str, str], query: str) -> dict[str, int]:
+    """What the query reads of the record; a record without its key is none of its."""
+    if query == "q8":
+        if row["type"] == "person":
+            return {"person": int(row["key"]), "new": 1, "opened": 0}
+        return {"person": int(row["by"]), "new": 0, "opened": 1} if row["type"] == "auction" else {}
+    if row["type"] != "bid":
+        return {}
+    return {"auction": int(row["key"]), "bidder": int(row["by"]), "price": int(row["price"])}
+
+
+def event_of(row: dict[str, str], query: str) -> RawEvent:
+    return RawEvent(
+        source=row["source"],
+        seq=int(row["seq"]),
+        ts_ns=int(row["time_us"]) * 1_000,
+        arrival_ns=int(row["arrival_us"]) * 1_000,
+        payload=payload_of(row, query),
+    )
+
+
+Change = tuple[int, str, str]
+"""The start of a window in us, the key, and the value; none where the answer is withdrawn."""
+
+
+class Answers:
+    """What is answered of the results: as they are, but for q5 the largest of a window, and for q8
+    those who are new."""
+
+    def __init__(self, query: str) -> None:
+        self._query = query
+        self._given: dict[tuple[int, str], str] = {}
+        self._counts: dict[int, dict[int, int]] = {}
+
+    def changes(self, records: list[Record]) -> Iterator[Change]:
+        found = [record for record in records if isinstance(record, WindowRecord)]
+        rows = self._hottest(found) if self._query == "q5" else map(self._row, found)
+        for start_us, key, value in rows:
+            if self._given.get((start_us, key), "") != value:
+                self._given[start_us, key] = value
+                yield start_us, key, value
+
+    def _row(self, result: WindowRecord) -> Change:
+        values = {} if result.op == "retract" else result.values
+        value = str(int(values["n"])) if values.get("n") and values.get("new", 1) else ""
+        return result.start_ns // 1_000, str(result.key or ""), value
+
+    def _hottest(self, found: list[WindowRecord]) -> Iterator[Change]:
+        """One row for each window of these results, after all of them."""
+        for result in found:
+            self._counts.setdefault(result.start_ns, {})[result.key] = result.values["n"]
+        for start_ns in dict.fromkeys(result.start_ns for result in found):
+            counts = self._counts[start_ns]
+            auction = min(counts, key=lambda key: (-counts[key], key))
+            yield start_ns // 1_000, "", f"{auction}:{counts[auction]}"
+
+
+def main() -> None:
+    path, query = sys.argv[1:3]
+    order = Ordering(TOPOLOGY.replace("QUERY", QUERIES[query]))
+    answers = Answers(query)
+    at_us = 0
+    with Path(path).open(newline="") as file:
+        rows = csv.DictReader(file)
+        for _, poll in groupby(rows, key=lambda row: int(row["arrival_us"]) // POLL_US):
+            events = [event_of(row, query) for row in poll]
+            at_us = (events[-1].arrival_ns or 0) // 1_000
+            for change in answers.changes(order.feed(*events)):
+                print(at_us, *change, sep=",")
+    for change in answers.changes(order.close()):
+        print(at_us, *change, sep=",")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,238 @@
+"""Windows behind a watermark, as most engines have them: `watermarked.py RULE RECORDS QUERY`.
+
+A window is answered when the watermark passes its end; what comes later is dropped. RULE is
+
+* `none`: the largest time so far, and copies count, as with a plain agent.
+* `bounded:MS`: the largest time so far less a bound that the user knows (Flink's bounded
+  out-of-orderness, fixed K-slack).
+* `histogram`: for each source the largest time less what 95 % of its last 5 000 records were late
+  at most, at least 50 ms, from the 250th record on; the least of all sources (Confluent's default).
+
+`+late` behind it: windows are kept for 10 s more, and answered anew when a late record changes
+them. But under `none` copies are dropped, by source and number.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+Row = dict[str, str]
+Change = tuple[int, str, str]
+"""The start of a window in us, the key, the value; none where the answer is withdrawn."""
+Rule = Callable[[str, int], int]
+"""Given source and time of a record: the time up to which all is taken to be there."""
+
+LATE_US: Final = 10_000_000
+GAP_US: Final = 500_000
+
+
+def bounded(bound_us: int) -> Rule:
+    newest_us = 0
+
+    def watermark_us(_: str, time_us: int) -> int:
+        nonlocal newest_us
+        newest_us = max(newest_us, time_us)
+        return newest_us - bound_us
+
+    return watermark_us
+
+
+def histogram() -> Rule:
+    newest_us: dict[str, int] = defaultdict(int)
+    lates_us: dict[str, deque[int]] = defaultdict(lambda: deque(maxlen=5_000))
+    seen: Counter[str] = Counter()
+    delays_us: dict[str, int] = {}
+
+    def watermark_us(source: str, time_us: int) -> int:
+        newest_us[source] = max(newest_us[source], time_us)
+        lates_us[source].append(newest_us[source] - time_us)
+        seen[source] += 1
+        if seen[source] % 250 == 0:
+            ordered = sorted(lates_us[source])
+            delays_us[source] = max(50_000, ordered[int(0.95 * len(ordered))])
+        if len(delays_us) < len(newest_us):
+            return 0
+        return min(newest_us[each] - delay_us for each, delay_us in delays_us.items())
+
+    return watermark_us
+
+
+class Windowing(Protocol):
+    def add(self, row: Row, time_us: int, watermark_us: int) -> Iterator[Change]:
+        """What it changes at once."""
+
+    def passed(self, watermark_us: int) -> Iterator[Change]:
+        """The answers that the watermark frees."""
+
+
+class Windows:
+    """Windows of a fixed length; `fold` takes a record into the state of one."""
+
+    def __init__(
+        self,
+        length_us: int,
+        step_us: int,
+        late_us: int,
+        fold: Callable[[Any, Row], None],
+        rows: Callable[[Any], dict[str, str]],
+    ) -> None:
+        self._length_us, self._step_us, self._late_us = length_us, step_us, late_us
+        self._fold, self._rows = fold, rows
+        self._states: dict[int, Any] = {}
+        self._ends: list[int] = []
+        self._kept: list[int] = []
+
+    def add(self, row: Row, time_us: int, watermark_us: int) -> Iterator[Change]:
+        last_us = time_us // self._step_us * self._step_us
+        for start_us in range(last_us, time_us - self._length_us, -self._step_us):
+            end_us = start_us + self._length_us
+            if end_us + self._late_us <= watermark_us:
+                continue
+            if start_us not in self._states:
+                self._states[start_us] = defaultdict(int)
+                heappush(self._ends, end_us)
+                heappush(self._kept, end_us + self._late_us)
+            self._fold(self._states[start_us], row)
+            if end_us <= watermark_us:
+                yield from self._answers(start_us)
+
+    def passed(self, watermark_us: int) -> Iterator[Change]:
+        while self._ends and self._ends[0] <= watermark_us:
+            yield from self._answers(heappop(self._ends) - self._length_us)
+        while self._kept and self._kept[0] <= watermark_us:
+            del self._states[heappop(self._kept) - self._late_us - self._length_us]
+
+    def _answers(self, start_us: int) -> Iterator[Change]:
+        for key, value in self._rows(self._states[start_us]).items():
+            yield start_us, key, value
+
+
+class Session:
+    """Bids of one bidder without a pause between."""
+
+    __slots__ = ("count", "is_answered", "last_us", "start_us")
+
+    def __init__(self, time_us: int) -> None:
+        self.start_us = self.last_us = time_us
+        self.count = 1
+        self.is_answered = False
+
+
+class Sessions:
+    """The bids of each bidder, cut where he pauses."""
+
+    def __init__(self, late_us: int) -> None:
+        self._late_us = late_us
+        self._open: dict[str, list[Session]] = defaultdict(list)
+        self._ends: list[tuple[int, str]] = []
+
+    def add(self, row: Row, time_us: int, watermark_us: int) -> Iterator[Change]:
+        if row["type"] != "bid" or time_us + GAP_US + self._late_us <= watermark_us:
+            return
+        one, apart, joined = Session(time_us), [], []
+        for other in self._open[row["by"]]:
+            if other.last_us + GAP_US < time_us or other.start_us - GAP_US > time_us:
+                if other.last_us + GAP_US + self._late_us > watermark_us:
+                    apart.append(other)
+                continue
+            joined.append(other)
+        one.start_us = min(one.start_us, *(other.start_us for other in joined), time_us)
+        one.last_us = max(one.last_us, *(other.last_us for other in joined), time_us)
+        one.count += sum(other.count for other in joined)
+        for other in joined:
+            if other.is_answered and other.start_us != one.start_us:
+                yield other.start_us, row["by"], ""
+        self._open[row["by"]] = [*apart, one]
+        heappush(self._ends, (one.last_us + GAP_US, row["by"]))
+
+    def passed(self, watermark_us: int) -> Iterator[Change]:
+        while self._ends and self._ends[0][0] <= watermark_us:
+            _, bidder = heappop(self._ends)
+            for one in self._open[bidder]:
+                if not one.is_answered and one.last_us + GAP_US <= watermark_us:
+                    one.is_answered = True
+                    yield one.start_us, bidder, str(one.count)
+
+
+def count_bid(state: Counter[str], row: Row) -> None:
+    if row["type"] == "bid":
+        state[row["key"]] += 1
+
+
+def hottest(state: Counter[str]) -> dict[str, str]:
+    if not state:
+        return {}
+    auction = min(state, key=lambda key: (-state[key], int(key)))
+    return {"": f"{auction}:{state[auction]}"}
+
+
+def raise_price(state: Counter[str], row: Row) -> None:
+    if row["type"] == "bid":
+        state[""] = max(state[""], int(row["price"]))
+
+
+def prices(state: Counter[str]) -> dict[str, str]:
+    return {"": str(state[""])} if state else {}
+
+
+def take_seller(state: Counter[tuple[str, str]], row: Row) -> None:
+    if row["type"] != "bid":
+        state[row["type"], row["key"] if row["type"] == "person" else row["by"]] += 1
+
+
+def new_sellers(state: Counter[tuple[str, str]]) -> dict[str, str]:
+    opened = {person: count for (kind, person), count in state.items() if kind == "auction"}
+    return {key: str(count) for key, count in opened.items() if ("person", key) in state}
+
+
+def windowing_of(query: str, late_us: int) -> Windowing:
+    if query == "q5":
+        return Windows(2_000_000, 500_000, late_us, count_bid, hottest)
+    if query == "q7":
+        return Windows(1_000_000, 1_000_000, late_us, raise_price, prices)
+    if query == "q8":
+        return Windows(2_000_000, 2_000_000, late_us, take_seller, new_sellers)
+    return Sessions(late_us)
+
+
+def rule_of(name: str) -> Rule:
+    if name == "histogram":
+        return histogram()
+    return bounded(int(name.removeprefix("bounded:")) * 1_000 if name != "none" else 0)
+
+
+def main() -> None:
+    asked, path, query = sys.argv[1:4]
+    name, late = asked.removesuffix("+late"), asked.endswith("+late")
+    windowing, rule = windowing_of(query, LATE_US if late else 0), rule_of(name)
+    given: dict[tuple[int, str], str] = {}
+    seen: set[tuple[str, str]] = set()
+    watermark_us = at_us = 0
+
+    def answer(changes: Iterator[Change]) -> None:
+        for start_us, key, value in changes:
+            if given.get((start_us, key), "") != value:
+                given[start_us, key] = value
+                print(at_us, start_us, key, value, sep=",")
+
+    with Path(path).open(newline="") as file:
+        for row in csv.DictReader(file):
+            at_us, time_us = int(row["arrival_us"]), int(row["time_us"])
+            number = (row["source"], row["seq"])
+            if name != "none" and number in seen:
+                continue
+            seen.add(number)
+            answer(windowing.add(row, time_us, watermark_us))
+            watermark_us = max(watermark_us, rule(row["source"], time_us))
+            answer(windowing.passed(watermark_us))
+    answer(windowing.passed(1 << 62))
+
+
+if __name__ == "__main__":
+    main()

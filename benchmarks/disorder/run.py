@@ -1,0 +1,188 @@
+"""Runs entries on the workloads and scores them: `python -m disorder.run FOLDER`.
+
+    python worlds.py FOLDER                 makes the workloads
+    python -m disorder.run FOLDER --entry inorder --world rough --query q11
+
+Each entry runs twice as a process of its own: on half of the records and on all. The difference is
+its CPU for the other half, so that the start of an interpreter and the warming up of a JVM do not
+count; what both runs answer up to the half has to be the same (`score.differing`), so that nobody
+answers what he cannot know yet. Memory is the largest resident set of the whole run. A line of JSON
+is printed for each. The exit code is 1 where `inorder` is wrong in the end, or an entry is not
+honest. Linux, standard library alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Final, NamedTuple
+
+from .score import Score, differing, read_answers, read_truth, scored
+from .worlds import QUERIES, WORLDS
+
+HERE: Final = Path(__file__).parent
+TIMEOUT_S: Final = 600.0
+OURS: Final = "inorder"
+
+
+class Entry(NamedTuple):
+    """`command` gets the file of the records and the query behind it; `{python}` and the like in it
+    are the programs of this machine. `code` is what its user has written, relative to here."""
+
+    name: str
+    command: tuple[str, ...]
+    code: str
+
+
+_WATERMARKED: Final = "entries/watermarked.py"
+
+
+def _watermarked(name: str, rule: str) -> Entry:
+    return Entry(name, ("{python}", _WATERMARKED, rule), _WATERMARKED)
+
+
+ENTRIES: Final = (
+    Entry(OURS, ("{python}", "entries/in_order.py"), "entries/in_order.py"),
+    _watermarked("no order", "none"),
+    _watermarked("bounded, 50 ms", "bounded:50"),
+    _watermarked("bounded, 2 s", "bounded:2000"),
+    _watermarked("bounded, 50 ms, late 10 s", "bounded:50+late"),
+    _watermarked("bounded, 500 ms, late 10 s", "bounded:500+late"),
+    _watermarked("histogram", "histogram"),
+    _watermarked("histogram, late 10 s", "histogram+late"),
+)
+
+
+class EntryFailed(RuntimeError):
+    """An entry ended with an error, took too long, or answered what it could not know."""
+
+
+class Measured(NamedTuple):
+    """What one entry made of one query in one world."""
+
+    entry: str
+    world: str
+    query: str
+    score: Score
+    events_per_cpu_s: float
+    memory_mib: float
+    lines: int
+
+    def row(self) -> dict[str, object]:
+        return {**self._asdict(), "score": self.score._asdict()}
+
+
+class Spent(NamedTuple):
+    """By one process."""
+
+    cpu_s: float
+    memory_mib: float
+
+
+def measure(
+    entry: Entry, folder: Path, world: str, query: str, programs: Mapping[str, str]
+) -> Measured:
+    """`programs`: what the names in braces of commands are. EntryFailed: see there."""
+    command = [HERE / part if "/" in part else part for part in entry.command]
+    argv = [str(part).format(**programs) for part in command]
+    place = folder / world
+    spent, answers, counts = {}, {}, {}
+    for part in ("half", "records"):
+        records, into = place / f"{part}.csv", place / f"answers-{part}.csv"
+        with into.open("w") as file:
+            spent[part] = _run([*argv, str(records), query], file)
+        answers[part] = read_answers(into)
+        counts[part], last_us = _extent(records)
+        if part == "half":
+            half_us = last_us
+    if apart := differing(answers["records"], answers["half"], half_us):
+        raise EntryFailed(
+            f"{entry.name}, {world}, {query}: {len(apart)} answers depend on what arrives after"
+            f" them, first {apart[0]}"
+        )
+    cpu_s = max(spent["records"].cpu_s - spent["half"].cpu_s, 1e-3)
+    return Measured(
+        entry.name,
+        world,
+        query,
+        scored(read_truth(place / f"truth-{query}.csv"), answers["records"]),
+        (counts["records"] - counts["half"]) / cpu_s,
+        spent["records"].memory_mib,
+        lines_of(HERE / entry.code),
+    )
+
+
+def _run(argv: Sequence[str], into: IO[str]) -> Spent:
+    began_s = time.monotonic()
+    process = subprocess.Popen(argv, stdout=into)
+    while True:
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            break
+        if time.monotonic() - began_s > TIMEOUT_S:
+            os.kill(process.pid, signal.SIGKILL)
+        time.sleep(0.01)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise EntryFailed(f"{shlex.join(argv)}: exit code {process.returncode}")
+    return Spent(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+def _extent(records: Path) -> tuple[int, int]:
+    """How many there are, and when the last arrives."""
+    lines = records.read_text().splitlines()
+    return len(lines) - 1, int(lines[-1].partition(",")[0])
+
+
+def lines_of(code: Path) -> int:
+    """Without blank lines, comments and docstrings."""
+    text = code.read_text()
+    skipped: set[int] = set()
+    if code.suffix == ".py":
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                skipped |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return sum(
+        bool(line.strip()) and not line.strip().startswith(("#", "//", "/*", "*"))
+        for number, line in enumerate(text.splitlines(), start=1)
+        if number not in skipped
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="run", description="Runs entries and scores them.")
+    parser.add_argument("folder", type=Path, help="made by worlds.py")
+    names = [entry.name for entry in ENTRIES]
+    parser.add_argument("--entry", action="append", choices=names, help="default: all")
+    parser.add_argument("--world", action="append", choices=WORLDS)
+    parser.add_argument("--query", action="append", choices=list(QUERIES))
+    asked = parser.parse_args(arguments)
+    programs = {"python": sys.executable}
+    bad = False
+    for world in asked.world or WORLDS:
+        for query in asked.query or QUERIES:
+            for entry in ENTRIES:
+                if asked.entry and entry.name not in asked.entry:
+                    continue
+                try:
+                    found = measure(entry, asked.folder, world, query, programs)
+                except (EntryFailed, ValueError) as failed:
+                    print(failed, file=sys.stderr)
+                    bad = True
+                    continue
+                bad |= entry.name == OURS and found.score.wrong_end > 0
+                print(json.dumps(found.row()), flush=True)
+    return bad
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,268 @@
+"""The workloads: records with their disorder, and the truth of each query.
+
+    python worlds.py FOLDER [--seconds 120] [--seed 1]
+
+An auction house in the manner of NEXMark, by a generator of our own: of 50 records one is a person
+who registers, three are auctions that open, 46 are bids. Eight sources send them, each numbers its
+own. Worlds differ by how records arrive:
+
+| world   | delays                                                           | besides          |
+|---------|------------------------------------------------------------------|------------------|
+| `calm`  | 2 ms + exponential of 3 ms; 12 % log-normal, median 40, to 400 ms | nothing          |
+| `rough` | the same; each 10 s one source is silent for 1.5 s, then brings   | 1 % copies, each |
+|         | all that it kept                                                 | 0.3 s later on   |
+|         |                                                                  | average; 0.1 %   |
+|         |                                                                  | never arrive     |
+
+FOLDER gets, for each world, `<world>/records.csv`, `half.csv` (its first half by arrival) and
+`truth-<query>.csv`. The truth counts each record that arrives once, by its own time, whenever it
+arrives; it is computed from the records before their disorder, slowly. Standard library alone;
+the same seed gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from statistics import NormalDist
+from typing import Final, NamedTuple
+
+MS: Final = 1_000
+S: Final = 1_000_000
+START_US: Final = 1_700_000_000 * S
+RATE: Final = 500
+SOURCES: Final = 8
+WORLDS: Final = ("calm", "rough")
+
+HOP_US: Final = (2 * S, 500 * MS)
+TUMBLE_US: Final = 1 * S
+JOIN_US: Final = 2 * S
+GAP_US: Final = 500 * MS
+MISS: Final = 0.12
+COPIES: Final = 0.01
+LOST: Final = 0.001
+STALL_EACH_US: Final = 10 * S
+STALL_US: Final = 1_500 * MS
+
+
+class Made(NamedTuple):
+    """A record at its source. `key` is the person, or the auction; `by` the seller or bidder."""
+
+    source: str
+    seq: int
+    time_us: int
+    type: str
+    key: int
+    by: int
+    price: int
+
+
+class Record(NamedTuple):
+    """A record as it arrives."""
+
+    arrival_us: int
+    made: Made
+
+
+class Row(NamedTuple):
+    """A right answer: see `score`."""
+
+    start_us: int
+    key: str
+    value: str
+    ready_us: int
+
+
+def made(seconds: float, seed: int) -> list[Made]:
+    """In the order of their times, of which no two are the same."""
+    dice = random.Random(seed * 1_000 + 1)
+    numbers: Counter[int] = Counter()
+    found = []
+    persons, auctions = [0], [0]
+    for at in range(int(seconds * RATE)):
+        time_us = START_US + int((at + dice.random()) * S / RATE)
+        source = int(dice.random() * SOURCES)
+        kind = at % 50
+        if kind == 0:
+            persons.append(len(persons))
+            what = ("person", persons[-1], 0, 0)
+        elif kind <= 3:
+            auctions.append(len(auctions))
+            what = ("auction", auctions[-1], _one_of(persons[-40:], dice), 0)
+        else:
+            hot = auctions[-1] // 10 * 10
+            auction = hot if dice.random() < 0.3 else _one_of(auctions[-50:], dice)
+            bidder = 1_000_000 + int(dice.random() * 150) + at // 5_000 * 50
+            what = ("bid", auction, bidder, 1 + int(dice.random() ** 3 * 1_000_000))
+        found.append(Made(f"s{source}", numbers[source], time_us, *what))
+        numbers[source] += 1
+    return found
+
+
+def _one_of(some: Sequence[int], dice: random.Random) -> int:
+    return some[int(dice.random() * len(some))]
+
+
+def arriving(records: Iterable[Made], world: str, seed: int) -> list[Record]:
+    """The same as they arrive in this world: late, twice, or never."""
+    dice = random.Random(seed * 1_000 + 3)
+    found = []
+    for record in records:
+        lost, copied = dice.random() < LOST, dice.random() < COPIES
+        arrival_us = record.time_us + _delay_us(dice)
+        if world == "calm":
+            found.append(Record(arrival_us, record))
+            continue
+        arrival_us = _behind_stall_us(arrival_us, record)
+        again_us = arrival_us + int(-300 * MS * math.log(1 - dice.random()))
+        if not lost:
+            found.append(Record(arrival_us, record))
+            if copied:
+                found.append(Record(again_us, record))
+    return sorted(found)
+
+
+def _delay_us(dice: random.Random) -> int:
+    delay_us = 2 * MS - 3 * MS * math.log(1 - dice.random())
+    share = min(max(dice.random(), 1e-12), 1 - 1e-12)
+    if dice.random() < MISS:
+        delay_us += min(40 * MS * math.exp(0.8 * NormalDist().inv_cdf(share)), 400 * MS)
+    return int(delay_us)
+
+
+def _behind_stall_us(arrival_us: int, record: Made) -> int:
+    """One source after the other is silent, from the third second of ten on."""
+    turn, within_us = divmod(arrival_us - START_US, STALL_EACH_US)
+    over_us = 3 * S + STALL_US
+    if record.source == f"s{turn % SOURCES}" and 3 * S <= within_us < over_us:
+        return arrival_us - within_us + over_us
+    return arrival_us
+
+
+# -- the truth ---------------------------------------------------------------------------------
+
+
+def first_arrivals(records: Iterable[Record]) -> list[Record]:
+    """Each record once, by its own time."""
+    found: dict[tuple[str, int], Record] = {}
+    for record in records:
+        found.setdefault((record.made.source, record.made.seq), record)
+    return sorted(found.values(), key=lambda record: record.made.time_us)
+
+
+def hot_items(records: Sequence[Record]) -> Iterator[Row]:
+    """q5: the auction with most bids in each two seconds, every half second, and their number."""
+    for start_us, bids in _windows(records, *HOP_US, types=("bid",)):
+        counts = Counter(bid.made.key for bid in bids)
+        auction = min(counts, key=lambda key: (-counts[key], key))
+        ready_us = _ready_us(bids, start_us + HOP_US[0])
+        yield Row(start_us, "", f"{auction}:{counts[auction]}", ready_us)
+
+
+def highest_bid(records: Sequence[Record]) -> Iterator[Row]:
+    """q7: the highest price of each second."""
+    for start_us, bids in _windows(records, TUMBLE_US, TUMBLE_US, types=("bid",)):
+        ready_us = _ready_us(bids, start_us + TUMBLE_US)
+        yield Row(start_us, "", str(max(bid.made.price for bid in bids)), ready_us)
+
+
+def new_sellers(records: Sequence[Record]) -> Iterator[Row]:
+    """q8: who registered and opened an auction in the same two seconds, and how many."""
+    types = ("person", "auction")
+    for start_us, both in _windows(records, JOIN_US, JOIN_US, types=types):
+        persons = {one.made.key: one for one in both if one.made.type == "person"}
+        opened = defaultdict(list)
+        for one in both:
+            if one.made.type == "auction" and one.made.by in persons:
+                opened[one.made.by].append(one)
+        for person, auctions in opened.items():
+            ready_us = _ready_us([*auctions, persons[person]], start_us + JOIN_US)
+            yield Row(start_us, str(person), str(len(auctions)), ready_us)
+
+
+def bidder_sessions(records: Sequence[Record]) -> Iterator[Row]:
+    """q11: the bids of each bidder, cut where he pauses for half a second."""
+    open_bids: dict[int, list[Record]] = {}
+    for record in records:
+        if record.made.type != "bid":
+            continue
+        bids = open_bids.setdefault(record.made.by, [])
+        if bids and record.made.time_us - bids[-1].made.time_us > GAP_US:
+            yield _session(bids)
+            bids = open_bids[record.made.by] = []
+        bids.append(record)
+    yield from map(_session, open_bids.values())
+
+
+def _session(bids: Sequence[Record]) -> Row:
+    first = bids[0].made
+    ready_us = _ready_us(bids, bids[-1].made.time_us + GAP_US)
+    return Row(first.time_us, str(first.by), str(len(bids)), ready_us)
+
+
+QUERIES: Final[dict[str, Callable[[Sequence[Record]], Iterator[Row]]]] = {
+    "q5": hot_items,
+    "q7": highest_bid,
+    "q8": new_sellers,
+    "q11": bidder_sessions,
+}
+
+
+def _windows(
+    records: Iterable[Record], length_us: int, step_us: int, types: Sequence[str]
+) -> Iterator[tuple[int, list[Record]]]:
+    windows: dict[int, list[Record]] = defaultdict(list)
+    for record in records:
+        if record.made.type in types:
+            last_us = record.made.time_us // step_us * step_us
+            for start_us in range(last_us, record.made.time_us - length_us, -step_us):
+                windows[start_us].append(record)
+    yield from sorted(windows.items())
+
+
+def _ready_us(records: Iterable[Record], end_us: int) -> int:
+    """When the window is over and all that counts has arrived."""
+    return max(end_us, *(record.arrival_us for record in records))
+
+
+# -- files -------------------------------------------------------------------------------------
+
+
+def write(folder: Path, seconds: float, seed: int) -> None:
+    """All worlds into `folder`, which is made where it is not there."""
+    base = made(seconds, seed)
+    for world in WORLDS:
+        place = folder / world
+        place.mkdir(parents=True, exist_ok=True)
+        records = arriving(base, world, seed)
+        for name, some in (("records", records), ("half", records[: len(records) // 2])):
+            lines = ((record.arrival_us, *record.made) for record in some)
+            _csv(place / f"{name}.csv", ("arrival_us", *Made._fields), lines)
+        once = first_arrivals(records)
+        for query, answers in QUERIES.items():
+            _csv(place / f"truth-{query}.csv", Row._fields, answers(once))
+
+
+def _csv(path: Path, header: Sequence[str], lines: Iterable[Sequence[object]]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="worlds", description="Records and their truth.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    write(asked.folder, asked.seconds, asked.seed)
+
+
+if __name__ == "__main__":
+    main()

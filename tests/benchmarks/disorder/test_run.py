@@ -1,0 +1,113 @@
+"""Examples and an oracle: the workloads are what they are said to be, a long enough wait has the
+truth in each of them, and so has inorder; who looks ahead is refused."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from benchmarks.disorder import run, worlds
+from benchmarks.disorder.run import ENTRIES, Entry, EntryFailed, Measured, lines_of, measure
+
+SECONDS = 12.0
+QUERIES = list(worlds.QUERIES)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("worlds")
+    worlds.write(place, SECONDS, seed=2)
+    return place
+
+
+def _measured(name: str, folder: Path, world: str, query: str) -> Measured:
+    entry = next(entry for entry in ENTRIES if entry.name == name)
+    return measure(entry, folder, world, query, {"python": sys.executable})
+
+
+def test_the_rough_world_has_copies_holes_and_one_silent_source() -> None:
+    base = worlds.made(60, seed=1)
+    assert len({record.time_us for record in base}) == len(base) == 60 * worlds.RATE
+    calm, rough = (worlds.arriving(base, world, seed=1) for world in worlds.WORLDS)
+    assert sorted(record.made for record in calm) == sorted(base)
+    times = Counter(record.made for record in rough)
+    assert 0.005 < sum(count == 2 for count in times.values()) / len(base) < 0.015
+    assert 0 < len(base) - len(times) < 0.003 * len(base)
+    assert max(record.arrival_us - record.made.time_us for record in calm) < 500_000
+    silent = [
+        r
+        for r in rough
+        if r.made.source == "s0" and 3.0e6 < r.made.time_us - base[0].time_us < 4.4e6
+    ]
+    assert min(record.arrival_us for record in silent) >= worlds.START_US + 4_500_000
+
+
+def test_the_same_seed_gives_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+    worlds.write(tmp_path, SECONDS, seed=2)
+    for path in folder.glob("*/truth-*.csv"):
+        assert path.read_bytes() == (tmp_path / path.relative_to(folder)).read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("world", worlds.WORLDS)
+def test_ours_is_right_in_the_end_and_so_is_a_long_wait(
+    query: str, world: str, folder: Path
+) -> None:
+    ours = _measured(run.OURS, folder, world, query).score
+    long = _measured("bounded, 2 s", folder, world, query).score
+    assert (ours.wrong_end, long.wrong_end) == (0, 0)
+    assert ours.expected == long.expected >= 12
+    assert (ours.first_mean_ms or 0) < (long.first_mean_ms or 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("query", ["q5", "q11"])
+def test_no_order_is_wrong_where_a_source_was_silent(query: str, folder: Path) -> None:
+    hasty = _measured("no order", folder, "rough", query).score
+    corrected = _measured("bounded, 50 ms, late 10 s", folder, "rough", query).score
+    assert hasty.wrong_end > corrected.wrong_end == 0
+    assert corrected.wrong_first > 0
+
+
+LOOKS_AHEAD = """
+import sys
+rows = open(sys.argv[1]).read().splitlines()[1:]
+print(rows[0].partition(",")[0], 1, "", len(rows), sep=",")
+"""
+
+
+def test_who_looks_ahead_is_refused(folder: Path, tmp_path: Path) -> None:
+    program = tmp_path / "ahead.py"
+    program.write_text(LOOKS_AHEAD)
+    entry = Entry("ahead", ("{python}", str(program)), str(program))
+    with pytest.raises(EntryFailed, match="depend on what arrives after"):
+        measure(entry, folder, "calm", "q7", {"python": sys.executable})
+
+
+def test_who_fails_is_named(folder: Path) -> None:
+    entry = Entry("broken", ("{python}", "-c", "raise SystemExit(3)"), "run.py")
+    with pytest.raises(EntryFailed, match="exit code 3"):
+        measure(entry, folder, "calm", "q7", {"python": sys.executable})
+
+
+def test_lines_are_counted_without_words(tmp_path: Path) -> None:
+    code = tmp_path / "code.py"
+    code.write_text('"""Words.\n\nMore."""\n\n# words\na = 1\n"""Words."""\nb = 2  # two\n')
+    assert lines_of(code) == 2
+
+
+def test_the_folder_stands_alone(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(run.HERE, tmp_path / "disorder")
+    command = [sys.executable, "-m", "disorder.run", str(folder)]
+    options = ["--entry", "no order", "--world", "calm", "--query", "q7"]
+    done = subprocess.run(
+        [*command, *options], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert '"entry": "no order"' in done.stdout
