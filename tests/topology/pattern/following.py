@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from topology.model.result import EMIT, RETRACT, UPDATE, Finding, MatchResult, Overflow
+from topology.pattern.language.check import check
+from topology.pattern.language.parse import parse_query
 from topology.pattern.match.match import Match
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
@@ -94,3 +96,24 @@ def taken(engine: Engine) -> list[Finding]:
     engine.findings.clear()
     engine.freed.clear()
     return findings
+
+
+def compiled(pattern: str, options: str = "", within: int = 10) -> Compiled:
+    text = f"QUERY q PATTERN {pattern} WITHIN {within} ns {options}"
+    query = parse_query(text)
+    check(query, text)
+    return Compiled(query)
+
+
+def current(query: Compiled, arrivals: Sequence[Entry]) -> Reader:
+    engine, reader = Engine([query]), Reader()
+    feed(engine, reader, arrivals)
+    engine.end(0)
+    reader.read(taken(engine))
+    return reader
+
+
+def times(reader: Reader, stream: Sequence[Entry]) -> str:
+    time_of = {one.identity: one.time_ns for one in stream}
+    found = [sorted(time_of[identity] for _, identity in it) for it in reader.contents()]
+    return " ".join("-".join(map(str, match)) for match in sorted(found))

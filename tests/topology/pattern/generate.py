@@ -8,7 +8,7 @@ D, payloads have `x` and `y` (small ints; at times absent, None, NaN, a float, t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Literal
@@ -29,6 +29,7 @@ from topology.pattern.tree.syntax import (
     Call,
     Compare,
     Constant,
+    Counted,
     Duration,
     Each,
     Edge,
@@ -51,7 +52,8 @@ from topology.pattern.tree.syntax import (
     Skip,
     Strategy,
 )
-from topology.pattern.tree.walk import components
+from topology.pattern.tree.turns import counted_groups
+from topology.pattern.tree.walk import components, walk
 
 TYPES = ("A", "B", "C", "D")
 MAX_COMPONENTS = 5
@@ -176,7 +178,8 @@ def lateness_ns(arrivals: Sequence[Entry]) -> int:
 @dataclass
 class Draft:
     """What of a query is settled so far. Without `groups` all is of single events, in a row.
-    `prefers`: some counts are reluctant."""
+    `prefers`: some counts are reluctant. `turns`: a group of several may be counted; `turned` is
+    what is in it, and `indexed` what an index may name."""
 
     rng: Random
     edges: tuple[Edge | None, ...]
@@ -184,11 +187,16 @@ class Draft:
     prefers: bool = False
     nodes: list[EventNode] = field(default_factory=list)
     negated: list[str] = field(default_factory=list)
+    turns: bool = True
+    turned: set[str] = field(default_factory=set)
+    indexed: set[str] = field(default_factory=set)
 
     def node(self, depth: int, may_be_absent: bool) -> Node:
         shape = self.rng.random()
         if depth == 0 or shape < 0.7 or len(self.nodes) >= MAX_COMPONENTS - 1:
             return self.event(may_be_absent)
+        if self.groups and self.turns and len(self.nodes) < 2 and self.rng.random() < 0.3:
+            return self.counted_seq(may_be_absent)
         if shape < 0.8 or not self.groups:
             return self.seq(depth - 1, self.rng.randint(1, 2))
         members = tuple(self.node(depth - 1, may_be_absent=False) for _ in range(2))
@@ -201,12 +209,41 @@ class Draft:
             if self.rng.random() < 0.15:
                 items.append(self.negation())
             edge = self.rng.choice(self.edges)
-            items.append(Item(self.node(depth, may_be_absent=at > 0), edge))
+            node = self.node(depth, may_be_absent=at > 0 or self.rng.random() < 0.05)
+            is_step = at > 0 and isinstance(node, EventNode) and self.rng.random() < 0.1
+            items.append(Item(node, edge, self.rng.randint(1, 3) if is_step else None))
         if self.rng.random() < 0.15:
             items.append(self.negation())
         if length > 1 and self.rng.random() < 0.15:
-            items.append(items.pop(0))
+            items = [*items[1:], items[0]]
+        items[0] = replace(items[0], within_ns=None)
         return Seq(tuple(items))
+
+    def counted_seq(self, may_be_absent: bool) -> Counted:
+        """Up to three turns of one or two events, the second of which may be absent."""
+        self.turns = False
+        low, high = self.rng.choice(((1, 2), (2, 2), (1, 3)))
+        if may_be_absent:
+            low, high = self.rng.choice(((0, 1), (0, 2), (1, 2)))
+        items = [Item(self.counted(1, 1, self.types(), until=0))]
+        if self.rng.random() < 0.2:
+            items.append(self.negation())
+        if self.rng.random() < 0.7:
+            lowest = self.rng.choice((0, 1, 1))
+            second = self.counted(lowest, 1, self.types(), until=0)
+            items.append(Item(second, self.rng.choice(self.edges)))
+        node = Counted(
+            Seq(tuple(items)),
+            low,
+            high,
+            f"g{len(self.nodes)}",
+            loop=self.rng.choice(self.edges) if high > 1 else None,
+            reluctant=self.prefers and low != high and self.rng.random() < 0.4,
+        )
+        (group,) = counted_groups(node)
+        self.turned |= group.aliases
+        self.indexed |= {*group.indexed}
+        return node
 
     def event(self, may_be_absent: bool) -> EventNode:
         rng = self.rng
@@ -238,6 +275,7 @@ class Draft:
             loop=rng.choice(self.edges) if group else None,
             greedy=group and rng.random() < greedy,
             until=self.until(alias) if group and rng.random() < until else None,
+            loop_within_ns=rng.randint(1, 3) if group and rng.random() < 0.08 else None,
         )
         if self.prefers and low != high and not node.greedy:
             node = replace(node, reluctant=rng.random() < 0.4)
@@ -274,6 +312,8 @@ class Conditions:
     rng: Random
     nodes: Sequence[EventNode]
     negated: Sequence[str]
+    turned: Set[str] = frozenset()
+    indexed: Set[str] = frozenset()
 
     def conjunct(self) -> Expr:
         rng = self.rng
@@ -281,6 +321,7 @@ class Conditions:
         if self.negated and kind < 0.25:
             return self.on_negated()
         groups = [node.alias for node in self.nodes if node.is_group]
+        groups = [*(alias for alias in groups if alias not in self.turned), *self.indexed]
         if groups and kind < 0.6:
             return self.on_group(rng.choice(groups))
         if kind < 0.9 or not self.nodes:
@@ -377,23 +418,31 @@ def random_query(
         emit="final" if ends_negated else rng.choice(("eager", "final")),
         ties=rng.choice(("strict", "strict", "key")),
     )
-    return lasting(rng, query) if draft.negated else query
+    return lasting(rng, query)
 
 
 def lasting(rng: Random, query: Query) -> Query:
-    """The same, and some negations have a FOR, where they may."""
+    """The same, and some negations have a FOR, where they may, some of them in an AND."""
+    for node in [each for each in walk(query.node) if isinstance(each, AllOf)]:
+        if rng.random() < 0.5:
+            timed = Negation(tuple(rng.sample(TYPES, 1)), "m0", rng.randint(1, 4))
+            query = _if_allowed(query, node, replace(node, nodes=(timed, *node.nodes)))
+            break
     for negation in [each for each in components(query.node) if isinstance(each, Negation)]:
         if rng.random() < 0.5:
             timed = replace(negation, for_ns=rng.randint(1, 6))
-            changed = replace(query, node=_with(query.node, negation, timed))
-            findings = Findings()
-            check_pattern(changed, None, findings)
-            if not findings.errors:
-                query = changed
+            query = _if_allowed(query, negation, timed)
     return query
 
 
-def _with(node: Any, old: Negation, new: Negation) -> Any:
+def _if_allowed(query: Query, old: Node | Negation, new: Node | Negation) -> Query:
+    changed = replace(query, node=_with(query.node, old, new))
+    findings = Findings()
+    check_pattern(changed, None, findings)
+    return query if findings.errors else changed
+
+
+def _with(node: Any, old: Node | Negation, new: Node | Negation) -> Any:
     if node == old:
         return new
     return node.rebuilt([_with(each, old, new) for each in node.children])
@@ -418,7 +467,7 @@ def _where(
         first = Ref(draft.nodes[0].alias, ("id",))
         parts += [Compare("=", first, Ref(alias, ("id",))) for alias in aliases[1:]]
     if conditions:
-        maker = Conditions(rng, draft.nodes, draft.negated)
+        maker = Conditions(rng, draft.nodes, draft.negated, draft.turned, draft.indexed)
         parts += [maker.conjunct() for _ in range(rng.choice((0, 0, 1, 1, 2, 3)))]
     if previous and rng.random() < 0.4:
         of, one = rng.choice(draft.nodes).alias, rng.choice(("x", "x", "type", "time"))

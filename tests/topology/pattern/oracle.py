@@ -59,6 +59,7 @@ from topology.pattern.tree.syntax import (
     Query,
     Seq,
 )
+from topology.pattern.tree.turns import NOTHING
 from topology.pattern.tree.walk import components as components_of
 
 Run = tuple[tuple[int, Entry], ...]
@@ -148,7 +149,7 @@ def _best(form: NormalForm, matches: list[Match]) -> list[Match]:
     for match in matches:
         components = form.alternatives[match.alternative].components
         taken = {part.alias: match.bound[part.index] for part in components}
-        mine = (_choices(form.query.node, taken), match)
+        mine = (_choices(form.node, taken), match)
         known = best.setdefault(match.first.key, mine)
         if mine[0] < known[0]:
             best[match.first.key] = mine
@@ -168,12 +169,12 @@ def _choices(node: Node | Negation, taken: Mapping[str, Sequence[Entry]]) -> Cho
             for number, branch in enumerate(nodes):
                 if any(each.alias in taken for each in components_of(branch)):
                     return [(number,), *_choices(branch, taken)]
-            raise AssertionError("no branch of an OR was taken")
+            return [(nodes.index(NOTHING),)]
         case AllOf():
             return _choices_of_all(node, taken)
         case Seq():
             return [choice for each in node.children for choice in _choices(each, taken)]
-        case Negation():
+        case _:
             return []
 
 
@@ -219,12 +220,15 @@ def _drops(form: NormalForm, kept: Match, match: Match) -> bool:
         return match.first.key == kept.first.key
     if query.skip == "past_last":
         return match.first.key <= kept.last.key
+    found: list[Entry] = []
     for component in form.alternatives[kept.alternative].components:
         entries = kept.bound[component.index]
-        if component.alias == query.skip_to and entries:
-            to = entries[0] if query.skip == "first" else entries[-1]
-            return match.first.key < to.key
-    return False
+        if (component.label or component.alias) == query.skip_to and entries:
+            found += entries
+    if not found:
+        return False
+    keys = [entry.key for entry in found]
+    return match.first.key < (min(keys) if query.skip == "first" else max(keys))
 
 
 class AlternativeOracle:
@@ -266,7 +270,7 @@ class AlternativeOracle:
         return found
 
     def _extend(self, run: Run, found: list[Match]) -> None:
-        if self.is_valid(run) and not self._forgoes(run):
+        if run and self.is_valid(run) and not self._forgoes(run):
             found.append(self._match(run))
         for entry in self._behind(run, self.events):
             for part in self.components:

@@ -14,10 +14,18 @@ from random import Random
 import pytest
 
 from tests.seeds import seeds_of_today
-from tests.topology.pattern.following import Reader, anew, contents, feed, taken
+from tests.topology.pattern.following import (
+    Reader,
+    anew,
+    compiled,
+    contents,
+    current,
+    feed,
+    taken,
+    times,
+)
 from tests.topology.pattern.generate import lateness_ns, of_text, random_stream, shuffled
 from tests.topology.pattern.oracle import oracle
-from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse_query
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import Engine
@@ -49,6 +57,15 @@ EXAMPLES = [
     ("OR(SEQ(A a, !B FOR 3 ns), SEQ(A x, C c))", "", "a1 b2 c3", "1-3"),
     ("SEQ(A a, STRICT !B FOR 3 ns)", "", "a1 c2 b3", "1"),
     ("SEQ(A a, STRICT !B FOR 3 ns)", "", "a1 b3 c3", ""),
+    # in an AND it begins with the AND
+    ("SEQ(A a, AND(!B FOR 5 ns, C c))", "", "a1 c2 b7", "1-2"),
+    ("SEQ(A a, AND(!B FOR 5 ns, C c))", "", "a1 c2 b5", ""),
+    ("SEQ(A a, AND(!B FOR 5 ns, C c))", "", "a1 b6 c9", "1-9"),
+    ("SEQ(A a, AND(!B FOR 5 ns, C c), D d)", "", "a1 c2 d5 d6", "1-2-6"),
+    ("SEQ(A a, AND(!B FOR 2 ns, !C FOR 5 ns))", "", "a1 b4", "1"),
+    ("SEQ(A a, AND(!B FOR 2 ns, !C FOR 5 ns))", "", "a1 c4", ""),
+    ("SEQ(A a, AND(!B, C c), D d)", "", "a1 c2 b3 d4", "1-2-4"),
+    ("SEQ(A a, AND(!B, C c), D d)", "", "a1 b2 c3 d4", ""),
     # a condition on the distance limits the absence, too
     ("SEQ(A a, !B b) WHERE b.time - a.time < 5 ns", "", "a1 b5", ""),
     ("SEQ(A a, !B b) WHERE b.time - a.time < 5 ns", "", "a1 b6", "1"),
@@ -72,27 +89,6 @@ class World:
         return f"seed {self.seed}\n{self.text}\n{self.stream}\n{self.arrivals}"
 
 
-def compiled(pattern: str, options: str = "", within: int = 10) -> Compiled:
-    text = f"QUERY q PATTERN {pattern} WITHIN {within} ns {options}"
-    query = parse_query(text)
-    check(query, text)
-    return Compiled(query)
-
-
-def current(query: Compiled, arrivals: Sequence[Entry]) -> Reader:
-    engine, reader = Engine([query]), Reader()
-    feed(engine, reader, arrivals)
-    engine.end(0)
-    reader.read(taken(engine))
-    return reader
-
-
-def times(reader: Reader, stream: Sequence[Entry]) -> str:
-    time_of = {one.identity: one.time_ns for one in stream}
-    found = [sorted(time_of[identity] for _, identity in it) for it in reader.contents()]
-    return " ".join("-".join(map(str, match)) for match in sorted(found))
-
-
 @pytest.mark.parametrize(("pattern", "options", "events", "found"), EXAMPLES)
 def test_what_it_means_in_any_order_of_arrival(
     pattern: str, options: str, events: str, found: str
@@ -110,6 +106,9 @@ def test_what_it_means_in_any_order_of_arrival(
         ("SEQ(A a, !B FOR 5 ns)", "a1", 6),  # not at 101, when the window is over
         ("SEQ(A a, C c, !B FOR 5 ns)", "a1 c4", 9),
         ("SEQ(A a, C c, !B FOR 200 ns)", "a1 c4", 204),
+        ("SEQ(A a, AND(!B FOR 5 ns, C c))", "a1 c2", 6),
+        ("SEQ(A a, AND(!B FOR 3 ns, !C FOR 5 ns))", "a1", 6),
+        ("SEQ(A a, SEQ(C c, !B FOR 5 ns){2})", "a1 c2 c9", 14),
         ("SEQ(A a, !B b) WHERE b.time - a.time < 5 ns", "a1", 6),
         ("SEQ(A a, !B b) WHERE b.time - a.time <= 5 ns", "a1", 7),
         ("SEQ(A a, C c, !B b) WHERE b.time - c.time < 5 ns", "a1 c4", 9),
@@ -146,6 +145,10 @@ SHAPES = (
     "OR(SEQ(A a, !B n FOR {} ns), SEQ(A x, C c, !A m FOR {} ns))",
     "SEQ(A a, C? x, A c, !B n FOR {} ns)",
     "SEQ(A a, STRICT !B n FOR {} ns)",
+    "SEQ(A a, AND(!B n FOR {} ns, C c))",
+    "SEQ(A a, AND(!B n FOR {} ns, C c), A d)",
+    "SEQ(A a, AND(!B n FOR {} ns, !C m FOR {} ns))",
+    "SEQ(A a, SEQ(C c, !B n FOR {} ns){{1,2}})",
     "SEQ(A a, !B n) WHERE n.time - a.time < {} ns",
     "SEQ(A a, C c, !B n) WHERE n.time - c.time <= {} ns",
     "SEQ(AND(A a, C c), !B n) WHERE n.time - a.time < {} ns",

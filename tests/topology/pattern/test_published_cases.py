@@ -168,9 +168,10 @@ def test_the_oracle_says_so(case: Case) -> None:
     form = compiled(case.query).form
     if len(case.events) > JUDGED and form.query.matches != "one":
         pytest.skip(f"{len(case.events)} events are too many to try everything")
+    names = [[part.label or part.alias for part in a.components] for a in form.alternatives]
     told = Counter(
         tuple(
-            (form.alternatives[match.alternative].components[j].alias, case.labels[entry.event.seq])
+            (names[match.alternative][j], case.labels[entry.event.seq])
             for j, entry in match.labelled()
         )
         for match in oracle(form, case.events)

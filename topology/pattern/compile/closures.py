@@ -17,6 +17,7 @@ from topology.pattern.compile.scope import Function, Scope
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree import syntax
 from topology.pattern.tree.syntax import Expr
+from topology.pattern.tree.turns import LIST
 
 Binding = list[Sequence[Entry]]
 """Entries by slot, each slot in the order of keys."""
@@ -86,7 +87,7 @@ class Compiler:
         return _negated(test)
 
     def reducer(self, function: str) -> Callable[[Sequence[Any]], Any]:
-        return values.AGGREGATES[function]
+        return list if function == LIST else values.AGGREGATES[function]
 
     def constant(self, expr: Expr) -> Any:
         """The value of an expression that is one by its form, else None."""
@@ -165,9 +166,11 @@ class Compiler:
 
     def _aggregate(self, expr: syntax.AggregateCall) -> Value:
         slot, reduce = self.slot(expr.alias), self.reducer(expr.function)
+        get: Callable[[Any], Any] = self.attribute(expr.path) if expr.path else _itself
+        if expr.others:
+            return self._over_several((expr.alias, *expr.others), get, reduce)
         if slot is None:
             return _always(reduce(()))
-        get = self.attribute(expr.path) if expr.path else _itself
         if expr.before is None or slot not in self.scope.groups:
             self.needs_whole |= slot in self.scope.groups
             return lambda binding, _: reduce([get(entry) for entry in binding[slot]])
@@ -177,6 +180,16 @@ class Compiler:
         return lambda binding, frame: reduce(
             [get(entry) for entry in binding[slot][: frame[at] - before]]
         )
+
+    def _over_several(
+        self,
+        aliases: Sequence[str],
+        get: Callable[[Any], Any],
+        reduce: Callable[[Sequence[Any]], Any],
+    ) -> Value:
+        slots = [slot for slot in map(self.slot, aliases) if slot is not None]
+        self.needs_whole |= not self.scope.groups.isdisjoint(slots)
+        return lambda binding, _: reduce([get(entry) for slot in slots for entry in binding[slot]])
 
     def _same(self, expr: syntax.Same) -> Value:
         """All that is bound agrees; looked at anew with each event."""

@@ -14,6 +14,7 @@ from typing import Final
 from topology.pattern.language.lexing import tokens
 from topology.pattern.tree.partial_order import size
 from topology.pattern.tree.syntax import Query
+from topology.pattern.tree.walk import components
 
 MAX_WORDS: Final = 1_000
 """Words and signs of a text; one of ten lines has about 150."""
@@ -36,7 +37,8 @@ def too_long(text: str) -> str:
 
 def too_much(text: str, query: Query) -> str:
     """Why what was read of it is not run; empty if it may be."""
-    words, ways = words_of(text), size(query.node)[0]
+    words, (ways, most) = words_of(text), size(query.node)
+    ways *= 1 + most // max(1, len(list(components(query.node))))
     if words * ways > MAX_WORK:
         return (
             f"{words} words and signs times {ways} ways through the ORs are more than {MAX_WORK};"

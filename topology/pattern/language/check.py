@@ -19,13 +19,12 @@ from topology.pattern.language.check_pattern import check_pattern, check_skip
 from topology.pattern.language.check_warnings import warn
 from topology.pattern.language.lexing import clause_span
 from topology.pattern.language.value_types import Params, Types
-from topology.pattern.tree.equivalence import partition_paths
 from topology.pattern.tree.errors import Findings, QueryError
 from topology.pattern.tree.free_groups import is_free
-from topology.pattern.tree.normal_form import NormalForm, normalise
-from topology.pattern.tree.partial_order import spread
+from topology.pattern.tree.normal_form import NormalForm, normalise, partition_key, parts_of
 from topology.pattern.tree.syntax import FROM_START, Query, Span
-from topology.pattern.tree.walk import MAX_DEPTH, conjuncts, too_deep
+from topology.pattern.tree.turns import Turns
+from topology.pattern.tree.walk import MAX_DEPTH, too_deep
 from topology.pattern.tree.words import MAX_NS
 
 
@@ -97,7 +96,8 @@ def _to_come(query: Query, text: str, findings: Findings) -> None:
 
 
 def _partitioned(query: Query, text: str, findings: Findings) -> None:
-    if not partition_paths(conjuncts(query.where), spread(query.node)):
+    turns = Turns(query.node)
+    if not partition_key(query, turns, parts_of(turns)):
         span = clause_span(text, query.span, "using", "partition")
         message = "partition contiguity needs an attribute on which all events agree"
         findings.add("E_MODE", span, message, "name it in WHERE, like [room]")

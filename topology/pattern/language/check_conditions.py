@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from topology.pattern.language.unparse import expression_text
 from topology.pattern.language.value_types import Params, Types, ValueTypes
 from topology.pattern.tree.errors import Findings, cut, meant
-from topology.pattern.tree.mentions import aliases, counted_through, looks_back
+from topology.pattern.tree.mentions import aliases, counted_through, looks_back, mentions
 from topology.pattern.tree.syntax import (
     AggregateCall,
     At,
@@ -26,6 +26,7 @@ from topology.pattern.tree.syntax import (
     Ref,
     Span,
 )
+from topology.pattern.tree.turns import counted_groups
 from topology.pattern.tree.walk import components, conjuncts, expressions, walk
 from topology.pattern.tree.words import FUNCTIONS
 
@@ -48,6 +49,10 @@ class ConditionChecks:
         self._functions = {*FUNCTIONS, *functions}
         self._findings = findings
         self._known: Mapping[str, Component] = {each.alias: each for each in components(query.node)}
+        groups = list(counted_groups(query.node))
+        self._turned = {alias: group for group in groups for alias in group.aliases}
+        self._indexed = {alias for group in groups for alias in group.indexed}
+        self._named_turns = {group.node.name: group for group in groups if group.node.name}
         self._value_types = ValueTypes(self._known.values(), params, types, findings)
 
     def check(self) -> None:
@@ -90,7 +95,11 @@ class ConditionChecks:
         component = self._component(ref.alias, ref.span)
         if component is None or ref.index is None:
             return
-        if isinstance(component, Negation) or not component.is_group:
+        if ref.alias in self._turned and ref.alias not in self._indexed:
+            self._no_single(ref.alias, ref.span)
+        elif ref.alias in self._indexed and ref.index != At(0):
+            pass
+        elif isinstance(component, Negation) or not component.is_group:
             message = f"`{cut(ref.alias)}` is a single event and has no index"
             hint = f"write {ref.alias}.{'.'.join(ref.path)}, or make it a group with +"
             self._findings.add("E_INDEX", ref.span, message, hint)
@@ -98,12 +107,20 @@ class ConditionChecks:
             message = "groups are counted from 1"
             self._findings.add("E_INDEX", ref.span, message, "write [1] or [first]")
 
+    def _no_single(self, alias: str, span: Span) -> None:
+        message = f"a turn may hold several `{cut(alias)}` or none, so an index says too little"
+        hint = "index what each turn holds one event of, or use an aggregate"
+        self._findings.add("E_INDEX", span, message, hint)
+
     def _previous(self, expr: Previous) -> None:
         if isinstance(self._component(expr.alias, expr.span), Negation):
             message = f"`{expr.alias}` must not happen: PREV asks for what is before a member"
             self._findings.add("E_INDEX", expr.span, message, "ask it of an event of the match")
 
     def _aggregate(self, expr: AggregateCall) -> None:
+        if expr.alias in self._named_turns:
+            self._turns_counted(expr)
+            return
         component = self._component(expr.alias, expr.span)
         if not expr.path and expr.function != "count":
             message = f"`{expr.function}` needs an attribute"
@@ -114,9 +131,20 @@ class ConditionChecks:
         if isinstance(component, Negation):
             message = f"`{expr.alias}` must not happen: there is nothing to count"
             self._findings.add("E_INDEX", expr.span, message, "use a group")
+        elif expr.before is not None and expr.alias in self._turned:
+            if expr.alias not in self._indexed:
+                self._no_single(expr.alias, expr.span)
         elif expr.before is not None and not component.is_group:
             message = f"`{expr.alias}` is a single event, with none before it"
             self._findings.add("E_INDEX", expr.span, message, "make it a group with +")
+
+    def _turns_counted(self, expr: AggregateCall) -> None:
+        if expr.function != "count" or expr.path or expr.before is not None:
+            message = f"`{expr.alias}` is a group of several events, whose turns can be counted"
+            self._findings.add("E_FUNCTION", expr.span, message, f"write count({expr.alias})")
+        elif not self._named_turns[expr.alias].indexed:
+            message = f"no turn of `{expr.alias}` has an event that is always there"
+            self._findings.add("E_FUNCTION", expr.span, message, "count one of its events")
 
     def _call(self, call: Call) -> None:
         count = len(call.arguments)
@@ -143,7 +171,8 @@ class ConditionChecks:
 
     def _one_variable(self, expr: Expr) -> None:
         counted = sorted(counted_through(expr))
-        if len(counted) > 1:
+        groups = {id(self._turned.get(alias, alias)) for alias in counted}
+        if len(groups) > 1:
             named = " and ".join(f"`{alias}`" for alias in counted)
             message = f"{named} cannot both be counted through by i"
             hint = "compare one element of the other group, like b[last].x, or an aggregate"
@@ -170,6 +199,11 @@ class ConditionChecks:
                     message = f"`{expression_text(each)}` is one value for each i, not one"
                     hint = "write an element, like b[last].x, or an aggregate"
                     self._findings.add("E_INDEX", each.span, message, hint)
+            plain = {m.alias for m in mentions(column.expr) if m.how == "plain"}
+            if plain & self._turned.keys() and not isinstance(column.expr, Ref):
+                message = "the values of all turns are a list, which nothing can be made of"
+                hint = "name one turn's, like b[last].x, or an aggregate"
+                self._findings.add("E_INDEX", span, message, hint)
             if looks_back(column.expr):
                 message = "PREV has no place in RETURN: it may change while the match stays"
                 hint = "make the event before a part of the pattern, with STRICT behind it"

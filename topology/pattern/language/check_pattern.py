@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from topology.pattern.language.value_types import Types
 from topology.pattern.tree.defaults import can_be_absent
 from topology.pattern.tree.errors import Findings, cut, meant
 from topology.pattern.tree.mentions import aliases
-from topology.pattern.tree.normal_form import EDGES, MAX_ALTERNATIVES, MAX_COMPONENTS
-from topology.pattern.tree.partial_order import NegatedSpot, Part, size, spread
+from topology.pattern.tree.normal_form import (
+    EDGES,
+    MAX_ALTERNATIVES,
+    MAX_COMPONENTS,
+    parts_of,
+)
+from topology.pattern.tree.partial_order import NegatedSpot, Part, size
 from topology.pattern.tree.syntax import (
     UNBOUNDED,
     AllOf,
     AnyOf,
+    Counted,
     EventNode,
     Matches,
     Negation,
@@ -22,7 +29,8 @@ from topology.pattern.tree.syntax import (
     Seq,
     Span,
 )
-from topology.pattern.tree.walk import components
+from topology.pattern.tree.turns import Turns
+from topology.pattern.tree.walk import components, walk
 from topology.pattern.tree.words import MAX_NS
 
 MAX_TIMES: Final = 1_000_000
@@ -34,17 +42,28 @@ Way = tuple[tuple[str, int], ...]
 
 def check_pattern(query: Query, types: Types | None, findings: Findings) -> None:
     seen: set[str] = set()
-    for component in components(query.node):
-        if component.alias in seen:
-            message = f"two components are called `{component.alias}`"
-            findings.add("E_ALIAS_TWICE", component.span, message, "rename one of them")
-        seen.add(component.alias)
-        _declared(component, types, findings)
-        if isinstance(component, EventNode):
-            _counted(component, query.matches, findings)
-    if _matches_something(query, findings):
-        _lasting(query, findings)
+    for node in walk(query.node):
+        if isinstance(node, EventNode | Negation):
+            _named(node.alias, node.span, seen, findings)
+            _declared(node, types, findings)
+        if isinstance(node, EventNode):
+            _counted(node, query.matches, findings)
+        elif isinstance(node, Counted):
+            _named(node.name, node.span, seen, findings)
+            _turns(node, query.matches, findings)
+    if not findings.errors and _matches_something(query, findings):
+        parts = parts_of(Turns(query.node))
+        for part in parts:
+            _lasting(part, query, findings)
+        _stepped(parts, findings)
     _until(query, findings)
+
+
+def _named(name: str, span: Span, seen: set[str], findings: Findings) -> None:
+    if name in seen:
+        message = f"two components are called `{name}`"
+        findings.add("E_ALIAS_TWICE", span, message, "rename one of them")
+    seen.update({name} - {""})
 
 
 def check_skip(query: Query, clause: Span, findings: Findings) -> None:
@@ -74,7 +93,7 @@ def _counted(event: EventNode, matches: Matches, findings: Findings) -> None:
         message, hint = f"from {low} to {high} is no range", f"write {{{high},{low}}}"
     elif max(low, high) > MAX_TIMES:
         message, hint = f"more than {MAX_TIMES} events", "write a smaller number, or + for any"
-    elif event.loop is not None and not event.is_group:
+    elif not event.is_group and (event.loop is not None or event.loop_within_ns is not None):
         message, hint = "LOOP says how a group goes on, and this is none", "write a count, like +"
     elif event.greedy and (low, high) == (1, 1):
         message, hint = "a single event cannot be GREEDY", "write a count, like +"
@@ -89,12 +108,42 @@ def _counted(event: EventNode, matches: Matches, findings: Findings) -> None:
     findings.add("E_QUANT", event.span, message, hint)
 
 
+def _turns(counted: Counted, matches: Matches, findings: Findings) -> None:
+    low, high = counted.minimum, counted.maximum
+    if high == UNBOUNDED:
+        message = "a group of several events is counted up to a number"
+        hint = "give it one, like {1,4}; a single event, like B+, may go on without end"
+    elif high == 0 or low < 0 or high < low:
+        message, hint = f"from {low} to {high} is no range", f"write {{{high},{low}}}"
+    elif high > 1 and matches != "best" and can_be_absent(counted.node):
+        message = "a turn of the group could be of nothing, so nobody could count them"
+        hint = "let one event of a turn have to be there"
+    elif counted.loop is not None and high == 1:
+        message, hint = "LOOP says how a group goes on, and this is none", "write a count, like {2}"
+    elif counted.reluctant and matches != "best":
+        message = "the ? behind a count prefers fewer turns, and only MATCHES BEST prefers"
+        hint = "write MATCHES BEST, or leave the ? out"
+    else:
+        return
+    findings.add("E_QUANT", counted.span, message, hint)
+
+
+def _stepped(parts: Sequence[Part], findings: Findings) -> None:
+    spots = [spot for part in parts for spot in part.spots]
+    behind = {spot.node.alias for spot in spots if spot.before}
+    for spot in spots:
+        if spot.within_ns is not None and spot.node.alias not in behind:
+            message = "WITHIN on a step counts from the event before, and there is none"
+            hint = "leave it out; the WITHIN of the query is of the whole match"
+            findings.add("E_WINDOW", spot.node.span, message, hint)
+
+
 def _matches_something(query: Query, findings: Findings) -> bool:
     """Whether each of its alternatives can be looked at."""
     lone = _lone_negations(query.node, findings)
     if not lone and can_be_absent(query.node):
-        message = "the pattern could match nothing: all of it is optional"
-        findings.add("E_ALL_OPTIONAL", query.node.span, message, "write + for one of the *")
+        message = "all of it may be absent: a match is whatever of it there is"
+        findings.add("W_EMPTY", query.node.span, message, "write + for one of the *")
     alternatives, most = size(query.node)
     if alternatives > MAX_ALTERNATIVES or most > MAX_COMPONENTS:
         message = (
@@ -106,19 +155,18 @@ def _matches_something(query: Query, findings: Findings) -> bool:
     return not lone
 
 
-def _lasting(query: Query, findings: Findings) -> None:
-    for part in spread(query.node):
-        for gap in part.gaps:
-            length_ns, span = gap.negation.for_ns, gap.negation.span
-            if length_ns is None:
-                continue
-            if not 0 < length_ns <= MAX_NS:
-                message = f"nothing happens FOR {length_ns} ns"
-                hint = "it must be above 0 and at most 2^62 ns"
-                findings.add("E_WINDOW", span, message, hint)
-            hindrance = _hindrance(gap, part, query)
-            if hindrance:
-                findings.add("E_NOT_PLACE", span, *hindrance)
+def _lasting(part: Part, query: Query, findings: Findings) -> None:
+    for gap in part.gaps:
+        length_ns, span = gap.negation.for_ns, gap.negation.span
+        if length_ns is None:
+            continue
+        if not 0 < length_ns <= MAX_NS:
+            message = f"nothing happens FOR {length_ns} ns"
+            hint = "it must be above 0 and at most 2^62 ns"
+            findings.add("E_WINDOW", span, message, hint)
+        hindrance = _hindrance(gap, part, query)
+        if hindrance:
+            findings.add("E_NOT_PLACE", span, *hindrance)
 
 
 def _hindrance(gap: NegatedSpot, part: Part, query: Query) -> tuple[str, str] | None:
@@ -129,6 +177,9 @@ def _hindrance(gap: NegatedSpot, part: Part, query: Query) -> tuple[str, str] | 
     if any((part.spots[at].edge or EDGES[query.strategy]) == "strict" for at in gap.right):
         message = "a STRICT step behind FOR is not supported yet"
         return message, "write NEXT before what follows, or leave FOR out"
+    if gap.beside and not gap.left:
+        message = "nothing comes before the AND, so its FOR has no beginning"
+        return message, "put an event before it, like SEQ(A a, AND(!B FOR 5 s, C c))"
     if any(other is not gap and _share(gap, other) for other in part.gaps):
         message = "FOR beside another negation is not supported yet"
         return message, "write both as one, like !B|C FOR 5 s"
@@ -136,19 +187,40 @@ def _hindrance(gap: NegatedSpot, part: Part, query: Query) -> tuple[str, str] | 
 
 
 def _share(gap: NegatedSpot, other: NegatedSpot) -> bool:
+    if gap.beside and other.beside:
+        return False
     return (gap.left, gap.right) == (other.left, other.right)
 
 
-def _lone_negations(node: Node | Negation, findings: Findings) -> bool:
+def _lone_negations(node: Node | Negation, findings: Findings, *, inside: bool = False) -> bool:
     """Whether somewhere in it is a SEQ of nothing but negations."""
     if isinstance(node, Seq | AllOf | AnyOf) and not any(
         isinstance(each, EventNode) for each in components(node)
     ):
+        if inside and isinstance(node, AllOf) and all(map(_is_timed, node.nodes)):
+            return False
         message = "nothing here has to happen: there is no event beside the negation"
         findings.add("E_NOT_ALONE", node.span, message, "add the event that it is beside")
         return True
-    found = [_lone_negations(each, findings) for each in node.children]
+    if isinstance(node, AllOf):
+        _beside_one(node, findings)
+    found = [_lone_negations(each, findings, inside=True) for each in node.children]
     return any(found)
+
+
+def _is_timed(node: Node | Negation) -> bool:
+    return isinstance(node, Negation) and node.for_ns is not None
+
+
+def _beside_one(node: AllOf, findings: Findings) -> None:
+    """A negation without FOR in an AND ends with the one event beside it."""
+    positive = [each for each in node.nodes if not isinstance(each, Negation)]
+    if len(positive) == 1 and isinstance(positive[0], EventNode):
+        return
+    for each in node.nodes:
+        if isinstance(each, Negation) and each.for_ns is None:
+            message = "in an AND of several events it is open when the negation ends"
+            findings.add("E_NOT_PLACE", each.span, message, "write how long, like !B FOR 5 s")
 
 
 def _until(query: Query, findings: Findings) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from topology.pattern.tree.errors import Findings
 from topology.pattern.tree.free_groups import is_free
-from topology.pattern.tree.normal_form import EDGES, Component, NormalForm, normalise
-from topology.pattern.tree.partial_order import NegatedSpot, Part, spread
+from topology.pattern.tree.normal_form import EDGES, Component, NormalForm, normalise, parts_of
+from topology.pattern.tree.partial_order import NegatedSpot, Part
 from topology.pattern.tree.syntax import (
     FROM_START,
     Between,
@@ -23,6 +23,7 @@ from topology.pattern.tree.syntax import (
     Ref,
     Span,
 )
+from topology.pattern.tree.turns import Turns
 from topology.pattern.tree.walk import components, conjuncts
 
 Bounds = tuple[float, bool, float, bool]
@@ -32,7 +33,7 @@ Bounds = tuple[float, bool, float, bool]
 def warn(query: Query, clause: Span, findings: Findings) -> None:
     """`clause`: the place of MATCHES or USING."""
     _costs(query, clause, findings)
-    for part in spread(query.node):
+    for part in parts_of(Turns(query.node)):
         for gap in part.gaps:
             if _is_implied(gap, part, query):
                 message = "nothing can happen between neighbours that are STRICT"
@@ -46,13 +47,14 @@ def _costs(query: Query, clause: Span, findings: Findings) -> None:
     form = normalise(query)
     spans = {each.alias: each.span for each in components(query.node)}
     for group in _choosing(form, is_all=query.matches == "all"):
-        message = f"each event more in `{group.alias}` can double the number of matches"
+        name = group.label or group.alias
+        message = f"each event more in `{name}` can double the number of matches"
         hint = (
             "MATCHES MAXIMAL gives the largest ones only"
             if query.matches == "all" and query.strategy == "any"
             else "LIMIT bounds how many one event can bring"
         )
-        findings.add("W_EXPONENTIAL", spans[group.alias], message, hint)
+        findings.add("W_EXPONENTIAL", spans.get(name, clause), message, hint)
     groups = [each for each in components(query.node) if isinstance(each, EventNode)]
     if any(each.is_group for each in groups) and (
         query.matches == "all" or any(_choosing(form, is_all=False))

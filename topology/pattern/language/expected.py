@@ -55,9 +55,9 @@ _GROUPS: Final = (
 """Where the first two are accepted, the words of the third stand for all of the last."""
 
 _EXAMPLES: Final = {
+    "RPAR": "a parenthesis is not closed",
     "_WITHIN": "a pattern needs its window, like WITHIN 10 s",
     "_PATTERN": "a query is like PATTERN SEQ(A a, B b) WITHIN 10 s",
-    "RPAR": "a parenthesis is not closed",
 }
 
 

@@ -26,6 +26,7 @@ from topology.pattern.tree.syntax import (
     And,
     AnyOf,
     Column,
+    Counted,
     Edge,
     EventNode,
     Expr,
@@ -50,9 +51,16 @@ class Quant(NamedTuple):
     reluctant: bool = False
 
 
+class Step(NamedTuple):
+    """How long it may take."""
+
+    ns: int
+
+
 class Loop(NamedTuple):
     edge: Edge | None
     greedy: bool
+    within_ns: int | None = None
 
 
 _NO_LOOP: Final = Loop(edge=None, greedy=False)
@@ -116,7 +124,7 @@ class QueryReader(ConditionReader):
                         "a negation alone is no pattern",
                         "put it into a SEQ, beside an event that must happen",
                     )
-                case EventNode() | Seq() | AllOf() | AnyOf():
+                case EventNode() | Seq() | AllOf() | AnyOf() | Counted():
                     node = child
                 case _:
                     pass
@@ -167,36 +175,42 @@ class QueryReader(ConditionReader):
     def seq(self, meta: Meta, children: list[Item]) -> Seq:
         return Seq(tuple(children), span_of(meta))
 
-    def item(self, _: Meta, children: list[Any]) -> Item:
+    def item(self, meta: Meta, children: list[Any]) -> Item:
+        step = children.pop() if isinstance(children[-1], Step) else None
         *edge, node = children
-        return Item(node, edge[0] if edge else None)
+        if step and not isinstance(node, EventNode):
+            message = "WITHIN on a step is of one event"
+            hint = "put it behind the first event inside"
+            if isinstance(node, Negation):
+                hint = f"write FOR, like !{'|'.join(node.types) or '_'} FOR 5 s"
+            self.findings.add("E_SYNTAX", span_of(meta), message, hint)
+        return Item(node, edge[0] if edge else None, step.ns if step else None)
+
+    def step(self, _: Meta, children: list[ReadDuration]) -> Step:
+        return Step(self._window(children[0]))
 
     def all_of(self, meta: Meta, children: list[Any]) -> AllOf:
-        return AllOf(self._positive(children), span_of(meta))
+        return AllOf(tuple(children), span_of(meta))
 
     def any_of(self, meta: Meta, children: list[Any]) -> AnyOf:
-        return AnyOf(self._positive(children), span_of(meta))
-
-    def _positive(self, children: list[Any]) -> tuple[Node, ...]:
         for child in children:
             if isinstance(child, Negation):
-                self.findings.add(
-                    "E_NOT_PLACE",
-                    child.span,
-                    "a negation has no place of its own in AND and OR",
-                    "put it into a SEQ, where something comes before or after it",
-                )
-        return tuple(child for child in children if not isinstance(child, Negation))
+                message = "a negation has no place of its own in OR"
+                hint = "put it into a SEQ, where something comes before or after it"
+                self.findings.add("E_NOT_PLACE", child.span, message, hint)
+        positive = tuple(child for child in children if not isinstance(child, Negation))
+        return AnyOf(positive, span_of(meta))
 
     def quantified(self, meta: Meta, children: list[Any]) -> Node:
-        self.findings.add(
-            "E_QUANT",
-            span_of(meta),
-            "only a single event type can be counted",
-            "put the count at the events inside, like SEQ(A a, B+ b[])",
-        )
-        node: Node = children[0]
-        return node
+        node, count, *rest = children
+        name = next((each.text for each in rest if isinstance(each, Name)), "")
+        loop = next((each for each in rest if isinstance(each, Loop)), _NO_LOOP)
+        span = span_of(meta)
+        if loop.greedy or loop.within_ns is not None:
+            message = "LOOP of a whole group takes STRICT, NEXT or ANY"
+            hint = "put GREEDY and WITHIN at the events inside"
+            self.findings.add("E_QUANT", span, message, hint)
+        return Counted(node, count.minimum, count.maximum, name, loop.edge, count.reluctant, span)
 
     def negation(self, meta: Meta, children: list[Any]) -> Negation:
         node, *lasting = children
@@ -235,6 +249,7 @@ class QueryReader(ConditionReader):
             until,
             quant.reluctant,
             span_of(meta),
+            loop_within_ns=loop.within_ns,
         )
 
     def types(self, _: Meta, children: list[Name]) -> tuple[str, ...]:
@@ -271,8 +286,9 @@ class QueryReader(ConditionReader):
         return _EDGES[children[0].type]
 
     def loop(self, _: Meta, children: list[Any]) -> Loop:
-        edges = [child for child in children if child != _GREEDY]
-        return Loop(edges[0] if edges else None, _GREEDY in children)
+        steps = [child.ns for child in children if isinstance(child, Step)]
+        edges = [child for child in children if child != _GREEDY and not isinstance(child, Step)]
+        return Loop(edges[0] if edges else None, _GREEDY in children, steps[0] if steps else None)
 
     def greedy(self, _: Meta, __: list[Any]) -> str:
         return _GREEDY

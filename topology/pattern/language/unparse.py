@@ -24,6 +24,7 @@ from topology.pattern.tree.syntax import (
     Column,
     Compare,
     Constant,
+    Counted,
     Duration,
     Each,
     EventNode,
@@ -152,10 +153,15 @@ class _Pattern:
                 return f"AND({', '.join(map(self.text, nodes))})"
             case AnyOf(nodes):
                 return f"OR({', '.join(map(self.text, nodes))})"
+            case Counted():
+                quant = _quant(node.minimum, node.maximum) or "{1}"
+                text = self.text(node.node) + quant + ("?" if node.reluctant else "")
+                text += f" {quoted(node.name)}" if node.name else ""
+                return text + (f" LOOP {node.loop.upper()}" if node.loop else "")
 
     def _item(self, item: Item) -> str:
         edge = f"{item.edge.upper()} " if item.edge else ""
-        return edge + self.text(item.node)
+        return edge + self.text(item.node) + _step(item.within_ns)
 
     def _component(self, types: Sequence[str], alias: str, quant: str = "", group: str = "") -> str:
         self._place += 1
@@ -165,12 +171,17 @@ class _Pattern:
     def _event(self, node: EventNode) -> str:
         quant = _quant(node.minimum, node.maximum) + ("?" if node.reluctant else "")
         text = self._component(node.types, node.alias, quant, "[]" if node.is_group else "")
-        if node.loop or node.greedy:
+        if node.loop or node.greedy or node.loop_within_ns is not None:
             words = [node.loop.upper() if node.loop else "", "GREEDY" if node.greedy else ""]
-            text += " LOOP " + " ".join(word for word in words if word)
+            text += f" LOOP{_step(node.loop_within_ns)}"
+            text += "".join(f" {word}" for word in words if word)
         if node.until is not None:
             text += f" UNTIL ({expression_text(node.until)})"
         return text
+
+
+def _step(within_ns: int | None) -> str:
+    return "" if within_ns is None else f" WITHIN {duration_text(within_ns)}"
 
 
 def _quant(minimum: int, maximum: int) -> str:

@@ -123,6 +123,7 @@ class Layout:
         parts = alternative.components
         scope = Scope.of(alternative, environment)
         self.query = form.query
+        self.node = form.node
         self.alternative = alternative
         self.number = alternative.number
         self.components = parts

@@ -32,7 +32,7 @@ class Preference:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        in_text = {each.alias: at for at, each in enumerate(components(layout.query.node))}
+        in_text = {each.alias: at for at, each in enumerate(components(layout.node))}
         self._places = [in_text[part.alias] for part in layout.components]
         cuts = [j for j in range(layout.count) if _is_cut(layout, j)]
         self._regions = [
@@ -46,7 +46,7 @@ class Preference:
                 spelled += self._in_text(region[0], match.bound[region[0]])
             else:
                 spelled += self._as_they_come(region, match.bound)
-        return tuple(spelled)
+        return (*spelled, *self._layout.alternative.branches)
 
     def _in_text(self, j: int, entries: Sequence[Entry]) -> Iterator[Any]:
         part = self._layout.components[j]

@@ -8,6 +8,7 @@ what follows, and what is final needs no more looking at than its `Barrier`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from topology.pattern.match.match import Match
@@ -37,16 +38,16 @@ class Barrier:
         return self if (self.key, self.includes) >= (other.key, other.includes) else other
 
 
-def after(match: Match, mode: str, component: int | None) -> Barrier:
-    """What a kept match drops of those that follow it. `component`: that of SKIP TO's alias."""
+def after(match: Match, mode: str, components: Sequence[int]) -> Barrier:
+    """What a kept match drops of those that follow it. `components`: those of SKIP TO's alias."""
     if mode == "past_last":
         return Barrier(match.last.key, includes=True)
     if mode == "next":
         return Barrier(match.first.key, includes=True)
-    entries = match.bound[component] if component is not None else ()
-    if not entries:
+    keys = [entry.key for component in components for entry in match.bound[component]]
+    if not keys:
         return Barrier()
-    return Barrier((entries[0] if mode == "first" else entries[-1]).key)
+    return Barrier(min(keys) if mode == "first" else max(keys))
 
 
 def place(match: Match) -> Any:

@@ -125,10 +125,7 @@ class Compiled:
             for alternative in self.form.alternatives
         ]
         self.ids = Anchors(self.form)
-        self._shown = [
-            [(c.index, c.alias, c.is_group) for c in a.components if not c.alias.startswith("_")]
-            for a in self.form.alternatives
-        ]
+        self._shown = [_shown(alternative) for alternative in self.form.alternatives]
         self._slots = sum(len(a.components) + len(a.blockers) for a in self.form.alternatives)
         self._ends = [
             [(j, b.for_ns) for b in a.blockers if b.for_ns and not b.right for j in b.left]
@@ -138,7 +135,7 @@ class Compiled:
             [b.limit for b in a.blockers if b.limit and not b.for_ns]
             for a in self.form.alternatives
         ]
-        self._columns = _columns(query, self.form, environment)
+        self._columns = _columns(self.form, environment)
 
     def _note_filters(self, alternative: Alternative) -> None:
         number = alternative.number
@@ -171,8 +168,8 @@ class Compiled:
             binding: Binding = [*match.bound, *[()] * (self._slots - len(match.bound))]
             return {name: read(binding) for name, read in self._columns[match.alternative]}
         values: dict[str, Any] = {}
-        for index, alias, is_group in self._shown[match.alternative]:
-            entries = match.bound[index]
+        for alias, indexes, is_group in self._shown[match.alternative]:
+            entries = [entry for index in indexes for entry in match.bound[index]]
             if is_group:
                 values[alias] = payloads(entries)
             else:
@@ -257,20 +254,30 @@ def _filter(types: frozenset[str], own: tuple[Expr, ...], alias: str) -> EntryFi
     return EntryFilter(types, own, alias if own else "")
 
 
+def _shown(alternative: Alternative) -> list[tuple[str, list[int], bool]]:
+    """What RETURN * returns: an alias, its components, and whether it is of a group."""
+    found: dict[str, tuple[list[int], bool]] = {}
+    for component in alternative.components:
+        name = component.label or component.alias
+        indexes, _ = found.setdefault(name, ([], component.is_group or bool(component.label)))
+        indexes.append(component.index)
+    return [(name, *rest) for name, rest in found.items() if not name.startswith("_")]
+
+
 def _columns(
-    query: Query,
     form: NormalForm,
     environment: Environment,
 ) -> list[list[tuple[str, Callable[[Binding], Any]]]] | None:
     """By alternative. Aliases that an alternative lacks are absent in it: their slots, behind
     its own, are empty."""
-    if query.columns is None:
+    if form.query.columns is None:
         return None
     scopes = [Scope.of(alternative, environment) for alternative in form.alternatives]
     every = dict.fromkeys(alias for scope in scopes for alias in scope.slots)
+    wide = [scope.with_absent(every) for scope in scopes]
     return [
-        [(column.name, expression.value(column.expr, scope)) for column in query.columns]
-        for scope in (each.with_absent(every) for each in scopes)
+        [(each.name, expression.value(each.expr, scope)) for each in alternative.columns or ()]
+        for alternative, scope in zip(form.alternatives, wide, strict=True)
     ]
 
 

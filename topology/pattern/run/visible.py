@@ -267,5 +267,5 @@ class Selection:
     def _after(self, match: Match) -> Barrier:
         query = self._query.query
         aliases = self._query.aliases[match.alternative]
-        component = aliases.index(query.skip_to) if query.skip_to in aliases else None
-        return after(match, query.skip, component)
+        places = [j for j, alias in enumerate(aliases) if alias == query.skip_to]
+        return after(match, query.skip, places)

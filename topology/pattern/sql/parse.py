@@ -33,9 +33,7 @@ from topology.pattern.sql.row_pattern import (
 )
 from topology.pattern.tree.defaults import default_emit
 from topology.pattern.tree.errors import Findings, cut, meant, nearest
-from topology.pattern.tree.normal_form import MAX_ALTERNATIVES
-from topology.pattern.tree.partial_order import size, spread
-from topology.pattern.tree.syntax import And, Column, Expr, Node, Query, Same, Skip, Span
+from topology.pattern.tree.syntax import And, Column, Expr, Query, Same, Skip, Span
 from topology.pattern.tree.walk import MAX_DEPTH, flat
 
 _BEGINS: Final = re.compile(
@@ -165,7 +163,7 @@ def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Fin
         if column_path(path.parts[-1:]) != ("time",):
             message = "events are in the order of their time, whatever the order of arrival"
             findings.add("E_SQL", path.span, message, "write ORDER BY ref_time")
-    skip, skip_to = _skip(clause, names, pattern, node, findings)
+    skip, skip_to = _skip(clause, names, pattern, findings)
     return Query(
         node=node,
         within_ns=_within_ns(clause, default_within_ns, findings),
@@ -214,7 +212,7 @@ def _within_ns(clause: RecognizeClause, default_ns: int | None, findings: Findin
 
 
 def _skip(
-    clause: RecognizeClause, names: RowNames, pattern: RowPattern, node: Node, findings: Findings
+    clause: RecognizeClause, names: RowNames, pattern: RowPattern, findings: Findings
 ) -> tuple[Skip, str]:
     """TO NEXT ROW is no skip at all, where a start has one match."""
     if clause.skip is None:
@@ -233,11 +231,6 @@ def _skip(
     if not can_follow_another(pattern, variable):
         message = f"`{variable}` is the first row, so the match would be found again for ever"
         findings.add("E_SQL", span, message, "write AFTER MATCH SKIP TO NEXT ROW")
-    elif size(node)[0] <= MAX_ALTERNATIVES and any(
-        [spot.node.label for spot in part.spots].count(variable) > 1 for part in spread(node)
-    ):
-        message = f"`{variable}` is in several places of one match"
-        findings.add("E_SQL", span, message, "name a variable that is written once")
     return cast(Skip, kind), variable
 
 

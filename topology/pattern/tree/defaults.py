@@ -13,6 +13,7 @@ from typing import Any
 from topology.pattern.tree.syntax import (
     AllOf,
     AnyOf,
+    Counted,
     Emit,
     EventNode,
     Matches,
@@ -50,8 +51,8 @@ def ends_in_negation(node: Node | Negation) -> bool:
                 if not can_be_absent(each):
                     return False
             return False
-        case AllOf(nodes) | AnyOf(nodes):
-            return any(ends_in_negation(each) for each in nodes)
+        case AllOf() | AnyOf() | Counted():
+            return any(map(ends_in_negation, node.children))
 
 
 def can_be_absent(node: Node | Negation) -> bool:
@@ -63,6 +64,8 @@ def can_be_absent(node: Node | Negation) -> bool:
             return node.minimum == 0
         case AnyOf(nodes):
             return any(can_be_absent(each) for each in nodes)
+        case Counted():
+            return node.minimum == 0 or can_be_absent(node.node)
         case Seq() | AllOf():
             return all(can_be_absent(each) for each in node.children)
 

@@ -23,11 +23,11 @@ from topology.pattern.tree.syntax import (
 )
 from topology.pattern.tree.walk import walk
 
-How = Literal["plain", "each", "at", "whole", "before", "previous", "all"]
+How = Literal["plain", "each", "at", "whole", "before", "running", "previous", "all"]
 """`a.x`, of a group each of its elements; `a[i+k].x`; `a[k].x`; an aggregate over all; one up to
-i-k, or SQL's DEFINE; `PREV(a.x)`; `[x]`, which names all events."""
+i-k; SQL's DEFINE; `PREV(a.x)`; `[x]`, which names all events."""
 
-BY_ORDER: Final = frozenset({"each", "at", "before"})
+BY_ORDER: Final = frozenset({"each", "at", "before", "running"})
 """What depends on the order of a group's elements."""
 
 COUNTED: Final = frozenset({"each", "before"})
@@ -56,13 +56,13 @@ def mentions(expr: Expr) -> Iterator[Mention]:
                 yield Mention(alias, "at", path, position)
             case Previous(alias, path):
                 yield Mention(alias, "previous", path)
-            case AggregateCall(_, alias, path, None):
-                yield Mention(alias, "whole", path)
+            case AggregateCall(_, alias, path, None, others=others):
+                yield from (Mention(each, "whole", path) for each in (alias, *others))
             case AggregateCall(_, alias, path, int(before)):
                 yield Mention(alias, "before", path, before)
             case Running(alias, test):
                 looked_at = [each.path for each in walk(test) if isinstance(each, RowRef)]
-                yield from (Mention(alias, "before", path) for path in looked_at or [()])
+                yield from (Mention(alias, "running", path) for path in looked_at or [()])
             case Same(paths):
                 yield from (Mention("", "all", path) for path in paths)
 

@@ -1,10 +1,10 @@
 """The normal form of a query: alternatives without OR, each a partial order of components.
 
-Source: patterns.md 2.1. The tree is spread by `partial_order`, the partition key found by
-`equivalence`. The conjuncts of WHERE are separated by what they name, and each has the place
-where it is tested: the partition key; a component's own; a negation; all others in
-`Alternative.predicates`. One that asks for NULL of an optional component alone is in two
-places: its own, for the events, and a predicate, for when there are none.
+Source: patterns.md 2.1. Counts of groups are written out by `turns`, the tree is spread by
+`partial_order`, the partition key found by `equivalence`. The conjuncts of WHERE are separated by
+what they name, and each has the place where it is tested: the partition key; a component's own; a
+negation; all others in `Alternative.predicates`. One that asks for NULL of an optional component
+alone is in two places: its own, for the events, and a predicate, for when there are none.
 
 - A conjunct that names an alias of another branch of an OR is treated as if that were an
   optional component, absent: it is left out, unless it asks for NULL.
@@ -26,8 +26,9 @@ from topology.pattern.tree.equivalence import is_implied_by, partition_paths
 from topology.pattern.tree.fingerprint import bound, fingerprint
 from topology.pattern.tree.mentions import aliases, looks_at_time, mentions
 from topology.pattern.tree.partial_order import NegatedSpot, Part, Spot, size, spread
-from topology.pattern.tree.syntax import Edge, EventNode, Expr, Query
-from topology.pattern.tree.walk import conjuncts, walk
+from topology.pattern.tree.syntax import Column, Edge, EventNode, Expr, Node, Query
+from topology.pattern.tree.turns import Turns
+from topology.pattern.tree.walk import conjuncts, flat, walk
 
 MAX_ALTERNATIVES: Final = 64
 MAX_COMPONENTS: Final = 32
@@ -136,12 +137,15 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """`number` is its place among the alternatives, in the order of the text."""
+    """`number` is its place among the alternatives, in the order of the text; `columns`: RETURN's,
+    as they are asked of it; `branches`: see partial_order.Part."""
 
     number: int
     components: tuple[Component, ...]
     blockers: tuple[Blocker, ...]
     predicates: tuple[Predicate, ...]
+    columns: tuple[Column, ...] | None = None
+    branches: tuple[int, ...] = ()
 
     @property
     def is_linear(self) -> bool:
@@ -154,9 +158,11 @@ class NormalForm:
     """`same`: the paths on which all events agree, the partition key, from `[a, b]` and from
     chains of equalities over the same path of all aliases (positive and negated); the
     conjuncts it implies are in no other place. `by_partition`: STRICT looks at the events of
-    the same partition only. `fingerprint`: hex digest of the tree."""
+    the same partition only. `node`: the pattern with counts of groups written out. `fingerprint`:
+    hex digest of the tree."""
 
     query: Query
+    node: Node
     alternatives: tuple[Alternative, ...]
     same: tuple[tuple[str, ...], ...]
     by_partition: bool
@@ -184,21 +190,39 @@ def normalise(query: Query, params: Mapping[str, Any] | None = None) -> NormalFo
         raise TooLarge(f"{count} alternatives, at most {MAX_ALTERNATIVES}: split the query")
     if components > MAX_COMPONENTS:
         raise TooLarge(f"{components} components, at most {MAX_COMPONENTS}: split the query")
-    parts = spread(query.node)
-    asked = conjuncts(query.where)
-    same = partition_paths(asked, parts)
-    rest = [expr for expr in asked if not is_implied_by(expr, same)]
+    turns = Turns(query.node)
+    parts = parts_of(turns)
+    same = partition_key(query, turns, parts)
+    rest = [expr for expr in conjuncts(query.where) if not is_implied_by(expr, same)]
     negated = frozenset(gap.negation.alias for part in parts for gap in part.gaps)
     return NormalForm(
         query=query,
+        node=turns.node,
         alternatives=tuple(
-            _alternative(number, part, rest, negated, EDGES[query.strategy])
+            _alternative(number, part, turns, rest, negated, query)
             for number, part in enumerate(parts)
         ),
         same=same,
         by_partition=query.strategy == "partition" or (query.strategy != "strict" and bool(same)),
         fingerprint=fingerprint(query),
     )
+
+
+def parts_of(turns: Turns) -> list[Part]:
+    """The ways through a pattern in which something has to happen."""
+    return [part for part in spread(turns.node) if part.spots]
+
+
+def partition_key(query: Query, turns: Turns, parts: Sequence[Part]) -> tuple[tuple[str, ...], ...]:
+    """The paths on which all events of a match agree."""
+    every = frozenset().union(*map(_aliases_of, parts))
+    asked = [expr for asked in conjuncts(query.where) for expr in turns.conditions(asked, every)]
+    return partition_paths(asked, parts)
+
+
+def _aliases_of(part: Part) -> frozenset[str]:
+    positive = [spot.node.alias for spot in part.spots]
+    return frozenset([*positive, *(gap.negation.alias for gap in part.gaps)])
 
 
 def has_choice(alternatives: Sequence[Alternative]) -> bool:
@@ -223,11 +247,14 @@ def asks_for_null(expr: Expr) -> bool:
 def _alternative(
     number: int,
     part: Part,
-    asked: Sequence[Expr],
+    turns: Turns,
+    asked_of_all: Sequence[Expr],
     negated: frozenset[str],
-    edge: Edge,
+    query: Query,
 ) -> Alternative:
     """`negated`: the negated aliases of all alternatives."""
+    edge, present = EDGES[query.strategy], _aliases_of(part)
+    asked = [expr for each in asked_of_all for expr in turns.conditions(each, present)]
     positive = [expr for expr in asked if negated.isdisjoint(aliases(expr))]
     components = tuple(
         _component(index, spot, positive, edge) for index, spot in enumerate(part.spots)
@@ -246,7 +273,16 @@ def _alternative(
         for gap in part.gaps
     )
     positive += [expr for gap in part.gaps for expr in _pauses(part, gap)]
-    return Alternative(number, components, blockers, tuple(_predicates(positive, components)))
+    positive += [expr for spot in part.spots for expr in _steps(part, spot)]
+    columns = query.columns and tuple(turns.column(each, present) for each in query.columns)
+    return Alternative(
+        number,
+        components,
+        blockers,
+        tuple(_predicates(positive, components)),
+        columns,
+        part.branches,
+    )
 
 
 def _pauses(part: Part, gap: NegatedSpot) -> Iterator[Expr]:
@@ -258,6 +294,32 @@ def _pauses(part: Part, gap: NegatedSpot) -> Iterator[Expr]:
         early, late = (syntax.Ref(part.spots[at].node.alias, ("time",)) for at in (left, right))
         apart = syntax.Arithmetic("-", late, early)
         yield syntax.Compare(">=", apart, syntax.Duration(length_ns))
+
+
+def _steps(part: Part, spot: Spot) -> Iterator[Expr]:
+    """What WITHIN on a step and on a loop asks for: the last event before is so near."""
+    alias, is_group = spot.node.alias, spot.node.is_group
+    if spot.node.loop_within_ns is not None:
+        each, other = (syntax.Ref(alias, ("time",), syntax.Each(k)) for k in (0, -1))
+        yield _near(each, other, spot.node.loop_within_ns)
+    if spot.within_ns is None or not spot.before:
+        return
+    first = syntax.Ref(alias, ("time",), syntax.At(1) if is_group else None)
+    before = [part.spots[at] for at in sorted(spot.before)]
+    surely = [one for one in before if one.node.minimum > 0]
+    behind = frozenset(at for one in surely for at in one.before)
+    nearest = [part.spots[at].node for at in sorted(spot.before - behind)]
+    lasts = [syntax.Ref(n.alias, ("time",), syntax.At(-1) if n.is_group else None) for n in nearest]
+    tests: list[Expr] = [_near(first, last, spot.within_ns) for last in lasts]
+    if any(node.minimum == 0 for node in nearest):
+        tests.append(syntax.IsNull(first))
+        if not surely:
+            tests.append(flat(syntax.And, [syntax.IsNull(last) for last in lasts]))
+    yield flat(syntax.Or, tests)
+
+
+def _near(late: Expr, early: Expr, within_ns: int) -> Expr:
+    return syntax.Compare("<=", syntax.Arithmetic("-", late, early), syntax.Duration(within_ns))
 
 
 def _limits(

@@ -5,6 +5,7 @@ before all of its right; AND orders nothing.
 
 - An edge before a compound is that of each of its first components, unless these have one of
   their own. One before an optional component goes with it when it is absent.
+- A negation in an AND begins with it, and ends when its FOR is over.
 - A negation at a border of a compound has its neighbour outside, in the SEQ around it; if
   there is none, it is at the start or the end.
 """
@@ -14,39 +15,56 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Final
 
-from topology.pattern.tree.syntax import AllOf, AnyOf, Edge, EventNode, Item, Negation, Node, Seq
+from topology.pattern.tree.syntax import (
+    AllOf,
+    AnyOf,
+    Counted,
+    Edge,
+    EventNode,
+    Item,
+    Negation,
+    Node,
+    Seq,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
     """A component. `before`: those (by index) that come before it. `branches`: which branch was
-    taken of each OR that begins with it, from the outermost on, but for ORs in an AND."""
+    taken of each OR that begins with it, from the outermost on, but for ORs in an AND; before
+    these, of each that took nothing right before it. `within_ns`: see Item."""
 
     node: EventNode
     edge: Edge | None
     before: frozenset[int]
     branches: tuple[int, ...] = ()
+    within_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NegatedSpot:
-    """`left` and `right` are the nearest components; empty where there are none so far."""
+    """`left` and `right` are the nearest components; empty where there are none so far. `beside`:
+    it is one of the parts of an AND."""
 
     negation: Negation
-    strict: bool
-    left: frozenset[int]
-    right: frozenset[int]
+    strict: bool = False
+    left: frozenset[int] = frozenset()
+    right: frozenset[int] = frozenset()
+    beside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`first` and `last`: the components that none in the part comes before, or behind."""
+    """`first` and `last`: the components that none in the part comes before, or behind.
+    `branches`: of ORs behind the last component that took nothing."""
 
     spots: tuple[Spot, ...]
     gaps: tuple[NegatedSpot, ...]
     first: frozenset[int]
     last: frozenset[int]
+    branches: tuple[int, ...] = ()
 
 
 def size(node: Node) -> tuple[int, int]:
@@ -57,20 +75,34 @@ def size(node: Node) -> tuple[int, int]:
         case AnyOf(nodes=nodes):
             counts, largest = zip(*map(size, nodes), strict=True)
             return sum(counts), max(largest)
-        case AllOf(nodes=nodes):
-            inner: Sequence[Node] = nodes
-        case Seq(items=items):
-            inner = [item.node for item in items if not isinstance(item.node, Negation)]
+        case Counted():
+            return _size_of_turns(node)
     alternatives, components = 1, 0
-    for part in inner:
-        count, most = size(part)
+    for part in node.children:
+        count, most = (1, 0) if isinstance(part, Negation) else size(part)
         alternatives *= count
         components += most
     return alternatives, components
 
 
+MANY: Final = 10_000
+"""Turns of a group and ways through them, beyond which nobody counts."""
+
+
+def _size_of_turns(counted: Counted) -> tuple[int, int]:
+    ways, most = size(counted.node)
+    turns = min(max(counted.maximum, 1), MANY)
+    alternatives = 0
+    for turn in range(counted.minimum, turns + 1):
+        alternatives += min(ways, MANY) ** min(turn, 14)
+        if alternatives > MANY:
+            break
+    return alternatives, most * turns
+
+
 def spread(node: Node) -> list[Part]:
-    """The alternatives. Their number is that of `size`."""
+    """The alternatives of a tree without counts of groups (`topology.pattern.tree.turns`). Their
+    number is that of `size`."""
     match node:
         case EventNode():
             only = frozenset({0})
@@ -82,35 +114,54 @@ def spread(node: Node) -> list[Part]:
                 for part in spread(branch)
             ]
         case AllOf(nodes=nodes):
-            return [_side_by_side(parts) for parts in product(*map(spread, nodes))]
+            return [_side_by_side(parts) for parts in product(*map(_parts, nodes))]
         case Seq(items=items):
             return [_in_a_row(parts) for parts in product(*map(_choices, items))]
+        case Counted():
+            raise TypeError("a count of a group is written out first")
 
 
 def _choices(item: Item) -> Sequence[Part | NegatedSpot]:
     if isinstance(item.node, Negation):
-        return [NegatedSpot(item.node, item.edge == "strict", frozenset(), frozenset())]
-    return [_entered(part, item.edge) for part in spread(item.node)]
+        return [NegatedSpot(item.node, item.edge == "strict")]
+    return [_entered(part, item) for part in spread(item.node)]
 
 
-def _branched(part: Part, number: int) -> Part:
+def _parts(node: Node | Negation) -> Sequence[Part | NegatedSpot]:
+    """Those of an AND."""
+    return [NegatedSpot(node, beside=True)] if isinstance(node, Negation) else spread(node)
+
+
+def _branched(part: Part, *numbers: int) -> Part:
+    """With the branches that were taken ahead of it."""
+    if not part.spots:
+        return replace(part, branches=(*numbers, *part.branches))
     first, *rest = part.spots
-    return replace(part, spots=(replace(first, branches=(number, *first.branches)), *rest))
+    return replace(part, spots=(replace(first, branches=(*numbers, *first.branches)), *rest))
 
 
-def _entered(part: Part, edge: Edge | None) -> Part:
-    if edge is None:
+def _entered(part: Part, item: Item) -> Part:
+    edge, within_ns = item.edge, item.within_ns
+    if edge is None and within_ns is None:
         return part
     spots = [
-        replace(spot, edge=spot.edge or edge) if index in part.first else spot
+        replace(spot, edge=spot.edge or edge, within_ns=within_ns) if index in part.first else spot
         for index, spot in enumerate(part.spots)
     ]
     return replace(part, spots=tuple(spots))
 
 
-def _side_by_side(parts: Sequence[Part]) -> Part:
-    whole = Part((), (), frozenset(), frozenset())
-    for part in parts:
+def _side_by_side(parts: Sequence[Part | NegatedSpot]) -> Part:
+    """A negation without FOR is over with the one part that happens."""
+    positive = [part for part in parts if isinstance(part, Part)]
+    first = frozenset(at for part in positive for at in part.first)
+    gaps = [
+        replace(part, right=frozenset() if part.negation.for_ns else first)
+        for part in parts
+        if isinstance(part, NegatedSpot)
+    ]
+    whole = Part((), tuple(gaps), frozenset(), frozenset())
+    for part in positive:
         part = _shifted(part, len(whole.spots))
         whole = Part(
             whole.spots + tuple(replace(spot, branches=()) for spot in part.spots),
@@ -126,17 +177,19 @@ def _in_a_row(parts: Sequence[Part | NegatedSpot]) -> Part:
     gaps: list[NegatedSpot] = []
     first: frozenset[int] = frozenset()
     last: frozenset[int] = frozenset()
+    branches: tuple[int, ...] = ()
     for part in parts:
         if isinstance(part, NegatedSpot):
             gaps.append(replace(part, left=last))
             continue
-        part = _shifted(part, len(spots))
+        part = _shifted(_branched(part, *branches), len(spots))
+        branches = part.branches
         earlier = frozenset(range(len(spots)))
         gaps = [replace(gap, right=gap.right or part.first) for gap in gaps]
         gaps += [replace(gap, left=gap.left or last) for gap in part.gaps]
         spots += [replace(spot, before=spot.before | earlier) for spot in part.spots]
-        first, last = first or part.first, part.last
-    return Part(tuple(spots), tuple(gaps), first, last)
+        first, last = first or part.first, part.last or last
+    return Part(tuple(spots), tuple(gaps), first, last, branches)
 
 
 def _shifted(part: Part, by: int) -> Part:
@@ -148,4 +201,5 @@ def _shifted(part: Part, by: int) -> Part:
         tuple(replace(gap, left=move(gap.left), right=move(gap.right)) for gap in part.gaps),
         move(part.first),
         move(part.last),
+        part.branches,
     )

@@ -3,8 +3,7 @@
 Trees are values: equal trees mean equal queries, and where in the text a node was
 (`span`) has no part in that (the language: docs/patterns.md).
 
-A tree may still be nonsense, like a negation of everything: `topology.pattern.language.check` finds
-that, and `topology.pattern.tree.normal_form` takes checked trees only.
+A tree may be nonsense, like a negation of everything: `topology.pattern.language.check` finds that.
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ LIMIT: Final = 10_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Span:
-    """The place of something in the text: from 1, columns and length in characters. All spans
-    are equal, so that trees are compared by what they say."""
+    """A place in the text, from 1, in characters. All are equal: trees say what they mean."""
 
     line: int = 0
     column: int = 0
@@ -51,7 +49,6 @@ class Span:
 
 
 NOWHERE: Final = Span()
-
 
 Below = TypeVar("Below")
 
@@ -119,7 +116,7 @@ class Param(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """`[i+offset]`: the elements of a group one after the other."""
+    """`[i+offset]`: the elements of a group in turn."""
 
     offset: int = 0
 
@@ -136,8 +133,8 @@ Index = Each | At
 
 @dataclass(frozen=True, slots=True)
 class Ref(Expression):
-    """`alias.path`, `alias[index].path`. Without index a group means each of its
-    elements. `path` begins with a reserved attribute (RESERVED) or a payload's field."""
+    """`alias.path`, `alias[index].path`; without index each element of a group. `path` begins with
+    a reserved attribute (RESERVED) or a payload's field."""
 
     alias: str
     path: tuple[str, ...]
@@ -164,13 +161,15 @@ RESERVED: Final = frozenset({"time", "ts", "error", "source", "seq", "type", "pa
 @dataclass(frozen=True, slots=True)
 class AggregateCall(Expression):
     """`function(alias[].path)`; with `before` = k over the elements up to i-k only. `count`
-    has an empty path or one (then it counts values that are not NULL)."""
+    has an empty path or one (then it counts values that are not NULL). `others`: aliases whose
+    events are elements too, behind those of the first (turns of a group, written out)."""
 
     function: str
     alias: str
     path: tuple[str, ...] = ()
     before: int | None = None
     span: Span = NOWHERE
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +358,7 @@ class PatternNode(TreeNode["Node | Negation"]):
 @dataclass(frozen=True, slots=True)
 class EventNode(PatternNode):
     """A component: `minimum` to `maximum` events of `types` (none named: of every type).
+    `loop_within_ns`: from one of them to the next it takes no longer.
 
     `alias` is never empty in a finished tree: a component without one has a hidden alias
     (`_1`, `_2`, … by its place in the text). `loop` overrides the strategy for steps inside the
@@ -379,6 +379,7 @@ class EventNode(PatternNode):
     reluctant: bool = False
     span: Span = NOWHERE
     label: str = ""
+    loop_within_ns: int | None = None
 
     @property
     def is_group(self) -> bool:
@@ -398,10 +399,12 @@ class Negation(PatternNode):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A part of a sequence. `edge` overrides the strategy for the step into it."""
+    """A part of a sequence. `edge` overrides the strategy for the step into it, which takes no
+    longer than `within_ns`."""
 
     node: Node | Negation
     edge: Edge | None = None
+    within_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,11 +423,11 @@ class Seq(PatternNode):
 
 @dataclass(frozen=True, slots=True)
 class AllOf(PatternNode):
-    """AND: all of the nodes, in any order."""
+    """AND: all of the nodes, in any order. A negation in it begins with it."""
 
     BELOW = ("nodes",)
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[Node | Negation, ...]
     span: Span = NOWHERE
 
 
@@ -438,7 +441,23 @@ class AnyOf(PatternNode):
     span: Span = NOWHERE
 
 
-Node = EventNode | Seq | AllOf | AnyOf
+@dataclass(frozen=True, slots=True)
+class Counted(PatternNode):
+    """`minimum` to `maximum` turns of the node in a row. `loop` overrides the strategy for the step
+    into a further turn. `name`: what the turns are called. `reluctant`: see EventNode."""
+
+    BELOW = ("node",)
+
+    node: Node
+    minimum: int
+    maximum: int
+    name: str = ""
+    loop: Edge | None = None
+    reluctant: bool = False
+    span: Span = NOWHERE
+
+
+Node = EventNode | Seq | AllOf | AnyOf | Counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from topology.pattern.tree import normal_form
 from topology.pattern.tree.normal_form import Alternative, NormalForm, TooLarge, normalise
 from topology.pattern.tree.partial_order import size, spread
 from topology.pattern.tree.syntax import AnyOf, Constant, EventNode, Item, Param, Query, Seq
+from topology.pattern.tree.turns import Turns
 
 
 def form(text: str, options: str = "") -> NormalForm:
@@ -193,7 +194,7 @@ def events(count: int) -> tuple[EventNode, ...]:
 def test_size_is_known_before_it_is_spread() -> None:
     for seed in range(200):
         node = random_query(Random(seed)).node
-        parts = spread(node)
+        parts = spread(Turns(node).node)
         assert size(node) == (len(parts), max(len(part.spots) for part in parts))
 
 

@@ -86,10 +86,11 @@ def _begins_surely(match: Match) -> bool:
 
 
 def _ends_before(one: Match, other: Match) -> bool:
-    if one.last is other.last:
-        return one.alternative < other.alternative
-    ends = [entry for entries in one.bound for entry in entries]
-    return all(before_by_key(entry, other.last) == YES for entry in ends)
+    """In every world, the order of the alternatives deciding where both end with one event."""
+    last, ends = other.last, [entry for entries in one.bound for entry in entries]
+    if any(entry is not last and before_by_key(entry, last) != YES for entry in ends):
+        return False
+    return last not in ends or one.alternative < other.alternative
 
 
 class Plan:

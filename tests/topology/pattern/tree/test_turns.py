@@ -1,0 +1,313 @@
+"""Counts of groups, WITHIN on a step, patterns of optional parts alone: in any order of arrival.
+
+Judges of the laws: the same query without the addition, where there is one, and `Judge`, which
+tries all choices of events and asks the sentences of the manual of each; it knows no normal form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.seeds import seeds_of_today
+from tests.topology.pattern.following import anew, compiled, contents, current, times
+from tests.topology.pattern.generate import (
+    BEST,
+    entry,
+    of_text,
+    random_query,
+    random_stream,
+    shuffled,
+)
+from tests.topology.pattern.oracle import oracle
+from topology.pattern.language.affordable import too_much
+from topology.pattern.language.check import check
+from topology.pattern.language.parse import parse_query
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.normal_form import MAX_ALTERNATIVES
+from topology.pattern.tree.partial_order import size
+from topology.pattern.tree.syntax import Counted, EventNode, Item, Seq
+
+SEEDS = seeds_of_today(300)
+FREE = "USING skip_till_any MATCHES ALL"
+
+EXAMPLES = [
+    # pattern, options, events, what is found by the times of its events
+    ("SEQ(A a, SEQ(B b, C c){2}, D d)", "", "a1 b2 c3 b4 c5 d6", "1-2-3-4-5-6"),
+    ("SEQ(A a, SEQ(B b, C c){2}, D d)", "", "a1 b2 c3 d6", ""),
+    ("SEQ(A a, SEQ(B b, C c){1,3}, D d)", "", "a1 b2 c3 b4 d5 c6 d7", "1-2-3-5"),  # ONE leaves
+    ("SEQ(A a, SEQ(B b, C c){1,3}, D d)", "", "a1 b2 c3 b4 c5 d6", "1-2-3-4-5-6"),
+    ("SEQ(A a, SEQ(B b, C c){0,2})", "MATCHES BEST", "a1 b2 c3 b4", "1-2-3"),
+    ("SEQ(A a, SEQ(B b, C c){0,2})", "MATCHES BEST", "a1 b2 c3 b4 c5", "1-2-3-4-5"),
+    ("SEQ(A a, SEQ(B b, C c){0,2}?)", "MATCHES BEST", "a1 b2 c3 b4 c5", "1"),
+    ("SEQ(A a, SEQ(B b, C c)?, D d)", "MATCHES ALL", "a1 b2 c3 d4", "1-2-3-4 1-4"),
+    ("SEQ(A a, SEQ(B b, C c){1,2} LOOP STRICT)", "MATCHES ALL", "a1 b2 c3 d4 b5 c6", "1-2-3"),
+    ("SEQ(A a, AND(B b, C c){2}, D d)", "", "a1 c2 b3 b4 c5 d6", "1-2-3-4-5-6"),
+    ("SEQ(A a, OR(B b, C c){2}, D d)", "", "a1 c2 b3 d6", "1-2-3-6"),
+    ("SEQ(SEQ(B b, !D, C c){2})", "", "b1 c2 b3 d4 c5", ""),
+    ("SEQ(SEQ(B b, !D, C c){2})", "", "b1 c2 d3 b4 c5", "1-2-4-5"),
+    ("SEQ(B b, C c){2}", "SKIP TO LAST b", "b1 c2 b3 c4 b5 c6", "1-2-3-4 3-4-5-6"),
+    ("SEQ(B b, C c){2}", "SKIP TO FIRST c", "b1 c2 b3 c4 b5 c6", "1-2-3-4 3-4-5-6"),
+    ("SEQ(A a, B b WITHIN 2 ns)", "", "a1 b3", "1-3"),
+    ("SEQ(A a, B b WITHIN 2 ns)", "", "a1 b4", ""),
+    ("SEQ(A a, C c, B b WITHIN 2 ns)", "", "a1 c3 b5", "1-3-5"),
+    ("SEQ(A a, C? c, B b WITHIN 2 ns)", "MATCHES ALL", "a1 c3 b5", "1-3-5"),
+    ("SEQ(A a, C? c, B b WITHIN 2 ns)", "MATCHES ALL", "a1 c2 b3", "1-2-3 1-3"),
+    ("SEQ(AND(A a, C c), B b WITHIN 2 ns)", "", "a1 c4 b6", "1-4-6"),
+    ("SEQ(AND(A a, C c), B b WITHIN 2 ns)", "", "a1 c4 b7", ""),
+    ("SEQ(A a, B+ b[] LOOP WITHIN 2 ns, C c)", "", "a1 b4 b6 b9 c10", "1-4-6-10"),
+    ("SEQ(A a, B+ b[] WITHIN 2 ns, C c)", "", "a1 b3 b9 c10", "1-3-9-10"),
+    ("SEQ(A a, SEQ(B b WITHIN 3 ns, C c){1,2})", "MATCHES BEST", "a1 b2 c3 b8 c9", "1-2-3"),
+    ("SEQ(A? a, B? b)", "MATCHES ALL", "a1 b2", "1 1-2 2"),
+    ("SEQ(A? a, B? b)", "MATCHES BEST SKIP PAST LAST", "a1 b2 b3", "1-2 3"),
+    ("A* a", "USING strict MATCHES BEST SKIP PAST LAST", "a1 a2 b3 a4", "1-2 4"),
+    ("OR(A? a, SEQ(B b, C c))", "MATCHES ALL", "a1 b2 c3", "1 2-3"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "options", "events", "found"), EXAMPLES)
+def test_what_it_means_in_any_order_of_arrival(
+    pattern: str, options: str, events: str, found: str
+) -> None:
+    query, stream = compiled(pattern, options, within=50), of_text(events)
+    for seed in range(10):
+        arrivals = shuffled(Random(seed), stream, disorder=0.9 if seed else 0.0, copies=0.2)
+        assert times(current(query, arrivals), stream) == found, arrivals
+
+
+VALUES = [
+    ("b[i].x > b[i-1].x", "1-2-3-4-5-6"),
+    ("b[i].x > c[i].x", ""),
+    ("b[last].x = 3", "1-2-3-4-5-6"),
+    ("b[-2].x = 1", "1-2-3-4-5-6"),
+    ("b[3].x = 1", ""),
+    ("count(turn) = 2", "1-2-3-4-5-6"),
+    ("sum(c[].x) = 6", "1-2-3-4-5-6"),
+    ("sum(c[].x) = 5", ""),
+    ("b[i].x > count(c[..i-1]) ", "1-2-3-4-5-6"),
+    ("b.x <= c.x", ""),  # each b with each c
+    ("b.x != 7", "1-2-3-4-5-6"),
+    ("coalesce(c[first].x, 9) = 2", "1-2-3-4-5-6"),
+]
+
+
+@pytest.mark.parametrize(("condition", "found"), VALUES)
+def test_conditions_on_turns(condition: str, found: str) -> None:
+    payloads = [{"x": x} for x in (0, 1, 2, 3, 4, 5)]
+    stream = [
+        entry(kind, at + 1, at, payload)
+        for at, (kind, payload) in enumerate(zip("ABCBCD", payloads, strict=True))
+    ]
+    pattern = f"SEQ(A a, SEQ(B b, C c){{2,3}} turn, D d) WHERE {condition}"
+    assert times(current(compiled(pattern), stream), stream) == found
+
+
+def test_what_is_returned_of_turns() -> None:
+    stream = [entry(kind, at + 1, at, {"x": at}) for at, kind in enumerate("ABCBCD")]
+    pattern = "SEQ(A a, SEQ(B b, C c){1,3} turn, D d)"
+    columns = "RETURN count(turn) AS n, b[last].x AS last, c.x AS cs, b[3].x AS third"
+    (found,) = current(compiled(pattern, columns), stream).standing.values()
+    assert found.values == {"n": 2, "last": 3, "cs": [2, 4], "third": None}
+    (found,) = current(compiled(pattern), stream).standing.values()
+    assert {alias: _xs(value) for alias, value in found.values.items()} == {
+        "a": 0, "b": [1, 3], "c": [2, 4], "d": 5
+    }  # fmt: skip
+    assert [member.alias for member in found.members] == ["a", "b", "c", "b", "c", "d"]
+
+
+def _xs(value: Any) -> Any:
+    return [each["x"] for each in value] if isinstance(value, list) else value["x"]
+
+
+@pytest.mark.parametrize("count", ["{1,40}", "{33}", "{1,9999999}"])
+def test_a_count_that_explodes_is_refused_when_it_is_read(count: str) -> None:
+    query = parse_query(f"PATTERN SEQ(A a, SEQ(SEQ(B b, C c){count}){count}) WITHIN 1 s")
+    with pytest.raises(ValueError, match="E_TOO_LARGE"):
+        check(query)
+    assert too_much("A " * 100, query)
+
+
+# -- laws -------------------------------------------------------------------------------------
+
+
+def _in_turns(node: Any) -> Any:
+    """Groups with an upper bound as counts of a SEQ of one."""
+    if isinstance(node, EventNode) and node.maximum > 1:
+        once = replace(node, minimum=1, maximum=1, loop=None, greedy=False, until=None)
+        return Counted(
+            Seq((Item(replace(once, reluctant=False, loop_within_ns=None)),)),
+            node.minimum,
+            node.maximum,
+            loop=node.loop,
+            reluctant=node.reluctant,
+        )
+    return node.rebuilt([_in_turns(each) for each in node.children])
+
+
+def _plain(node: Any) -> Any:
+    if isinstance(node, EventNode) and node.is_group:
+        return replace(
+            node, maximum=max(node.minimum, 2), greedy=False, until=None, loop_within_ns=None
+        )
+    return node.rebuilt([_plain(each) for each in node.children])
+
+
+def _waits_for_the_whole(group: Compiled) -> bool:
+    """What is asked of a group as a whole does not choose its events; of turns, which are there one
+    by one, it says which event is the first that fits."""
+    return any(
+        any(part.edge == "next" or part.loop == "next" for part in alternative.components)
+        and any(predicate.whole for predicate in alternative.predicates)
+        for alternative in group.form.alternatives
+    )
+
+
+def _apart(stream: Sequence[Entry]) -> list[Entry]:
+    return [*{one.time_ns: one for one in stream}.values()]
+
+
+def _has_turns(node: Any) -> bool:
+    return isinstance(node, Counted) or any(map(_has_turns, node.children))
+
+
+@pytest.mark.slow
+def test_turns_of_one_event_are_its_group() -> None:
+    """Law, with all conditions that a group can have, for ALL and BEST. But for equal times: what
+    is at one time may be in one group, and is no sequence."""
+    compared = found = 0
+    for seed in SEEDS:
+        rng = Random(seed)
+        query = random_query(rng, (("next", "all"), ("any", "all"), ("strict", "all"), *BEST))
+        if _has_turns(query.node) or query.skip_to:
+            continue
+        if query.matches == "all":  # of equal ends SKIP takes one by its place in the text
+            query = replace(query, skip="none")
+        group = Compiled(replace(query, node=_plain(query.node)))
+        node = _in_turns(group.query.node)
+        if size(node)[0] > MAX_ALTERNATIVES:
+            continue
+        turns = Compiled(replace(group.query, node=node))
+        if turns.form.node == group.form.node or _waits_for_the_whole(group):
+            continue
+        stream = _apart(random_stream(rng, 9))
+        wanted = contents(group, oracle(group.form, map(anew, stream)))
+        assert contents(turns, oracle(turns.form, map(anew, stream))) == wanted, seed
+        arrivals = shuffled(rng, stream, 0.5, copies=0.1)
+        assert current(turns, arrivals).contents() == wanted, seed
+        compared += 1
+        found += bool(wanted)
+    assert compared > len(SEEDS) // 8
+    assert found > len(SEEDS) // 20
+
+
+Chosen = dict[str, list[Entry]]
+"""The events of a match by alias."""
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A pattern in words: `shapes` has the aliases in a row of each of its ways, with types as
+    their first letters in capitals; `asked` are conditions as text and as what they mean."""
+
+    pattern: str
+    shapes: tuple[str, ...]
+    asked: tuple[tuple[str, Callable[[Chosen], bool]], ...]
+
+    def found(self, stream: Sequence[Entry], within_ns: int, asked: Sequence[int]) -> list[Any]:
+        tests = [self.asked[at][1] for at in asked]
+        return sorted(
+            tuple(sorted((alias, e.identity) for alias, each in chosen.items() for e in each))
+            for chosen in self._choices(stream, within_ns)
+            if all(test(chosen) for test in tests)
+        )
+
+    def _choices(self, stream: Sequence[Entry], within_ns: int) -> Iterator[Chosen]:
+        for shape in self.shapes:
+            for events in combinations(stream, len(shape)):
+                kinds = [one.type for one in events]
+                moments = [one.time_ns for one in events]
+                if kinds != [alias.upper() for alias in shape] or moments != sorted({*moments}):
+                    continue
+                if moments[-1] - moments[0] <= within_ns:
+                    chosen: Chosen = {}
+                    for alias, event in zip(shape, events, strict=True):
+                        chosen.setdefault(alias, []).append(event)
+                    yield chosen
+
+
+def _x(chosen: Chosen, alias: str) -> list[int]:
+    return [one.payload["x"] for one in chosen.get(alias, ())]
+
+
+def _t(chosen: Chosen, alias: str) -> list[int]:
+    return [one.time_ns for one in chosen.get(alias, ())]
+
+
+def _both(chosen: Chosen, test: Callable[[int, int], bool]) -> bool:
+    return all(test(b, c) for b, c in zip(_x(chosen, "b"), _x(chosen, "c"), strict=True))
+
+
+TURNS = Judge(
+    "SEQ(A a, SEQ(B b, C c){0,2} t, D d)",
+    ("ad", "abcd", "abcbcd"),
+    (
+        ("b[i].x >= b[i-1].x", lambda m: _x(m, "b") == sorted(_x(m, "b"))),
+        ("b[i].x <= c[i].x", lambda m: _both(m, lambda b, c: b <= c)),
+        ("b.x <= c.x", lambda m: all(b <= c for b in _x(m, "b") for c in _x(m, "c"))),
+        ("b.x != 2", lambda m: 2 not in _x(m, "b")),
+        ("c[last].x = d.x", lambda m: _x(m, "c")[-1:] in ([], _x(m, "d"))),
+        ("b[first].x > a.x", lambda m: all(b > _x(m, "a")[0] for b in _x(m, "b")[:1])),
+        ("count(t) != 1", lambda m: len(_x(m, "b")) != 1),
+        ("sum(c[].x) < 4", lambda m: sum(_x(m, "c")) < 4),
+        ("coalesce(b.x, 1) = 1", lambda m: {*_x(m, "b")} <= {1}),
+        ("c[i].x > b[i+1].x", lambda m: len(_x(m, "b")) < 2 or _x(m, "c")[0] > _x(m, "b")[1]),
+    ),
+)
+STEPS = Judge(
+    "SEQ(A a, C c WITHIN 3 ns, D{1,3} d[] LOOP WITHIN 2 ns WITHIN 3 ns, B? b WITHIN 2 ns)",
+    ("acd", "acdd", "acddd", "acdb", "acddb", "acdddb"),
+    (),
+)
+EMPTY = Judge("SEQ(A? a, B? b, C? c)", ("a", "b", "c", "ab", "ac", "bc", "abc"), ())
+
+
+def _near(chosen: Chosen) -> bool:
+    row = [*_t(chosen, "a"), *_t(chosen, "c"), *_t(chosen, "d"), *_t(chosen, "b")]
+    ds = len(_t(chosen, "d"))
+    limits = [3, 3, *[2] * (ds - 1), *[2] * len(_t(chosen, "b"))]
+    return all(b - a <= at for a, b, at in zip(row[:-1], row[1:], limits, strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("judge", [TURNS, STEPS, EMPTY], ids=["turns", "steps", "empty"])
+def test_it_is_what_the_manual_says(judge: Judge) -> None:
+    found = 0
+    for seed in SEEDS:
+        rng = Random(seed)
+        asked = rng.sample(range(len(judge.asked)), min(len(judge.asked), rng.randint(0, 2)))
+        where = " AND ".join(judge.asked[at][0] for at in asked)
+        pattern = f"{judge.pattern} WHERE {where}" if where else judge.pattern
+        within_ns = rng.randint(3, 12)
+        stream = [_with_x(one, rng) for one in _apart(random_stream(rng, 11))]
+        expected = judge.found(stream, within_ns, asked)
+        if judge is STEPS:
+            expected = sorted(
+                tuple(sorted((alias, e.identity) for alias, each in m.items() for e in each))
+                for m in judge._choices(stream, within_ns)
+                if _near(m)
+            )
+        query = compiled(pattern, FREE, within=within_ns)
+        arrivals = shuffled(rng, stream, rng.choice((0.0, 0.5)), copies=0.1)
+        assert current(query, arrivals).contents() == expected, (seed, pattern)
+        found += bool(expected)
+    assert found > len(SEEDS) // 20
+
+
+def _with_x(one: Entry, rng: Random) -> Entry:
+    return entry(one.type, one.time_ns, one.event.seq, {"x": rng.randint(0, 3)}, one.event.source)

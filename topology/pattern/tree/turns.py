@@ -1,0 +1,277 @@
+"""Counts of a whole SEQ, AND or OR, written out: `SEQ(B b, C c){1,3}` as one to three turns.
+
+Source: patterns_2.md 3. A turn more is an OR of the turn and of nothing, so that MATCHES BEST has
+the order of choices that a regular expression has. What each turn holds has a name of its own
+(`b@1`), and the `label` that it has in the text. Conditions are rewritten to these:
+
+    b.x            each b, with each of what else is asked; of a negation those of its own turn
+    b[i].x         of the i-th turn, for each i for which all indexes used exist
+    b[2].x         of the second turn, of `first` and `last`; NULL where it is not there
+    count(b)       over all turns, and like it the other aggregates; `count(turn)` by the name
+
+Indexes are of what each turn holds one event of (`indexed`). Cost: the turns written out, and each
+condition once for each turn; one that names several events plainly once for each pair of turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, Final
+
+from topology.pattern.tree.mentions import Mention, counted_through, mentions
+from topology.pattern.tree.syntax import (
+    AggregateCall,
+    AllOf,
+    AnyOf,
+    At,
+    Column,
+    Constant,
+    Counted,
+    Each,
+    EventNode,
+    Expr,
+    Item,
+    Negation,
+    Node,
+    Previous,
+    Ref,
+    RowAggregate,
+    RowRef,
+    Running,
+    Seq,
+)
+from topology.pattern.tree.walk import components, rewritten
+
+NOTHING: Final = Seq(())
+"""What stands for no further turn."""
+
+LIST: Final = "list"
+"""The aggregate that is the values themselves; only a column becomes one."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountedGroup:
+    """A count that is in no other. `indexed`: what each turn holds exactly one event of."""
+
+    node: Counted
+    aliases: frozenset[str]
+    negated: frozenset[str]
+    indexed: tuple[str, ...]
+
+
+def counted_groups(node: Node | Negation) -> Iterator[CountedGroup]:
+    """In the order of the text."""
+    if not isinstance(node, Counted):
+        for each in node.children:
+            yield from counted_groups(each)
+        return
+    within = list(components(node))
+    yield CountedGroup(
+        node,
+        frozenset(each.alias for each in within),
+        frozenset(each.alias for each in within if isinstance(each, Negation)),
+        tuple(_in_each_turn(node.node)),
+    )
+
+
+def _in_each_turn(node: Node | Negation) -> Iterator[str]:
+    match node:
+        case EventNode():
+            if node.minimum == node.maximum == 1:
+                yield node.alias
+        case Seq() | AllOf():
+            for each in node.children:
+                yield from _in_each_turn(each)
+
+
+class Turns:
+    """A pattern written out. `node`: without any count of a group."""
+
+    def __init__(self, node: Node) -> None:
+        self._groups = list(counted_groups(node))
+        self._of = {alias: group for group in self._groups for alias in group.aliases}
+        self._named = {
+            each.name: group.indexed[0]
+            for group in self._groups
+            for each in (group.node,)
+            if each.name and group.indexed
+        }
+        self._taken = {each.alias for each in components(node)}
+        self._copies: dict[str, list[tuple[tuple[int, ...], str]]] = {}
+        self.node: Node = self._written(node, ()) if self._groups else node
+        for copies in self._copies.values():
+            copies.sort()
+
+    def _written(self, node: Any, turn: tuple[int, ...]) -> Any:
+        match node:
+            case Counted():
+                return self._in_a_row(node, turn)
+            case EventNode() | Negation() if turn:
+                return self._copy(node, turn)
+            case _:
+                return node.rebuilt([self._written(each, turn) for each in node.children])
+
+    def _in_a_row(self, counted: Counted, above: tuple[int, ...]) -> Node:
+        rest: Node | None = None
+        for turn in range(counted.maximum, 0, -1):
+            items = [Item(self._written(counted.node, (*above, turn)))]
+            if rest is not None:
+                items.append(Item(rest, counted.loop))
+            row = Seq(tuple(items), counted.span)
+            rest = row
+            if turn > counted.minimum:
+                choice = (NOTHING, row) if counted.reluctant else (row, NOTHING)
+                rest = AnyOf(choice, counted.span)
+        assert rest is not None, counted
+        return rest
+
+    def _copy(self, node: EventNode | Negation, turn: tuple[int, ...]) -> EventNode | Negation:
+        alias = f"{node.alias}@{'.'.join(map(str, turn))}"
+        while alias in self._taken:
+            alias += "@"
+        self._copies.setdefault(node.alias, []).append((turn, alias))
+        if isinstance(node, Negation):
+            return replace(node, alias=alias)
+        until = node.until and rewritten(node.until, lambda part: self._of_turn(part, turn))
+        return replace(node, alias=alias, label=node.label or node.alias, until=until)
+
+    def _of_turn(self, part: Expr, turn: tuple[int, ...]) -> Expr:
+        """What UNTIL names in its own turn."""
+        if isinstance(part, Ref | AggregateCall | Previous) and part.alias in self._copies:
+            for at, alias in self._copies[part.alias]:
+                if at == turn:
+                    return replace(part, alias=alias)
+        return part
+
+    # -- conditions ---------------------------------------------------------------------------
+
+    def conditions(self, expr: Expr, present: Collection[str]) -> list[Expr]:
+        """A conjunct as it is asked of an alternative that has these aliases."""
+        if not self._groups:
+            return [expr]
+        found = [self._shared(expr, present)]
+        for group in self._groups:
+            found = [other for each in found for other in self._by_turn(each, group, present)]
+        return found
+
+    def column(self, column: Column, present: Collection[str]) -> Column:
+        """A column of RETURN; what each turn has a value of is a list."""
+        match column.expr:
+            case Ref(alias, path, None) if alias in self._of:
+                expr = self._aggregate(AggregateCall(LIST, alias, path), present)
+            case _:
+                expr = self._shared(column.expr, present) if self._groups else column.expr
+        return replace(column, expr=expr)
+
+    def _shared(self, expr: Expr, present: Collection[str]) -> Expr:
+        """With what is of all turns, or of one by its number."""
+
+        def change(part: Expr) -> Expr:
+            match part:
+                case AggregateCall(before=None):
+                    return self._aggregate(part, present)
+                case Ref(alias, index=At(position)) if alias in self._of:
+                    copies = self._in(alias, present)
+                    if not copies:
+                        return part
+                    at = position - 1 if position > 0 else len(copies) + position
+                    if 0 <= at < len(copies):
+                        return replace(part, alias=copies[at], index=None)
+                    return Constant(None, part.span)
+                case RowRef(aliases) | RowAggregate(aliases=aliases):
+                    every = [copy for alias in aliases for copy in self._every(alias)]
+                    return replace(part, aliases=tuple(every))
+            return part
+
+        return rewritten(expr, change)
+
+    def _every(self, alias: str) -> list[str]:
+        return [copy for _, copy in self._copies.get(alias, [((), alias)])]
+
+    def _aggregate(self, call: AggregateCall, present: Collection[str]) -> Expr:
+        alias = self._named.get(call.alias, call.alias)
+        if alias not in self._of:
+            return call
+        first, *others = self._in(alias, present) or [alias]
+        return replace(call, alias=first, others=tuple(others))
+
+    def _in(self, alias: str, present: Collection[str]) -> list[str]:
+        return [copy for _, copy in self._copies[alias] if copy in present]
+
+    def _by_turn(self, expr: Expr, group: CountedGroup, present: Collection[str]) -> Iterator[Expr]:
+        named = {mention.alias for mention in mentions(expr) if _is_plain(mention)}
+        plain = sorted(named & group.aliases)
+        through = counted_through(expr) & group.aliases
+        if through:
+            turns = len(self._in(next(iter(through)), present))
+            for turn in range(1, turns + 1):
+                counted = self._in_turn(expr, group, turn, turns)
+                if counted is not None:
+                    fixed = {alias: (turn,) for alias in plain if alias in group.negated}
+                    yield from self._plain(counted, plain, fixed, present)
+            return
+        negated = [alias for alias in plain if alias in group.negated]
+        if not negated:
+            yield from self._plain(expr, plain, {}, present)
+            return
+        for own, copy in self._copies[negated[0]]:
+            if copy in present:
+                yield from self._plain(expr, plain, dict.fromkeys(plain, own), present)
+
+    def _in_turn(self, expr: Expr, group: CountedGroup, turn: int, turns: int) -> Expr | None:
+        """With `i` for the turn; None where an index does not exist."""
+        for mention in mentions(expr):
+            if mention.alias in group.aliases and mention.how in {"each", "before"}:
+                at = turn + mention.number if mention.how == "each" else turn - mention.number
+                if not 1 <= at <= turns:
+                    return None
+
+        def change(part: Expr) -> Expr:
+            match part:
+                case Ref(alias, index=Each(offset)) if alias in group.aliases:
+                    copy = self._copies[alias][turn + offset - 1][1]
+                    return replace(part, alias=copy, index=None)
+                case AggregateCall(alias=alias, before=int(before)) if alias in group.aliases:
+                    first, *others = [copy for _, copy in self._copies[alias][: turn - before]]
+                    return replace(part, alias=first, others=tuple(others), before=None)
+            return part
+
+        return rewritten(expr, change)
+
+    def _plain(
+        self,
+        expr: Expr,
+        plain: Sequence[str],
+        fixed: Mapping[str, tuple[int, ...]],
+        present: Collection[str],
+    ) -> Iterator[Expr]:
+        """For each copy of what is named plainly; `fixed`: the turn that one is of."""
+        choices = []
+        for alias in plain:
+            copies = [
+                copy
+                for turn, copy in self._copies[alias]
+                if copy in present and _agree(turn, fixed.get(alias, ()))
+            ]
+            choices.append(copies or [alias])
+        for chosen in product(*choices):
+            names = dict(zip(plain, chosen, strict=True))
+
+            def change(part: Expr, names: Mapping[str, str] = names) -> Expr:
+                match part:
+                    case Previous(alias) | Running(alias) | Ref(alias, index=None):
+                        return replace(part, alias=names.get(alias, alias))
+                return part
+
+            yield rewritten(expr, change)
+
+
+def _agree(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Is one within the other, or the same?"""
+    return all(a == b for a, b in zip(one, other, strict=False))
+
+
+def _is_plain(mention: Mention) -> bool:
+    return mention.how in {"plain", "previous", "running"}
