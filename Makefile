@@ -21,7 +21,7 @@ ARGS ?=
 # Where it is set, each of the hundreds of processes of a run compiles all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help up down install setup docs docs-reference spark-setup spark-test spark-long spark-package helm demo test test-quick lint format services bench chaos laws compiled wheels compiled-wheels lock audit sbom clean distclean
+.PHONY: help up down install setup docs docs-reference spark-setup spark-test spark-long spark-package helm demo test test-quick lint format services bench bench-all chaos laws compiled wheels compiled-wheels lock audit sbom clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -127,6 +127,9 @@ docs-reference: $(RUNTIME) ## docs/topology.md anew from the types of the topolo
 
 bench: $(DEV) services ## all benchmarks, as ratios in one run
 	@$(PY) -m benchmarks $(ARGS)
+
+bench-all: $(DEV) services ## entries side by side: benchmarks/REPORT.md, build/report.html (ARGS=...)
+	@$(PY) -m benchmarks.report $(ARGS)
 
 bench-%: $(DEV) services ## one benchmark by its name (ARGS=...)
 	@$(PY) -m benchmarks $* $(ARGS)

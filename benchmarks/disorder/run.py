@@ -24,6 +24,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from string import Formatter
 from typing import IO, Final, NamedTuple
 
 from .score import Score, differing, read_answers, read_truth, scored
@@ -41,9 +42,25 @@ class Entry(NamedTuple):
     name: str
     command: tuple[str, ...]
     code: str
+    queries: tuple[str, ...] = tuple(QUERIES)
 
 
 _WATERMARKED: Final = "entries/watermarked.py"
+
+
+_BYTEWAX: Final = "entries/bytewax_windows.py"
+
+
+def _bytewax(name: str, wait_ms: str) -> Entry:
+    return Entry(name, ("{peers}", _BYTEWAX, wait_ms), _BYTEWAX, ("q5", "q7", "q8"))
+
+
+_KAFKA_STREAMS: Final = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-cp", "{kafka_streams}")
+
+
+def _kafka_streams(name: str, *settings: str) -> Entry:
+    command = ("java", *_KAFKA_STREAMS, "Entry", *settings)
+    return Entry(name, command, "entries/kafka_streams/Entry.java")
 
 
 def _watermarked(name: str, rule: str) -> Entry:
@@ -59,6 +76,10 @@ ENTRIES: Final = (
     _watermarked("bounded, 500 ms, late 10 s", "bounded:500+late"),
     _watermarked("histogram", "histogram"),
     _watermarked("histogram, late 10 s", "histogram+late"),
+    _bytewax("Bytewax, 500 ms", "500"),
+    _bytewax("Bytewax, 2 s", "2000"),
+    _kafka_streams("Kafka Streams, grace 500 ms, suppress", "500", "suppress"),
+    _kafka_streams("Kafka Streams, grace 2 s, suppress", "2000", "suppress"),
 )
 
 
@@ -86,6 +107,15 @@ class Spent(NamedTuple):
 
     cpu_s: float
     memory_mib: float
+
+
+def absent(entry: Entry, query: str, programs: Mapping[str, str]) -> str:
+    """Why it does not run here; empty if it does."""
+    if query not in entry.queries:
+        return f"{entry.name} has no {query}"
+    named = [name for part in entry.command for _, name, _, _ in Formatter().parse(part) if name]
+    missing = " ".join(f"--{name}" for name in named if name not in programs).replace("_", "-")
+    return f"{entry.name} needs {missing}" if missing else ""
 
 
 def measure(
@@ -165,13 +195,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--entry", action="append", choices=names, help="default: all")
     parser.add_argument("--world", action="append", choices=WORLDS)
     parser.add_argument("--query", action="append", choices=list(QUERIES))
+    parser.add_argument("--peers", help="a Python that has bytewax")
+    parser.add_argument("--kafka-streams", help="the class path of entries/kafka_streams")
     asked = parser.parse_args(arguments)
     programs = {"python": sys.executable}
+    for name in ("peers", "kafka_streams"):
+        if given := getattr(asked, name):
+            programs[name] = given
     bad = False
     for world in asked.world or WORLDS:
         for query in asked.query or QUERIES:
             for entry in ENTRIES:
                 if asked.entry and entry.name not in asked.entry:
+                    continue
+                if why := absent(entry, query, programs):
+                    print(why, file=sys.stderr)
                     continue
                 try:
                     found = measure(entry, asked.folder, world, query, programs)

@@ -49,23 +49,28 @@ def _install(folder: Path) -> None:
 
 def hold_back() -> str:
     """The class path of the processor on Kafka Streams, whose class is `HoldBack`."""
-    if absent := JARS.missing():
+    return compiled(JARS, SOURCE)
+
+
+def compiled(jars: Jars, source: Path) -> str:
+    """The class path of a program of one source, with the jars that it needs."""
+    if absent := jars.missing():
         raise PeerUnavailable(absent)
     if shutil.which("javac") is None:
         raise PeerUnavailable("javac not found; install a JDK (Debian: openjdk-17-jdk-headless)")
     try:
-        jars = JARS.brought()
+        folder = jars.brought()
     except (JarsUnavailable, TimeoutError) as failed:
         raise PeerUnavailable(str(failed)) from failed
-    classes = jars / "classes"
-    path = f"{jars}/*"
-    if not _is_made_of(classes, SOURCE):
-        with exclusive(cache() / f"{jars.name}.lock", COMPILE_TIMEOUT_S):
-            if not _is_made_of(classes, SOURCE):
+    classes = folder / "classes"
+    path = f"{folder}/*"
+    if not _is_made_of(classes, source):
+        with exclusive(cache() / f"{folder.name}.lock", COMPILE_TIMEOUT_S):
+            if not _is_made_of(classes, source):
                 shutil.rmtree(classes, ignore_errors=True)
-                command = ["javac", "-Xlint:all", "-cp", path, "-d", str(classes), str(SOURCE)]
+                command = ["javac", "-Xlint:all", "-cp", path, "-d", str(classes), str(source)]
                 _called(command, COMPILE_TIMEOUT_S)
-                shutil.copyfile(SOURCE, classes / SOURCE.name)
+                shutil.copyfile(source, classes / source.name)
     return f"{classes}:{path}"
 
 

@@ -1,0 +1,113 @@
+"""q5, q7 and q8 on Bytewax: `bytewax_windows.py WAIT_MS RECORDS QUERY`, in an environment with it.
+
+Everything is one key, as a window of a key closes with the next record of that key. q11 is left
+out: sessions by bidder close by timers of the machine's clock, which a recording does not have.
+Copies are dropped before the windows. Time is the arrival clock, by `now_getter`.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import bytewax.operators as op  # type: ignore[import-not-found, unused-ignore]
+from bytewax.dataflow import Dataflow  # type: ignore[import-not-found, unused-ignore]
+from bytewax.operators import windowing  # type: ignore[import-not-found, unused-ignore]
+from bytewax.testing import (  # type: ignore[import-not-found, unused-ignore]
+    TestingSink,
+    TestingSource,
+    run_main,
+)
+
+Row = dict[str, str]
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+WINDOWS_MS: Final = {"q5": (2_000, 500), "q7": (1_000, 1_000), "q8": (2_000, 2_000)}
+
+
+def instant(us: str | int) -> datetime:
+    return EPOCH + timedelta(microseconds=int(us))
+
+
+class Arrivals:
+    """The clock: the arrival of the newest record that the windows have taken."""
+
+    def __init__(self) -> None:
+        self.at_us = 0
+
+    def time_of(self, row: Row) -> datetime:
+        self.at_us = max(self.at_us, int(row["arrival_us"]))
+        return instant(row["time_us"])
+
+    def now(self) -> datetime:
+        return instant(self.at_us)
+
+
+def once(rows: Iterator[Row]) -> Iterator[Row]:
+    seen: set[tuple[str, str]] = set()
+    for row in rows:
+        number = (row["source"], row["seq"])
+        if number not in seen:
+            seen.add(number)
+            yield row
+
+
+def fold(state: Counter[Any], row: Row) -> Counter[Any]:
+    if row["type"] == "bid":
+        state["bid", row["key"]] += 1
+        state["price"] = max(state["price"], int(row["price"]))
+    else:
+        state[row["type"], row["key"] if row["type"] == "person" else row["by"]] += 1
+    return state
+
+
+def answers_of(query: str, state: Counter[Any]) -> dict[str, str]:
+    if query == "q7":
+        return {"": str(state["price"])} if state["price"] else {}
+    if query == "q8":
+        sold = {key[1]: n for key, n in state.items() if key[0] == "auction"}
+        return {person: str(n) for person, n in sold.items() if ("person", person) in state}
+    bids = {key[1]: n for key, n in state.items() if key[0] == "bid"}
+    hot = min(bids, key=lambda auction: (-bids[auction], int(auction)), default=None)
+    return {} if hot is None else {"": f"{hot}:{bids[hot]}"}
+
+
+def main() -> None:
+    wait_ms, path, query = sys.argv[1:4]
+    length_ms, step_ms = WINDOWS_MS[query]
+    arrivals = Arrivals()
+
+    def answer(result: tuple[str, tuple[int, Counter[Any]]]) -> list[str]:
+        _, (window, state) = result
+        start_us = window * step_ms * 1_000
+        found = answers_of(query, state).items()
+        return [f"{arrivals.at_us},{start_us},{key},{value}" for key, value in found]
+
+    with Path(path).open(newline="") as file:
+        rows = once(csv.DictReader(file))
+        flow = Dataflow("disorder")
+        records = op.key_on("all", op.input("in", flow, TestingSource(rows)), lambda _: "")
+        clock = windowing.EventClock(
+            arrivals.time_of,
+            timedelta(milliseconds=int(wait_ms)),
+            now_getter=arrivals.now,
+            to_system_utc=lambda _: None,
+        )
+        windower = windowing.SlidingWindower(
+            timedelta(milliseconds=length_ms), timedelta(milliseconds=step_ms), EPOCH
+        )
+        windows = windowing.fold_window(
+            "windows", records, clock, windower, Counter, fold, Counter.__add__, ordered=False
+        )
+        lines: list[str] = []
+        op.output("out", op.flat_map("rows", windows.down, answer), TestingSink(lines))
+        run_main(flow)
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

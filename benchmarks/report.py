@@ -1,0 +1,261 @@
+"""`make bench-all`: all entries of the disorder benchmark in one run on one machine.
+
+    python -m benchmarks.report [--world W] [--query Q] [--entry NAME] [--seconds 60]
+
+Writes `benchmarks/REPORT.md` and `build/report.html`, the same with pictures; with `--world`,
+`--query` or `--entry`, which each row names, the tables are printed only. What peers need is
+fetched by `peers.bring`; one that cannot be had is named as absent. The exit code is 1 where an
+answer of ours is wrong in the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import html
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from benchmarks.disorder.run import ENTRIES, HERE, OURS, EntryFailed, Measured, absent, measure
+from benchmarks.disorder.worlds import QUERIES, RATE, WORLDS, write
+from benchmarks.peers import bring
+from benchmarks.tables import Page, Table, count, share, thousands
+from cli.local.maven import Jars
+
+ROOT: Final = Path(__file__).parents[1]
+MARKDOWN: Final = ROOT / "benchmarks" / "REPORT.md"
+HTML: Final = ROOT / "build" / "report.html"
+COLUMNS: Final = (
+    "entry",
+    "wrong at first",
+    "wrong at the end",
+    "first: mean ms",
+    "p99 ms",
+    "settled: p99 ms",
+    "events per CPU s",
+    "MiB",
+    "lines",
+)
+
+
+class Part(NamedTuple):
+    """One query in one world."""
+
+    world: str
+    query: str
+    found: Sequence[Measured]
+
+
+def programs() -> tuple[dict[str, str], list[str]]:
+    """What commands of entries name, and what cannot be had."""
+    there, missing = {"python": sys.executable}, []
+    for name, find in {"peers": bring.python, "kafka_streams": _kafka_streams}.items():
+        try:
+            there[name] = str(find())
+        except (bring.PeerUnavailable, TimeoutError) as failed:
+            missing.append(f"{name}: {failed}")
+    return there, missing
+
+
+def _kafka_streams() -> str:
+    folder = HERE / "entries" / "kafka_streams"
+    jars = Jars(folder / "pom.xml", "disorder-kafka-streams-4.1.0")
+    return bring.compiled(jars, folder / "Entry.java")
+
+
+def measured(
+    folder: Path, asked: argparse.Namespace, there: Mapping[str, str]
+) -> tuple[list[Part], list[str]]:
+    """All that was asked for, and the entries that failed."""
+    parts, failures = [], []
+    for world in asked.world or WORLDS:
+        for query in asked.query or QUERIES:
+            found = []
+            for entry in ENTRIES:
+                if asked.entry and entry.name not in asked.entry:
+                    continue
+                if absent(entry, query, there):
+                    continue
+                try:
+                    found.append(measure(entry, folder, world, query, there))
+                except (EntryFailed, ValueError) as failed:
+                    failures.append(str(failed))
+            parts.append(Part(world, query, found))
+            print(f"{world}, {query}: {len(found)} entries", file=sys.stderr, flush=True)
+    return parts, failures
+
+
+def table_of(part: Part) -> Table:
+    expected = max((one.score.expected for one in part.found), default=0)
+    title = f"{part.world}, {part.query}: {count(expected)} answers"
+    note = f"A row: `make bench-all ARGS='--world {part.world} --query {part.query} --entry \"…\"'`"
+    table = Table(title, COLUMNS, note=f"{judged(part)}\n\n{note}")
+    for one in part.found:
+        score = one.score
+        table.add(
+            f"**{one.entry}**" if one.entry == OURS else one.entry,
+            f"{score.wrong_first} ({share(score.wrong_first, expected)} %)",
+            str(score.wrong_end),
+            _ms(score.first_mean_ms),
+            _ms(score.first_p99_ms),
+            _ms(score.settled_p99_ms),
+            thousands(one.events_per_cpu_s),
+            f"{one.memory_mib:.0f}",
+            str(one.lines),
+        )
+    return table
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}"
+
+
+def judged(part: Part) -> str:
+    """Who is ahead of ours, and in what; of waits only those who are right in the end count."""
+    ours = next((one for one in part.found if one.entry == OURS), None)
+    if ours is None:
+        return ""
+    others = [one for one in part.found if one is not ours]
+    right = [one for one in others if not one.score.wrong_end]
+    wait_ms = ours.score.first_mean_ms or 0
+    said = [
+        _named(
+            "Bad: sooner and right in the end",
+            [one for one in right if (one.score.first_mean_ms or 0) < wait_ms],
+        ),
+        _named(
+            "Bad: fewer wrong at first",
+            [one for one in others if one.score.wrong_first < ours.score.wrong_first],
+        ),
+        _named(
+            "Bad: more events per CPU second",
+            [one for one in others if one.events_per_cpu_s > ours.events_per_cpu_s],
+        ),
+        _named("Wrong in the end", [one for one in others if one.score.wrong_end]),
+        _named(
+            "Right in the end, and later than ours",
+            [one for one in right if (one.score.first_mean_ms or 0) >= wait_ms],
+        ),
+    ]
+    return "\n".join(f"* {line}." for line in said if line)
+
+
+def _named(what: str, found: Iterable[Measured]) -> str:
+    names = "; ".join(one.entry for one in found)
+    return f"{what}: {names}" if names else ""
+
+
+def introduction(asked: argparse.Namespace, absences: Sequence[str]) -> str:
+    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+    machine = f"{os.cpu_count()} cores, Python {platform.python_version()}"
+    setting = f"{asked.seconds:g} s of a stream of {RATE} records a second, seed {asked.seed}"
+    return f"""# Side by side
+
+One run of `make bench-all`, {datetime.now(UTC):%d %B %Y}: {machine},
+load {load} at its end; {setting}. The rules, the
+queries and what each figure is: [disorder](disorder/README.md). CPU figures of two runs differ by
+15 %, at such a load by more; all others are the same in each run.
+
+Not measured here:
+
+{_listed(absences)}
+"""
+
+
+def _listed(lines: Iterable[str]) -> str:
+    return "\n".join(f"* {line}" for line in lines)
+
+
+ABSENT: Final = (
+    "Flink, Siddhi and Esper: no entry yet. `bounded` has Flink's default rule, in Python.",
+    "Spark Structured Streaming: it answers by micro-batches of its own clock; `make bench-spark`.",
+    "Quix Streams needs a broker: `make bench-kafka`.",
+    "Bytewax, q11: sessions by key close by timers of the machine's clock.",
+    "The CPU of Kafka Streams proper: its test driver commits each record; `make bench-kafka`.",
+)
+
+
+def picture(part: Part) -> str:
+    """Wrong at first against the mean wait, as SVG."""
+    points: list[tuple[float, float, Measured]] = [
+        (one.score.first_mean_ms or 0, one.score.wrong_first / one.score.expected, one)
+        for one in part.found
+    ]
+    low = min(0.0, *(x for x, _, _ in points)) if points else 0.0
+    wide = max((x for x, _, _ in points), default=1) - low or 1
+    high = max((y for _, y, _ in points), default=1) or 1
+    drawn = []
+    for x, y, one in points:
+        at, up = 40 + 560 * (x - low) / wide, 210 - 180 * y / high
+        colour = "#c00" if one.score.wrong_end else "#070"
+        name = html.escape(one.entry)
+        drawn.append(
+            f'<circle cx="{at:.0f}" cy="{up:.0f}" r="4" fill="{colour}"/>'
+            f'<text x="{at + 6:.0f}" y="{up - 5:.0f}" font-size="10">{name}</text>'
+        )
+    return (
+        '<svg viewBox="0 0 760 240" width="760" role="img">'
+        '<path d="M40 20V210H720" fill="none" stroke="#888"/>'
+        f'<text x="300" y="232" font-size="11">mean wait, {low:.0f} to {low + wide:.0f} ms</text>'
+        f'<text x="44" y="16" font-size="11">wrong at first, to {100 * high:.1f} %</text>'
+        f"{''.join(drawn)}</svg>"
+    )
+
+
+def page_of(parts: Sequence[Part], head: str) -> str:
+    """One HTML page. Green: right in the end."""
+    body = [f"<pre>{html.escape(head)}</pre>"]
+    for part in parts:
+        table = table_of(part)
+        cells = [table.columns, *table.rows]
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell.strip('*'))}</td>" for cell in row) + "</tr>"
+            for row in cells
+        )
+        body.append(f"<h2>{html.escape(table.title)}</h2>{picture(part)}<table>{rows}</table>")
+        body.append(f"<pre>{html.escape(table.note)}</pre>")
+    style = "body{font:14px sans-serif;max-width:60em;margin:2em auto}pre{white-space:pre-wrap}"
+    style += "td{padding:.1em .6em;text-align:right}td:first-child{text-align:left}"
+    title = "Side by side"
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+        f"<style>{style}</style>{''.join(body)}</html>\n"
+    )
+
+
+def run(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="bench-all", description="Entries side by side.")
+    parser.add_argument("--world", action="append", choices=WORLDS)
+    parser.add_argument("--query", action="append", choices=list(QUERIES))
+    parser.add_argument("--entry", action="append", choices=[entry.name for entry in ENTRIES])
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args(arguments)
+    there, missing = programs()
+    with tempfile.TemporaryDirectory() as name:
+        write(Path(name), asked.seconds, asked.seed)
+        parts, failures = measured(Path(name), asked, there)
+    head = introduction(asked, [*ABSENT, *missing, *failures])
+    if asked.world or asked.query or asked.entry:
+        page = Page()
+        for part in parts:
+            page.table(table_of(part))
+    else:
+        texts = [head, *(table_of(part).markdown() for part in parts)]
+        MARKDOWN.write_text("\n".join(texts))
+        HTML.parent.mkdir(exist_ok=True)
+        HTML.write_text(page_of(parts, head))
+        print(f"{MARKDOWN}\n{HTML}")
+    for line in [*missing, *failures]:
+        print(line, file=sys.stderr)
+    ours = [one for part in parts for one in part.found if one.entry == OURS]
+    return int(bool(failures) or any(one.score.wrong_end for one in ours))
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,70 @@
+"""Examples: the report has a table for each query, its command, and who is ahead; an answer of ours
+that is wrong fails the run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import report
+from benchmarks.disorder.run import OURS, EntryFailed, Measured
+from benchmarks.disorder.score import Score
+
+
+def _measured(entry: str, wrong_end: int = 0, wait_ms: float = 10.0) -> Measured:
+    score = Score(100, 3, wrong_end, 0, 0, wait_ms, wait_ms, wait_ms, wait_ms)
+    return Measured(entry, "calm", "q7", score, 20_000.0, 50.0, 80)
+
+
+@pytest.fixture
+def files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[Path, Path]:
+    found = tmp_path / "REPORT.md", tmp_path / "build" / "report.html"
+    monkeypatch.setattr(report, "MARKDOWN", found[0])
+    monkeypatch.setattr(report, "HTML", found[1])
+    monkeypatch.setattr(report, "programs", lambda: ({"python": sys.executable}, ["peers: none"]))
+    return found
+
+
+def test_the_report_has_a_table_for_each_query(
+    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "measure", lambda entry, *_: _measured(entry.name))
+    assert report.run(["--seconds", "1"]) == 0
+    text, page = (file.read_text() for file in files)
+    assert text.count("### ") == page.count("<svg") == 8
+    assert "--world rough --query q11" in text
+    assert "* peers: none" in text
+    assert f"**{OURS}**" in text
+
+
+def test_who_is_ahead_of_ours_is_named() -> None:
+    others = [
+        _measured("sooner", wait_ms=5.0),
+        _measured("wrong", wrong_end=1, wait_ms=5.0),
+        _measured("later", wait_ms=20.0),
+    ]
+    text = report.judged(report.Part("calm", "q7", [_measured(OURS), *others]))
+    assert "Bad: sooner and right in the end: sooner." in text
+    assert "Wrong in the end: wrong." in text
+    assert "later than ours: later." in text
+
+
+@pytest.mark.usefixtures("files")
+def test_a_wrong_answer_of_ours_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ["--world", "calm", "--query", "q7", "--seconds", "1", "--entry", OURS]
+    monkeypatch.setattr(report, "measure", lambda entry, *_: _measured(entry.name, wrong_end=1))
+    assert report.run(options) == 1
+
+
+@pytest.mark.usefixtures("files")
+def test_an_entry_that_fails_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> Measured:
+        raise EntryFailed("broken: exit code 3")
+
+    monkeypatch.setattr(report, "measure", fails)
+    assert report.run(["--world", "calm", "--query", "q7", "--seconds", "1"]) == 1
+    assert "broken: exit code 3" in capsys.readouterr().err
