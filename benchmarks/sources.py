@@ -4,7 +4,7 @@
 sources there are, the more seldom each one sends. A *warm* fleet has sent `WARM_EVENTS` of each
 source, once in `WARM_EVERY_NS`, and then for two rounds at the rate that is measured. A *starting*
 one has sent nothing. Beside CPU: the bytes that a source keeps while it is silent, found by
-tracemalloc, the sources' names apart.
+tracemalloc, the sources' names apart. Garbage is collected as seldom as in a worker.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Final
 
 import click
 
+from agents.process.garbage import GC_THRESHOLDS
 from benchmarks.core import cut, is_compiled
 from benchmarks.tables import Page, Table
 from benchmarks.workloads.laws import DELAYS, MS, S, constant, exponential, generator, sometimes
@@ -152,6 +153,7 @@ def measured(counts: Sequence[int], events: int) -> Table:
 @click.option("--markdown", type=click.Path(path_type=Path), help="Append the tables here.")
 def command(full: bool, counts: tuple[int, ...], events: int | None, markdown: Path | None) -> None:
     """CPU an event, and bytes a source, of fleets of 10 to 100,000."""
+    gc.set_threshold(*GC_THRESHOLDS)
     length = events or (FULL_EVENTS if full else QUICK_EVENTS)
     Page(markdown).table(measured(counts or (FULL_SOURCES if full else QUICK_SOURCES), length))
 

@@ -31,6 +31,9 @@ MAX_SAMPLES: Final = 4_096
 MAX_DECLARED: Final = 1_024
 MAX_SOURCES: Final = 200_000
 
+NONE_YET: Final[list[Any]] = []
+"""In place of each list of a source that nothing was reported about; nobody changes it."""
+
 Place = tuple[int, int]
 """(arrival, offset in the topic) of a sample or a declared offset."""
 
@@ -43,9 +46,9 @@ class SampleTrack:
     __slots__ = ("declared", "folded", "last_arrival_ns", "samples", "users", "version")
 
     def __init__(self) -> None:
-        self.folded: list[Folded] = []
-        self.samples: list[Sample] = []
-        self.declared: list[Declared] = []
+        self.folded: list[Folded] = NONE_YET
+        self.samples: list[Sample] = NONE_YET
+        self.declared: list[Declared] = NONE_YET
         self.version = 0
         self.users = 0
         self.last_arrival_ns = -1
@@ -116,6 +119,8 @@ class DriftTable:
             samples = track.samples
             if samples and place_of(news) <= place_of(samples[-1]):
                 return  # read twice
+            if samples is NONE_YET:
+                samples = track.samples = []
             samples.append(news)
             if len(samples) > MAX_SAMPLES:
                 self._drop(samples, 1)
@@ -124,8 +129,7 @@ class DriftTable:
         else:
             if news in track.declared:
                 return
-            track.declared.append(news)
-            track.declared.sort(key=in_force)
+            track.declared = sorted([*track.declared, news], key=in_force)
             beyond = max(0, len(track.declared) - MAX_DECLARED)
             self._drop(track.declared, beyond)
             self.cut += beyond
@@ -185,7 +189,7 @@ class DriftTable:
         here with others."""
         track = self._tracks.get(source)
         if track is not None:
-            track.folded.append(folded)
+            track.folded = [*track.folded, folded]
             self._drop(track.samples, bisect_right(track.samples, folded.place, key=place_of))
 
     def folded(self, source: str) -> Sequence[Folded]:

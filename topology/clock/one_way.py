@@ -106,6 +106,10 @@ class Level(Saved):
         self._near = 0
 
 
+NO_LEVEL: Final = Level(0)
+"""That of a source that has not been watched."""
+
+
 class OneWay:
     """`note` every event whose reading is below `notable_ns` or its stamp at or after
     `bin_end_ns`: no other changes anything. `mends`: the clock is taken to be behind."""
@@ -142,7 +146,7 @@ class OneWay:
         self._carried: tuple[int, int, int] | None = None
         """(time, reading, apart) of the bin, before the open one, whose bound is the smallest."""
         self._smallest: list[int] = []
-        self._level = Level(self._floor_ns)
+        self._level = NO_LEVEL
         self.mends = False
         self._watches = False
         self.notable_ns = ALL
@@ -150,15 +154,20 @@ class OneWay:
 
     def settle(self) -> None:
         """The readings noted so far are known to agree."""
-        self._level.settle(self._reading())
+        self._own_level().settle(self._reading())
         self._judge()
+
+    def _own_level(self) -> Level:
+        if self._level is NO_LEVEL:
+            self._level = Level(self._floor_ns)
+        return self._level
 
     def note(self, ts_ns: int, reading_ns: int) -> bool:
         """True if the answer may have changed."""
         moved = self._lower(ts_ns, reading_ns)
         if moved:
             self._judge()
-        if self._watches and self._level.note(ts_ns + reading_ns, reading_ns):
+        if self._watches and self._own_level().note(ts_ns + reading_ns, reading_ns):
             self._judge()
             return True
         return moved
@@ -181,7 +190,8 @@ class OneWay:
         if self._smallest:
             middle_ns = self._bin_start_ns + BIN_NS // 2
             if self._reading() <= self._carried_to(middle_ns):
-                self._carried = (middle_ns, self._reading(), self._apart())
+                reading_ns = self._reading()
+                self._carried = (middle_ns, reading_ns, reading_ns - self._smallest[0])
         self._smallest = []
         self._bin_start_ns = max(EARLIEST, ts_ns // BIN_NS * BIN_NS)
         self.bin_end_ns = self._bin_start_ns + BIN_NS
@@ -207,23 +217,24 @@ class OneWay:
 
     def _reading(self) -> int:
         """The reading of the bin that is open."""
-        return self._smallest[-1] if len(self._smallest) == SMALLEST else self._smallest[0]
-
-    def _apart(self) -> int:
-        return self._reading() - self._smallest[0]
+        smallest = self._smallest
+        return smallest[-1] if len(smallest) == SMALLEST else smallest[0]
 
     def edge(self, ts_ns: int) -> tuple[int, int, int]:
         """U at this time, how far the smallest readings lie apart, and how far off U may be
         through drift, up or down."""
+        reading_ns = self._reading()
+        if self._carried is not None:
+            carried_ns = self._carried_to(ts_ns)
+            if carried_ns < reading_ns:
+                return carried_ns, self._carried[2], 2 * (carried_ns - self._carried[1])
         # The open bin is read as it is: carried, U would climb and fall with each bin.
         unsure_ns = abs(ts_ns - self._bin_start_ns) * self._max_skew_ppb // BILLION + 1
-        carried_ns = self._carried_to(ts_ns)
-        if self._carried is not None and carried_ns < self._reading():
-            return carried_ns, self._carried[2], 2 * (carried_ns - self._carried[1])
-        return self._reading(), self._apart(), unsure_ns
+        return reading_ns, reading_ns - self._smallest[0], unsure_ns
 
-    def cell(self, ts_ns: int) -> ClockCell:
-        """Offset and error, constant over the cell; at least one event has been noted."""
+    def cell(self, ts_ns: int) -> tuple[ClockCell, int]:
+        """Offset and error, constant over the cell, and U at its beginning; at least one event has
+        been noted."""
         start_ns = cell_start(ts_ns)
         upper_ns, apart_ns, unsure_ns = self.edge(start_ns)
         unsure_ns += CELL_NS * self._max_skew_ppb // BILLION + 1
@@ -239,7 +250,7 @@ class OneWay:
         error_ns = max(upper_ns - offset_ns, offset_ns - lower_ns) + unsure_ns
         if not offset_ns and upper_ns > UNSETTLED_NS:
             error_ns = self.width_ns
-        return ClockCell(start_ns, UNSYNCED, offset_ns, error_ns)
+        return ClockCell(start_ns, UNSYNCED, offset_ns, error_ns), upper_ns
 
     def snapshot(self) -> list[Any]:
         carried = None if self._carried is None else list(self._carried)
@@ -250,7 +261,8 @@ class OneWay:
         self._bin_start_ns, self._smallest, carried, self.mends, level = state
         self.bin_end_ns = self._bin_start_ns + BIN_NS if self._smallest else 0
         self._carried = None if carried is None else (carried[0], carried[1], carried[2])
-        self._level.restore(level)
+        if level != NO_LEVEL.snapshot():
+            self._own_level().restore(level)
         if self._smallest:
             self._judge()
 
@@ -258,4 +270,6 @@ class OneWay:
 def believed(upper_ns: int, floor_ns: int) -> int:
     """The offset of a clock that is not taken to be behind: 0 unless it is ahead by more than
     the floor, and then steadily to the middle of [upper - floor, upper]."""
-    return min(0, max(upper_ns - floor_ns // 2, 2 * (upper_ns + floor_ns)))
+    if upper_ns >= -floor_ns:
+        return 0
+    return max(upper_ns - floor_ns // 2, 2 * (upper_ns + floor_ns))

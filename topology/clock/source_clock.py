@@ -118,7 +118,7 @@ class SourceClock(Tracked):
         """The last event contradicted the clock."""
         self.unsettled_until_ns = SINCE_EVER
         """Before this stamp the edge may be that of a backlog, and the clock right."""
-        self.votes: list[Vote] = []
+        self.votes: tuple[Vote, ...] = ()
         self.steady = True
         """Neither straying nor any votes."""
         self._received: Place = NOTHING_RECEIVED
@@ -262,11 +262,10 @@ class SourceClock(Tracked):
         one_way = self._one_way
         state = BROKEN if self.broken else UNSYNCED
         if one_way is not None:
-            cell = one_way.cell(ts_ns)
+            cell, edge_ns = one_way.cell(ts_ns)
             cell.state = state
             if cell.start_ns < self.unsettled_until_ns:
                 cell.error_ns = max(cell.error_ns, cell.offset_ns)
-            edge_ns = one_way.edge(cell.start_ns)[0]
             if not one_way.mends:  # it may be right: what comes quicker is no contradiction
                 edge_ns = min(edge_ns, 0)
             self.least_reading_ns = self.refuted_ns = edge_ns - self._config.jump_min_ns
@@ -313,7 +312,7 @@ class SourceClock(Tracked):
         if not self.straying:
             self.straying = True
             self.segment += 1
-            self.votes = []
+            self.votes = ()
         if reading_ns >= 0:
             self.unsettled_until_ns = max(self.unsettled_until_ns, ts_ns + SETTLE_NS)
             self.cell = NO_CELL
@@ -325,7 +324,7 @@ class SourceClock(Tracked):
         self.straying = False
         self.steady = True
         self.segment += 1
-        self.votes = []
+        self.votes = ()
 
     def fell(self, ts_ns: int, reading_ns: int) -> bool:
         """The stamp fell in the order of sequence. Nothing is wrong with the event, since it
@@ -340,7 +339,7 @@ class SourceClock(Tracked):
 
     def rose(self, ts_ns: int) -> None:
         """The stamp is again where it was before it fell."""
-        self.votes = []
+        self.votes = ()
         self.steady = True
         self.fallen_ns = ts_ns - self._config.jump_min_ns
 
@@ -348,9 +347,9 @@ class SourceClock(Tracked):
         votes = self.votes
         self.steady = False
         if votes and abs(votes[0][1] - reading_ns) > self._config.jump_min_ns:
-            votes.clear()
-        votes.append((ts_ns, reading_ns))
-        if len(votes) < JUMP_VOTES:
+            votes = ()
+        self.votes = (*votes, (ts_ns, reading_ns))
+        if len(self.votes) < JUMP_VOTES:
             return False
         self._jump()
         return True
@@ -365,7 +364,7 @@ class SourceClock(Tracked):
             self._declared = None
         else:
             self._begin_anew()
-        self.votes = []
+        self.votes = ()
         self.straying = False
         self.steady = True
         self.cell = NO_CELL
@@ -426,7 +425,7 @@ class SourceClock(Tracked):
     def restore(self, stamp: Plain, model: Plain) -> None:
         self.fallen_ns, votes, *values = stamp
         assign(self, STAMP_FIELDS, values)
-        self.votes = [(ts_ns, reading_ns) for ts_ns, reading_ns in votes]
+        self.votes = tuple((ts_ns, reading_ns) for ts_ns, reading_ns in votes)
         self.steady = not self.votes and not self.straying
         self._declared, measured, one_way, values = model
         load(self, MODEL_FIELDS, values)

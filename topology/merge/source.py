@@ -95,6 +95,10 @@ class Missing:
         return [self.epoch, self.first, self.last, self.before_ns, self.after_ns]
 
 
+NONE_MISSING: Final[list[Missing]] = []
+"""The missing numbers of a source that never lacked one."""
+
+
 class SourceProgress(Tracked):
     """`newest_ns` is the newest reference time in sequence, `error_ns` the largest
     error of those that wait and of the last, `epoch` and `seq` the newest number; C needs
@@ -152,7 +156,7 @@ class SourceProgress(Tracked):
         self.duplicate = 0
         self.epoch = -1
         self.seq = -1
-        self._missing: list[Missing] = []
+        self._missing = NONE_MISSING
 
     @property
     def received(self) -> int:
@@ -221,6 +225,8 @@ class SourceProgress(Tracked):
         """A number in sequence: were there some between it and the last? Before its
         time raises `newest_ns`."""
         if event.epoch == self.epoch and event.seq > self.seq + 1:
+            if self._missing is NONE_MISSING:
+                self._missing = []
             self._missing.append(
                 Missing(self.epoch, self.seq + 1, event.seq - 1, self.newest_ns, ref_time_ns)
             )
@@ -279,7 +285,8 @@ class SourceProgress(Tracked):
         self.state, missing, delays, received, *values = state
         assign(self, FIELDS, values)
         self.released = received - self.late - self.duplicate  # less those that wait, as they come
-        self._missing = [Missing(*each) for each in missing]
+        if missing:
+            self._missing = [Missing(*each) for each in missing]
         self.delays.restore(delays)
         self.warm = self.delays.trials >= WARM_DELAYS
 

@@ -37,7 +37,7 @@ class Epochs(SourceBuffer):
     def __init__(self, source: str, shared: Shared) -> None:
         super().__init__(source)
         self.shared = shared
-        self.later: list[Sequence] = []
+        self.later: tuple[Sequence, ...] = ()
         self.retired: Sequence | None = None
         self.boundary_ns = NO_STAMP
         self.current = self.new_sequence(0, active=True)
@@ -95,7 +95,7 @@ class Epochs(SourceBuffer):
                 return later
         if epoch < self.newest_epoch():
             return None
-        self.later.append(self.new_sequence(epoch, active=False))
+        self.later = (*self.later, self.new_sequence(epoch, active=False))
         return self.later[-1]
 
 

@@ -35,6 +35,11 @@ def first_of(lost: Lost) -> int:
     return lost.first
 
 
+NO_RANGES: Final[list[Lost]] = []
+NO_PAGES: Final[dict[int, None]] = {}
+"""Those of a source that has lost nothing, so of most: empty ones of its own take 184 bytes."""
+
+
 class LostRanges:
     """Ranges are added in rising order of number and of time."""
 
@@ -44,14 +49,16 @@ class LostRanges:
         self.floor = floor
         self._max_ranges = max_ranges
         self._memory_ns = memory_ns
-        self._ranges: list[Lost] = []
-        self._changed: dict[int, None] = {}  # as sets, of which an empty one takes 216 bytes
-        self._written: dict[int, None] = {}
+        self._ranges = NO_RANGES
+        self._changed = NO_PAGES  # as sets, of which an empty one takes 216 bytes
+        self._written = NO_PAGES
 
     def __len__(self) -> int:
         return len(self._ranges)
 
     def add(self, first: int, last: int, known_at_ns: int, now_ns: int) -> None:
+        if self._ranges is NO_RANGES:
+            self._ranges, self._changed, self._written = [], {}, {}
         self._ranges.append(Lost(first, last, known_at_ns, now_ns))
         self._changed[first >> PAGE_BITS] = None
         self._evict(now_ns)
@@ -124,6 +131,9 @@ class LostRanges:
 
     def restore(self, pages: Mapping[int, Any]) -> None:
         """All pages; the floor is set by the caller."""
+        if not pages:
+            return
+        self._changed = {}
         self._written = dict.fromkeys(pages)
         self._ranges = [
             Lost(first, last, known_ns, lost_ns)

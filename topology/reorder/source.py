@@ -77,7 +77,7 @@ class NumberedBuffer(Epochs):
         self.duplicate = 0
         self.dead = 0
         self.words = 0  # so many of those that wait are no data
-        self.dropped: list[tuple[int, int]] = []  # (epoch, page) of ledgers that are forgotten
+        self.dropped: tuple[tuple[int, int], ...] = ()  # (epoch, page) of forgotten ledgers
 
     # -- taking an event in ------------------------------------------------------------------------
 
@@ -493,9 +493,10 @@ class NumberedBuffer(Epochs):
             if self.current.has_waiting():
                 return
             if self.retired is not None:
-                self.dropped += self.retired.written_pages()
+                self.dropped = (*self.dropped, *self.retired.written_pages())
             self.retired = self.current
-            sequence = self.current = self.later.pop(0)
+            sequence = self.current = self.later[0]
+            self.later = self.later[1:]
             sequence.active = True
             if sequence.next != UNSTARTED:
                 self._drain(sequence, now_ns, step)

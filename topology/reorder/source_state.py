@@ -51,7 +51,7 @@ def lost_pages(buffer: NumberedBuffer) -> dict[Page, Any]:
 def changed_pages(buffer: NumberedBuffer) -> dict[Page, Any]:
     """What changed in its ledgers since the last call; None: the page was removed."""
     changed: dict[Page, Any] = dict.fromkeys(buffer.dropped)
-    buffer.dropped.clear()
+    buffer.dropped = ()
     for sequence in _all(buffer):
         for page, ranges in sequence.lost.changed_pages().items():
             changed[sequence.epoch, page] = ranges
@@ -60,7 +60,8 @@ def changed_pages(buffer: NumberedBuffer) -> dict[Page, Any]:
 
 def written_pages(buffer: NumberedBuffer) -> list[Page]:
     """Those that must go when the buffer goes."""
-    return buffer.dropped + [page for sequence in _all(buffer) for page in sequence.written_pages()]
+    written = [page for sequence in _all(buffer) for page in sequence.written_pages()]
+    return [*buffer.dropped, *written]
 
 
 def _all(buffer: NumberedBuffer) -> list[Sequence]:
@@ -85,7 +86,8 @@ def restore(
     if retired is not None:
         buffer.retired, _ = _restored(buffer, retired, held)
     restored = [_restored(buffer, each, held) for each in sequences]
-    buffer.current, *buffer.later = [sequence for sequence, _ in restored]
+    buffer.current, *later = [sequence for sequence, _ in restored]
+    buffer.later = tuple(later)
     for sequence, listed in restored:
         if listed is None:
             waiting = [(event, event.seq) for event in held.values()]

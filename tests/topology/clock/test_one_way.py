@@ -113,6 +113,6 @@ def test_the_true_offset_lies_inside_where_delays_stay_below_the_floor(
         ts_ns = i * every * MS
         true_ns = offset + ts_ns * skew_ppm // 1_000_000
         one_way.note(ts_ns, true_ns + delay * MS)
-        cell = one_way.cell(ts_ns)
+        cell = one_way.cell(ts_ns)[0]
         # Every bound is the third smallest of its bin: no delay is above the floor here.
         assert abs(true_ns - cell.offset_at(ts_ns)) <= cell.error_at(ts_ns)
