@@ -29,7 +29,7 @@ from topology.pattern.tree.syntax import (
     Call,
     Compare,
     Constant,
-    Counted,
+    CountedNode,
     Duration,
     Each,
     Edge,
@@ -219,7 +219,7 @@ class Draft:
         items[0] = replace(items[0], within_ns=None)
         return Seq(tuple(items))
 
-    def counted_seq(self, may_be_absent: bool) -> Counted:
+    def counted_seq(self, may_be_absent: bool) -> CountedNode:
         """Up to three turns of one or two events, the second of which may be absent."""
         self.turns = False
         low, high = self.rng.choice(((1, 2), (2, 2), (1, 3)))
@@ -232,7 +232,7 @@ class Draft:
             lowest = self.rng.choice((0, 1, 1))
             second = self.counted(lowest, 1, self.types(), until=0)
             items.append(Item(second, self.rng.choice(self.edges)))
-        node = Counted(
+        node = CountedNode(
             Seq(tuple(items)),
             low,
             high,

@@ -20,7 +20,7 @@ from topology.pattern.tree.syntax import (
     UNBOUNDED,
     AllOf,
     AnyOf,
-    Counted,
+    CountedNode,
     EventNode,
     Matches,
     Negation,
@@ -48,7 +48,7 @@ def check_pattern(query: Query, types: Types | None, findings: Findings) -> None
             _declared(node, types, findings)
         if isinstance(node, EventNode):
             _counted(node, query.matches, findings)
-        elif isinstance(node, Counted):
+        elif isinstance(node, CountedNode):
             _named(node.name, node.span, seen, findings)
             _turns(node, query.matches, findings)
     if not findings.errors and _matches_something(query, findings):
@@ -108,7 +108,7 @@ def _counted(event: EventNode, matches: Matches, findings: Findings) -> None:
     findings.add("E_QUANT", event.span, message, hint)
 
 
-def _turns(counted: Counted, matches: Matches, findings: Findings) -> None:
+def _turns(counted: CountedNode, matches: Matches, findings: Findings) -> None:
     low, high = counted.minimum, counted.maximum
     if high == UNBOUNDED:
         message = "a group of several events is counted up to a number"

@@ -26,7 +26,7 @@ from topology.pattern.tree.syntax import (
     And,
     AnyOf,
     Column,
-    Counted,
+    CountedNode,
     Edge,
     EventNode,
     Expr,
@@ -51,7 +51,7 @@ class Quant(NamedTuple):
     reluctant: bool = False
 
 
-class Step(NamedTuple):
+class StepLimit(NamedTuple):
     """How long it may take."""
 
     ns: int
@@ -124,7 +124,7 @@ class QueryReader(ConditionReader):
                         "a negation alone is no pattern",
                         "put it into a SEQ, beside an event that must happen",
                     )
-                case EventNode() | Seq() | AllOf() | AnyOf() | Counted():
+                case EventNode() | Seq() | AllOf() | AnyOf() | CountedNode():
                     node = child
                 case _:
                     pass
@@ -176,7 +176,7 @@ class QueryReader(ConditionReader):
         return Seq(tuple(children), span_of(meta))
 
     def item(self, meta: Meta, children: list[Any]) -> Item:
-        step = children.pop() if isinstance(children[-1], Step) else None
+        step = children.pop() if isinstance(children[-1], StepLimit) else None
         *edge, node = children
         if step and not isinstance(node, EventNode):
             message = "WITHIN on a step is of one event"
@@ -186,8 +186,8 @@ class QueryReader(ConditionReader):
             self.findings.add("E_SYNTAX", span_of(meta), message, hint)
         return Item(node, edge[0] if edge else None, step.ns if step else None)
 
-    def step(self, _: Meta, children: list[ReadDuration]) -> Step:
-        return Step(self._window(children[0]))
+    def step(self, _: Meta, children: list[ReadDuration]) -> StepLimit:
+        return StepLimit(self._window(children[0]))
 
     def all_of(self, meta: Meta, children: list[Any]) -> AllOf:
         return AllOf(tuple(children), span_of(meta))
@@ -210,7 +210,9 @@ class QueryReader(ConditionReader):
             message = "LOOP of a whole group takes STRICT, NEXT or ANY"
             hint = "put GREEDY and WITHIN at the events inside"
             self.findings.add("E_QUANT", span, message, hint)
-        return Counted(node, count.minimum, count.maximum, name, loop.edge, count.reluctant, span)
+        return CountedNode(
+            node, count.minimum, count.maximum, name, loop.edge, count.reluctant, span
+        )
 
     def negation(self, meta: Meta, children: list[Any]) -> Negation:
         node, *lasting = children
@@ -286,8 +288,10 @@ class QueryReader(ConditionReader):
         return _EDGES[children[0].type]
 
     def loop(self, _: Meta, children: list[Any]) -> Loop:
-        steps = [child.ns for child in children if isinstance(child, Step)]
-        edges = [child for child in children if child != _GREEDY and not isinstance(child, Step)]
+        steps = [child.ns for child in children if isinstance(child, StepLimit)]
+        edges = [
+            child for child in children if child != _GREEDY and not isinstance(child, StepLimit)
+        ]
         return Loop(edges[0] if edges else None, _GREEDY in children, steps[0] if steps else None)
 
     def greedy(self, _: Meta, __: list[Any]) -> str:

@@ -24,7 +24,7 @@ from topology.pattern.tree.syntax import (
     Column,
     Compare,
     Constant,
-    Counted,
+    CountedNode,
     Duration,
     Each,
     EventNode,
@@ -153,7 +153,7 @@ class _Pattern:
                 return f"AND({', '.join(map(self.text, nodes))})"
             case AnyOf(nodes):
                 return f"OR({', '.join(map(self.text, nodes))})"
-            case Counted():
+            case CountedNode():
                 quant = _quant(node.minimum, node.maximum) or "{1}"
                 text = self.text(node.node) + quant + ("?" if node.reluctant else "")
                 text += f" {quoted(node.name)}" if node.name else ""

@@ -29,7 +29,7 @@ from topology.pattern.tree.syntax import (
     UNBOUNDED,
     AllOf,
     AnyOf,
-    Counted,
+    CountedNode,
     EventNode,
     Item,
     Node,
@@ -89,7 +89,7 @@ class RowLowering:
         if count == ONCE:
             return node
         reluctant = count.reluctant
-        return Counted(node, count.minimum, count.maximum, reluctant=reluctant, span=span)
+        return CountedNode(node, count.minimum, count.maximum, reluctant=reluctant, span=span)
 
     def _permuted(self, rows: Sequence[RowPattern]) -> Node:
         if all(isinstance(each, RowVariable) for each in rows) and len(rows) > 1:

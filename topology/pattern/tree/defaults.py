@@ -13,7 +13,7 @@ from typing import Any
 from topology.pattern.tree.syntax import (
     AllOf,
     AnyOf,
-    Counted,
+    CountedNode,
     Emit,
     EventNode,
     Matches,
@@ -51,7 +51,7 @@ def ends_in_negation(node: Node | Negation) -> bool:
                 if not can_be_absent(each):
                     return False
             return False
-        case AllOf() | AnyOf() | Counted():
+        case AllOf() | AnyOf() | CountedNode():
             return any(map(ends_in_negation, node.children))
 
 
@@ -64,7 +64,7 @@ def can_be_absent(node: Node | Negation) -> bool:
             return node.minimum == 0
         case AnyOf(nodes):
             return any(can_be_absent(each) for each in nodes)
-        case Counted():
+        case CountedNode():
             return node.minimum == 0 or can_be_absent(node.node)
         case Seq() | AllOf():
             return all(can_be_absent(each) for each in node.children)

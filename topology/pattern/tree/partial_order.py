@@ -20,7 +20,7 @@ from typing import Final
 from topology.pattern.tree.syntax import (
     AllOf,
     AnyOf,
-    Counted,
+    CountedNode,
     Edge,
     EventNode,
     Item,
@@ -75,7 +75,7 @@ def size(node: Node) -> tuple[int, int]:
         case AnyOf(nodes=nodes):
             counts, largest = zip(*map(size, nodes), strict=True)
             return sum(counts), max(largest)
-        case Counted():
+        case CountedNode():
             return _size_of_turns(node)
     alternatives, components = 1, 0
     for part in node.children:
@@ -89,7 +89,7 @@ MANY: Final = 10_000
 """Turns of a group and ways through them, beyond which nobody counts."""
 
 
-def _size_of_turns(counted: Counted) -> tuple[int, int]:
+def _size_of_turns(counted: CountedNode) -> tuple[int, int]:
     ways, most = size(counted.node)
     turns = min(max(counted.maximum, 1), MANY)
     alternatives = 0
@@ -117,7 +117,7 @@ def spread(node: Node) -> list[Part]:
             return [_side_by_side(parts) for parts in product(*map(_parts, nodes))]
         case Seq(items=items):
             return [_in_a_row(parts) for parts in product(*map(_choices, items))]
-        case Counted():
+        case CountedNode():
             raise TypeError("a count of a group is written out first")
 
 

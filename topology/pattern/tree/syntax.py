@@ -442,7 +442,7 @@ class AnyOf(PatternNode):
 
 
 @dataclass(frozen=True, slots=True)
-class Counted(PatternNode):
+class CountedNode(PatternNode):
     """`minimum` to `maximum` turns of the node in a row. `loop` overrides the strategy for the step
     into a further turn. `name`: what the turns are called. `reluctant`: see EventNode."""
 
@@ -457,7 +457,7 @@ class Counted(PatternNode):
     span: Span = NOWHERE
 
 
-Node = EventNode | Seq | AllOf | AnyOf | Counted
+Node = EventNode | Seq | AllOf | AnyOf | CountedNode
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from topology.pattern.tree.syntax import (
     At,
     Column,
     Constant,
-    Counted,
+    CountedNode,
     Each,
     EventNode,
     Expr,
@@ -55,7 +55,7 @@ LIST: Final = "list"
 class CountedGroup:
     """A count that is in no other. `indexed`: what each turn holds exactly one event of."""
 
-    node: Counted
+    node: CountedNode
     aliases: frozenset[str]
     negated: frozenset[str]
     indexed: tuple[str, ...]
@@ -63,7 +63,7 @@ class CountedGroup:
 
 def counted_groups(node: Node | Negation) -> Iterator[CountedGroup]:
     """In the order of the text."""
-    if not isinstance(node, Counted):
+    if not isinstance(node, CountedNode):
         for each in node.children:
             yield from counted_groups(each)
         return
@@ -106,14 +106,14 @@ class Turns:
 
     def _written(self, node: Any, turn: tuple[int, ...]) -> Any:
         match node:
-            case Counted():
+            case CountedNode():
                 return self._in_a_row(node, turn)
             case EventNode() | Negation() if turn:
                 return self._copy(node, turn)
             case _:
                 return node.rebuilt([self._written(each, turn) for each in node.children])
 
-    def _in_a_row(self, counted: Counted, above: tuple[int, ...]) -> Node:
+    def _in_a_row(self, counted: CountedNode, above: tuple[int, ...]) -> Node:
         rest: Node | None = None
         for turn in range(counted.maximum, 0, -1):
             items = [Item(self._written(counted.node, (*above, turn)))]

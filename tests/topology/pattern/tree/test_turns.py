@@ -32,7 +32,7 @@ from topology.pattern.run.compiled import Compiled
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.normal_form import MAX_ALTERNATIVES
 from topology.pattern.tree.partial_order import size
-from topology.pattern.tree.syntax import Counted, EventNode, Item, Seq
+from topology.pattern.tree.syntax import CountedNode, EventNode, Item, Seq
 
 SEEDS = seeds_of_today(300)
 FREE = "USING skip_till_any MATCHES ALL"
@@ -140,7 +140,7 @@ def _in_turns(node: Any) -> Any:
     """Groups with an upper bound as counts of a SEQ of one."""
     if isinstance(node, EventNode) and node.maximum > 1:
         once = replace(node, minimum=1, maximum=1, loop=None, greedy=False, until=None)
-        return Counted(
+        return CountedNode(
             Seq((Item(replace(once, reluctant=False, loop_within_ns=None)),)),
             node.minimum,
             node.maximum,
@@ -173,7 +173,7 @@ def _apart(stream: Sequence[Entry]) -> list[Entry]:
 
 
 def _has_turns(node: Any) -> bool:
-    return isinstance(node, Counted) or any(map(_has_turns, node.children))
+    return isinstance(node, CountedNode) or any(map(_has_turns, node.children))
 
 
 @pytest.mark.slow
