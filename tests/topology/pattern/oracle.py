@@ -452,7 +452,7 @@ class AlternativeOracle:
             else entry.time_ns <= first + within
         )
         if blocker.for_ns is not None and low:
-            since = max(it.time_ns for it in low)
+            since = max(it.time_ns for it in low) + blocker.after_ns
             return since < entry.time_ns < since + blocker.for_ns
         if blocker.for_ns is not None:
             until = min(it.time_ns for it in high)

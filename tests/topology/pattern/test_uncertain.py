@@ -150,7 +150,7 @@ def test_every_world_lies_between(part: int) -> None:
 def test_of_the_best_what_is_confirmed_is_best_in_every_world(part: int) -> None:
     """Law: and by reference times, in any order of arrival, they are those of the oracle."""
     seen: Counter[str] = Counter()
-    for stream in streams(part, ERRORS, share=2, modes=BEST):
+    for stream in streams(part, ERRORS, modes=BEST):
         query = stream.compiled("nominal")
         calm = standing(query, stream.entries)
         assert sorted(calm) == contents(query, oracle(query.form, stream.entries)), stream

@@ -266,13 +266,13 @@ class UncertainOracle(AlternativeOracle):
         within, members = self.query.within_ns, [one for _, one in run]
         if blocker.for_ns is not None:
             pairs = [(one, entry) for one in low] or [(entry, one) for one in high]
-            inside = [
-                at_most(
-                    late.low_ns - early.high_ns, late.high_ns - early.low_ns, blocker.for_ns - 1
-                )
-                for early, late in pairs
-            ]
-            return min(max(inside), *(before(early, late) for early, late in pairs))
+            ranges = [(b.low_ns - a.high_ns, b.high_ns - a.low_ns) for a, b in pairs]
+            over_ns = blocker.after_ns + blocker.for_ns - 1
+            inside = max(at_most(least, most, over_ns) for least, most in ranges)
+            if blocker.after_ns and low:
+                begun = [at_most(least, most, blocker.after_ns) for least, most in ranges]
+                return min(inside, YES - max(begun))
+            return min(inside, *(before(early, late) for early, late in pairs))
         above = [before(one, entry) for one in low] or [
             at_most(one.low_ns - entry.high_ns, one.high_ns - entry.low_ns, within)
             for one in members

@@ -171,9 +171,6 @@ def _lasting(part: Part, query: Query, findings: Findings) -> None:
 
 def _hindrance(gap: NegatedSpot, part: Part, query: Query) -> tuple[str, str] | None:
     """Why it cannot have FOR here, and what to write."""
-    if any(part.spots[at].node.minimum == 0 for at in gap.left | gap.right):
-        message = "FOR beside what may be absent is not supported yet"
-        return message, "write one query with it and one without"
     if any((part.spots[at].edge or EDGES[query.strategy]) == "strict" for at in gap.right):
         message = "a STRICT step behind FOR is not supported yet"
         return message, "write NEXT before what follows, or leave FOR out"
@@ -181,15 +178,23 @@ def _hindrance(gap: NegatedSpot, part: Part, query: Query) -> tuple[str, str] | 
         message = "nothing comes before the AND, so its FOR has no beginning"
         return message, "put an event before it, like SEQ(A a, AND(!B FOR 5 s, C c))"
     if any(other is not gap and _share(gap, other) for other in part.gaps):
-        message = "FOR beside another negation is not supported yet"
+        message = "FOR beside a negation without it, or before the first event, is not supported"
         return message, "write both as one, like !B|C FOR 5 s"
+    if gap.after_ns and gap.strict:
+        message = "directly behind another negation's time nothing need be"
+        return message, "leave STRICT out"
+    absent = frozenset(at for at in gap.left if part.spots[at].node.minimum == 0)
+    if any(other.negation.for_ns and other.right & absent for other in part.gaps):
+        message = "FOR behind what may be absent, which is behind another FOR, is not supported"
+        return message, "write one query with it and one without"
     return None
 
 
 def _share(gap: NegatedSpot, other: NegatedSpot) -> bool:
     if gap.beside and other.beside:
         return False
-    return (gap.left, gap.right) == (other.left, other.right)
+    is_apart = gap.left and other.negation.for_ns and gap.after_ns != other.after_ns
+    return (gap.left, gap.right) == (other.left, other.right) and not is_apart
 
 
 def _lone_negations(node: Node | Negation, findings: Findings, *, inside: bool = False) -> bool:

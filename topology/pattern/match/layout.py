@@ -98,6 +98,7 @@ class NegationGap:
         self.slot = layout.count + number
         self.strict = blocker.strict
         self.for_ns = blocker.for_ns
+        self.after_ns = blocker.after_ns
         left = blocker.left.union(*(layout.before[j] for j in blocker.left))
         right = blocker.right.union(*(layout.after[j] for j in blocker.right))
         self.left = tuple(sorted(left))

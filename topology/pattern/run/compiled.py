@@ -128,7 +128,11 @@ class Compiled:
         self._shown = [_shown(alternative) for alternative in self.form.alternatives]
         self._slots = sum(len(a.components) + len(a.blockers) for a in self.form.alternatives)
         self._ends = [
-            [(j, b.for_ns) for b in a.blockers if b.for_ns and not b.right for j in b.left]
+            [
+                (b.left.union(*(a.components[j].before for j in b.left)), b.after_ns + b.for_ns)
+                for b in a.blockers
+                if b.for_ns and b.left
+            ]
             for a in self.form.alternatives
         ]
         self._limits = [
@@ -156,7 +160,12 @@ class Compiled:
         if not self.shape.has_end_negation:
             return match.last.time_ns
         gaps = self._ends[match.alternative]
-        over = [match.bound[j][-1].time_ns + for_ns - 1 for j, for_ns in gaps]
+        over = [
+            match.bound[j][-1].time_ns + over_ns - 1
+            for left, over_ns in gaps
+            for j in left
+            if match.bound[j]
+        ]
         window_ns = match.first.time_ns + self.within_ns
         for j, length_ns in self._limits[match.alternative]:
             over.append(min(window_ns, match.bound[j][0].time_ns + length_ns - 1))

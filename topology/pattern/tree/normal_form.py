@@ -16,7 +16,7 @@ Cost: the number of alternatives is the product of the branches of the ORs, at m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Final
@@ -96,8 +96,8 @@ class Blocker:
     first + W, of the whole match, these instants included; with nothing on either side (the
     branch of an AND is absent) there is no gap, and nothing blocks.
 
-    `for_ns`: the gap is over so long after that last entry, this instant excluded, be it beyond the
-    window or not; with nothing on the left it begins so long before the first entry on the right.
+    `for_ns`: the gap lasts so long, from `after_ns` after that last entry, both ends excluded, in
+    the window or not; with nothing on the left it is so long before the first entry on the right.
     What is on its right is as far from what is on its left (`Alternative.predicates`).
 
     `limit`: a component and a length in ns, from a condition like `b.time - a.time < 5 s`: nothing
@@ -115,6 +115,7 @@ class Blocker:
     strict: bool
     predicates: tuple[Expr, ...]
     for_ns: int | None = None
+    after_ns: int = 0
     limit: tuple[int, int] | None = None
 
 
@@ -147,6 +148,10 @@ class Alternative:
     columns: tuple[Column, ...] | None = None
     branches: tuple[int, ...] = ()
 
+    def may_lack(self, components: Iterable[int]) -> bool:
+        """May a match hold none of these?"""
+        return all(self.components[j].is_optional for j in components)
+
     @property
     def is_linear(self) -> bool:
         """A plain sequence: each component comes behind all those with smaller index."""
@@ -173,10 +178,10 @@ class NormalForm:
         """From the first event of a match to the last that can forbid it, and as much before it
         for what may not be there then: the window, and the longest FOR at either end."""
         borders = [
-            blocker.for_ns or 0
+            blocker.after_ns + (blocker.for_ns or 0)
             for alternative in self.alternatives
             for blocker in alternative.blockers
-            if not (blocker.left and blocker.right)
+            if alternative.may_lack(blocker.left) or alternative.may_lack(blocker.right)
         ]
         return self.query.within_ns + max(borders, default=0)
 
@@ -267,6 +272,7 @@ def _alternative(
             right=gap.right,
             strict=gap.strict,
             for_ns=gap.negation.for_ns,
+            after_ns=gap.after_ns,
             limit=min(_limits(gap, asked, components), key=lambda it: it[1], default=None),
             predicates=tuple(expr for expr in asked if gap.negation.alias in aliases(expr)),
         )
@@ -286,11 +292,17 @@ def _alternative(
 
 
 def _pauses(part: Part, gap: NegatedSpot) -> Iterator[Expr]:
-    """What is on the right of a negation with FOR comes when its time is over."""
-    length_ns = gap.negation.for_ns
-    if length_ns is None:
+    """What is on the right of a negation with FOR comes when its time is over; where a neighbour
+    may be absent, so does what is beyond it."""
+    if gap.negation.for_ns is None:
         return
-    for left, right in product(sorted(gap.left), sorted(gap.right)):
+    length_ns = gap.after_ns + gap.negation.for_ns
+    lefts, rights = set(gap.left), set(gap.right)
+    if any(part.spots[at].node.minimum == 0 for at in lefts):
+        lefts.update(*(part.spots[at].before for at in gap.left))
+    if any(part.spots[at].node.minimum == 0 for at in rights):
+        rights.update(at for at, spot in enumerate(part.spots) if spot.before & gap.right)
+    for left, right in product(sorted(lefts), sorted(rights)):
         early, late = (syntax.Ref(part.spots[at].node.alias, ("time",)) for at in (left, right))
         apart = syntax.Arithmetic("-", late, early)
         yield syntax.Compare(">=", apart, syntax.Duration(length_ns))

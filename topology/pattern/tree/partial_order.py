@@ -46,13 +46,14 @@ class Spot:
 @dataclass(frozen=True, slots=True)
 class NegatedSpot:
     """`left` and `right` are the nearest components; empty where there are none so far. `beside`:
-    it is one of the parts of an AND."""
+    it is one of the parts of an AND. `after_ns`: how long the FORs right before it take."""
 
     negation: Negation
     strict: bool = False
     left: frozenset[int] = frozenset()
     right: frozenset[int] = frozenset()
     beside: bool = False
+    after_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +179,13 @@ def _in_a_row(parts: Sequence[Part | NegatedSpot]) -> Part:
     first: frozenset[int] = frozenset()
     last: frozenset[int] = frozenset()
     branches: tuple[int, ...] = ()
+    after_ns = 0
     for part in parts:
         if isinstance(part, NegatedSpot):
-            gaps.append(replace(part, left=last))
+            gaps.append(replace(part, left=last, after_ns=after_ns))
+            after_ns += (last and part.negation.for_ns) or 0
             continue
+        after_ns = 0 if part.spots else after_ns
         part = _shifted(_branched(part, *branches), len(spots))
         branches = part.branches
         earlier = frozenset(range(len(spots)))
