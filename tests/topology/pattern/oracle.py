@@ -214,12 +214,23 @@ def _skipped(form: NormalForm, matches: list[Match]) -> list[Match]:
     return kept if query.skip != "none" else matches
 
 
+def _over_ns(form: NormalForm, kept: Match) -> Iterator[int]:
+    """When each FOR at the end of a match is over."""
+    alternative = form.alternatives[kept.alternative]
+    for blocker in alternative.blockers:
+        left = blocker.left.union(*(alternative.components[j].before for j in blocker.left))
+        times = [entry.time_ns for j in left for entry in kept.bound[j]]
+        if blocker.for_ns is not None and times:
+            yield max(times) + blocker.after_ns + blocker.for_ns
+
+
 def _drops(form: NormalForm, kept: Match, match: Match) -> bool:
     query = form.query
     if query.skip == "next":
         return match.first.key == kept.first.key
     if query.skip == "past_last":
-        return match.first.key <= kept.last.key
+        over = [*_over_ns(form, kept)]
+        return match.first.key <= kept.last.key or match.first.time_ns <= max(over, default=-1)
     found: list[Entry] = []
     for component in form.alternatives[kept.alternative].components:
         entries = kept.bound[component.index]

@@ -38,9 +38,12 @@ class Barrier:
         return self if (self.key, self.includes) >= (other.key, other.includes) else other
 
 
-def after(match: Match, mode: str, components: Sequence[int]) -> Barrier:
-    """What a kept match drops of those that follow it. `components`: those of SKIP TO's alias."""
+def after(match: Match, mode: str, components: Sequence[int], end_ns: int) -> Barrier:
+    """What a kept match drops of those that follow it. `components`: those of SKIP TO's alias;
+    `end_ns`: when the match is over, be it an absence for a time that ends it."""
     if mode == "past_last":
+        if end_ns > match.last.time_ns:
+            return Barrier((end_ns + 1, "", -1, -1))
         return Barrier(match.last.key, includes=True)
     if mode == "next":
         return Barrier(match.first.key, includes=True)

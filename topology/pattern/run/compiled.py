@@ -7,7 +7,7 @@ filter share one index, in all queries that partition alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -159,17 +159,20 @@ class Compiled:
             return match.first.time_ns + self.span_ns
         if not self.shape.has_end_negation:
             return match.last.time_ns
-        gaps = self._ends[match.alternative]
-        over = [
-            match.bound[j][-1].time_ns + over_ns - 1
-            for left, over_ns in gaps
-            for j in left
-            if match.bound[j]
-        ]
+        over = [ns - 1 for ns in self._over_ns(match)]
         window_ns = match.first.time_ns + self.within_ns
         for j, length_ns in self._limits[match.alternative]:
             over.append(min(window_ns, match.bound[j][0].time_ns + length_ns - 1))
         return max([match.last.time_ns, *over])
+
+    def end_ns(self, match: Match) -> int:
+        """The time of its last event, or the end of an absence for a time that ends it."""
+        return max([match.last.time_ns, *self._over_ns(match)])
+
+    def _over_ns(self, match: Match) -> Iterator[int]:
+        """When its absences for a time are over."""
+        for left, length_ns in self._ends[match.alternative]:
+            yield from (match.bound[j][-1].time_ns + length_ns for j in left if match.bound[j])
 
     def values(self, match: Match, payloads: Callable[[Sequence[Entry]], Any]) -> dict[str, Any]:
         """RETURN's columns, or, for RETURN *, payloads by alias; `payloads`: those of a group."""

@@ -115,7 +115,7 @@ class MatchEmitter:
             change.final,
             self._confidence(query, change),
             match.first.time_ns,
-            match.last.time_ns,
+            query.end_ns(match),
         )
         key = list(partition[1::2]) or None  # in odd places is what type of value
         if query.sets is None:

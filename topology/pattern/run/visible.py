@@ -268,4 +268,4 @@ class Selection:
         query = self._query.query
         aliases = self._query.aliases[match.alternative]
         places = [j for j, alias in enumerate(aliases) if alias == query.skip_to]
-        return after(match, query.skip, places)
+        return after(match, query.skip, places, self._query.end_ns(match))
