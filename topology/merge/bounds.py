@@ -333,8 +333,9 @@ class SourceBounds(Saved):
         return head_ns + self.wait_ns(progress)
 
     def retire_idle(self, now_ns: int) -> bool:
-        """Whether any source was: mostly all that are looked at have sent something since."""
-        retired = False
+        """Whether another source, or none, bounds what may leave: mostly all that are looked at have
+        sent something since, or doze now and bound as they did."""
+        changed = False
         for source in self.idle.due(now_ns + 1):
             progress = self._sources.get(source)
             if progress is None or progress.state >= AWAITED or progress.blocked:
@@ -342,14 +343,15 @@ class SourceBounds(Saved):
             if progress.last_arrival_ns + self.idle_after_ns > now_ns:
                 self.watch(progress)
                 continue
-            retired = True
             if progress.is_expected(now_ns):
-                self._doze(progress)
+                changed = self._doze(progress) or changed
             else:
                 self.leave(progress, OUT)
-        return retired
+                changed = True
+        return changed
 
-    def _doze(self, progress: SourceProgress) -> None:
+    def _doze(self, progress: SourceProgress) -> bool:
+        """Whether it bounds by other delays than before: its own, where they were the pool's."""
         if progress.state == COLD:
             self._unlead(progress)
             self._key(progress)
@@ -359,8 +361,11 @@ class SourceBounds(Saved):
         self._known.falls_silent(progress)
         self._journal.mark(progress)
         self.expected.arm(progress.source, progress.expected_until_ns)
+        return not progress.warm
 
-    def retire_dozing(self, now_ns: int) -> None:
+    def retire_dozing(self, now_ns: int) -> bool:
+        """Whether any was expected no longer."""
+        retired = False
         for source in self.expected.due(now_ns + 1):
             progress = self._sources.get(source)
             if progress is None or progress.state != DOZING:
@@ -369,3 +374,5 @@ class SourceBounds(Saved):
                 self.expected.arm(source, progress.expected_until_ns)
             else:
                 self.leave(progress, OUT)
+                retired = True
+        return retired

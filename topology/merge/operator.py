@@ -406,15 +406,29 @@ class Merge(StepByStep):
         self._due_ns = min(self._wake_ns, self._next_beat())
 
     def _passes_idle(self) -> bool:
-        """There were only sources to be looked at, none is idle, and nothing else is due."""
+        """There were only sources to be looked at, which bound what waits as before."""
         bounds = self._bounds
         now_ns = self._now_ns
         if self._look_ns <= now_ns or bounds.led_cold:
             return False
-        if bounds.retire_idle(now_ns):
+        live = bounds.live
+        changed = bounds.retire_idle(now_ns)
+        if bounds.live < live:
+            self._settled = False
+            changed = changed or not self._heads
+        if self._heads and bounds.expected.next_ns <= now_ns:
+            self._settled = False
+            changed = bounds.retire_dozing(now_ns) or changed
+        if changed:
             return False
-        self._wake_ns = min(bounds.idle.next_ns, self._look_ns)
+        self._wake_ns = self._next_wake()
         return True
+
+    def _next_wake(self) -> int:
+        """When more may leave if nothing comes, or somebody be idle."""
+        bounds = self._bounds
+        due_ns = min(bounds.idle.next_ns, self._look_ns)
+        return min(due_ns, bounds.expected.next_ns) if self._heads else due_ns
 
     def _next_beat(self) -> int:
         if self._now_ns > self._coming_beat_ns or self._coming_beat_ns <= self._beat_ns:
@@ -448,7 +462,7 @@ class Merge(StepByStep):
         self._look_ns = bounds.awaited_until_ns
         if heads:
             self._await_head(heads[0], limit)
-        self._wake_ns = min(bounds.idle.next_ns, self._look_ns)
+        self._wake_ns = self._next_wake()
 
     def _release(self, step: Step) -> Bound:
         """Let go all at or below the smallest bound, which is returned."""
@@ -476,7 +490,7 @@ class Merge(StepByStep):
                 rests_on_pool = not (progress.blocked or progress.warm or progress.state == AWAITED)
             if rests_on_pool:
                 bounds.pooled_ns = bounds.pool_wait_ns()
-        self._look_ns = min(self._look_ns, due_ns, bounds.expected.next_ns)
+        self._look_ns = min(self._look_ns, due_ns)
 
     # -- letting go --------------------------------------------------------------------------------
 

@@ -78,8 +78,9 @@ class PacedBounds(SourceBounds):
     def await_(self, progress: SourceProgress, until_ns: int) -> None:
         """No pause of the log is bridged."""
 
-    def _doze(self, progress: SourceProgress) -> None:
+    def _doze(self, progress: SourceProgress) -> bool:
         self.leave(progress, OUT)
+        return True
 
     def limit(self, now_ns: int) -> Bound:
         self._give_up_empty(now_ns)
