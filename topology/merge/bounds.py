@@ -333,8 +333,8 @@ class SourceBounds(Saved):
         return head_ns + self.wait_ns(progress)
 
     def retire_idle(self, now_ns: int) -> bool:
-        """Whether another source, or none, bounds what may leave: mostly all that are looked at have
-        sent something since, or doze now and bound as they did."""
+        """Whether that changes what may leave: mostly all that are looked at have sent something
+        since, or doze now and bound as they did."""
         changed = False
         for source in self.idle.due(now_ns + 1):
             progress = self._sources.get(source)

@@ -183,10 +183,10 @@ class Intake:
     # -- the plain case ----------------------------------------------------------------------------
 
     def knows(self, progress: SourceProgress) -> bool:
-        """The source is bounded by time, or its events wait behind a hole, and all that its next
-        one says of that is that it no longer is."""
+        """The source is bounded by time, is idle, or its events wait behind a hole, and all that
+        its next one says of that is that it no longer is."""
         return (
-            progress.state < AWAITED
+            progress.state not in (AWAITED, BEHIND)
             and not progress.said_bye
             and (self._numbered or not progress.blocked)
         )

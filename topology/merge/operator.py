@@ -250,6 +250,7 @@ class Merge(StepByStep):
             if (
                 not takes_plain
                 or not queues.has_room(size)
+                or progress.state >= OUT
                 or arrival_ns - progress.last_arrival_ns > idle_after_ns  # its silence is learned
             ):
                 self._take(event, step, is_next=True)
@@ -333,6 +334,7 @@ class Merge(StepByStep):
         self._journal.mark(progress)
         intake = self._intake
         was_empty, was_blocked = not progress.queue, progress.blocked
+        was_idle = progress.state >= OUT
         led_max_ns = self._bounds.led_max_ns
         if not is_next or progress.state != KEYED or progress.blocked:
             self._settled = False
@@ -344,6 +346,9 @@ class Merge(StepByStep):
             may_change = was_blocked or intake.opens(progress, was_empty, led_max_ns)
         if may_change:
             self._instant_open = True
+        elif was_idle and not self._instant_open:  # it may be idle again
+            self._wake_ns = min(self._wake_ns, self._bounds.idle.next_ns)
+            self._due_ns = min(self._due_ns, self._wake_ns)
         if not self._numbered:
             goes_on(self._bounds, progress, event.kind, (was_late, was_blocked))
 
