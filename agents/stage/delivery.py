@@ -218,11 +218,12 @@ class _Producing:
 
 
 async def _stop(producer: AIOKafkaProducer) -> None:
-    """In good order if it can: a successor's start ends the transaction that it has open."""
+    """In good order if it can: a successor's start ends the transaction that it has open. Where a
+    commit was given up, the client that is fenced answers what nobody awaits: InvalidStateError."""
     try:
         async with asyncio.timeout(STOP_TIMEOUT_S):
             await producer.stop()
-    except (TimeoutError, KafkaError):
+    except (TimeoutError, KafkaError, asyncio.InvalidStateError):
         with suppress(TimeoutError):
             async with asyncio.timeout(STOP_TIMEOUT_S):
                 await producer.client.close()

@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import MessageSizeTooLargeError, RecordListTooLargeError
+from aiokafka.errors import (
+    MessageSizeTooLargeError,
+    NodeNotReadyError,
+    RecordListTooLargeError,
+)
 
 from agents.stage import delivery
 from agents.stage.delivery import AtLeastOnce, CommitFailed, ExactlyOnce
@@ -44,3 +48,27 @@ def test_a_topic_that_takes_no_batch_is_named(error: type[Exception]) -> None:
             await delivery._all(sent)
 
     asyncio.run(scenario())
+
+
+class Fenced:
+    """A producer that cannot stop in good order."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+        self.client = self
+        self.closed = False
+
+    async def stop(self) -> None:
+        raise self._error
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize(
+    "error", [asyncio.InvalidStateError("invalid state"), NodeNotReadyError(), TimeoutError()]
+)
+def test_a_producer_that_cannot_stop_in_good_order_is_let_go(error: Exception) -> None:
+    producer: Any = Fenced(error)
+    asyncio.run(delivery._stop(producer))
+    assert producer.closed
