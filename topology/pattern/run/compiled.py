@@ -167,6 +167,8 @@ class Compiled:
 
     def end_ns(self, match: Match) -> int:
         """The time of its last event, or the end of an absence for a time that ends it."""
+        if not self._ends[match.alternative]:
+            return match.last.time_ns
         return max([match.last.time_ns, *self._over_ns(match)])
 
     def _over_ns(self, match: Match) -> Iterator[int]:
@@ -180,8 +182,11 @@ class Compiled:
             binding: Binding = [*match.bound, *[()] * (self._slots - len(match.bound))]
             return {name: read(binding) for name, read in self._columns[match.alternative]}
         values: dict[str, Any] = {}
+        bound = match.bound
         for alias, indexes, is_group in self._shown[match.alternative]:
-            entries = [entry for index in indexes for entry in match.bound[index]]
+            entries: Sequence[Entry] = bound[indexes[0]]
+            if len(indexes) > 1:
+                entries = [entry for index in indexes for entry in bound[index]]
             if is_group:
                 values[alias] = payloads(entries)
             else:
