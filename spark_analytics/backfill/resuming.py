@@ -158,7 +158,7 @@ class Resumed:
     def require(self, topology: Mapping[str, str], kept: Kept) -> frozenset[str] | None:
         """None: the run goes on from the state. Otherwise the history has to be read again, for
         these queries, which came. PlaceRefused if the topology has other parts that are not the
-        same, or the tables are other ones."""
+        same, or the tables are other ones; another `schema` is for the tables to take or refuse."""
         known = self.known if self._coming is None else self._coming["now"]
         found = difference(known["topology"], topology)
         if found.other:
@@ -167,7 +167,7 @@ class Resumed:
                 f" ({', '.join(found.other)}); resume with that one (a query that has changed can"
                 " come by another name), or backfill anew into a new folder"
             )
-        if self.kept != kept:
+        if self.kept._replace(schema=None) != kept._replace(schema=None):
             raise PlaceRefused(
                 f"--resume: {self._address} was written with {_spelled(self.kept)}, and this is"
                 f" {_spelled(kept)}; resume with the former, or backfill anew into a new folder"

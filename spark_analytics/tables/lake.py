@@ -13,7 +13,7 @@ those that are not there; among rows of one key the highest counts. So it may be
 and older words that come after newer ones change nothing.
 
 A table belongs to the `owner` in its properties. A table of another owner, or with other columns,
-is refused before anything is written.
+is refused before anything is written; one that lacks a column, or a field of a struct, gets it.
 
 Cost: an append writes its rows once, shuffled by partition and sorted; a MERGE reads the keys of
 those files whose partitions and bounds may hold one (`bounds`), and writes the rows that changed
@@ -23,7 +23,7 @@ those files whose partitions and bounds may hold one (`bounds`), and writes the 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Final, NamedTuple
 
 from py4j.protocol import Py4JError
@@ -50,6 +50,13 @@ QUERY: Final = "inorder-query"
 BATCH: Final = "inorder-batch"
 DAY: Final = "day"
 VIEW: Final = "_inorder_merged"
+
+
+class Column(NamedTuple):
+    """A type to compare, and as it is written."""
+
+    kind: str
+    ddl: str
 
 
 class Mark(NamedTuple):
@@ -127,7 +134,8 @@ class Lake(ABC):
         self._made(table, schema, shape)
 
     def require(self, table: str, schema: StructType) -> None:
-        """TablesRefused if a table that is there is another's, or has other columns."""
+        """TablesRefused if a table that is there is another's, or has other columns. One that only
+        lacks some gets these; its rows have null there."""
         self._require_ours(table, schema)
         self._known.add(table)
 
@@ -189,12 +197,16 @@ class Lake(ABC):
             raise TablesRefused(
                 f"{self.place}/{table} is {whose}, and this is {self.owner}; name another --out"
             )
-        there = dict(self._columns(self.read(table).schema))
-        mine = dict(self._columns(schema))
-        other = [name for name in {**there, **mine} if there.get(name) != mine.get(name)]
-        if other:
+        there = self._columns(self.read(table).schema)
+        mine = self._columns(schema)
+        known = {name: column.kind for name, column in there.items()}
+        wanted = {name: column.kind for name, column in mine.items()}
+        other = [name for name in known if known[name] != wanted.get(name)]
+        if not other:
+            self._add(table, {name: mine[name] for name in mine if name not in there})
+        else:
             differences = "; ".join(
-                f"{name}: {there.get(name, 'absent')} there, {mine.get(name, 'absent')} now"
+                f"{name.replace('`', '')}: {known[name]} there, {wanted.get(name, 'absent')} now"
                 for name in other
             )
             raise TablesRefused(
@@ -202,9 +214,26 @@ class Lake(ABC):
                 " with (--schema, --key and the like), or name another --out"
             )
 
-    def _columns(self, schema: StructType) -> Iterator[tuple[str, str]]:
-        for field in schema.fields:
-            yield field.name, field.dataType.simpleString()
+    def _add(self, table: str, columns: Mapping[str, Column]) -> None:
+        within = tuple(f"{name}." for name in columns)
+        new = {name: each.ddl for name, each in columns.items() if not name.startswith(within)}
+        whole = [f"{name} {ddl}" for name, ddl in new.items()]
+        if whole:
+            self.spark.sql(f"ALTER TABLE {self.name(table)} ADD COLUMNS ({', '.join(whole)})")
+
+    def _columns(self, schema: StructType) -> dict[str, Column]:
+        """By name, quoted; a struct and its fields, whatever their order."""
+        return dict(_columns(schema, ""))
+
+
+def _columns(schema: StructType, above: str) -> Iterator[tuple[str, Column]]:
+    for field in schema.fields:
+        name, ddl = f"{above}{quoted(field.name)}", field.dataType.simpleString()
+        if isinstance(field.dataType, StructType):
+            yield name, Column("struct", ddl)
+            yield from _columns(field.dataType, f"{name}.")
+        else:
+            yield name, Column(ddl, ddl)
 
 
 class IcebergLake(Lake):
@@ -399,8 +428,10 @@ class DeltaLake(Lake):
             writer = writer.option("txnAppId", application).option("txnVersion", str(mark.batch))
         writer.save(f"{self.place}/{table}")
 
-    def _columns(self, schema: StructType) -> Iterator[tuple[str, str]]:
-        return (pair for pair in super()._columns(schema) if pair[0] != DAY)
+    def _columns(self, schema: StructType) -> dict[str, Column]:
+        columns = super()._columns(schema)
+        columns.pop(quoted(DAY), None)
+        return columns
 
 
 def open_lake(

@@ -107,6 +107,27 @@ def test_batches_and_corrections_are_idempotent(
     assert {path for path in files(tmp_path) - before if path.suffix == ".parquet"} == set()
 
 
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_column_more_and_a_field_more_are_added(
+    spark: SparkSession, tmp_path: Path, kind: Format
+) -> None:
+    place, shape = str(tmp_path / "job"), shape_of("windows_standing")
+    narrow = f"{RESULTS}, payload STRUCT<v: BIGINT>"
+    wide = f"{RESULTS}, share DOUBLE, payload STRUCT<room: STRING, v: BIGINT>"
+    before = [("x", "q", 0, at(14), 1, Row(v=7)), ("y", "q", 0, at(14), 1, Row(v=8))]
+    after = [("x", "q", 1, at(14), 2, 0.5, Row(room="lab", v=9))]
+    lake = open_lake(spark, kind, place, "job")
+    lake.merge("windows", spark.createDataFrame(before, narrow), shape)
+    again = open_lake(spark, kind, place, "job")
+    again.merge("windows", spark.createDataFrame(after, wide), shape)
+    columns = ["id", "n", "share", "payload.room", "payload.v"]
+    rows = again.read("windows").orderBy("id").select(*columns).collect()
+    assert [tuple(row) for row in rows] == [("x", 2, 0.5, "lab", 9), ("y", 1, None, None, 8)]
+    other = spark.createDataFrame([], wide.replace("v: BIGINT", "v: STRING"))
+    with pytest.raises(TablesRefused, match=r"\(payload.v: bigint there, string now\)"):
+        open_lake(spark, kind, place, "job").merge("windows", other, shape)
+
+
 def test_a_table_at_once(spark: SparkSession, tmp_path: Path) -> None:
     place = str(tmp_path / "lake")
     rows = results(spark, ("x", 0, 1))

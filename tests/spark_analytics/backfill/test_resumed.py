@@ -325,6 +325,7 @@ def test_other_tables_are_refused(tmp_path: Path) -> None:
     setting, _ = begun_at(tmp_path)
     resumed = Resumed(str(tmp_path / "out"))
     resumed.require(digests(setting), Kept())
+    resumed.require(digests(setting), Kept(schema="v INT"))  # the tables take it, or refuse
     other = Kept("iceberg", "http://c", "v INT")
     says = "was written with --format parquet, .* --format iceberg --catalog http://c --schema 'v"
     with pytest.raises(PlaceRefused, match=says):
