@@ -21,7 +21,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from benchmarks.disorder.run import ENTRIES, HERE, OURS, EntryFailed, Measured, absent, measure
+from benchmarks.disorder.run import (
+    ENGINES,
+    ENTRIES,
+    HERE,
+    OURS,
+    EntryFailed,
+    Measured,
+    absent,
+    measure,
+)
 from benchmarks.disorder.worlds import QUERIES, RATE, WORLDS, write
 from benchmarks.peers import bring
 from benchmarks.tables import Page, Table, count, share, thousands
@@ -54,18 +63,17 @@ class Part(NamedTuple):
 def programs() -> tuple[dict[str, str], list[str]]:
     """What commands of entries name, and what cannot be had."""
     there, missing = {"python": sys.executable}, []
-    for name, find in {"peers": bring.python, "kafka_streams": _kafka_streams}.items():
+    for name in ("peers", *ENGINES):
         try:
-            there[name] = str(find())
+            there[name] = str(bring.python()) if name == "peers" else _class_path(name)
         except (bring.PeerUnavailable, TimeoutError) as failed:
             missing.append(f"{name}: {failed}")
     return there, missing
 
 
-def _kafka_streams() -> str:
-    folder = HERE / "entries" / "kafka_streams"
-    jars = Jars(folder / "pom.xml", "disorder-kafka-streams-4.1.0")
-    return bring.compiled(jars, folder / "Entry.java")
+def _class_path(engine: str) -> str:
+    folder = HERE / "entries" / engine
+    return bring.compiled(Jars(folder / "pom.xml", f"disorder-{engine}"), folder / "Entry.java")
 
 
 def measured(
@@ -172,10 +180,11 @@ def _listed(lines: Iterable[str]) -> str:
 
 
 ABSENT: Final = (
-    "Flink, Siddhi and Esper: no entry yet. `bounded` has Flink's default rule, in Python.",
+    "Siddhi and Esper: no entry yet.",
     "Spark Structured Streaming: it answers by micro-batches of its own clock; `make bench-spark`.",
     "Quix Streams needs a broker: `make bench-kafka`.",
     "Bytewax, q11: sessions by key close by timers of the machine's clock.",
+    "A JVM that is warm: it runs for seconds here, so its CPU has its compiler in it.",
     "The CPU of Kafka Streams proper: its test driver commits each record; `make bench-kafka`.",
 )
 

@@ -55,12 +55,16 @@ def _bytewax(name: str, wait_ms: str) -> Entry:
     return Entry(name, ("{peers}", _BYTEWAX, wait_ms), _BYTEWAX, ("q5", "q7", "q8"))
 
 
-_KAFKA_STREAMS: Final = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-cp", "{kafka_streams}")
+_OPENED: Final = ("java.base/java.lang=ALL-UNNAMED", "java.base/java.util=ALL-UNNAMED")
+"""What Flink reads of Java by reflection."""
 
 
-def _kafka_streams(name: str, *settings: str) -> Entry:
-    command = ("java", *_KAFKA_STREAMS, "Entry", *settings)
-    return Entry(name, command, "entries/kafka_streams/Entry.java")
+def _on_java(engine: str, name: str, *settings: str) -> Entry:
+    """`engine` is the folder, and the class path in the programs of this machine."""
+    opened = [part for each in _OPENED for part in ("--add-opens", each)]
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
+    command = ("java", *opened, quiet, "-cp", f"{{{engine}}}", "Entry", *settings)
+    return Entry(name, command, f"entries/{engine}/Entry.java")
 
 
 def _watermarked(name: str, rule: str) -> Entry:
@@ -78,9 +82,14 @@ ENTRIES: Final = (
     _watermarked("histogram, late 10 s", "histogram+late"),
     _bytewax("Bytewax, 500 ms", "500"),
     _bytewax("Bytewax, 2 s", "2000"),
-    _kafka_streams("Kafka Streams, grace 500 ms, suppress", "500", "suppress"),
-    _kafka_streams("Kafka Streams, grace 2 s, suppress", "2000", "suppress"),
+    _on_java("kafka_streams", "Kafka Streams, grace 500 ms, suppress", "500", "suppress"),
+    _on_java("kafka_streams", "Kafka Streams, grace 2 s, suppress", "2000", "suppress"),
+    _on_java("flink", "Flink, 50 ms, late 10 s", "50", "10000"),
+    _on_java("flink", "Flink, 500 ms, late 10 s", "500", "10000"),
+    _on_java("flink", "Flink, 2 s", "2000", "0"),
 )
+ENGINES: Final = ("kafka_streams", "flink")
+"""Those on Java, each a folder of `entries` with its jars in a `pom.xml`."""
 
 
 class EntryFailed(RuntimeError):
@@ -114,7 +123,7 @@ def absent(entry: Entry, query: str, programs: Mapping[str, str]) -> str:
     if query not in entry.queries:
         return f"{entry.name} has no {query}"
     named = [name for part in entry.command for _, name, _, _ in Formatter().parse(part) if name]
-    missing = " ".join(f"--{name}" for name in named if name not in programs).replace("_", "-")
+    missing = " ".join(f"--{name}" for name in named if name not in programs)
     return f"{entry.name} needs {missing}" if missing else ""
 
 
@@ -122,7 +131,7 @@ def measure(
     entry: Entry, folder: Path, world: str, query: str, programs: Mapping[str, str]
 ) -> Measured:
     """`programs`: what the names in braces of commands are. EntryFailed: see there."""
-    command = [HERE / part if "/" in part else part for part in entry.command]
+    command = [HERE / part if part.startswith("entries/") else part for part in entry.command]
     argv = [str(part).format(**programs) for part in command]
     place = folder / world
     spent, answers, counts = {}, {}, {}
@@ -196,12 +205,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--world", action="append", choices=WORLDS)
     parser.add_argument("--query", action="append", choices=list(QUERIES))
     parser.add_argument("--peers", help="a Python that has bytewax")
-    parser.add_argument("--kafka-streams", help="the class path of entries/kafka_streams")
+    for engine in ENGINES:
+        parser.add_argument(f"--{engine}", help=f"the class path of entries/{engine}")
     asked = parser.parse_args(arguments)
     programs = {"python": sys.executable}
-    for name in ("peers", "kafka_streams"):
-        if given := getattr(asked, name):
-            programs[name] = given
+    programs |= {name: given for name in ("peers", *ENGINES) if (given := getattr(asked, name))}
     bad = False
     for world in asked.world or WORLDS:
         for query in asked.query or QUERIES:
