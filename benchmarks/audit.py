@@ -9,7 +9,6 @@ numbers beside it are counted from the rows. `--picture PATH` writes the picture
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import subprocess
@@ -19,6 +18,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+
+import click
 
 from benchmarks.tables import Page, Table
 from benchmarks.workloads.machines import MS, S, plant
@@ -43,16 +44,15 @@ BOUND_NS: Final = 5 * S
 WINDOW_NS: Final = 60 * S
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+@click.command("audit")
+@click.option("--full", is_flag=True, help="A million records, not a tenth.")
+@click.option("--picture", type=click.Path(path_type=Path, dir_okay=False))
+def command(full: bool, picture: Path | None) -> None:
     """Prints two tables."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks audit")
-    parser.add_argument("--full", action="store_true", help="a million records, not a tenth")
-    parser.add_argument("--picture", type=Path, metavar="PATH")
-    asked = parser.parse_args(arguments)
-    if asked.picture is not None:
-        asked.picture.write_text(pictured() + "\n", encoding="utf-8")
+    if picture is not None:
+        picture.write_text(pictured() + "\n", encoding="utf-8")
         return
-    records = 1_000_000 if asked.full else 100_000
+    records = 1_000_000 if full else 100_000
     rows = plant(1, records + records // 50, MACHINES, lost=0.002, copied=0.003, late=0.02)
     rows = rows[:records]
     with tempfile.TemporaryDirectory() as folder:
@@ -135,7 +135,3 @@ def counted(rows: Sequence[AuditRow]) -> dict[str, int]:
         found["missing"] += max(life) - min(life) + 1 - len(life)
     found["wrong"] = sum(job[window] != truth[window] for window in job | truth)
     return found
-
-
-if __name__ == "__main__":
-    main()

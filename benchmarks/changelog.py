@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -187,7 +186,3 @@ def command(minutes: float, markdown: Path | None) -> None:
     with tempfile.TemporaryDirectory() as folder, new_broker(Path(folder) / "kafka") as broker:
         table.add(*asyncio.run(measured(broker.bootstrap, minutes)))
     page.table(table)
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks changelog", standalone_mode=False)

@@ -194,7 +194,3 @@ def command(full: bool, markdown: Path | None) -> None:
             name = f"{count(sources)}, of which {count(speaking)} spoke"
             found.append((name, of_sources(sources, speaking)))
     page.table(table_of("a checkpoint, by sources", "sources", found))
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks checkpoint", standalone_mode=False)

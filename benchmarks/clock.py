@@ -404,7 +404,3 @@ def command(full: bool, wanted: int | None, markdown: Path | None) -> None:
     except TraceAbsent as absent:
         page.say(f"real clocks: left out, {absent}")
     page.table(cost(50 if full else min(5, seeds)))
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks clock", standalone_mode=False)

@@ -212,7 +212,3 @@ def command(
         page.say("no compiled build; `make compiled` makes one")
     for table in tables(builds):
         page.table(table)
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks core", standalone_mode=False)

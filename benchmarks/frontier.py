@@ -32,7 +32,7 @@ import click
 
 from benchmarks.baselines.tail_slack import TailSlack
 from benchmarks.holding import Holding, event_of, run
-from benchmarks.plots import Axes, Curve, NoPlots, decade, draw
+from benchmarks.plots import Axes, Curve, decade, draw, shown
 from benchmarks.tables import NS_PER_MS, Page, Table, count, ms, share
 from benchmarks.traces import TRACES, TraceAbsent
 from benchmarks.workloads import D1, D2, D3, Recipe, soccer
@@ -234,12 +234,4 @@ def command(full: bool, names: tuple[str, ...], markdown: Path | None, plots: Pa
         measured = measure(subject, rows)
         page.table(table_of(subject, rows, measured))
         if plots is not None:
-            plots.mkdir(parents=True, exist_ok=True)
-            try:
-                page.plotted(plot(subject, measured, plots))
-            except NoPlots as none:
-                page.say(str(none))
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks frontier", standalone_mode=False)
+            shown(page, plots, partial(plot, subject, measured, plots))

@@ -143,7 +143,3 @@ def command(full: bool, events: int | None, markdown: Path | None) -> None:
     number = events or (FULL_EVENTS if full else QUICK_EVENTS)
     page.table(by_outer(number))
     page.table(by_kind(number))
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks joins", standalone_mode=False)

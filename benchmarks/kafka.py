@@ -273,7 +273,3 @@ def command(
 
 def _row_text(name: str, spent: Spent) -> str:
     return f"{name}: {thousands(spent.per_cpu_second)} records per CPU second"
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks kafka", standalone_mode=False)

@@ -182,7 +182,3 @@ def command(full: bool, rounds: int) -> None:
         pairs = zip(medians["headers"], medians[way], strict=True)
         table.add(f"ratio of {way}", *(f"{one / other:.2f}" for one, other in pairs))
     Page().table(table)
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks mapped", standalone_mode=False)

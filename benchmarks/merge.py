@@ -15,13 +15,14 @@ for the first time is gone by then, which the last column counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import click
 
 from benchmarks.holding import Holding, event_of, run
-from benchmarks.plots import Axes, Curve, NoPlots, draw
+from benchmarks.plots import Axes, Curve, draw, shown
 from benchmarks.tables import NS_PER_MS, Page, Table, count, ms, share
 from benchmarks.workloads import mixed_rates, unlike_delays
 from benchmarks.workloads.rows import Row, Workload
@@ -123,12 +124,4 @@ def command(full: bool, seconds: int | None, markdown: Path | None, plots: Path 
         }
         page.table(table_of(name, sources, rows, found[name, sources]))
     if plots is not None:
-        plots.mkdir(parents=True, exist_ok=True)
-        try:
-            page.plotted(plot(found, plots))
-        except NoPlots as none:
-            page.say(str(none))
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks merge", standalone_mode=False)
+        shown(page, plots, partial(plot, found, plots))

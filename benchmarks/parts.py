@@ -230,7 +230,3 @@ def command(
     table.add("all", *(f"{1e6 * seconds / n:.2f}" for seconds, n in totals))
     table.add("events per CPU second", *(thousands(n / seconds) for seconds, n in totals))
     page.table(table)
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks parts", standalone_mode=False)

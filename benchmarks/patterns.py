@@ -18,7 +18,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -41,7 +42,7 @@ from benchmarks.pattern_runs import (
     memory_of_operator,
     weight,
 )
-from benchmarks.plots import Axes, Curve, NoPlots, draw
+from benchmarks.plots import Axes, Curve, draw, shown
 from benchmarks.tables import Page, Table, count, thousands
 from benchmarks.traces import TraceAbsent, folder
 from benchmarks.workloads.keyed import keyed
@@ -137,9 +138,13 @@ def alone(text: str, within: int, *, any_: bool, disordered: bool, limit: int) -
     }
 
 
+ALONE: Final = "from benchmarks.patterns import command; command()"
+"""Nothing else is imported, as memory is measured."""
+
+
 def in_a_process(**options: Any) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.patterns", "--row", json.dumps(options)],
+        [sys.executable, "-c", ALONE, "--row", json.dumps(options)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
@@ -433,10 +438,7 @@ def command(full: bool, plots: Path | None, markdown: Path | None, row: str | No
     for table in shared(size):
         page.table(table)
     if plots is not None:
-        try:
-            page.plotted(draw(AXES, curves, plots / "patterns_window.png"))
-        except NoPlots as absent_plots:
-            page.say(str(absent_plots))
+        shown(page, plots, partial(draw, AXES, curves, plots / "patterns_window.png"))
 
 
 AXES: Final = Axes(
@@ -446,11 +448,3 @@ AXES: Final = Axes(
     x_linear_below=5,
     y_linear_below=5,
 )
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks patterns", standalone_mode=False)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -6,11 +6,13 @@ matplotlib is a tool of development and not of the application: where it is abse
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import floor, log10
 from pathlib import Path
 from typing import Any
+
+from benchmarks.tables import Page
 
 DPI = 72
 SIZE_INCHES = (7.5, 4.2)
@@ -87,3 +89,13 @@ def pyplot() -> Any:
     from matplotlib import pyplot as plt
 
     return plt
+
+
+def shown(page: Page, folder: Path, drawn: Callable[[], Path]) -> None:
+    """A picture in `folder`, which is made where it is not there; the page has its name, or that
+    there are no pictures here."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        page.plotted(drawn())
+    except NoPlots as none:
+        page.say(str(none))

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -43,7 +43,7 @@ from benchmarks.closing import (
     judged,
     run,
 )
-from benchmarks.plots import Axes, Curve, NoPlots, draw
+from benchmarks.plots import Axes, Curve, draw, shown
 from benchmarks.tables import Page, Table, share
 from benchmarks.workloads.laws import MS
 from benchmarks.workloads.windows import CHANGING, STATIC, Stream, stream
@@ -356,11 +356,7 @@ def ordered(page: Page, bench: Bench) -> None:
 
 
 def plotted(page: Page, curves: Sequence[Curve], axes: Axes, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        page.plotted(draw(axes, curves, path))
-    except NoPlots as none:
-        page.say(str(none))
+    shown(page, path.parent, partial(draw, axes, curves, path))
 
 
 @click.command("probslack")
@@ -397,7 +393,3 @@ def command(
         everywhere(page, bench, plots)
     if "ordered" in chosen:
         ordered(page, bench)
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks probslack", standalone_mode=False)

@@ -22,7 +22,7 @@ from typing import Final
 import click
 
 from benchmarks.holding import Holding, event_of, injected, run
-from benchmarks.plots import Axes, Curve, NoPlots, draw
+from benchmarks.plots import Axes, Curve, draw, shown
 from benchmarks.subjects import GROUPS, Subject, subjects
 from benchmarks.tables import NS_PER_MS, Page, Table, count, ms, share
 from benchmarks.traces import TraceAbsent
@@ -240,12 +240,4 @@ def command(
 
 
 def plotted(page: Page, subject: Subject, measured: Sequence[Measured], folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        page.plotted(plot(subject, measured, folder))
-    except NoPlots as none:
-        page.say(str(none))
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks reorder", standalone_mode=False)
+    shown(page, folder, partial(plot, subject, measured, folder))

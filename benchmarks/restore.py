@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,7 +189,3 @@ def command(sources: int, turns: int, full: bool, markdown: Path | None) -> None
             us = 1e6 * restore_s / entries
             table.add(name, str(entries), f"{restore_s:.2f}", f"{us:.1f}", f"{us:.1f}")
     page.table(table)
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks restore", standalone_mode=False)

@@ -26,7 +26,7 @@ from typing import Final, Literal, NamedTuple
 
 from benchmarks.baselines.coverage import for_sum
 from benchmarks.holding import BATCH, Driven, Holding, event_of, run
-from benchmarks.plots import Axes, Curve, NoPlots, decade, draw
+from benchmarks.plots import Axes, Curve, decade, draw, shown
 from benchmarks.synced import TRUST, sources_of, span_of, stamped
 from benchmarks.synced import run as run_stage
 from benchmarks.tables import NS_PER_MS, Page, Table, count, ms
@@ -139,11 +139,7 @@ def show_rivals(page: Page, divisor: int, plots: Path | None) -> None:
         page.table(table_of(short, measured))
         page.say(judged(short, measured) + "\n")
         if plots is not None:
-            plots.mkdir(parents=True, exist_ok=True)
-            try:
-                page.plotted(plot(short, measured, plots))
-            except NoPlots as none:
-                page.say(str(none))
+            shown(page, plots, partial(plot, short, measured, plots))
 
 
 def table_of(recipe: Recipe, measured: Sequence[tuple[Rival, Holding]]) -> Table:

@@ -452,7 +452,3 @@ def command(
     if faults:
         raise click.exceptions.Exit(1)
     page.say("every event came out once" + ("" if kills else "; the balance is exact"))
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks soak", standalone_mode=False)

@@ -156,7 +156,3 @@ def command(full: bool, counts: tuple[int, ...], events: int | None, markdown: P
     gc.set_threshold(*GC_THRESHOLDS)
     length = events or (FULL_EVENTS if full else QUICK_EVENTS)
     Page(markdown).table(measured(counts or (FULL_SOURCES if full else QUICK_SOURCES), length))
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks sources", standalone_mode=False)

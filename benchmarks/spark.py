@@ -85,7 +85,3 @@ def _measure(page: Page, folder: Path, bootstrap: str, length_s: int, parts: Seq
         if "throughput" in parts:
             for table in throughput.measure(spark, course, page.say):
                 page.table(table)
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks spark", standalone_mode=False)

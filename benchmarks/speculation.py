@@ -30,6 +30,7 @@ import heapq
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -39,7 +40,7 @@ import orjson
 
 from benchmarks import _speculation_auto, _speculation_soccer
 from benchmarks.baselines.alpha import Fixed, Policy, Tcp
-from benchmarks.plots import Axes, Curve, NoPlots, draw
+from benchmarks.plots import Axes, Curve, draw, shown
 from benchmarks.tables import Page, Table, count
 from benchmarks.traces import TraceAbsent
 from topology.answer.budget import Budget, share
@@ -483,14 +484,6 @@ def command(full: bool, seconds: int, seed: int, markdown: Path | None, plots: P
         page.table(_speculation_auto.changes(chosen["auto"]))
     if plots is None:
         return
-    plots.mkdir(parents=True, exist_ok=True)
-    try:
-        page.plotted(draw(PICTURE, curves, plots / "speculation_load.png"))
-        if chosen is not None:
-            page.plotted(_speculation_auto.draw(chosen, plots / "speculation_auto.png"))
-    except NoPlots as absent:
-        page.say(str(absent))
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks speculation", standalone_mode=False)
+    shown(page, plots, partial(draw, PICTURE, curves, plots / "speculation_load.png"))
+    if chosen is not None:
+        shown(page, plots, partial(_speculation_auto.draw, chosen, plots / "speculation_auto.png"))

@@ -294,7 +294,3 @@ def command(
                     spent = f"{cost.cpu_s:.2f} s of CPU in {cost.wall_s:.1f} s"
                     page.say(f"{subject.name} at {rate}/s: {spent}")
         page.table(table_of(found))
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks streaming", standalone_mode=False)

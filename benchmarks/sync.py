@@ -235,7 +235,3 @@ def command(full: bool, exchanges: int | None, markdown: Path | None) -> None:
     """Exchanges a second of the sync server on one core."""
     count = exchanges or (FULL_EXCHANGES if full else QUICK_EXCHANGES)
     Page(markdown).table(measure(count))
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks sync", standalone_mode=False)

@@ -38,7 +38,7 @@ from typing import Final
 import click
 
 from benchmarks.aggregates import show_aggregates
-from benchmarks.rivals import show_rivals, show_rivals_of_sources
+from benchmarks.rivals import THESIS_SOURCES, show_rivals, show_rivals_of_sources
 from benchmarks.synced import (
     AS_CLIENT_DOES,
     METHODS,
@@ -77,16 +77,6 @@ THESIS_LEFT: Final = {
     "sync: thesis": (52, 78, 75, 72, 74, 73),
 }
 """Table 5.10, by `OFFSETS_NS`, of 166 424 descents injected; its recording, our recipe."""
-
-THESIS_SOURCES: Final = {
-    1: (99.98, 398.12),
-    2: (99.97, 412.23),
-    5: (99.97, 552.72),
-    10: (99.97, 652.34),
-    20: (99.97, 963.54),
-}
-"""Tables 5.8, 5.9, column "sequence": accuracy in per cent, latency in ms."""
-
 
 # -- offsets ---------------------------------------------------------------------------------------
 
@@ -215,7 +205,7 @@ def show_sources(page: Page, divisor: int, numbers: Sequence[int] = SOURCES) -> 
     each = f"{count(recipe.n)} events and {count(recipe.descents)} descents"
     table = Table(f"tables 5.8, 5.9, stamps in ns: each source {each}", columns)
     for sources in numbers:
-        accuracy, latency_ms = THESIS_SOURCES[sources]
+        accuracy, latency_ms = THESIS_SOURCES[sources][0]
         span = span_of(single, sources)
         names = [str(source) for source in range(sources)]
         right = dict.fromkeys(names, Dial())
@@ -306,7 +296,3 @@ def command(
         show_sources(page, divisor or (1 if full else SOURCES_DIVISOR))
     if "skew" in wanted:
         show_skew(page, seconds or (FULL_SECONDS if full else QUICK_SECONDS))
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks thesis", standalone_mode=False)

@@ -123,7 +123,3 @@ def command(full: bool, rounds: int) -> None:
     table.add(f"where an event is that waits, {SOURCES:,} sources", f"{held:.0f}")
     table.add("where one is that has left", f"{left:.0f}")
     page.table(table)
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks watching", standalone_mode=False)

@@ -151,7 +151,3 @@ def command(full: bool, events: int | None, stage: bool, markdown: Path | None) 
         page.table(by_keys(number, FULL_KEYS if full else QUICK_KEYS))
         page.table(by_kind(number))
     page.table(window_stage.measured(page, number))
-
-
-def main(arguments: Sequence[str]) -> None:
-    command.main(list(arguments), prog_name="benchmarks windows", standalone_mode=False)

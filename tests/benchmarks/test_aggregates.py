@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import aggregates, thesis
+from benchmarks.__main__ import bench
 from benchmarks.aggregates import CLOCKS, ESTIMATORS, PLAIN, Clocks, Errors, Measured, measure
 from benchmarks.synced import AS_CLIENT_DOES, TRUST
 from benchmarks.workloads import D3
@@ -70,7 +71,7 @@ def test_a_delay_on_one_way_shifts_every_round_and_no_other_draw() -> None:
 
 def test_the_table_stands_beside_the_thesis(tmp_path: Path) -> None:
     file = tmp_path / "figures.md"
-    thesis.main(("--table", "aggregates", "--divisor", "60", "--markdown", str(file)))
+    bench(thesis.command, "--table", "aggregates", "--divisor", "60", "--markdown", str(file))
     text = file.read_text()
     for clocks in CLOCKS:
         assert f"| {clocks.name}, 1 s | expected |" in text

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
 from benchmarks import checkpoint, core, merge, parts, reorder, sources, subjects
-from benchmarks.__main__ import found
+from benchmarks.__main__ import bench, found
 
 Said = Callable[..., str]
 
@@ -17,11 +18,11 @@ Said = Callable[..., str]
 def said(capsys: pytest.CaptureFixture[str]) -> Said:
     """What a benchmark prints, run with these options."""
 
-    def run(main: Callable[[Sequence[str]], None], *options: str) -> str:
-        main(options)
+    def printed(benchmark: click.Command, *options: str) -> str:
+        bench(benchmark, *options)
         return capsys.readouterr().out
 
-    return run
+    return printed
 
 
 def test_all_are_found() -> None:
@@ -34,7 +35,7 @@ def test_all_are_found() -> None:
 
 def test_reorder_shows_every_rule_and_plots_them(said: Said, tmp_path: Path) -> None:
     options = ("--set", "D1", "--group", "synthetic", "--divisor", "200", "--plots", str(tmp_path))
-    text = said(reorder.main, *options)
+    text = said(reorder.command, *options)
     assert "D1: 2 499 events, 312 descents injected" in text
     for rule in ("miss 1e-3", "fixed 500 ms", "thesis, event clock", "rfc, arrival clock"):
         assert rule in text
@@ -62,7 +63,7 @@ def test_figures_of_the_specification_stand_beside_ours() -> None:
 
 
 def test_merge_stands_beside_the_specification(said: Said) -> None:
-    text = said(merge.main, "--seconds", "1")
+    text = said(merge.command, "--seconds", "1")
     assert "mixed_rates, 20 sources" in text
     assert "723 / 0.041" in text
 
@@ -74,19 +75,19 @@ def test_core_measures_all_operators_and_batches() -> None:
 
 
 def test_many_sources_are_compared_with_few(said: Said) -> None:
-    text = said(sources.main, "--sources", "20", "--sources", "30", "--events", "200")
+    text = said(sources.command, "--sources", "20", "--sources", "30", "--events", "200")
     assert "of 20" in text
     assert "bytes a silent source" in text
 
 
 def test_core_prints_a_row_for_each(said: Said, tmp_path: Path) -> None:
     file = tmp_path / "figures.md"
-    said(core.main, "--events", "300", "--rounds", "1", "--markdown", str(file))
+    said(core.command, "--events", "300", "--rounds", "1", "--markdown", str(file))
     assert "| fused stage | pure |" in file.read_text()
 
 
 def test_parts_cover_the_way_of_an_event(said: Said) -> None:
-    text = said(parts.main, "--events", "12000", "--delayed", "0.12")
+    text = said(parts.command, "--events", "12000", "--delayed", "0.12")
     for part in ("decode", "inlet", "reorder", "merge", "outlet", "checkpoint: held"):
         assert part in text
 
@@ -101,6 +102,6 @@ def test_a_checkpoint_does_not_grow_with_what_waits_or_with_silent_sources() -> 
 
 
 def test_checkpoint_prints_its_three_tables(said: Said) -> None:
-    text = said(checkpoint.main)
+    text = said(checkpoint.command)
     assert "by events since the last one" in text
     assert "1 000, of which 10 spoke" in text

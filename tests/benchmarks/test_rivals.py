@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import rivals, thesis
+from benchmarks.__main__ import bench
 from benchmarks.holding import Holding, event_of, run
 from benchmarks.rivals import AQ, FIXED, MP, OURS, Rival, judged, measure, measure_sources
 from benchmarks.workloads import D1, D3, soccer
@@ -62,7 +63,7 @@ def test_one_source_is_as_the_operator_alone() -> None:
 def test_tables_stand_beside_the_thesis(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "figures.md"
     options = ("--table", "rivals", "--divisor", "500", "--plots", str(tmp_path))
-    thesis.main((*options, "--markdown", str(file)))
+    bench(thesis.command, *options, "--markdown", str(file))
     assert capsys.readouterr().out.count("wanted") == 3
     text = file.read_text()
     for figure in ("| 99.99 | 399.56 |", "| 99.98 | 10462.98 |", "| 99.12 | 13432.69 |"):

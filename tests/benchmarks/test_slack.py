@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import frontier, probslack
+from benchmarks.__main__ import bench
 from benchmarks.closing import STRATEGIES
 from benchmarks.holding import Holding
 from benchmarks.tables import Page
@@ -34,7 +35,7 @@ def test_probslack_shows_every_strategy_and_plots(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     options = ["--events", "1500", "--kind", "BB", "--plots", str(tmp_path)]
-    probslack.main([*options, "--table", "kinds", "--table", "ordered"])
+    bench(probslack.command, *options, "--table", "kinds", "--table", "ordered")
     text = capsys.readouterr().out
     for name in ("event-driven", "posterior, threshold", "ours", "Oracle", "MP-K-Slack"):
         assert name in text

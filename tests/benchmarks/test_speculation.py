@@ -8,10 +8,11 @@ import re
 import pytest
 
 from benchmarks import speculation
+from benchmarks.__main__ import bench
 
 
 def test_every_way_comes_to_the_same_and_ours_is_early(capsys: pytest.CaptureFixture[str]) -> None:
-    speculation.main(["--seconds", "60"])
+    bench(speculation.command, "--seconds", "60")
     said = capsys.readouterr().out
     assert "UNLIKE" not in said
     assert said.count("pure buffering") == 2

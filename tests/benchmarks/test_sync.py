@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks import sync
+from benchmarks.__main__ import bench
 
 
 @pytest.mark.slow
 def test_it_counts_every_exchange_and_says_so(tmp_path: Path) -> None:
     file = tmp_path / "figures.md"
-    sync.main(("--exchanges", "600", "--markdown", str(file)))
+    bench(sync.command, "--exchanges", "600", "--markdown", str(file))
     rows = file.read_text()
     for row in (
         "| REQ, RSP |",

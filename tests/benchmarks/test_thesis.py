@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import thesis
+from benchmarks.__main__ import bench
 from benchmarks.synced import (
     AS_CLIENT_DOES,
     ESTIMATE,
@@ -216,7 +217,7 @@ def test_all_three_tables_are_printed_beside_the_thesis(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "figures.md"
-    thesis.main(("--divisor", "1000", "--seconds", "3", "--markdown", str(file)))
+    bench(thesis.command, "--divisor", "1000", "--seconds", "3", "--markdown", str(file))
     shown, text = capsys.readouterr().out, file.read_text()
     assert shown.count("sync: polygon: with a drift") == 2
     for method in METHODS:
