@@ -32,6 +32,7 @@ from .worlds import QUERIES, WORLDS
 
 HERE: Final = Path(__file__).parent
 TIMEOUT_S: Final = 600.0
+LEAST_CPU_S: Final = 0.3
 OURS: Final = "inorder"
 
 
@@ -103,7 +104,8 @@ class Measured(NamedTuple):
     world: str
     query: str
     score: Score
-    events_per_cpu_s: float
+    events_per_cpu_s: float | None
+    """None where the second half took less than `LEAST_CPU_S`: too short to measure."""
     memory_mib: float
     lines: int
 
@@ -148,13 +150,14 @@ def measure(
             f"{entry.name}, {world}, {query}: {len(apart)} answers depend on what arrives after"
             f" them, first {apart[0]}"
         )
-    cpu_s = max(spent["records"].cpu_s - spent["half"].cpu_s, 1e-3)
+    cpu_s = spent["records"].cpu_s - spent["half"].cpu_s
+    rate = (counts["records"] - counts["half"]) / cpu_s if cpu_s >= LEAST_CPU_S else None
     return Measured(
         entry.name,
         world,
         query,
         scored(read_truth(place / f"truth-{query}.csv"), answers["records"]),
-        (counts["records"] - counts["half"]) / cpu_s,
+        rate,
         spent["records"].memory_mib,
         lines_of(HERE / entry.code),
     )

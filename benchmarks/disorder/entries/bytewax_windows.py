@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -89,8 +90,12 @@ def main() -> None:
 
     with Path(path).open(newline="") as file:
         rows = once(csv.DictReader(file))
+        first = next(rows)
+        arrivals.time_of(first)  # the clock does not begin in 1970
         flow = Dataflow("disorder")
-        records = op.key_on("all", op.input("in", flow, TestingSource(rows)), lambda _: "")
+        records = op.key_on(
+            "all", op.input("in", flow, TestingSource(chain([first], rows))), lambda _: ""
+        )
         clock = windowing.EventClock(
             arrivals.time_of,
             timedelta(milliseconds=int(wait_ms)),
