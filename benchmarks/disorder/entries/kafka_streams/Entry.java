@@ -101,14 +101,14 @@ public final class Entry {
     }
 
     public static void main(String[] asked) throws Exception {
-        Duration grace = Duration.ofMillis(Long.parseLong(asked[0]));
+        Duration grace = Duration.ofSeconds(Long.parseLong(asked[0]));
         boolean suppress = asked[1].equals("suppress");
         String query = asked[3];
         Serde<String> text = Serdes.String();
-        // Its time is in ms: sessions are known by their first bid, whose us are kept aside.
+        // The time unit is the us, which the library calls ms.
         Map<String, Long> firstUs = new HashMap<>();
         TimestampExtractor time = (record, last) ->
-            Long.parseLong(record.value().toString().split(",", 5)[3]) / 1000;
+            Long.parseLong(record.value().toString().split(",", 5)[3]);
         StreamsBuilder builder = new StreamsBuilder();
         Set<String> seen = new HashSet<>();
         KStream<String, String> records = builder
@@ -119,7 +119,7 @@ public final class Entry {
             KGroupedStream<String, String> bidders =
                 records.groupBy((key, line) -> line.split(",", -1)[6], Grouped.with(text, text));
             KTable<Windowed<String>, String> sessions = bidders
-                .windowedBy(SessionWindows.ofInactivityGapAndGrace(Duration.ofMillis(500), grace))
+                .windowedBy(SessionWindows.ofInactivityGapAndGrace(Duration.ofSeconds(500), grace))
                 .aggregate(
                     () -> "",
                     (key, line, state) -> session(state, "1 " + line.split(",", 5)[3]),
@@ -137,11 +137,11 @@ public final class Entry {
                 }
             });
         } else {
-            long lengthMs = query.equals("q7") ? 1000 : 2000;
-            long stepMs = query.equals("q5") ? 500 : lengthMs;
+            long lengthUs = query.equals("q7") ? 1_000_000 : 2_000_000;
+            long stepUs = query.equals("q5") ? 500_000 : lengthUs;
             TimeWindows windows = TimeWindows
-                .ofSizeAndGrace(Duration.ofMillis(lengthMs), grace)
-                .advanceBy(Duration.ofMillis(stepMs));
+                .ofSizeAndGrace(Duration.ofMillis(lengthUs), grace)
+                .advanceBy(Duration.ofMillis(stepUs));
             KTable<Windowed<String>, String> states = records
                 .groupBy((key, line) -> "all", Grouped.with(text, text))
                 .windowedBy(windows)
@@ -151,7 +151,7 @@ public final class Entry {
                     Materialized.with(text, text));
             shown(states, suppress).foreach((window, state) -> {
                 if (state != null) {
-                    show(query, window.window().start() * 1000, state);
+                    show(query, window.window().start(), state);
                 }
             });
         }
