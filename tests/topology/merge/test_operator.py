@@ -177,6 +177,20 @@ def test_an_idle_source_holds_nobody_and_comes_back() -> None:
     )
 
 
+def test_a_source_that_comes_back_is_looked_at_again_though_others_hold_everything_up() -> None:
+    merge = operator(idle_after="10ms")
+    for source in ("b", "c"):
+        merge.on_batch([event(0, source, 0, 0)], 0)
+    merge.on_batch([event(1, "c", 0, 0, BLOCKED)], 1 * MS)
+    merge.on_batch([event(90, "a", 0, 89)], 90 * MS)
+    assert rendered(merge.on_time(119 * MS)) == []
+    merge.on_batch([event(120, "b", 1, 119)], 120 * MS)
+    assert merge.figures()["idle"] == 1
+    assert merge.next_deadline_ns() == 130 * MS
+    merge.on_time(130 * MS)
+    assert merge.figures()["idle"] == 2
+
+
 def test_what_is_below_the_last_released_is_late_and_its_source_catches_up() -> None:
     table: Table = [
         (10, "a", 0, 9, []),
