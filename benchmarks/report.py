@@ -123,14 +123,14 @@ def cpu_table(found: Sequence[Measured], seconds: float) -> Table:
     """All that was measured, the quickest first."""
     title = f"CPU: {CPU_OF[0]}, {CPU_OF[1]}, {count(seconds * RATE)} records"
     note = f"`make bench-all ARGS='--world {CPU_OF[0]} --query {CPU_OF[1]} --seconds {seconds:g}'`"
-    table = Table(title, ("entry", "events per CPU second", "of ours", "MiB"), note=note)
+    table = Table(title, ("entry", "events per CPU second", "of ours"), note=note)
     rates = {one.entry: one.events_per_cpu_s or 0 for one in found}
     ours = rates.get(OURS)
     for one in sorted(found, key=lambda one: -rates[one.entry]):
         rate = rates[one.entry]
         of_ours = f"{rate / ours:.2f}" if ours and rate else "-"
         name = f"**{one.entry}**" if one.entry == OURS else one.entry
-        table.add(name, thousands(rate) if rate else "-", of_ours, f"{one.memory_mib:.0f}")
+        table.add(name, thousands(rate) if rate else "-", of_ours)
     return table
 
 
@@ -178,7 +178,8 @@ def introduction(asked: argparse.Namespace, absences: Sequence[str]) -> str:
 One run of `make bench-all`, {datetime.now(UTC):%d %B %Y}: {machine},
 load {load} at its end; {setting}. The rules, the
 queries and what each figure is: [disorder](disorder/README.md). CPU and memory differ from run to
-run, CPU by 15 % and at such a load by more; all other figures are the same in each run.
+run, CPU by 15 % and at such a load by more, where a JVM compiles threefold; all other figures are
+the same in each run. MiB below the harness's own, some 33, are shown as those.
 
 Not measured here:
 
