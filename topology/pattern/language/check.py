@@ -91,8 +91,9 @@ def _to_come(query: Query, text: str, findings: Findings) -> None:
         hint = "name the query in `reads` of a detector, or read the results topic"
         findings.add("W_NOT_BUILT", span, message, hint)
     if query.late == "refetch":
-        message = "LATE REFETCH acts as LATE REPORT yet: nothing is fetched again"
-        findings.add("W_NOT_BUILT", clause_span(text, query.span, "late"), message)
+        message = "LATE REFETCH is as LATE REPORT: what a result rests on is kept until it is final"
+        hint = "raise `correct_for` where results should be corrected for longer"
+        findings.add("W_NOT_BUILT", clause_span(text, query.span, "late"), message, hint)
 
 
 def _partitioned(query: Query, text: str, findings: Findings) -> None:

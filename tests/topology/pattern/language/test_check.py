@@ -179,7 +179,7 @@ WARNINGS: list[tuple[str, Found, str]] = [
         [("W_NOT_BUILT", 1, 50, 10)],
         "results topic",
     ),
-    ("SEQ(A, B) WITHIN 1 s LATE REFETCH", [("W_NOT_BUILT", 1, 30, 12)], "as LATE REPORT"),
+    ("SEQ(A, B) WITHIN 1 s LATE REFETCH", [("W_NOT_BUILT", 1, 30, 12)], "is kept until it is final"),
     ("A a WHERE a.x = NULL", [("W_ALWAYS_FALSE", 1, 19, 10)], "IS NULL"),
     ("A a WHERE FALSE", [("W_ALWAYS_FALSE", 1, 19, 5)], "never holds"),
     ("A a WHERE 1 > 2", [("W_ALWAYS_FALSE", 1, 19, 5)], "never holds"),
