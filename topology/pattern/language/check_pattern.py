@@ -29,7 +29,7 @@ from topology.pattern.tree.syntax import (
     Seq,
     Span,
 )
-from topology.pattern.tree.turns import Turns
+from topology.pattern.tree.turns import Turns, counted_groups
 from topology.pattern.tree.walk import components, walk
 from topology.pattern.tree.words import MAX_NS
 
@@ -113,7 +113,9 @@ def _turns(counted: CountedNode, matches: Matches, findings: Findings) -> None:
     if high == UNBOUNDED:
         message = "a group of several events is counted up to a number"
         hint = "give it one, like {1,4}; a single event, like B+, may go on without end"
-    elif high == 0 or low < 0 or high < low:
+    elif high == 0:
+        message, hint = "a group of none", "write ! for what must not happen, ? for what may"
+    elif high < low:
         message, hint = f"from {low} to {high} is no range", f"write {{{high},{low}}}"
     elif high > 1 and matches != "best" and can_be_absent(counted.node):
         message = "a turn of the group could be of nothing, so nobody could count them"
@@ -231,6 +233,7 @@ def _beside_one(node: AllOf, findings: Findings) -> None:
 def _until(query: Query, findings: Findings) -> None:
     ways = dict(_ways(query.node, ()))
     negated = {each.alias for each in components(query.node) if isinstance(each, Negation)}
+    counted = [group.aliases for group in counted_groups(query.node)]
     for event in components(query.node):
         if not isinstance(event, EventNode) or event.until is None:
             continue
@@ -240,6 +243,8 @@ def _until(query: Query, findings: Findings) -> None:
         for alias in sorted(aliases(event.until) & ways.keys() - {event.alias}):
             if alias in negated:
                 message = f"`{alias}` must not happen, so UNTIL cannot ask for it"
+            elif any(alias in group and event.alias not in group for group in counted):
+                message = f"`{alias}` is in each turn of its group, so UNTIL cannot tell which"
             else:
                 relation = _relation(ways[alias], ways[event.alias])
                 if relation == "before":

@@ -98,7 +98,7 @@ def _size_of_turns(counted: CountedNode) -> tuple[int, int]:
         alternatives += min(ways, MANY) ** min(turn, 14)
         if alternatives > MANY:
             break
-    return alternatives, most * turns
+    return max(1, alternatives), most * turns
 
 
 def spread(node: Node) -> list[Part]:

@@ -141,7 +141,7 @@ class Turns:
         """What UNTIL names in its own turn."""
         if isinstance(part, Ref | AggregateCall | Previous) and part.alias in self._copies:
             for at, alias in self._copies[part.alias]:
-                if at == turn:
+                if _agree(at, turn):
                     return replace(part, alias=alias)
         return part
 

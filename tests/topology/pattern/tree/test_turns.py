@@ -54,6 +54,8 @@ EXAMPLES = [
     ("SEQ(SEQ(B b, !D, C c){2})", "", "b1 c2 d3 b4 c5", "1-2-4-5"),
     ("SEQ(B b, C c){2}", "SKIP TO LAST b", "b1 c2 b3 c4 b5 c6", "1-2-3-4 3-4-5-6"),
     ("SEQ(B b, C c){2}", "SKIP TO FIRST c", "b1 c2 b3 c4 b5 c6", "1-2-3-4 3-4-5-6"),
+    ("SEQ(A a, SEQ(B{1,2} b[], C c){2}, D d)", "", "a1 b2 b3 c4 b5 c6 d7", "1-2-3-4-5-6-7"),
+    ("SEQ(A a, SEQ(B b, SEQ(C c){1,2}){2}, D d)", "", "a1 b2 c3 c4 b5 c6 d7", "1-2-3-4-5-6-7"),
     ("SEQ(A a, B b WITHIN 2 ns)", "", "a1 b3", "1-3"),
     ("SEQ(A a, B b WITHIN 2 ns)", "", "a1 b4", ""),
     ("SEQ(A a, C c, B b WITHIN 2 ns)", "", "a1 c3 b5", "1-3-5"),
@@ -106,6 +108,13 @@ def test_conditions_on_turns(condition: str, found: str) -> None:
     ]
     pattern = f"SEQ(A a, SEQ(B b, C c){{2,3}} turn, D d) WHERE {condition}"
     assert times(current(compiled(pattern), stream), stream) == found
+
+
+def test_until_in_a_turn_asks_for_what_is_of_the_turn() -> None:
+    kinds = [("A", 0), ("B", 1), ("B", 9), ("C", 0), ("A", 8), ("B", 7), ("B", 9), ("C", 0)]
+    stream = [entry(kind, at + 1, at, {"x": x}) for at, (kind, x) in enumerate(kinds)]
+    pattern = "SEQ(A a, SEQ(B+ b[] UNTIL (b.x - a.x > 5), C c){1,2}){2}"
+    assert times(current(compiled(pattern), stream), stream) == "1-2-4-5-6-7-8"
 
 
 def test_what_is_returned_of_turns() -> None:
