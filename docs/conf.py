@@ -30,7 +30,7 @@ version = release = about["project"]["version"]
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 root_doc = "docs/index"
-include_patterns = ["*.md", "docs/**.md", "benchmarks/README.md"]
+include_patterns = ["*.md", "docs/**.md", "benchmarks/*.md", "benchmarks/disorder/*.md"]
 exclude_patterns = [".*", "build", "dist"]
 source_suffix = {".md": "markdown"}
 suppress_warnings = [

@@ -14,14 +14,17 @@ from tests import ROOT
 
 CONTENTS = "docs/index.md"
 PAGES = [
-    *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")),
+    *sorted(
+        str(page.relative_to(ROOT))
+        for folder in ("docs", "benchmarks")
+        for page in (ROOT / folder).rglob("*.md")
+    ),
     *(
         "README.md",
         "ARCHITECTURE.md",
         "CONTRIBUTING.md",
         "CHANGELOG.md",
         "SECURITY.md",
-        "benchmarks/README.md",
     ),
 ]
 TOCTREE = re.compile(r"^```\{toctree\}\n(?P<lines>.*?)^```", re.M | re.S)
