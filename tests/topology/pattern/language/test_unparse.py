@@ -3,9 +3,12 @@ of what the text looks like."""
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 
+from tests.topology.pattern.generate import BEST, MODES, random_query
 from tests.topology.pattern.trees import EXPRESSIONS, queries
 from topology.pattern.language.parse import parse, parse_query
 from topology.pattern.language.unparse import duration_text, expression_text, unparse
@@ -97,3 +100,10 @@ query fire pattern event_seq where x.y = 1 within 60 s using skip-till-any match
 )
 def test_lengths_of_time_have_the_largest_whole_unit(length_ns: int, told: str) -> None:
     assert duration_text(length_ns) == told
+
+
+def test_what_the_laws_run_is_read_as_it_is_written() -> None:
+    """Law: counts of groups, steps and absences among it."""
+    for seed in range(400):
+        query = random_query(Random(seed), (*MODES, *BEST), previous=True)
+        assert parse_query(unparse(query)) == query, seed
