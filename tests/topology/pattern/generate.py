@@ -403,6 +403,7 @@ def random_query(
     else:
         members = tuple(draft.node(2, may_be_absent=False) for _ in range(2))
         node = AllOf(members) if shape < 0.95 else AnyOf(members)
+    node = _in_any_order(node)
     skip = rng.choice(skips)
     skip_to = rng.choice(draft.nodes).alias if skip in ("first", "last") else ""
     ends_negated = isinstance(node, Seq) and isinstance(node.items[-1].node, Negation)
@@ -419,6 +420,14 @@ def random_query(
         ties=rng.choice(("strict", "strict", "key")),
     )
     return lasting(rng, query)
+
+
+def _in_any_order(node: Any, *, inside: bool = False) -> Any:
+    """In an AND no count of a group is reluctant."""
+    if isinstance(node, CountedNode) and inside:
+        node = replace(node, reluctant=False)
+    inside = inside or isinstance(node, AllOf)
+    return node.rebuilt([_in_any_order(each, inside=inside) for each in node.children])
 
 
 def lasting(rng: Random, query: Query) -> Query:

@@ -229,8 +229,10 @@ def _drops(form: NormalForm, kept: Match, match: Match) -> bool:
     if query.skip == "next":
         return match.first.key == kept.first.key
     if query.skip == "past_last":
-        over = [*_over_ns(form, kept)]
-        return match.first.key <= kept.last.key or match.first.time_ns <= max(over, default=-1)
+        over_ns = max(_over_ns(form, kept), default=kept.last.time_ns)
+        if over_ns > kept.last.time_ns:
+            return match.first.time_ns <= over_ns
+        return match.first.key <= kept.last.key
     found: list[Entry] = []
     for component in form.alternatives[kept.alternative].components:
         entries = kept.bound[component.index]

@@ -26,7 +26,7 @@ from topology.pattern.tree.syntax import (
     Ref,
     Span,
 )
-from topology.pattern.tree.turns import counted_groups
+from topology.pattern.tree.turns import MAX_ASKED, asked_times, counted_groups
 from topology.pattern.tree.walk import components, conjuncts, expressions, walk
 from topology.pattern.tree.words import FUNCTIONS
 
@@ -62,6 +62,7 @@ class ConditionChecks:
         for conjunct in conjuncts(self._query.where):
             self._value_types.condition(conjunct)
             self._negated_together(conjunct)
+            self._of_all_turns(conjunct)
         for component in self._known.values():
             if isinstance(component, EventNode) and component.until is not None:
                 self._value_types.condition(component.until)
@@ -86,20 +87,27 @@ class ConditionChecks:
 
     def _component(self, alias: str, span: Span) -> Component | None:
         component = self._known.get(alias)
-        if component is None:
+        if alias in self._named_turns:
+            self._is_a_count(alias, span)
+        elif component is None:
             message = f"no component is called `{cut(alias)}`"
             self._findings.add("E_ALIAS_UNKNOWN", span, message, meant(alias, self._known))
         return component
+
+    def _is_a_count(self, name: str, span: Span) -> None:
+        message = f"`{cut(name)}` is a count of a whole group, and no event"
+        hint = f"write count({name}), or ask an event of its turns, like b[1].x"
+        self._findings.add("E_ALIAS_UNKNOWN", span, message, hint)
 
     def _ref(self, ref: Ref) -> None:
         component = self._component(ref.alias, ref.span)
         if component is None or ref.index is None:
             return
+        is_group = isinstance(component, EventNode) and component.is_group
+        counts = is_group or ref.alias in self._indexed
         if ref.alias in self._turned and ref.alias not in self._indexed:
             self._no_single(ref.alias, ref.span)
-        elif ref.alias in self._indexed and ref.index != At(0):
-            pass
-        elif isinstance(component, Negation) or not component.is_group:
+        elif not counts:
             message = f"`{cut(ref.alias)}` is a single event and has no index"
             hint = f"write {ref.alias}.{'.'.join(ref.path)}, or make it a group with +"
             self._findings.add("E_INDEX", ref.span, message, hint)
@@ -160,7 +168,9 @@ class ConditionChecks:
                 self._findings.add("E_FUNCTION", call.span, message, f"write {call.function}(b.x)")
 
     def _param(self, param: Param) -> None:
-        if param.name in self._known:
+        if param.name in self._named_turns:
+            self._is_a_count(param.name, param.span)
+        elif param.name in self._known:
             message = f"`{cut(param.name)}` is an event, not a value"
             hint = f"name one of its attributes, like {param.name}.x"
             self._findings.add("E_PARAM", param.span, message, hint)
@@ -185,6 +195,13 @@ class ConditionChecks:
             message = f"{named} must not happen, each by itself: nothing relates the two"
             hint = "write a condition for each"
             self._findings.add("E_NOT_TWO", conjunct.span, message, hint)
+
+    def _of_all_turns(self, conjunct: Expr) -> None:
+        count = asked_times(conjunct, self._turned)
+        if count > MAX_ASKED:
+            message = f"it would be asked of {count} choices of turns, more than {MAX_ASKED}"
+            hint = "ask it of each turn, like b[i].x < c[i].x"
+            self._findings.add("E_TOO_LARGE", conjunct.span, message, hint)
 
     def _is_negated(self, alias: str) -> bool:
         return isinstance(self._known.get(alias), Negation)

@@ -51,6 +51,8 @@ def check_pattern(query: Query, types: Types | None, findings: Findings) -> None
         elif isinstance(node, CountedNode):
             _named(node.name, node.span, seen, findings)
             _turns(node, query.matches, findings)
+        elif isinstance(node, AllOf):
+            _any_order(node, findings)
     if not findings.errors and _matches_something(query, findings):
         parts = parts_of(Turns(query.node))
         for part in parts:
@@ -130,6 +132,14 @@ def _turns(counted: CountedNode, matches: Matches, findings: Findings) -> None:
     findings.add("E_QUANT", counted.span, message, hint)
 
 
+def _any_order(node: Node | Negation, findings: Findings) -> None:
+    for each in walk(node):
+        if isinstance(each, CountedNode) and each.reluctant:
+            message = "in an AND events are preferred as they come, so ? behind a group's count"
+            hint = "leave the ? out, or write a SEQ for each order"
+            findings.add("E_QUANT", each.span, f"{message} says nothing", hint)
+
+
 def _stepped(parts: Sequence[Part], findings: Findings) -> None:
     spots = [spot for part in parts for spot in part.spots]
     behind = {spot.node.alias for spot in spots if spot.before}
@@ -145,14 +155,18 @@ def _matches_something(query: Query, findings: Findings) -> bool:
     lone = _lone_negations(query.node, findings)
     if not lone and can_be_absent(query.node):
         message = "all of it may be absent: a match is whatever of it there is"
-        findings.add("W_EMPTY", query.node.span, message, "write + for one of the *")
+        findings.add("W_EMPTY", query.node.span, message, "let one part have to be there")
     alternatives, most = size(query.node)
     if alternatives > MAX_ALTERNATIVES or most > MAX_COMPONENTS:
         message = (
             f"{alternatives} ways through the ORs with up to {most} components, "
             f"more than {MAX_ALTERNATIVES} or {MAX_COMPONENTS}"
         )
-        findings.add("E_TOO_LARGE", query.node.span, message, "split it in several queries")
+        hint = "split it in several queries"
+        if any(isinstance(each, CountedNode) for each in walk(query.node)):
+            message = f"with its groups' counts written out it has {message}"
+            hint = "write smaller counts, or split it in several queries"
+        findings.add("E_TOO_LARGE", query.node.span, message, hint)
         return False
     return not lone
 

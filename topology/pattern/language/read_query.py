@@ -183,6 +183,8 @@ class QueryReader(ConditionReader):
             hint = "put it behind the first event inside"
             if isinstance(node, Negation):
                 hint = f"write FOR, like !{'|'.join(node.types) or '_'} FOR 5 s"
+                if node.for_ns is not None:
+                    hint = "leave WITHIN out: FOR says how long"
             self.findings.add("E_SYNTAX", span_of(meta), message, hint)
         return Item(node, edge[0] if edge else None, step.ns if step else None)
 

@@ -6,7 +6,8 @@ the order of choices that a regular expression has. What each turn holds has a n
 
     b.x            each b, with each of what else is asked; of a negation those of its own turn
     b[i].x         of the i-th turn, for each i for which all indexes used exist
-    b[2].x         of the second turn, of `first` and `last`; NULL where it is not there
+    b[2].x         of the second turn, of `first` and `last`; NULL where it is not there, and left
+                   out, as of any group, where no turn is
     count(b)       over all turns, and like it the other aggregates; `count(turn)` by the name
 
 Indexes are of what each turn holds one event of (`indexed`). Cost: the turns written out, and each
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 from typing import Any, Final
 
 from topology.pattern.tree.mentions import Mention, counted_through, mentions
@@ -42,10 +44,13 @@ from topology.pattern.tree.syntax import (
     Running,
     Seq,
 )
-from topology.pattern.tree.walk import components, rewritten
+from topology.pattern.tree.walk import components, rewritten, walk
 
 NOTHING: Final = Seq(())
 """What stands for no further turn."""
+
+MAX_ASKED: Final = 1_000
+"""Choices of turns that one condition is asked of; more are refused."""
 
 LIST: Final = "list"
 """The aggregate that is the values themselves; only a column becomes one."""
@@ -76,6 +81,22 @@ def counted_groups(node: Node | Negation) -> Iterator[CountedGroup]:
     )
 
 
+def asked_times(expr: Expr, groups: Mapping[str, CountedGroup]) -> int:
+    """The most choices of turns that a condition is asked of. `groups`: by alias."""
+    found = list(mentions(expr))
+    plain = {mention.alias for mention in found if _is_plain(mention)} & groups.keys()
+    through = counted_through(expr) & groups.keys()
+    count = max((_turns_of(groups[alias].node) for alias in through), default=1)
+    if any(alias in groups[alias].negated for alias in plain):
+        return count * max(_turns_of(groups[alias].node) for alias in plain)
+    return count * prod(_turns_of(groups[alias].node) for alias in plain)
+
+
+def _turns_of(node: Node) -> int:
+    """The most turns of a count, with those of counts within it."""
+    return prod([each.maximum for each in walk(node) if isinstance(each, CountedNode)])
+
+
 def _in_each_turn(node: Node | Negation) -> Iterator[str]:
     match node:
         case EventNode():
@@ -92,12 +113,8 @@ class Turns:
     def __init__(self, node: Node) -> None:
         self._groups = list(counted_groups(node))
         self._of = {alias: group for group in self._groups for alias in group.aliases}
-        self._named = {
-            each.name: group.indexed[0]
-            for group in self._groups
-            for each in (group.node,)
-            if each.name and group.indexed
-        }
+        named = [group for group in self._groups if group.node.name and group.indexed]
+        self._named = {group.node.name: group.indexed[0] for group in named}
         self._taken = {each.alias for each in components(node)}
         self._copies: dict[str, list[tuple[tuple[int, ...], str]]] = {}
         self.node: Node = self._written(node, ()) if self._groups else node
@@ -209,7 +226,8 @@ class Turns:
             for turn in range(1, turns + 1):
                 counted = self._in_turn(expr, group, turn, turns)
                 if counted is not None:
-                    fixed = {alias: (turn,) for alias in plain if alias in group.negated}
+                    is_of_one = not group.negated.isdisjoint(plain)
+                    fixed = dict.fromkeys(plain, (turn,)) if is_of_one else {}
                     yield from self._plain(counted, plain, fixed, present)
             return
         negated = [alias for alias in plain if alias in group.negated]

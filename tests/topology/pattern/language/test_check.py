@@ -82,6 +82,15 @@ ERRORS: list[tuple[str, Found, str]] = [
     ("SEQ(!C c, A+ a UNTIL (c.x = a.x), B b)", [("E_UNTIL", 1, 31, 9)], "must not happen"),
     ("SEQ(A a, SEQ(B b, C c)+)", [("E_QUANT", 1, 18, 14)], "like {1,4}"),
     ("SEQ(A a, SEQ(B b, C c){2,1})", [("E_QUANT", 1, 18, 18)], "write {1,2}"),
+    (
+        "AND(A a, SEQ(B b, C c){1,2}?) WITHIN 1 s MATCHES BEST",
+        [("E_QUANT", 1, 18, 19)],
+        "as they come",
+    ),
+    ("SEQ(A a, SEQ(B b){2} t) WHERE b[0].x = 1", [("E_INDEX", 1, 39, 6)], "counted from 1"),
+    ("SEQ(A a, SEQ(B b){2} t) WHERE t.x = 1", [("E_ALIAS_UNKNOWN", 1, 39, 3)], "count(t)"),
+    ("SEQ(A a, SEQ(B b){2} t) WITHIN 1 s RETURN t", [("E_ALIAS_UNKNOWN", 1, 51, 1)], "count(t)"),
+    ("SEQ(A a, !B FOR 1 s WITHIN 1 s) WITHIN 9 s", [("E_SYNTAX", 1, 18, 21)], "leave WITHIN out"),
     ("SEQ(A a, SEQ(B b, C c){0})", [("E_QUANT", 1, 18, 16)], "a group of none"),
     (
         "SEQ(SEQ(A a){2}, SEQ(B+ b UNTIL (b.x > a.x), C c){2})",
