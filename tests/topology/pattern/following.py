@@ -63,8 +63,8 @@ def content(result: MatchResult) -> Content:
     return tuple(sorted((m.alias, (m.source, m.epoch, m.seq)) for m in result.members))
 
 
-def told(result: MatchResult) -> tuple[Content, str]:
-    return content(result), result.confidence
+def told(result: MatchResult) -> tuple[Content, str, str]:
+    return content(result), result.confidence, repr(result.values)
 
 
 def contents(query: Compiled, matches: Iterable[Match]) -> list[Content]:

@@ -104,9 +104,10 @@ class Before(Neighbours):
         self.seen = seen
         self.within_ns = within_ns
 
-    def before(self, entry: Entry | AbsentEntry, back: int) -> Entry | AbsentEntry:
+    def beside(self, entry: Entry | AbsentEntry, shift: int) -> Entry | AbsentEntry:
         if isinstance(entry, AbsentEntry):
             return entry
+        back = -shift
         earlier = [one for one in self.seen if one.key < entry.key][-back:]
         is_near = len(earlier) == back and entry.time_ns - earlier[0].time_ns <= self.within_ns
         return earlier[0] if is_near else ABSENT

@@ -7,7 +7,7 @@ field of one event, a comparison with a constant) have closures of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -142,7 +142,7 @@ class Compiler:
         """The attribute of the event before the one that is given."""
         neighbours, back = self.scope.environment.neighbours, expr.back
         get = self.attribute(expr.path)
-        return lambda entry: get(neighbours.before(entry, back))
+        return lambda entry: get(neighbours.beside(entry, -back))
 
     def variable(self, slot: int) -> int:
         """Where the frame has the element of this group."""
@@ -236,22 +236,30 @@ class Compiler:
 
     # -- rows, as SQL names them --------------------------------------------------------------
 
-    def _slots_of(self, aliases: Sequence[str]) -> tuple[int, ...]:
+    def _slots_of(self, aliases: Sequence[str], *, final: bool) -> tuple[int, ...]:
         """Those of the alternative's components, of all of them where none is named."""
-        slots = self.scope.slots
-        return tuple(slots[alias] for alias in aliases or slots if alias in slots)
+        slots, whole_at = self.scope.slots, self.scope.whole_at if final else 0
+        return tuple(whole_at + slots[alias] for alias in aliases or slots if alias in slots)
 
     def _row_ref(self, expr: syntax.RowRef) -> Value:
-        find, get = rows.finder(expr, self._slots_of(expr.aliases)), self.attribute(expr.path)
+        every = self._slots_of((), final=expr.final or expr.is_label)
+        slots = self._slots_of(expr.aliases, final=expr.final)
+        find = rows.finder(replace(expr, shift=0) if expr.beyond else expr, slots, every)
+        if expr.is_label:
+            return _label(find, dict(zip(every, self.scope.labels, strict=False)))
+        get, neighbours = self.attribute(expr.path), self.scope.environment.neighbours
 
         def of(binding: Binding, _: Frame) -> Any:
             entry = find(binding)
-            return None if entry is None else get(entry)
+            if entry is None:
+                return None
+            return get(neighbours.beside(entry, expr.shift) if expr.beyond else entry)
 
         return of
 
     def _row_aggregate(self, expr: syntax.RowAggregate) -> Value:
-        slots, reduce = self._slots_of(expr.aliases), self.reducer(expr.function)
+        slots = self._slots_of(expr.aliases, final=expr.final)
+        reduce = self.reducer(expr.function)
         if expr.operand is None:
             return lambda binding, _: reduce([e for slot in slots for e in binding[slot]])
         operand = replace(self, scope=Scope({"": 0}, frozenset(), self.scope.environment))
@@ -374,6 +382,17 @@ def _of_single(slot: int, get: Get) -> Value:
     def of(binding: Binding, _: Frame) -> Any:
         entries = binding[slot]
         return get(entries[0]) if entries else None
+
+    return of
+
+
+def _label(find: Callable[[Binding], Entry | None], labels: Mapping[int, str]) -> Value:
+    """What the row is called, by the slot that holds it."""
+
+    def of(binding: Binding, _: Frame) -> Any:
+        row = find(binding)
+        found = (label for slot, label in labels.items() if row in binding[slot])
+        return None if row is None else next(found, None)
 
     return of
 

@@ -222,7 +222,7 @@ class Grader(Compiler):
 
     def before(self, expr: syntax.Previous) -> Get:
         certain, neighbours = super().before(expr), self.scope.environment.neighbours
-        return lambda entry: certain(entry) if neighbours.is_sure(entry, expr.back) else ANYTHING
+        return lambda entry: certain(entry) if neighbours.is_sure(entry, -expr.back) else ANYTHING
 
     def _same(self, expr: syntax.Same) -> Value:
         gets = [self.attribute(path) for path in expr.paths]

@@ -1,4 +1,4 @@
-"""The events around one, members of the match or not: what PREV looks at.
+"""The events around one, members of the match or not: what PREV and NEXT look at.
 
 What is before an event depends on the others that have come, so it is looked up when a condition is
 tested and never kept: `look_at` says among which events, right before each evaluation.
@@ -29,22 +29,35 @@ class Neighbours:
         self._everything = everything
         self._within_ns = within_ns
 
-    def before(self, entry: Entry | AbsentEntry, back: int) -> Entry | AbsentEntry:
-        """The event so many places before."""
+    def beside(self, entry: Entry | AbsentEntry, shift: int) -> Entry | AbsentEntry:
+        """The event so many places behind it, or before it (negative)."""
         everything = self._everything
         if everything is None or isinstance(entry, AbsentEntry):
             return ABSENT
-        at = everything.position(entry.key) - back
-        if at < 0 or entry.time_ns - everything.times[at] > self._within_ns:
+        at = everything.position(entry.key) + shift
+        if not 0 <= at < len(everything):
+            return ABSENT
+        if abs(entry.time_ns - everything.times[at]) > self._within_ns:
             return ABSENT
         return everything.entries[at]
 
-    def is_sure(self, entry: Entry | AbsentEntry, back: int) -> bool:
-        """Is it the event so many places before wherever the true times are?"""
+    def is_sure(self, entry: Entry | AbsentEntry, shift: int) -> bool:
+        """Is it that event wherever the true times are?"""
         everything = self._everything
         if everything is None or not everything.unsure or isinstance(entry, AbsentEntry):
             return True
-        found = self.before(entry, back)
-        since_ns = found.low_ns if isinstance(found, Entry) else entry.time_ns - self._within_ns
-        around = everything.meeting(since_ns, entry.high_ns)
+        found = self.beside(entry, shift)
+        if shift > 0:
+            ns = found.high_ns if isinstance(found, Entry) else entry.time_ns + self._within_ns
+            around = everything.meeting(entry.low_ns, ns)
+        else:
+            ns = found.low_ns if isinstance(found, Entry) else entry.time_ns - self._within_ns
+            around = everything.meeting(ns, entry.high_ns)
         return all(one.low_ns == one.high_ns for one in (entry, *around))
+
+    def are_exact(self, low_ns: int, high_ns: int) -> bool:
+        """Are the times of all events exact that may have happened between the two instants?"""
+        everything = self._everything
+        if everything is None or not everything.unsure:
+            return True
+        return all(one.low_ns == one.high_ns for one in everything.meeting(low_ns, high_ns))

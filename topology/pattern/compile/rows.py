@@ -16,8 +16,11 @@ from topology.pattern.tree.syntax import RowRef
 MatchRows = Sequence[Sequence[Entry]]
 
 
-def finder(ref: RowRef, slots: Sequence[int]) -> Callable[[MatchRows], Entry | None]:
-    """The row that is meant, None where there is none. `slots`: those of its aliases."""
+def finder(
+    ref: RowRef, slots: Sequence[int], every: Sequence[int]
+) -> Callable[[MatchRows], Entry | None]:
+    """The row that is meant, None where there is none. `slots`: those of its aliases, of `every`
+    one that there is."""
     count = ref.offset + 1
 
     def find(binding: MatchRows) -> Entry | None:
@@ -40,12 +43,12 @@ def finder(ref: RowRef, slots: Sequence[int]) -> Callable[[MatchRows], Entry | N
             return None
         back = 1 - ref.shift
         if back > 0:
-            tail = _sorted(e for entries in binding for e in entries[-back:])
+            tail = _sorted(e for slot in every for e in binding[slot][-back:])
             if tail[-1] is entry:
                 return tail[-back] if back <= len(tail) else None
-        every = in_order(binding, range(len(binding)))
-        at = every.index(entry) + ref.shift
-        return every[at] if 0 <= at < len(every) else None
+        whole = in_order(binding, every)
+        at = whole.index(entry) + ref.shift
+        return whole[at] if 0 <= at < len(whole) else None
 
     return moved
 

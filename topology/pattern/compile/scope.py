@@ -33,11 +33,15 @@ NO_ENVIRONMENT: Final = Environment()
 @dataclass(frozen=True, slots=True)
 class Scope:
     """`slots`: the place of each alias in a binding; `groups`: which of the slots are groups. An
-    alias that has no slot (it is of another alternative) is absent."""
+    alias that has no slot (it is of another alternative) is absent. `labels`: what the events of
+    the first slots are called. `whole_at`: where a binding up to a row is followed by the slots of
+    the whole match."""
 
     slots: Mapping[str, int]
     groups: frozenset[int] = frozenset()
     environment: Environment = NO_ENVIRONMENT
+    labels: tuple[str, ...] = ()
+    whole_at: int = 0
 
     @classmethod
     def of(cls, alternative: Alternative, environment: Environment) -> Scope:
@@ -46,7 +50,8 @@ class Scope:
         for at, blocker in enumerate(alternative.blockers, start=len(slots)):
             slots[blocker.alias] = at
         groups = frozenset(c.index for c in alternative.components if c.is_group)
-        return cls(slots, groups, environment)
+        labels = tuple(c.label or c.alias for c in alternative.components)
+        return cls(slots, groups, environment, labels)
 
     def with_absent(self, aliases: Iterable[str]) -> Scope:
         """With a slot, behind all others, for each of the aliases that has none."""

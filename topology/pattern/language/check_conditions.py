@@ -221,10 +221,9 @@ class ConditionChecks:
                 message = "the values of all turns are a list, which nothing can be made of"
                 hint = "name one turn's, like b[last].x, or an aggregate"
                 self._findings.add("E_INDEX", span, message, hint)
-            if looks_back(column.expr):
-                message = "PREV has no place in RETURN: it may change while the match stays"
-                hint = "make the event before a part of the pattern, with STRICT behind it"
-                self._findings.add("E_FUNCTION", span, message, hint)
+            if looks_back(column.expr) and self._query.emit == "slack":
+                message = "PREV in RETURN may change while corrections wait"
+                self._findings.add("E_MODE", span, message, "leave EMIT SLACK out")
             for alias in sorted(filter(self._is_negated, aliases(column.expr))):
                 message = f"`{alias}` must not happen: it has nothing to return"
                 self._findings.add("E_NOT_RETURN", span, message, "leave it out")

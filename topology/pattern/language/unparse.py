@@ -93,6 +93,7 @@ def unparse(query: Query) -> str:
     lines.extend(_options(query))
     if query.columns is not None or query.into:
         columns = ", ".join(map(_column, query.columns)) if query.columns else "*"
+        columns = f"of each row {columns}" if query.all_rows else columns
         into = f" INTO {quoted(query.into)}" if query.into else ""
         lines.append(f"RETURN {columns}{into}")
     return "\n".join(lines)
@@ -107,7 +108,8 @@ def _options(query: Query) -> list[str]:
         limit = f" LIMIT {query.limit}" if query.limit != LIMIT else ""
         options.append(f"MATCHES {query.matches.upper()}{sets}{limit}")
     if query.skip != "none":
-        to = f" {quoted(query.skip_to)}" if query.skip_to else ""
+        names = [query.skip_to, *query.skip_also]
+        to = f" {'|'.join(map(quoted, names))}" if query.skip_to else ""
         options.append(f"SKIP {_SKIP[query.skip]}{to}")
     if query.emit != default_emit(query.node) or query.slack_ns is not None:
         slack = f" {duration_text(query.slack_ns)}" if query.slack_ns is not None else ""
@@ -282,12 +284,15 @@ def row_text(expr: RowRef | RowAggregate | Running) -> str:
     match expr:
         case RowRef(aliases, path, from_last, offset, shift):
             of = f"{'|'.join(aliases)}." if aliases else ""
+            what = f"CLASSIFIER({'|'.join(aliases)})" if expr.is_label else f"{of}{_path(path)}"
             count = f", {offset}" if offset else ""
-            text = f"{'LAST' if from_last else 'FIRST'}({of}{_path(path)}{count})"
-            return f"{'NEXT' if shift > 0 else 'PREV'}({text}, {abs(shift)})" if shift else text
+            text = f"{'LAST' if from_last else 'FIRST'}({what}{count})"
+            text = f"{'NEXT' if shift > 0 else 'PREV'}({text}, {abs(shift)})" if shift else text
+            return f"FINAL {text}" if expr.final else text
         case RowAggregate(function, aliases, operand):
             of = f"{'|'.join(aliases)}: " if aliases else ""
-            return f"{function}({of}{'*' if operand is None else _at(operand, OR)})"
+            text = f"{function}({of}{'*' if operand is None else _at(operand, OR)})"
+            return f"FINAL {text}" if expr.final else text
         case Running(alias, test):
             return f"{quoted(alias)} AS {_at(test, OR)}"
 

@@ -8,11 +8,12 @@ filter share one index, in all queries that partition alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from topology.pattern.compile import expression
 from topology.pattern.compile.expression import Binding
+from topology.pattern.compile.rows import up_to
 from topology.pattern.compile.scope import NO_ENVIRONMENT, Environment, Scope
 from topology.pattern.match.anchors import Anchors
 from topology.pattern.match.earliest import EarliestStart
@@ -26,7 +27,7 @@ from topology.pattern.match.tactics.greedy import goes_on
 from topology.pattern.match.uncertain.grade import Grading
 from topology.pattern.match.uncertain.possible import Possible
 from topology.pattern.store.entry import Entry
-from topology.pattern.tree.mentions import aliases, looks_back
+from topology.pattern.tree.mentions import aliases, looks_back, looks_on
 from topology.pattern.tree.normal_form import (
     Alternative,
     Blocker,
@@ -35,7 +36,7 @@ from topology.pattern.tree.normal_form import (
     normalise,
     timed_apart,
 )
-from topology.pattern.tree.syntax import Expr, Query
+from topology.pattern.tree.syntax import EVERY_FIELD, Expr, Query
 from topology.pattern.tree.walk import expressions
 
 Slot = tuple[int, int]
@@ -60,7 +61,8 @@ class Shape:
     `by_end`: its units are end events, else start events. `open_tail`: a match goes on being
     decided up to its first event's time and the window. `looks_ahead`: what comes after its end
     may forbid it. `strict`: any entry matters. `skips`: what becomes of a match depends
-    on those that start before it. `looks_back`: so does it on the events a window before it."""
+    on those that start before it. `looks_back`: so does it on the events a window before it;
+    `looks_on`: what is shown of it depends on those a window behind it."""
 
     by_end: bool
     has_start_negation: bool
@@ -71,6 +73,7 @@ class Shape:
     everywhere: bool
     skips: bool
     looks_back: bool
+    looks_on: bool
 
     @property
     def doubles(self) -> bool:
@@ -87,6 +90,9 @@ class Compiled:
     before its window ends; not where an error may still put it in doubt. `steps`: those of its
     walks, where they can be followed event by event.
 
+    `shows_apart`: what readers are shown of a match does not follow from its events alone, or is
+    shown event by event (`run.shown`); `reads_beyond`: for its columns look beyond it.
+
     `sets` finds the matches of an end event as one set; None where the query asks for each.
     `grading` says how sure a match is where times are not exact, and `possible` finds those that
     there may be; None where the query does not ask for it."""
@@ -100,7 +106,10 @@ class Compiled:
         layouts = layouts_of(self.form, environment)
         self.tactic: Tactic = tactic_for(layouts)
         self.sets = Sets(layouts[0]) if query.sets else None
-        self.steps = steps_of(layouts)
+        columns = [column.expr for column in query.columns or ()]
+        self.reads_beyond = any(looks_back(expr) or looks_on(expr) for expr in columns)
+        self.shows_apart = self.reads_beyond or query.all_rows
+        self.steps = None if self.shows_apart else steps_of(layouts)
         self.grading = Grading(layouts) if heeds_errors else None
         self.possible = Possible(layouts) if query.uncertain == "possible" else None
         self.within_ns = query.within_ns
@@ -111,8 +120,10 @@ class Compiled:
         )
         self.earliest = EarliestStart(layouts) if is_by_start else None
         self.settles = query.matches == "best" and query.skip == "none" and self.grading is None
-        windows = 1 + self.shape.doubles + self.shape.looks_back
-        self.reach_ns = self.within_ns * windows + (self.span_ns - self.within_ns) * 2
+        if self.shape.looks_on:
+            self.span_ns += self.within_ns
+        windows = 1 + self.shape.doubles + self.shape.looks_back + self.shape.looks_on
+        self.reach_ns = self.within_ns * windows + (self.form.span_ns - self.within_ns) * 2
         self.filters: dict[Slot, EntryFilter] = {}
         self.untils: dict[Slot, EntryFilter] = {}
         for alternative in self.form.alternatives:
@@ -139,7 +150,10 @@ class Compiled:
             [b.limit for b in a.blockers if b.limit and not b.for_ns]
             for a in self.form.alternatives
         ]
-        self._columns = _columns(self.form, environment)
+        self._columns = _columns(self.form, environment, self._slots)
+        self._hidden = {
+            (a.number, c.index) for a in self.form.alternatives for c in a.components if c.hidden
+        }
 
     def _note_filters(self, alternative: Alternative) -> None:
         number = alternative.number
@@ -157,6 +171,8 @@ class Compiled:
         """An event after this time cannot change the match, where times are exact."""
         if self.shape.open_tail or self.query.skip != "none":
             return match.first.time_ns + self.span_ns
+        if self.shape.looks_on:
+            return match.last.time_ns + self.within_ns
         if not self.shape.has_end_negation:
             return match.last.time_ns
         over = [ns - 1 for ns in self._over_ns(match)]
@@ -176,11 +192,34 @@ class Compiled:
         for left, length_ns in self._ends[match.alternative]:
             yield from (match.bound[j][-1].time_ns + length_ns for j in left if match.bound[j])
 
-    def values(self, match: Match, payloads: Callable[[Sequence[Entry]], Any]) -> dict[str, Any]:
+    def rows(self, match: Match) -> Iterator[tuple[int, Entry, dict[str, Any]]]:
+        """Its events in order of time, with their components, and the columns of each: those of
+        the match up to it, or, where FINAL says so, of the whole. The column * is all fields."""
+        whole, columns = self._binding(match), (self._columns or ())[match.alternative]
+        for j, entry in match.labelled():
+            if (match.alternative, j) in self._hidden:
+                continue
+            binding: Binding = [*up_to(whole, entry), *whole]
+            values: dict[str, Any] = {}
+            for name, read in columns:
+                value = read(binding)
+                if name != EVERY_FIELD:
+                    values[name] = value
+                elif isinstance(value, dict):
+                    values |= value
+            yield j, entry, values
+
+    def _binding(self, match: Match) -> Binding:
+        return [*match.bound, *[()] * (self._slots - len(match.bound))]
+
+    def values(
+        self, match: Match, payloads: Callable[[Sequence[Entry]], Any] | None = None
+    ) -> dict[str, Any]:
         """RETURN's columns, or, for RETURN *, payloads by alias; `payloads`: those of a group."""
         if self._columns is not None:
-            binding: Binding = [*match.bound, *[()] * (self._slots - len(match.bound))]
+            binding = self._binding(match)
             return {name: read(binding) for name, read in self._columns[match.alternative]}
+        assert payloads is not None
         values: dict[str, Any] = {}
         bound = match.bound
         for alias, indexes, is_group in self._shown[match.alternative]:
@@ -214,16 +253,18 @@ def shape_of(form: NormalForm) -> Shape:
         for component in alternative.components
     ) or any(b.strict for a in form.alternatives for b in a.blockers)
     back = any(looks_back(expr) for expr in expressions(query))
+    on = any(looks_on(expr) for expr in expressions(query))
     return Shape(
         by_end=query.strategy == "any",
         has_start_negation=starts,
         has_end_negation=ends,
         looks_ahead=ends or goes,
         open_tail=stays or goes or grows or prefers,
-        strict=strict or back,
-        everywhere=(strict or back) and not form.by_partition and bool(form.same),
+        strict=strict or back or on,
+        everywhere=(strict or back or on) and not form.by_partition and bool(form.same),
         skips=query.skip != "none",
         looks_back=back,
+        looks_on=on,
     )
 
 
@@ -284,14 +325,17 @@ def _shown(alternative: Alternative) -> list[tuple[str, list[int], bool]]:
 def _columns(
     form: NormalForm,
     environment: Environment,
+    whole_at: int,
 ) -> list[list[tuple[str, Callable[[Binding], Any]]]] | None:
     """By alternative. Aliases that an alternative lacks are absent in it: their slots, behind
-    its own, are empty."""
+    its own, are empty. `whole_at`: as of a Scope, if each event is a result."""
     if form.query.columns is None:
         return None
     scopes = [Scope.of(alternative, environment) for alternative in form.alternatives]
     every = dict.fromkeys(alias for scope in scopes for alias in scope.slots)
     wide = [scope.with_absent(every) for scope in scopes]
+    if form.query.all_rows:
+        wide = [replace(scope, whole_at=whole_at) for scope in wide]
     return [
         [(each.name, expression.value(each.expr, scope)) for each in alternative.columns or ()]
         for alternative, scope in zip(form.alternatives, wide, strict=True)

@@ -1,7 +1,7 @@
 """What runs emit, as results in their order: the values, and the members with their aliases.
 
 Order of what one event causes: by query, in the order they were given; of a query first
-retracts, then updates, then emits, each by (end, start, id).
+retracts, then updates, then emits, each by (end, start, id), rows of a match by time.
 
 Matches of one unit hold long groups as stretches of shared copies (`match.Stretch`), so what is
 emitted of the copy is made once and cut for each match: a match costs 8 bytes and a few nanoseconds
@@ -119,7 +119,11 @@ class MatchEmitter:
         )
         key = list(partition[1::2]) or None  # in odd places is what type of value
         if query.sets is None:
-            values = query.values(match, self._payloads_of)
+            made = change.found.values
+            values = query.values(match, self._payloads_of) if made is None else dict(made)
+            if change.found.row is not None:
+                j, entry = change.found.row
+                return MatchResult(*head, values, [member(entry, aliases[j])], key)
             return MatchResult(*head, values, self._members_of(match, aliases), key)
         joined: list[MemberRange] = []
         if change.op == UPDATE:
@@ -206,5 +210,6 @@ def runs_beyond(entries: Sequence[Entry], known: Sequence[Entry]) -> list[list[E
 
 def _order(taken: tuple[int, Compiled, Sequence[Any], Change]) -> Any:
     number, _, _, change = taken
-    match = change.found.match
-    return (number, ORDER_OF_OPS[change.op], match.last.key, match.first.key, change.id)
+    match, row = change.found.match, change.found.row
+    at = () if row is None else row[1].key
+    return (number, ORDER_OF_OPS[change.op], match.last.key, match.first.key, at, change.id)

@@ -71,6 +71,10 @@ class Evaluator:
         unit = self._at.units.get(anchor.key)
         if unit is None:
             unit = MatchUnit(anchor, self._at.owner)
+        if query.shape.looks_on and evaluation.matches:
+            evaluation.waits = None
+            lasts_ns = [match.last.time_ns for match in evaluation.matches]
+            evaluation.hi_ns = max(evaluation.hi_ns, max(lasts_ns) + query.within_ns)
         unit.hi_ns = evaluation.hi_ns
         if self.starts_wait:
             self._affected.wait(unit, evaluation.waits)

@@ -54,17 +54,26 @@ class Now:
 
 class FoundMatch:
     """A current match. `decided_ns`: no event after that time can change it. `graded_ns`: the
-    largest error there was when it was graded how sure it is; 0 where it was not."""
+    largest error there was when it was graded how sure it is; 0 where it was not. `values`: its
+    columns, where they do not follow from its events (`run.shown`). `row`: the component and the
+    event that it is a line of, None where it is of all."""
 
-    __slots__ = ("confidence", "decided_ns", "graded_ns", "match")
+    __slots__ = ("confidence", "decided_ns", "graded_ns", "match", "row", "values")
 
     def __init__(
-        self, match: Match, decided_ns: int, confidence: str = CONFIRMED, graded_ns: int = 0
+        self,
+        match: Match,
+        decided_ns: int,
+        confidence: str = CONFIRMED,
+        graded_ns: int = 0,
+        values: Mapping[str, Any] | None = None,
     ) -> None:
         self.match = match
         self.decided_ns = decided_ns
         self.confidence = confidence
         self.graded_ns = graded_ns
+        self.values = values
+        self.row: tuple[int, Entry] | None = None
 
 
 CurrentMatch = CurrentResult[FoundMatch]
@@ -177,8 +186,12 @@ def changes(
 def _same(one: FoundMatch, other: FoundMatch) -> bool:
     if one is other:
         return True
+    if one.row is not None and other.row is not None:
+        of_row = (one.row[0], one.match.alternative) == (other.row[0], other.match.alternative)
+        return of_row and one.values == other.values and one.confidence == other.confidence
     return (
         one.confidence == other.confidence
+        and one.values == other.values
         and one.match.alternative == other.match.alternative
         and one.match.bound == other.match.bound
     )
@@ -307,10 +320,13 @@ def _row(unit: MatchUnit | None, key: Key, gathered: Gathered, frontier_ns: int)
     return [None, rows] if rows else None
 
 
-def restore_emitted(unit: MatchUnit, row: Sequence[Any], frontier_ns: int) -> None:
+def restore_emitted(
+    unit: MatchUnit, shown: Mapping[str, FoundMatch], row: Sequence[Any], frontier_ns: int
+) -> None:
+    """`shown`: what readers have of it now, by id."""
     id_, revision, live, final, decided_ns = row
     if decided_ns >= frontier_ns:  # else it was decided since it was written
-        found = unit.found.get(id_)
+        found = shown.get(id_)
         if found is None:  # retracted: only its number counts
             found = FoundMatch(Match(0, ((unit.anchor,),)), decided_ns)
         unit.emitted[id_] = CurrentResult(found, revision, live=live, final=final)

@@ -27,6 +27,7 @@ from topology.pattern.run.ledger import (
     restore_waiting,
 )
 from topology.pattern.run.queries import PartitionQuery, RunContext, Wiring
+from topology.pattern.run.shown import ShownResults
 from topology.pattern.run.visible import Visibility
 from topology.pattern.store.entry import Entry, Identity
 from topology.pattern.store.index import BEFORE_ALL_NS, EntryIndex
@@ -37,8 +38,8 @@ class Run:
     """`gathered`: the units that wait to be corrected (EMIT SLACK). `plain`: the plain way, None
     where it is not open, or no more."""
 
-    __slots__ = ("_at", "_evaluator", "_rows", "affected", "gathered", "plain", "query", "units",
-                 "visibility")  # fmt: skip
+    __slots__ = ("_at", "_evaluator", "_rows", "_shown", "affected", "gathered", "plain", "query",
+                 "units", "visibility")  # fmt: skip
 
     def __init__(
         self,
@@ -56,6 +57,7 @@ class Run:
         self._evaluator = Evaluator(at, ids, self.affected)
         self.gathered = Gathered()
         self.visibility = Visibility(at)
+        self._shown = ShownResults(at) if at.query.shows_apart else None
         self._rows = UnitRows(at.query, partition, self, context.changed, context.closed)
         self.plain: PlainWay | None = None
         waits = self.visibility.emits_final or wiring.target_ns is not None
@@ -170,6 +172,8 @@ class Run:
     def _emit_of(self, unit: MatchUnit, visible: dict[str, FoundMatch]) -> None:
         if not visible and not unit.emitted:
             return
+        if self._shown is not None:
+            visible = self._shown.of(unit, visible)
         emits_final = self.visibility.emits_final
         changed = list(changes(unit, visible, self._at.now.frontier_ns, emits_final))
         if changed:
@@ -243,8 +247,9 @@ class Run:
             unit = self._evaluator.evaluate(anchor)
         else:
             unit = self.plain.walked(anchor, starts_wait=self._evaluator.starts_wait)
+        shown = unit.found if self._shown is None else self._shown.of(unit, unit.found)
         for each in row:
-            restore_emitted(unit, each, self._at.now.frontier_ns)
+            restore_emitted(unit, shown, each, self._at.now.frontier_ns)
         if unit.emitted:
             self.units[anchor.key] = unit
         if anchor.key not in self.units and self._rows.key_of(anchor) in self._rows.written:

@@ -80,13 +80,20 @@ class Visibility:
         """What is decided before that instant, and what was emitted when it was."""
         visible = {}
         for id_, found in unit.found.items():
-            emitted = unit.emitted.get(id_)
-            if found.decided_ns < target_ns or (emitted is not None and emitted.live):
+            if found.decided_ns < target_ns or self._is_emitted(unit, id_):
                 visible[id_] = found
             else:
                 self._hide(unit, found.decided_ns)
                 self._at.wiring.at_target.arm(unit, found.decided_ns)
         return visible
+
+    def _is_emitted(self, unit: MatchUnit, id_: str) -> bool:
+        """Do readers have the match, or a row of it?"""
+        if self._at.query.query.all_rows:
+            rows = (current for row, current in unit.emitted.items() if row.startswith(id_))
+            return any(current.live for current in rows)
+        emitted = unit.emitted.get(id_)
+        return emitted is not None and emitted.live
 
     def note_emitted(self, unit: MatchUnit) -> None:
         """Something of it was emitted, or retracted."""
@@ -267,5 +274,6 @@ class Selection:
     def _after(self, match: Match) -> Barrier:
         query = self._query.query
         aliases = self._query.aliases[match.alternative]
-        places = [j for j, alias in enumerate(aliases) if alias == query.skip_to]
+        to = {query.skip_to, *query.skip_also}
+        places = [j for j, alias in enumerate(aliases) if alias in to]
         return after(match, query.skip, places, self._query.end_ns(match))

@@ -4,8 +4,9 @@ A bare column is of the row that is being chosen, or of the last row of the matc
 row of A so far. So a condition on the row alone is one on an event alone, which indexes are kept
 by; any other is `Running`: it looks at the match up to the row.
 
-PREV and NEXT go along the rows of the stream. They are known here where PATTERN says that the row
-they mean is one of the match; elsewhere they are refused.
+PREV and NEXT go along the rows of the stream. Where PATTERN says that the row they mean is one of
+the match they look no further; else MEASURES looks at the stream (`RowRef.beyond`), and so does
+DEFINE for what lies before the row itself.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ def column_path(parts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class RowConditions:
-    """Conditions and measures of one clause. `copies`: the aliases of each variable's parts."""
+    """Conditions and measures of one clause. `copies`: the aliases of each variable's parts.
+    `has_lines`: each row has a line, up to which measures look."""
 
     def __init__(
         self,
@@ -96,8 +98,11 @@ class RowConditions:
         pattern: RowPattern,
         copies: Mapping[str, list[str]],
         findings: Findings,
+        *,
+        has_lines: bool,
     ) -> None:
         self._names = names
+        self._has_lines = has_lines
         self._copies = copies
         self._findings = findings
         self._before = fewest_beside(pattern, behind=False)
@@ -118,11 +123,12 @@ class RowConditions:
                     yield Running(alias, rewritten(meant_by, self._in_components), conjunct.span)
 
     def measure(self, expr: Expr) -> Expr:
-        return rewritten(self._resolved(expr, ""), self._in_components)
+        found = rewritten(self._resolved(expr, ""), self._in_components)
+        return found if self._has_lines else rewritten(found, _of_all)
 
-    def key(self, path: ColumnName) -> Expr:
-        """A column on which all rows agree."""
-        return RowRef((), column_path(path.parts), from_last=False, span=path.span)
+    def key(self, path: ColumnName, *, from_last: bool = False) -> Expr:
+        """A column on which all rows agree, or of the last."""
+        return RowRef((), column_path(path.parts), from_last, span=path.span)
 
     def _resolved(self, expr: Expr, name: str) -> Expr:
         """With variables before paths; what is of the row that `name` is chosen for has no
@@ -134,8 +140,7 @@ class RowConditions:
                 found = replace(part, aliases=aliases, path=path)
                 if name and aliases == (name,) and found.from_last and not found.offset:
                     found = replace(found, aliases=())
-                self._stays_inside(found, name)
-                return found
+                return self._placed(found, name)
             if isinstance(part, RowAggregate):
                 return self._aggregate(part)
             return part
@@ -171,6 +176,8 @@ class RowConditions:
         return replace(expr, aliases=of.pop(), operand=rewritten(expr.operand, of_row))
 
     def _split(self, ref: RowRef) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        if ref.is_label:
+            return self._labelled(ref), ("type",)
         first, *rest = ref.path
         if rest and not self._names.is_known(first) and first != "payload":
             message = f"PATTERN has no variable `{cut(first)}`"
@@ -179,22 +186,34 @@ class RowConditions:
             self._findings.add("E_ALIAS_UNKNOWN", ref.span, message, meant(first, known, inside))
         return self._names.split(ref.path)
 
-    def _stays_inside(self, ref: RowRef, name: str) -> None:
-        """PREV and NEXT of a row that may lie outside of the match are refused."""
-        if not ref.shift:
-            return
-        word = "PREV" if ref.shift < 0 else "NEXT"
+    def _labelled(self, ref: RowRef) -> tuple[str, ...]:
+        """The variables of CLASSIFIER."""
+        if ref.path == ("*",):
+            return ()
+        named = self._names.of(ref.path[0])
+        if named is None:
+            message = f"PATTERN has no variable `{cut(ref.path[0])}`"
+            hint = meant(ref.path[0], self._names.variables.values())
+            self._findings.add("E_ALIAS_UNKNOWN", ref.span, message, hint)
+        return named or ()
+
+    def _placed(self, ref: RowRef, name: str) -> RowRef:
+        """With where PREV and NEXT look for the row: in DEFINE among those of the match."""
+        message = hint = ""
+        if not ref.shift or (ref.is_label and (ref.shift < 0 or not name)):
+            return ref
         if ref.shift > 0 and name:
             message = "NEXT looks at a row that is not known while this one is chosen"
             hint = "ask it of the variable of that row, with PREV"
-        elif abs(ref.shift) > self._known_beside(ref, name):
-            if name and _is_before_the_row(ref):
-                return
-            message = f"{word} goes beyond the rows of the match here"
-            hint = "put a variable there, without a condition, so that the row belongs to the match"
-        else:
-            return
-        self._findings.add("E_SQL", ref.span, message, hint)
+        elif self._has_lines or abs(ref.shift) > self._known_beside(ref, name):
+            if not name:
+                return replace(ref, beyond=True)
+            if not _is_before_the_row(ref):
+                message = "PREV goes beyond the rows of the match here"
+                hint = "put a variable there, without a condition, so that it is a row of the match"
+        if message:
+            self._findings.add("E_SQL", ref.span, message, hint)
+        return ref
 
     def _goes_beyond(self, expr: Expr, name: str) -> bool:
         """Does it ask for a row before the chosen one that may not belong to the match?"""
@@ -228,13 +247,19 @@ class RowConditions:
         return part
 
 
+def _of_all(part: Expr) -> Expr:
+    """In one row for all, RUNNING and FINAL are the same."""
+    return replace(part, final=False) if isinstance(part, RowRef | RowAggregate) else part
+
+
 def _is_last(ref: RowRef) -> bool:
     return ref.from_last and not ref.offset and not ref.shift
 
 
 def _is_before_the_row(ref: RowRef) -> bool:
     """Is it PREV of the row that is chosen?"""
-    return not ref.aliases and ref.from_last and not ref.offset and ref.shift < 0
+    is_from_here = not ref.aliases and ref.from_last and not ref.offset
+    return is_from_here and ref.shift < 0 and not ref.is_label
 
 
 def _is_of_the_row(expr: Expr, *, by_previous: bool) -> bool:
@@ -247,7 +272,9 @@ def _is_of_the_row(expr: Expr, *, by_previous: bool) -> bool:
         bool(refs)
         and not has_aggregate
         and all(
-            not ref.aliases and (_is_last(ref) or (by_previous and _is_before_the_row(ref)))
+            not ref.aliases
+            and not ref.is_label
+            and (_is_last(ref) or (by_previous and _is_before_the_row(ref)))
             for ref in refs
         )
     )

@@ -118,6 +118,7 @@ class RowLowering:
             reluctant=count.reluctant,
             span=variable.span,
             label=str(name),
+            hidden=variable.hidden,
         )
 
 

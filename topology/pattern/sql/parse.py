@@ -33,7 +33,17 @@ from topology.pattern.sql.row_pattern import (
 )
 from topology.pattern.tree.defaults import default_emit
 from topology.pattern.tree.errors import Findings, cut, meant, nearest
-from topology.pattern.tree.syntax import And, Column, Expr, Query, Same, Skip, Span
+from topology.pattern.tree.syntax import (
+    EVERY_FIELD,
+    And,
+    Column,
+    Expr,
+    Query,
+    RowRef,
+    Same,
+    Skip,
+    Span,
+)
 from topology.pattern.tree.walk import MAX_DEPTH, flat
 
 _BEGINS: Final = re.compile(
@@ -145,7 +155,8 @@ def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Fin
         findings.add("E_ALL_OPTIONAL", clause.span, message, hint)
     lowering = RowLowering([*names.variables.values()], findings)
     node = lowering.node(pattern, clause.span)
-    conditions = RowConditions(names, pattern, lowering.copies, findings)
+    has_lines = clause.all_rows
+    conditions = RowConditions(names, pattern, lowering.copies, findings, has_lines=has_lines)
     where: list[Expr] = []
     if clause.partition:
         keys = tuple(column_path(each.parts) for each in clause.partition)
@@ -163,7 +174,7 @@ def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Fin
         if column_path(path.parts[-1:]) != ("time",):
             message = "events are in the order of their time, whatever the order of arrival"
             findings.add("E_SQL", path.span, message, "write ORDER BY ref_time")
-    skip, skip_to = _skip(clause, names, pattern, findings)
+    skip, to = _skip(clause, names, pattern, findings)
     return Query(
         node=node,
         within_ns=_within_ns(clause, default_within_ns, findings),
@@ -171,10 +182,12 @@ def _query(clause: RecognizeClause, default_within_ns: int | None, findings: Fin
         strategy="partition" if clause.partition else "strict",
         matches="best",
         skip=skip,
-        skip_to=skip_to,
+        skip_to=to[0] if to else "",
+        skip_also=to[1:],
         emit=default_emit(node),
         ties="key",
         columns=_columns(clause, conditions, findings),
+        all_rows=has_lines,
         span=clause.span,
         stream=clause.stream,
     )
@@ -213,35 +226,38 @@ def _within_ns(clause: RecognizeClause, default_ns: int | None, findings: Findin
 
 def _skip(
     clause: RecognizeClause, names: RowNames, pattern: RowPattern, findings: Findings
-) -> tuple[Skip, str]:
-    """TO NEXT ROW is no skip at all, where a start has one match."""
+) -> tuple[Skip, tuple[str, ...]]:
+    """The kind, and the variables to which it goes. TO NEXT ROW is no skip at all, where a start
+    has one match."""
     if clause.skip is None:
-        return "past_last", ""
+        return "past_last", ()
     kind, to, span = clause.skip.kind, clause.skip.to, clause.skip.span
     if to is None:
-        return cast(Skip, kind), ""
-    variable = names.variables.get(key_of(spelled(to)))
-    if variable is None:
+        return cast(Skip, kind), ()
+    found = names.of(spelled(to))
+    if not found:
         message = f"PATTERN has no variable `{cut(to.text)}`"
-        if key_of(spelled(to)) in names.unions:
-            message = f"`{cut(to.text)}` is a subset, and SKIP goes to the row of one variable"
         hint = meant(to.text, names.variables.values())
         findings.add("E_ALIAS_UNKNOWN", span, message, hint)
-        return "none", ""
-    if not can_follow_another(pattern, variable):
-        message = f"`{variable}` is the first row, so the match would be found again for ever"
+        return "none", ()
+    if not any(can_follow_another(pattern, variable) for variable in found):
+        message = f"`{to.text}` is the first row, so the match would be found again for ever"
         findings.add("E_SQL", span, message, "write AFTER MATCH SKIP TO NEXT ROW")
-    return cast(Skip, kind), variable
+    return cast(Skip, kind), found
 
 
 def _columns(
     clause: RecognizeClause, conditions: RowConditions, findings: Findings
 ) -> tuple[Column, ...]:
-    """Those of PARTITION BY and MEASURES, or of these the ones behind SELECT."""
+    """Those of PARTITION BY and MEASURES, or of these the ones behind SELECT; where each row has a
+    line, of its own columns too."""
     measures = clause.measures or ()
     named_once(measures, findings)
     found = [Column(conditions.key(path), str(path.parts[-1])) for path in clause.partition]
     found += [Column(conditions.measure(each.expr), each.name.text) for each in measures]
+    if clause.chosen is None and clause.all_rows:
+        fields = RowRef((), ("payload",), span=clause.span)
+        return (Column(fields, EVERY_FIELD), *found)
     if clause.chosen is None:
         return tuple(found) if clause.measures is not None else ()
     by_key = {column.name.upper(): column for column in found}
@@ -249,6 +265,8 @@ def _columns(
     for path in clause.chosen:
         name = str(path.parts[-1])
         column = by_key.get(name.upper())
+        if column is None and clause.all_rows:
+            column = Column(conditions.key(path, from_last=True), name)
         if column is None:
             message = f"`{cut(name)}` is no column of the matches"
             hint = meant(name, [each.name for each in found], "name a measure, or write *")

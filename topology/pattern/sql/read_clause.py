@@ -25,6 +25,7 @@ from topology.pattern.sql.row_pattern import (
     RowPattern,
     RowSequence,
     RowVariable,
+    hidden,
 )
 from topology.pattern.tree.errors import Findings, cut
 from topology.pattern.tree.syntax import (
@@ -101,6 +102,7 @@ class RecognizeClause:
     unions: tuple[tuple[Name, tuple[Name, ...]], ...] = ()
     defined: tuple[NamedValue, ...] = ()
     chosen: tuple[ColumnName, ...] | None = None
+    all_rows: bool = False
     stream: str = ""
     tables: tuple[str, ...] = ()
 
@@ -157,11 +159,13 @@ class RecognizeReader(ConditionReader):
     def measured(self, _: Meta, children: list[Any]) -> NamedValue:
         return self._named(children[1], children[0])
 
-    def rows(self, meta: Meta, children: list[Token]) -> None:
-        if children[0].upper() == "ALL":
-            message = "a match is one result here, which a late event corrects as a whole"
-            hint = "write ONE ROW PER MATCH; its events are in `events` with their variables"
+    def rows(self, meta: Meta, children: list[Token]) -> tuple[str, bool]:
+        words = [word.upper() for word in children]
+        if "UNMATCHED" in words:
+            message = "a row is unmatched for good only when its window has passed"
+            hint = "leave WITH UNMATCHED ROWS out; the ordered topic has all rows"
             self._refuse(span_of(meta), message, hint)
+        return "all_rows", words[0] == "ALL"
 
     def after(self, _: Meta, children: list[SkipClause]) -> tuple[str, SkipClause]:
         return "skip", children[0]
@@ -253,7 +257,8 @@ class RecognizeReader(ConditionReader):
     def row_group(self, _: Meta, children: list[RowPattern]) -> RowPattern:
         return children[0]
 
-    excluded = row_group
+    def excluded(self, _: Meta, children: list[RowPattern]) -> RowPattern:
+        return hidden(children[0])
 
     def permuted(self, meta: Meta, children: list[RowPattern]) -> RowPattern:
         return PermutedRows(tuple(children), span_of(meta))
@@ -326,7 +331,13 @@ class RecognizeReader(ConditionReader):
 
     def final(self, meta: Meta, children: list[Expr]) -> Expr:
         self._finals.append(span_of(meta))
-        return children[0]
+
+        def change(part: Expr) -> Expr:
+            if isinstance(part, RowRef | RowAggregate):
+                return replace(part, final=True)
+            return part
+
+        return rewritten(children[0], change)
 
     def count_rows(self, meta: Meta, children: list[Any]) -> Expr:
         return self._count(children[0], (), span_of(meta))
@@ -349,8 +360,7 @@ class RecognizeReader(ConditionReader):
             message = "a late event would renumber all matches behind it"
             self._refuse(span, message, "use the `id` of the match, which stays")
         elif function == "classifier":
-            message = "CLASSIFIER is of a row, and a match is one row here"
-            self._refuse(span, message, "`events` has the variable of each event as `alias`")
+            return self._classifier(arguments, span)
         elif function in NAVIGATION:
             return self._navigated(function, arguments, span)
         elif function in AGGREGATES:
@@ -360,6 +370,15 @@ class RecognizeReader(ConditionReader):
         else:
             return super().call(meta, [name._replace(quoted=False), *arguments])
         return Constant(None, span)
+
+    def _classifier(self, arguments: Sequence[Expr], span: Span) -> Expr:
+        """CLASSIFIER(), or CLASSIFIER(U): of the last row of a variable or a SUBSET."""
+        of = arguments[0] if arguments else RowRef((), ("*",), span=span)
+        if len(arguments) > 1 or not isinstance(of, RowRef) or len(of.path) != 1:
+            message, hint = "CLASSIFIER takes one variable, or none", "write CLASSIFIER(A)"
+            self.findings.add("E_FUNCTION", span, message, hint)
+            return Constant(None, span)
+        return replace(of, is_label=True, span=span)
 
     def _navigated(self, function: str, arguments: Sequence[Expr], span: Span) -> Expr:
         """All columns within are moved."""

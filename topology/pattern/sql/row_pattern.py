@@ -5,7 +5,7 @@ Nodes are values, as those of syntax.py. What they become: `topology.pattern.sql
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from topology.pattern.tree.syntax import NOWHERE, UNBOUNDED, Span
@@ -25,10 +25,12 @@ ONCE = Quantifier()
 
 @dataclass(frozen=True, slots=True)
 class RowVariable:
-    """A row that is mapped to the variable, by its name as it is written first in PATTERN."""
+    """A row that is mapped to the variable, by its name as it is written first in PATTERN.
+    `hidden`: it is excluded by {- -}."""
 
     name: str
     span: Span = NOWHERE
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +141,21 @@ def times(outer: Quantifier, inner: Quantifier) -> Quantifier | None:
 def renamed(row: RowPattern, names: Mapping[str, str]) -> RowPattern:
     """With each variable by the name that `names` has for it."""
     match row:
-        case RowVariable(name, span):
-            return RowVariable(names[name], span)
-        case CountedRows(inner, count, span):
-            return CountedRows(renamed(inner, names), count, span)
+        case RowVariable(name):
+            return replace(row, name=names[name])
         case _:
-            return replace(row, rows=tuple(renamed(each, names) for each in row.rows))
+            return _with_below(row, [renamed(each, names) for each in below(row)])
+
+
+def hidden(row: RowPattern) -> RowPattern:
+    """With all of its rows excluded."""
+    if isinstance(row, RowVariable):
+        return replace(row, hidden=True)
+    return _with_below(row, [hidden(each) for each in below(row)])
+
+
+def _with_below(row: RowPattern, rows: Sequence[RowPattern]) -> RowPattern:
+    if isinstance(row, CountedRows):
+        return replace(row, row=rows[0])
+    assert not isinstance(row, RowVariable)
+    return replace(row, rows=tuple(rows))

@@ -25,7 +25,8 @@ from topology.pattern.tree.walk import walk
 
 How = Literal["plain", "each", "at", "whole", "before", "running", "previous", "all"]
 """`a.x`, of a group each of its elements; `a[i+k].x`; `a[k].x`; an aggregate over all; one up to
-i-k; SQL's DEFINE; `PREV(a.x)`; `[x]`, which names all events."""
+i-k; SQL's DEFINE; `PREV(a.x)`; `[x]`, which names all events. SQL's rows in RETURN are none of
+these: they are of the match, or beyond it (`looks_back`, `looks_on`)."""
 
 BY_ORDER: Final = frozenset({"each", "at", "before", "running"})
 """What depends on the order of a group's elements."""
@@ -78,7 +79,15 @@ def looks_at_time(expr: Expr) -> bool:
 
 def looks_back(expr: Expr) -> bool:
     """Does it ask for what lies before an event, be it a member or not?"""
-    return any(mention.how == "previous" for mention in mentions(expr))
+    return any(
+        isinstance(part, Previous) or (isinstance(part, RowRef) and part.beyond and part.shift < 0)
+        for part in walk(expr)
+    )
+
+
+def looks_on(expr: Expr) -> bool:
+    """Does it ask for what lies behind an event, be it a member or not?"""
+    return any(isinstance(part, RowRef) and part.beyond and part.shift > 0 for part in walk(expr))
 
 
 def counted_through(expr: Expr) -> set[str]:

@@ -57,7 +57,8 @@ class Component:
     `Alternative.by_partition`). `types` is empty for `_`. `maximum` is UNBOUNDED or a number.
     `own`: conjuncts that name this alias alone, with no index and no aggregate (of a group they
     hold for each element): an event that fails them is never a member.
-    `until`, `reluctant`, `label`: see syntax.EventNode; `branches`: see partial_order.Spot.
+    `until`, `reluctant`, `label`, `hidden`: see syntax.EventNode; `branches`: see
+    partial_order.Spot.
     """
 
     index: int
@@ -74,6 +75,7 @@ class Component:
     reluctant: bool = False
     branches: tuple[int, ...] = ()
     label: str = ""
+    hidden: bool = False
 
     @property
     def is_group(self) -> bool:
@@ -370,6 +372,7 @@ def _component(index: int, spot: Spot, asked: Sequence[Expr], edge: Edge) -> Com
         reluctant=node.reluctant,
         branches=spot.branches,
         label=node.label,
+        hidden=node.hidden,
     )
 
 

@@ -29,6 +29,9 @@ FROM_START: Final[frozenset[Matches]] = frozenset({"one", "best"})
 UNBOUNDED: Final = -1
 """`EventNode.maximum` of `+`, `*` and `{n,}`."""
 
+EVERY_FIELD: Final = "*"
+"""The column that is all fields of an event, where each is a result."""
+
 LIMIT: Final = 10_000
 """Results of a unit (an end or a start event), beyond which it overflows."""
 
@@ -289,7 +292,10 @@ class Or(Expression):
 class RowRef(Expression):
     """`path` of a row of the match, as SQL names it: of the last event of `aliases` (of the first),
     `offset` back from it (on from it) among theirs, and from there `shift` on among all events of
-    the match. Without aliases: of any component. NULL where there is no such row."""
+    the match; `beyond`: among all that a STRICT step looks at, no further away than WITHIN. Without
+    aliases: of any component. NULL where there is no such row. `is_label`: in place of a path the
+    variable's name, of any row of the match. `final`: of the whole match, where a row has a line of
+    its own."""
 
     aliases: tuple[str, ...]
     path: tuple[str, ...]
@@ -297,17 +303,21 @@ class RowRef(Expression):
     offset: int = 0
     shift: int = 0
     span: Span = NOWHERE
+    beyond: bool = False
+    is_label: bool = False
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RowAggregate(Expression):
     """`function(operand)` over the events of `aliases` (without any: of the match), each of which
-    is `""` in the operand; None: the events themselves are counted."""
+    is `""` in the operand; None: the events themselves are counted. `final`: as of a RowRef."""
 
     function: str
     aliases: tuple[str, ...]
     operand: Expr | None = None
     span: Span = NOWHERE
+    final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,7 +376,8 @@ class EventNode(PatternNode):
     ALL and MAXIMAL report no match that leaves out what the group could take. An event of the
     group's types for which `until` is TRUE ends the group and is no member. `reluctant`: MATCHES
     BEST prefers fewer events of it, else more. `label`: what the events of a match are called, if
-    not by the alias (SQL writes a variable in several places).
+    not by the alias (SQL writes a variable in several places). `hidden`: they have no line of
+    their own (`Query.all_rows`).
     """
 
     types: tuple[str, ...]
@@ -380,6 +391,7 @@ class EventNode(PatternNode):
     span: Span = NOWHERE
     label: str = ""
     loop_within_ns: int | None = None
+    hidden: bool = False
 
     @property
     def is_group(self) -> bool:
@@ -473,9 +485,9 @@ class Query:
     """A whole query; what the text leaves out has its default here, never a blank.
 
     `sets`: the matches of an end event are one result (AS SETS). `skip_to`: the alias of SKIP TO
-    FIRST/LAST. `slack_ns`: of EMIT SLACK with a duration. `columns`:
-    None is RETURN *. `sql`: the text, if the query was written as MATCH_RECOGNIZE, and `stream`
-    the name behind its FROM.
+    FIRST/LAST, `skip_also` what counts as that alias (SQL's SUBSET). `slack_ns`: of EMIT SLACK with
+    a duration. `columns`: None is RETURN *. `all_rows`: each event of a match is a result. `sql`:
+    the text, if the query was written as MATCH_RECOGNIZE, and `stream` the name behind its FROM.
     """
 
     node: Node
@@ -498,3 +510,5 @@ class Query:
     span: Span = NOWHERE
     sql: str = field(default="", compare=False)
     stream: str = field(default="", compare=False)
+    skip_also: tuple[str, ...] = ()
+    all_rows: bool = False

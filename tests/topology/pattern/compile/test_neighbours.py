@@ -30,14 +30,14 @@ def test_the_event_before_is_the_last_of_all_before_that_is_near() -> None:
     for one in stream:
         index.add(one)
     neighbours = Neighbours()
-    assert neighbours.before(stream[2], 1) is ABSENT
+    assert neighbours.beside(stream[2], -1) is ABSENT
     neighbours.look_at(index, 15)
-    assert neighbours.before(stream[2], 1) is stream[1]
-    assert neighbours.before(stream[2], 2) is ABSENT, "further back than the window"
-    assert neighbours.before(stream[0], 1) is ABSENT
-    assert neighbours.before(ABSENT, 1) is ABSENT
+    assert neighbours.beside(stream[2], -1) is stream[1]
+    assert neighbours.beside(stream[2], -2) is ABSENT, "further back than the window"
+    assert neighbours.beside(stream[0], -1) is ABSENT
+    assert neighbours.beside(ABSENT, -1) is ABSENT
     neighbours.look_at(index, 20)
-    assert neighbours.before(stream[2], 2) is stream[0]
+    assert neighbours.beside(stream[2], -2) is stream[0]
 
 
 V_SHAPE = (

@@ -75,7 +75,11 @@ ERRORS: list[tuple[str, Found, str]] = [
     ("SEQ(A a, B b) WHERE PREV(b.x, 0) > 1", [("E_FUNCTION", 1, 29, 12)], "1 to 1000"),
     ("SEQ(A a, B b) WHERE PREV(c.x) > 1", [("E_ALIAS_UNKNOWN", 1, 29, 9)], "no component"),
     ("SEQ(A a, !B b) WHERE PREV(b.x) > 1", [("E_INDEX", 1, 30, 9)], "an event of the match"),
-    ("A a WITHIN 1 s RETURN PREV(a.x) AS x", [("E_FUNCTION", 1, 31, 9)], "part of the pattern"),
+    (
+        "A a WITHIN 1 s EMIT SLACK 1 s RETURN PREV(a.x) AS x",
+        [("E_MODE", 1, 46, 9)],
+        "leave EMIT SLACK out",
+    ),
     ("SEQ(A a LOOP GREEDY, B)", [("E_QUANT", 1, 13, 15)], "cannot be GREEDY"),
     ("A a UNTIL (a.x > 1)", [("E_UNTIL", 1, 20, 7)], "this is none"),
     ("SEQ(A+ a UNTIL (b.x > a.x), B b)", [("E_UNTIL", 1, 25, 9)], "before the group"),

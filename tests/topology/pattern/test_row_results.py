@@ -1,0 +1,192 @@
+"""What is shown beyond a match's own events: PREV and NEXT in columns, and a result for each row.
+
+Law: in any order of arrival, behind a frontier and over restarts, the values are those that a look
+at the list of all events gives (oracle), revisions follow from each other, and nothing final
+changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.seeds import seeds_of_today
+from tests.topology.pattern.following import Reader, anew, taken
+from tests.topology.pattern.generate import entry
+from topology.model.result import MatchResult
+from topology.pattern.language.check import check
+from topology.pattern.language.parse import parse_query
+from topology.pattern.run.admit import LATE
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import Engine
+from topology.pattern.sql.parse import parse_sql
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.errors import QueryRefused
+
+WITHIN_NS = 30
+UP = f"WITHIN INTERVAL '0.0000000{WITHIN_NS + 1}' SECOND DEFINE B AS x > PREV(x)"
+
+
+def compiled(text: str) -> Compiled:
+    is_sql = text.startswith("MATCH_RECOGNIZE")
+    query = parse_sql(text) if is_sql else parse_query(f"QUERY q PATTERN {text}")
+    check(query, params={})
+    return Compiled(query)
+
+
+def stream_of(rng: Random) -> list[Entry]:
+    """In order, some at one instant, of two keys."""
+    times = sorted(rng.randrange(60) for _ in range(rng.randint(3, 9)))
+    return [
+        entry(rng.choice("TTU"), time, at, {"x": rng.randrange(4), "k": rng.randrange(2)})
+        for at, time in enumerate(times)
+    ]
+
+
+Standing = dict[str, MatchResult]
+
+
+def followed(query: Compiled, arrivals: Sequence[Entry], rng: Random) -> Standing:
+    """What stands at the end, with a frontier behind the events, and restarts."""
+    newest = [max(one.time_ns for one in arrivals[: at + 1]) for at in range(len(arrivals))]
+    behind_ns = max(time_ns - one.time_ns for time_ns, one in zip(newest, arrivals, strict=True))
+    engine, reader = Engine([query]), Reader()
+    for one in arrivals:
+        engine.accept(anew(one), 0)
+        reader.read(taken(engine))
+        if rng.random() < 0.7:
+            engine.advance(engine.clock_ns - behind_ns, 0)
+            reader.read(taken(engine))
+        if rng.random() < 0.3:
+            state, kept = engine.snapshot(), [anew(each) for each in engine.entries()]
+            engine = Engine([query])
+            engine.restore(state, kept)
+    engine.end(0)
+    reader.read(taken(engine))
+    assert engine.counts[LATE] == 0
+    return reader.standing
+
+
+def beside(stream: Sequence[Entry], one: Entry, shift: int) -> Any:
+    at = [each.identity for each in stream].index(one.identity) + shift
+    if not 0 <= at < len(stream) or abs(stream[at].time_ns - one.time_ns) > WITHIN_NS:
+        return None
+    return stream[at].payload["x"]
+
+
+def rows_of(standing: Standing, stream: Sequence[Entry]) -> Iterator[list[tuple[str, Entry]]]:
+    by_seq = {one.event.seq: one for one in stream}
+    for result in standing.values():
+        yield [(member.alias, by_seq[member.seq]) for member in result.members]
+
+
+def one_row(rows: list[tuple[str, Entry]], stream: Sequence[Entry]) -> list[Any]:
+    last_b = rows[-1][1]
+    return [
+        {
+            "k": rows[0][1].payload["k"],
+            "p": beside(stream, rows[0][1], -1),
+            "n": beside(stream, last_b, 2),
+            "c": len(rows),
+        }
+    ]
+
+
+def each_row(rows: list[tuple[str, Entry]], stream: Sequence[Entry]) -> list[Any]:
+    return [
+        {
+            **one.payload,
+            "p": beside(stream, one, -2),
+            "n": beside(stream, one, 1),
+            "c": at,
+            "label": alias,
+            "f": rows[-1][1].payload["x"],
+        }
+        for at, (alias, one) in enumerate(rows, start=1)
+        if alias == "B"
+    ]
+
+
+BARE = "MATCH_RECOGNIZE (PARTITION BY k {skip} PATTERN (A B{{1,3}}) " + UP + ")"
+ONE = (
+    "MATCH_RECOGNIZE (PARTITION BY k MEASURES PREV(A.x) AS p, NEXT(LAST(B.x), 2) AS n,"
+    " COUNT(*) AS c {skip} PATTERN (A B{{1,3}}) " + UP + ")"
+)
+EACH = (
+    "MATCH_RECOGNIZE (PARTITION BY k MEASURES PREV(x, 2) AS p, NEXT(x) AS n, COUNT(*) AS c,"
+    " CLASSIFIER() AS label, FINAL LAST(x) AS f ALL ROWS PER MATCH {skip}"
+    " PATTERN ({{- A -}} B{{1,3}}) " + UP + ")"
+)
+Oracle = Callable[[list[tuple[str, Entry]], Sequence[Entry]], list[Any]]
+
+
+@pytest.mark.parametrize("skip", ["", "AFTER MATCH SKIP TO NEXT ROW", "AFTER MATCH SKIP TO LAST B"])
+@pytest.mark.parametrize(("text", "oracle"), [(ONE, one_row), (EACH, each_row)])
+def test_sql_shows_what_a_look_at_all_rows_gives(text: str, oracle: Oracle, skip: str) -> None:
+    bare, query = compiled(BARE.format(skip=skip)), compiled(text.format(skip=skip))
+    seen = 0
+    for seed in seeds_of_today(40):
+        rng = Random(seed)
+        stream = stream_of(rng)
+        arrivals = rng.sample(stream, len(stream))
+        wanted = []
+        for rows in rows_of(followed(bare, stream, Random(seed)), stream):
+            key = rows[0][1].payload["k"]
+            part = [one for one in stream if one.payload["k"] == key]
+            wanted += oracle(rows, part)
+        standing = followed(query, arrivals, rng)
+        found = [dict(result.values) for result in standing.values()]
+        assert sorted(map(repr, found)) == sorted(map(repr, wanted)), seed
+        seen += len(found)
+    assert seen > 40
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["", "MATCHES ALL", "USING skip_till_any MATCHES ALL", "MATCHES BEST SKIP PAST LAST",
+     "MATCHES ALL EMIT FINAL"],
+)  # fmt: skip
+def test_the_language_returns_what_was_before(options: str) -> None:
+    text = "SEQ(T a, _ b) WHERE b.x > a.x"
+    bare = compiled(f"{text} WITHIN {WITHIN_NS} ns {options}")
+    query = compiled(f"{text} WITHIN {WITHIN_NS} ns {options} RETURN PREV(a.x) AS p, b.x AS x")
+    for seed in seeds_of_today(30):
+        rng = Random(seed)
+        stream = stream_of(rng)
+        wanted = [
+            {"p": beside(stream, rows[0][1], -1), "x": rows[1][1].payload["x"]}
+            for rows in rows_of(followed(bare, stream, Random(seed)), stream)
+        ]
+        standing = followed(query, rng.sample(stream, len(stream)), rng)
+        found = [dict(result.values) for result in standing.values()]
+        assert sorted(map(repr, found)) == sorted(map(repr, wanted)), seed
+
+
+def test_a_late_row_before_a_match_corrects_what_is_shown_of_it() -> None:
+    query = compiled("T a WITHIN 30 ns RETURN PREV(a.x) AS p")
+    engine = Engine([query])
+    for one in (entry("T", 20, 1, {"x": 2}), entry("U", 10, 0, {"x": 1})):
+        engine.accept(one, 0)
+    found = [each for each in taken(engine) if isinstance(each, MatchResult)]
+    assert [(each.op, each.values) for each in found] == [
+        ("emit", {"p": None}),
+        ("update", {"p": 1}),
+    ]
+
+
+def test_it_is_uncertain_where_a_time_around_it_is() -> None:
+    query = compiled("T a WITHIN 30 ns RETURN PREV(a.x) AS p")
+    engine = Engine([query])
+    engine.accept(entry("T", 20, 1, {"x": 2}), 0)
+    engine.accept(entry("U", 10, 0, {"x": 1}, error_ns=12), 0)
+    last = taken(engine)[-1]
+    assert isinstance(last, MatchResult)
+    assert (last.op, last.confidence) == ("update", "uncertain")
+
+
+def test_prev_in_return_does_not_wait_for_corrections() -> None:
+    with pytest.raises(QueryRefused) as refused:
+        compiled("T a WITHIN 30 ns EMIT SLACK 1 s RETURN PREV(a.x) AS p")
+    assert [error.code for error in refused.value.errors] == ["E_MODE"]
