@@ -1,6 +1,6 @@
 """Recorded events in order, as DataFrames: what `inorder spark backfill` writes, without a folder.
 
-`history` takes a DataFrame of events, `InorderSource` is a data source for files:
+`history` takes a DataFrame of events, `InorderSource` is a data source for files and topics:
 
     spark.dataSource.register(InorderSource)
     windows = spark.read.format("inorder").option("topology", "t.yaml").option("table", "windows")
@@ -8,8 +8,9 @@
 
 Both give the tables of `spark_analytics.backfill.kinds`, and the lines are those of
 `inorder replay`. One task orders all, as one process does in a replay, so its cost is that of a
-replay for each table that is read, and one core: keep what is read twice. For years of events, and
-for records of topics, there is the backfill.
+replay for each table that is read, and one core: keep what is read twice. For years of events there
+is the backfill. A topic that workers have ordered is read as it is, by `readStream` too
+(`spark_analytics.topic_source`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ from typing import Any, Final, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -34,7 +40,14 @@ from producers.recording.summary import Summary
 from spark_analytics.backfill.kinds import TABLE_OF, TABLES, rows_of, schema_of
 from spark_analytics.backfill.pieces import PieceRows, pieces_of
 from spark_analytics.executors.setting import Setting, setting_of, topology_of
-from topology.config import parse
+from spark_analytics.topic_source import (
+    MAX_PER_BATCH,
+    Cluster,
+    OrderedReader,
+    OrderedStream,
+    topic_rows,
+)
+from topology.config import Topology, parse
 from topology.flow.instants import whole_instants
 from topology.wire.json_lines import step_lines
 from topology.wire.line_reader import Row, reading_of
@@ -79,7 +92,9 @@ class OrderLines(NamedTuple):
 class InorderSource(DataSource):
     """`format("inorder")`. Options: `topology` (a file), `table` (default: `events`), and the path
     of `load`: a file as `inorder replay` reads it, or a folder of them in the order of their
-    names."""
+    names. With `brokers` it is a topic: an ordered one, or input topics (by commas, as joins need
+    those of all streams), which are put in order. `kafka`: a file as `--kafka` takes. `readStream`
+    takes an ordered topic, and `max_per_batch`, the most offsets of a micro-batch."""
 
     @classmethod
     def name(cls) -> str:
@@ -89,7 +104,47 @@ class InorderSource(DataSource):
         return from_arrow_schema(schema_of(self._table))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return FilesReader(_setting(self._option("topology")), self._option("path"), self._table)
+        setting, path, table = self._setting(), self._option("path"), self._table
+        if "brokers" not in self.options:
+            return FilesReader(setting, path, table)
+        topology = topology_of(setting)
+        if path in _ordered_topics(topology):
+            self._only_events(path)
+            return OrderedReader(setting, self._cluster(), path)
+        topics = path.split(",")
+        inputs = {stream.input for stream in topology.streams.values()}
+        if not inputs.issuperset(topics):
+            raise ValueError(
+                f"load({path}): the topology has the input topics {', '.join(sorted(inputs))} and"
+                f" the ordered topics {', '.join(_ordered_topics(topology))}"
+            )
+        return TopicReader(setting, self._cluster(), topics, table)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+        setting, topic = self._setting(), self._option("path")
+        ordered = _ordered_topics(topology_of(setting))
+        if topic not in ordered:
+            raise ValueError(
+                f"load({topic}): a stream reads what workers have put in order; name one of"
+                f" {', '.join(ordered)}, or order an input topic by `inorder spark live`"
+            )
+        self._only_events(topic)
+        most = self.options.get("max_per_batch", str(MAX_PER_BATCH))
+        if not most.isdecimal() or int(most) < 1:
+            raise ValueError(f"option max_per_batch: {most} is no number from 1 on")
+        return OrderedStream(setting, self._cluster(), topic, int(most))
+
+    def _setting(self) -> Setting:
+        return _setting(self._option("topology"))
+
+    def _cluster(self) -> Cluster:
+        kafka = self.options.get("kafka")
+        properties = "" if kafka is None else Path(kafka).read_text(encoding="utf-8")
+        return Cluster(self._option("brokers"), properties)
+
+    def _only_events(self, topic: str) -> None:
+        if self._table != "events":
+            raise ValueError(f"option table: {topic} holds ordered events alone; leave it out")
 
     @property
     def _table(self) -> str:
@@ -101,7 +156,8 @@ class InorderSource(DataSource):
     def _option(self, name: str) -> str:
         value = self.options.get(name)
         if value is None:
-            how = "load(PATH)" if name == "path" else f'option("{name}", FILE)'
+            hows = {"path": "load(PATH or TOPIC)", "brokers": 'option("brokers", "HOST:PORT")'}
+            how = hows.get(name, f'option("{name}", FILE)')
             raise ValueError(f"{name} is missing; write .{how}")
         return value
 
@@ -128,6 +184,23 @@ class FilesReader(DataSourceReader):
             for row in rows:
                 yield row._replace(number=before + row.number)
             before += rows.lines
+
+
+class TopicReader(DataSourceReader):
+    """One partition, which reads these input topics up to their current ends."""
+
+    def __init__(self, setting: Setting, cluster: Cluster, topics: list[str], table: str) -> None:
+        self._setting = setting
+        self._cluster = cluster
+        self._topics = topics
+        self._table = table
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(0)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        rows = topic_rows(self._cluster, topology_of(self._setting), self._topics)
+        return ordered(self._setting, self._table, rows)
 
 
 def ordered(setting: Setting, table: str, rows: Iterable[Row]) -> Iterator[Any]:
@@ -158,6 +231,10 @@ class _Lines:
     def readline(self, _: int, /) -> bytes:
         text = next(self._texts, None)
         return b"" if text is None else text.encode() + b"\n"
+
+
+def _ordered_topics(topology: Topology) -> list[str]:
+    return sorted({stream.output for stream in topology.streams.values()})
 
 
 def _setting(path: str) -> Setting:

@@ -202,15 +202,12 @@ class Arrangement:
             topic = source.topic
             inlet = input_reader(self.topology, topic, self.masters, source.partition)
             return with_payloads(self.topology, topic, inlet)
-        streams = self.streams_of(source.topic)
-        return _reading_payloads(self._derived_inlet(source), streams, tables_of(self.topology))
-
-    def _derived_inlet(self, source: TopicPartition) -> Inlet:
         if self.reads == ORDERED:
-            streams = self.streams_of(source.topic).values()
-            return OrderedInlet(HeaderReader(next(iter(streams)).headers))
-        headers = next(iter(self.topology.streams.values())).headers
-        return SequencedInlet(HeaderReader(headers), self.upstream_partitions)
+            return ordered_reader(self.topology, source.topic)
+        streams = self.streams_of(source.topic)
+        headers = next(iter(streams.values())).headers
+        sequenced = SequencedInlet(HeaderReader(headers), self.upstream_partitions)
+        return _reading_payloads(sequenced, streams, tables_of(self.topology))
 
     def outlet(self, source: TopicPartition) -> Outlet:
         streams = self.streams_of(source.topic)
@@ -268,6 +265,13 @@ def with_payloads(topology: Topology, topic: str, inlet: Inlet) -> Inlet:
     streams = {name: each for name, each in topology.streams.items() if each.input == topic}
     tables = dict.fromkeys([topic], *inlet.registered) if inlet.registered else {}
     return _reading_payloads(inlet, streams, tables)
+
+
+def ordered_reader(topology: Topology, topic: str) -> Inlet:
+    """The inlet of an ordered topic, and what queries read of its values."""
+    streams = {name: each for name, each in topology.streams.items() if each.output == topic}
+    ordered = OrderedInlet(HeaderReader(next(iter(streams.values())).headers))
+    return _reading_payloads(ordered, streams, tables_of(topology))
 
 
 def _reading_payloads(

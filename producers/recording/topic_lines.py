@@ -98,7 +98,7 @@ def _event_line(event: Event, unit_ns: int) -> JsonObject:
         "stream": event.stream,
         "epoch": None if event.epoch == NO_EPOCH else event.epoch,
         "type": event.type,
-        "payload": _payload(event.value),
+        "payload": payload_written(event.value),
         "offset": event.offset,
     }
     if event.kind != DATA:
@@ -118,7 +118,8 @@ def _dead_line(dead: Malformed, arrival_ns: int) -> JsonObject:
     }
 
 
-def _payload(value: bytes | None) -> Any:
+def payload_written(value: bytes | None) -> Any:
+    """The payload of a line, from a record's value."""
     if value is None:
         return None
     if isinstance(value, Encoded) and (found := read_payload(value)) is not UNREADABLE:

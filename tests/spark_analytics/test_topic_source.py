@@ -1,0 +1,194 @@
+"""End to end: topics read as format `inorder`, in a batch against a replay of the dumped topic, and
+as a stream that is stopped and goes on. And a law: what a micro-batch takes is bounded and fair."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from agents.kafka.brokers import BrokersUnavailable
+from benchmarks.workloads import crowd
+from spark_analytics.backfill.kinds import TABLE_OF
+from spark_analytics.history import InorderSource
+from spark_analytics.topic_source import Cluster, shared, topic_rows
+from tests import seeds
+from tests.end_to_end.records import FLUSH_TIMEOUT_S, contract, new_producer, send
+from tests.end_to_end.replaying import dump
+from tests.end_to_end.setting import FUSED, Setting, settle
+from tests.services import SharedKafka
+from tests.spark_analytics.backfill.outputs import replayed
+from tests.spark_analytics.marks import SPARK
+from tests.spark_analytics.topics import in_order, write_ordered
+from topology.config import parse
+from topology.model.event import DATA, Event
+from topology.wire.json_lines import event_line, line_json
+
+pytestmark = [*SPARK]
+
+ROWS = crowd(300).rows
+QUERY = "queries: {n: {stream: default, window: tumbling 10s, aggregate: {n: count()}}}"
+MOST = 70
+"""Offsets of a micro-batch."""
+ANSWER_S = 30.0
+NOBODY = "127.0.0.1:1"
+
+
+@pytest.mark.parametrize("seed", seeds.seeds_of_today(20))
+def test_law_a_batch_is_bounded_and_leaves_nobody_out(seed: int) -> None:
+    rng = Random(seed)
+    begins = {str(number): rng.randrange(50) for number in range(rng.randrange(1, 6))}
+    ends = {number: at + rng.choice((0, 1, rng.randrange(90))) for number, at in begins.items()}
+    ends |= {"9": rng.randrange(3)}
+    most = rng.randrange(1, 120)
+    left = sum(ends.values()) - sum(begins.values())
+    while left:
+        after = shared(begins, ends, most)
+        assert all(begins.get(each, 0) <= after[each] <= ends[each] for each in ends)
+        taken = sum(after.values()) - sum(begins.values())
+        assert taken == min(most, left)
+        begins, left = after, left - taken
+    assert shared(begins, ends, most) == ends
+
+
+def asked(spark: SparkSession, setting: Setting, **options: str) -> dict[str, str]:
+    spark.dataSource.register(InorderSource)
+    return {"topology": str(setting.path), "brokers": setting.bootstrap, **options}
+
+
+def loaded(spark: SparkSession, setting: Setting, topic: str, **options: str) -> DataFrame:
+    return spark.read.format("inorder").options(**asked(spark, setting, **options)).load(topic)
+
+
+def streamed(spark: SparkSession, setting: Setting, topic: str, folder: Path) -> StreamingQuery:
+    options = asked(spark, setting, max_per_batch=str(MOST))
+    rows = spark.readStream.format("inorder").options(**options).load(topic)
+    paths = {"path": str(folder / "rows"), "checkpointLocation": str(folder / "checkpoint")}
+    return rows.writeStream.format("parquet").options(**paths).start()
+
+
+def lines_in(rows: DataFrame) -> list[str]:
+    return [row.line for row in rows.orderBy("position").collect()]
+
+
+def said(events: list[Event]) -> list[str]:
+    """The lines of events whose values `write_ordered` writes."""
+    lines = [event_line(event) for event in events if event.kind == DATA]
+    return [line_json({**each, "payload": {"v": each["seq"] % 1_000}}).decode() for each in lines]
+
+
+@pytest.mark.kafka
+def test_an_input_topic_gives_the_tables_of_a_replay(
+    kafka: SharedKafka, spark: SparkSession, tmp_path: Path
+) -> None:
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, more=QUERY, others=("other",))
+    send(
+        setting,
+        [
+            (r.source, b'{"v": 1}', contract(r.source, r.seq, r.ts_ns, stream=stream))
+            for number, r in enumerate(ROWS)
+            for stream in (("default", "other")[number % 2],)
+        ],
+    )
+    aborted = new_producer(kafka.bootstrap, **{"transactional.id": setting.raw})
+    aborted.init_transactions(FLUSH_TIMEOUT_S)
+    aborted.begin_transaction()
+    aborted.produce(setting.raw, b"{}", headers=list(contract("nobody", 0, ROWS[0].ts_ns)))
+    aborted.flush(FLUSH_TIMEOUT_S)
+    aborted.abort_transaction(FLUSH_TIMEOUT_S)
+    dump(setting, tmp_path / "raw.jsonl")
+    wanted, _ = replayed(setting.path, tmp_path / "raw.jsonl")
+    assert {"event", "window"} <= {kind for _, kind in wanted}
+    for kind in ("event", "window"):
+        found: dict[tuple[str, str], list[str]] = {}
+        rows = loaded(spark, setting, setting.raw, table=TABLE_OF[kind]).orderBy("position")
+        for row in rows.collect():
+            found.setdefault((row.stream, kind), []).append(row.line)
+        assert found == {key: lines for key, lines in wanted.items() if key[1] == kind}
+
+
+@pytest.mark.kafka
+def test_a_stream_that_is_stopped_goes_on(
+    kafka: SharedKafka, spark: SparkSession, tmp_path: Path
+) -> None:
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED)
+    events = in_order(setting, ROWS)
+    count = 0
+    for end in (200, len(events)):
+        write_ordered(setting, events[count:end])
+        count = end
+        query = streamed(spark, setting, setting.ordered, tmp_path)
+        try:
+            query.processAllAvailable()
+            assert max(each.numInputRows for each in query.recentProgress) <= MOST
+        finally:
+            query.stop()
+        rows = spark.read.parquet(str(tmp_path / "rows"))
+        assert lines_in(rows) == said(events[:end])
+    whole = loaded(spark, setting, setting.ordered)
+    assert lines_in(whole) == said(events)
+    assert rows.dtypes == whole.dtypes
+
+
+@pytest.mark.kafka
+def test_what_cannot_go_on_says_so(kafka: SharedKafka, spark: SparkSession, tmp_path: Path) -> None:
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED)
+    write_ordered(setting, in_order(setting, ROWS))
+    query = streamed(spark, setting, setting.ordered, tmp_path)
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    write_ordered(setting, in_order(setting, ROWS))
+    place = TopicPartition(setting.ordered, 0, -1)
+    admin.delete_records([place])[place].result(ANSWER_S)
+    fails(streamed(spark, setting, setting.ordered, tmp_path), "retention has removed them; begin")
+    admin.delete_topics([setting.ordered])[setting.ordered].result(ANSWER_S)
+    fails(streamed(spark, setting, setting.ordered, tmp_path), "has no topic ordered-")
+
+
+def fails(query: StreamingQuery, why: str) -> None:
+    with pytest.raises(Exception, match=why):
+        query.processAllAvailable()
+    query.stop()
+
+
+@pytest.mark.parametrize(
+    ("topic", "options", "why"),
+    [
+        ("nowhere", {}, r"load\(nowhere\): the topology has the input topics raw and the ordered"),
+        ("ordered", {"table": "windows"}, "option table: ordered holds ordered events alone"),
+        ("raw", {"table": "nothing"}, "option table: nothing is none of events, gaps"),
+    ],
+)
+def test_what_cannot_be_read_says_so(
+    topic: str, options: dict[str, str], why: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text("streams: {s: {input: raw, output: ordered}}")
+    spark.dataSource.register(InorderSource)
+    given = {"topology": str(path), "brokers": NOBODY, **options}
+    with pytest.raises(Exception, match=why):
+        spark.read.format("inorder").options(**given).load(topic).collect()
+
+
+def test_brokers_that_do_not_answer_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.kafka.brokers.TIMEOUT_S", 1.0)
+    with pytest.raises(BrokersUnavailable, match=f"no broker answers at {NOBODY}"):
+        next(topic_rows(Cluster(NOBODY), parse("streams: {s: {input: raw}}"), ["raw"]))
+
+
+def test_a_stream_of_an_input_topic_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text("streams: {s: {input: raw, output: ordered}}")
+    spark.dataSource.register(InorderSource)
+    options = {"topology": str(path), "brokers": NOBODY}
+    rows = spark.readStream.format("inorder").options(**options).load("raw")
+    query = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+    fails(query, "a stream reads what workers have put in order; name one of ordered, or")
