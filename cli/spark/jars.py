@@ -1,11 +1,12 @@
 """Spark for tests, benchmarks and the command line: pyspark and the connector's jars.
 
 pyspark brings Spark itself; the jars with which it reads Kafka come from Maven
-(`kafka.xml` beside this file) into `.cache/spark-<version>/`, about 10 MB. Spark's own
+(`kafka.xml` beside this file) into `.cache/spark-<release>/`, about 10 MB. Spark's own
 resolver (`spark.jars.packages`) is not used: it looks in places that need not be
 reachable. `python -m cli.spark.jars` brings them and prints their paths. The same way come
 PostgreSQL's JDBC driver (`postgres.xml`) into `.cache/spark-postgres/`, 1 MB, and what writes
-tables in the formats Iceberg (`iceberg.xml`, 47 MB) and Delta (`delta.xml`, 8 MB).
+tables in the formats Iceberg (`iceberg.xml`, 47 MB) and Delta (`delta.xml`, 8 MB). `RELEASES` has
+their versions by the release of the pyspark that is installed.
 
 Under spark-submit the jars are the submitter's to name (`--jars`), or lie in the image: then
 nothing is brought, and Maven need not be there.
@@ -15,19 +16,53 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
 
 from cli.local.maven import Jars, JarsUnavailable
 from spark_analytics.submitted import is_submitted
 
-VERSION = "4.0.0"
+VERSION: Final = "4.0.0"
+"""The pyspark of `requirements-spark.lock`, of the image, and of the charts."""
+RELEASES: Final[Mapping[str, Mapping[str, str]]] = {
+    "4.0": {
+        "connector.version": "4.0.0",
+        "token.version": "4.0.0",
+        "iceberg.version": "1.10.0",
+        "delta.version": "4.0.0",
+    },
+    # The newest connector that can be had. A token provider of 4.1 cannot; that of 4.0 serves.
+    "4.1": {
+        "connector.version": "4.1.1",
+        "token.version": "4.0.0",
+        "iceberg.version": "1.11.0",
+        "delta.version": "4.1.0",
+    },
+}
+FORMATS: Final = ("iceberg", "delta")
+POSTGRES: Final = "jdbc:postgresql:"
 
-_JARS = Jars(Path(__file__).parent / "kafka.xml", f"spark-{VERSION}")
+
+def release() -> str:
+    """The release of the pyspark that is installed; that of `VERSION` where none is."""
+    try:
+        installed = version("pyspark")
+    except PackageNotFoundError:
+        installed = VERSION
+    return ".".join(installed.split(".")[:2])
+
+
+def _of_release(pom: str, name: str) -> Jars:
+    found = {"spark.minor": release(), **RELEASES.get(release(), {})}
+    return Jars(Path(__file__).parent / pom, name, found)
+
+
+_JARS = _of_release("kafka.xml", f"spark-{release()}")
 _POSTGRES = Jars(Path(__file__).parent / "postgres.xml", "spark-postgres")
-FORMATS = ("iceberg", "delta")
-POSTGRES = "jdbc:postgresql:"
-_LAKES = {kind: Jars(Path(__file__).parent / f"{kind}.xml", f"spark-{kind}") for kind in FORMATS}
+_LAKES = {kind: _of_release(f"{kind}.xml", f"spark-{release()}-{kind}") for kind in FORMATS}
 
 
 def missing() -> str | None:
@@ -36,6 +71,8 @@ def missing() -> str | None:
         return "pyspark not found; run make spark-setup, or pip install -r requirements-spark.lock"
     if is_submitted():
         return None
+    if release() not in RELEASES:
+        return f"no jars are known for pyspark {release()}; install {' or '.join(RELEASES)}"
     no_jars = _JARS.missing()
     return no_jars and f"no Spark: {no_jars}"
 

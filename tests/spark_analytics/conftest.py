@@ -43,8 +43,12 @@ SETTINGS = {
         "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
     ),
     # The usual one starts chmod and stat as processes, some for each file of a checkpoint.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
+    "spark.sql.streaming.checkpointFileManagerClass": ".".join(
+        (
+            "org.apache.spark.sql.execution.streaming",
+            *(["checkpointing"] if cli.spark.jars.release() != "4.0" else []),
+            "FileSystemBasedCheckpointFileManager",
+        )
     ),
 }
 
