@@ -28,7 +28,7 @@ AHEAD: Final = {"s03": 5_000_000_000}
 CLOCK_DELAY_MS: Final = 6_000
 """A second more than the clock is ahead."""
 
-PARTS: Final = ("crowd", "slow", "clock", "throughput", "silver", "live", "history")
+PARTS: Final = ("crowd", "slow", "clock", "throughput", "live", "history")
 
 
 @click.command("spark")
@@ -58,7 +58,7 @@ def command(full: bool, seconds: int | None, only: tuple[str, ...], markdown: Pa
 
 
 def _measure(page: Page, folder: Path, bootstrap: str, length_s: int, parts: Sequence[str]) -> None:
-    from benchmarks.spark_jobs import live, silver, throughput
+    from benchmarks.spark_jobs import live, throughput
     from benchmarks.spark_jobs.course import Recipe, prepare, session
     from benchmarks.spark_jobs.watermarks import measure
 
@@ -67,7 +67,7 @@ def _measure(page: Page, folder: Path, bootstrap: str, length_s: int, parts: Seq
     slow = Recipe("crowd, ten times slower", events // SLOWER, SLOWER, "5s")
     clock = Recipe("crowd, one clock of 20 is 5 s ahead", events, ahead_ns=AHEAD)
     with session(folder) as spark:
-        if {"crowd", "throughput", "silver", "live"} & set(parts):
+        if {"crowd", "throughput", "live"} & set(parts):
             course = prepare(folder, bootstrap, crowd)
         if "crowd" in parts:
             page.table(measure(spark, course, RATE, (0, 500), 500))
@@ -77,8 +77,6 @@ def _measure(page: Page, folder: Path, bootstrap: str, length_s: int, parts: Seq
         if "clock" in parts:
             wrong = prepare(folder, bootstrap, clock)
             page.table(measure(spark, wrong, RATE, (500,), CLOCK_DELAY_MS))
-        if "silver" in parts:
-            page.table(silver.measure(spark, course, page.say))
         if "live" in parts:
             for table in live.measure(spark, course, page.say):
                 page.table(table)

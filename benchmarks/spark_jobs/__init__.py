@@ -2,6 +2,5 @@
 
 course      a backlog on a real broker, put in order by a worker, and what is true of it
 watermarks  Spark's watermark on the raw topic beside ours on the ordered one
-silver      what a record costs from the topic to windows, by the table events and without
 throughput  rows per second of each job, and what they are spent on
 """

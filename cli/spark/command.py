@@ -102,7 +102,6 @@ def command() -> None:
     help="With --batch, include: windows count marked events where their time says.",
 )
 @output_options
-@click.option("--silver", is_flag=True, help="Read the table events below --out, not the topic.")
 @click.option("--http", metavar="HOST:PORT", help="Where Prometheus finds /metrics of the queries.")
 @click.option("--jar", multiple=True, metavar="PATH", help="For Spark, like a JDBC driver's.")
 @session_options
@@ -313,10 +312,10 @@ def _run(asked: Asked) -> None:
     from cli.spark.job import go_on, guard, ids_of, output, session, tables, topics_of
     from spark_analytics.jobs.running import run_bounded
 
-    brokers = None if asked.archive or asked.silver else asked.brokers_now()
+    brokers = None if asked.archive else asked.brokers_now()
     with session(asked) as spark:
         topics = topics_of(asked, spark)
-        found = tables(asked, topics, spark)
+        found = tables(asked, topics)
         there = output(asked, found, spark)
         ids = ids_of(asked, brokers, sorted(topics.asked)) if brokers else {}
         if asked.batch:

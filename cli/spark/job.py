@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
@@ -33,7 +33,6 @@ from spark_analytics.payload import schema_of
 from spark_analytics.silver import COLUMNS
 from spark_analytics.tables.catalog import FORMATS, Format, catalog_of
 from spark_analytics.tables.catalog import settings as lake_settings
-from spark_analytics.tables.events import EventsTable
 from spark_analytics.tables.lake import open_lake
 from spark_analytics.tables.output import LakeOutput
 from topology.config import Topology
@@ -74,7 +73,6 @@ class Asked:
     schema: str | None = None
     results: Sequence[str] = ()
     late: str = "apart"
-    silver: bool = False
     kafka: dict[str, str] = field(init=False)
     windows: Windows = field(init=False)
     interval: str | None = field(init=False)
@@ -94,7 +92,8 @@ class Asked:
             raise Refused("--to jdbc and --jdbc-url go together")
         if self.jdbc_url is not None and not self.jdbc_url.startswith("jdbc:"):
             raise Refused("--jdbc-url: write jdbc:postgresql://HOST:PORT/DATABASE or the like")
-        _check_tables(self)
+        if self.catalog is not None and "iceberg" not in self.to:
+            raise Refused("--catalog is Iceberg's; add --to iceberg, or leave it out")
         if self.job == "archive" and tuple(self.to) != ("parquet",):
             raise Refused(f"--to {' '.join(self.to)}: an archive is Parquet; leave --to out")
         settings_of(self.master, self.conf)
@@ -117,11 +116,6 @@ class Asked:
     def formats(self) -> list[Format]:
         return [kind for kind in FORMATS if kind in self.to]
 
-    @property
-    def events(self) -> str:
-        """The folder of the job `events`, whose table others read."""
-        return f"{self.out.rstrip('/')}/events"
-
     def brokers_now(self) -> Brokers:
         return reached(self.brokers, self.security)
 
@@ -141,7 +135,6 @@ class Asked:
             "to topic": self.to_topic,
             "database": None if self.jdbc_url is None else self.jdbc_url.partition("?")[0],
             **({"tables": self.folder, "catalog": self.catalog} if self.formats else {}),
-            **({"silver": self.events} if self.silver else {}),
             **({"columns": COLUMNS} if self.job == "events" else {}),
         }
 
@@ -215,11 +208,8 @@ def topics_of(asked: Asked, spark: SparkSession) -> Topics:
     return KafkaTopics(spark, asked.brokers, not asked.batch, asked.kafka, asked.max_per_batch)
 
 
-def tables(asked: Asked, topics: Topics, spark: SparkSession) -> list[Table]:
-    wanted = _wanted(asked)
-    if asked.silver:
-        wanted = replace(wanted, silver=_silver(asked, spark))
-    found = JOBS[asked.job](topics, asked.topology, wanted)
+def tables(asked: Asked, topics: Topics) -> list[Table]:
+    found = JOBS[asked.job](topics, asked.topology, _wanted(asked))
     names = [table.name for table in found]
     strange = [name for name in asked.table if name not in names]
     if strange:
@@ -234,29 +224,6 @@ def output(asked: Asked, tables: Sequence[Table], spark: SparkSession) -> Lastin
         found = _output(asked, kind, tables, spark)
         outputs.append(Without(found, folds) if folds and kind not in FORMATS else found)
     return outputs[0] if len(outputs) == 1 else Several(outputs)
-
-
-def _silver(asked: Asked, spark: SparkSession) -> EventsTable:
-    (kind,) = asked.formats
-    catalog = catalog_of(asked.catalog)
-    lake = open_lake(spark, kind, asked.events, "events", catalog)
-    own = open_lake(spark, kind, asked.folder, asked.name, catalog)
-    return EventsTable(lake, asked.max_per_batch, own)
-
-
-def _check_tables(asked: Asked) -> None:
-    if asked.catalog is not None and "iceberg" not in asked.to:
-        raise Refused("--catalog is Iceberg's; add --to iceberg, or leave it out")
-    if not asked.silver:
-        return
-    if asked.job not in ("rates", "disorder") or (asked.job == "disorder" and asked.batch):
-        raise Refused(
-            "--silver: rates, and disorder as a stream, can read the table events; leave it out"
-        )
-    if len(asked.formats) != 1 or len(asked.to) != 1:
-        raise Refused("--silver: name the format of the table events: --to iceberg, or --to delta")
-    if asked.archive is not None:
-        raise Refused("--silver and --archive are two sources; leave one out")
 
 
 def _output(asked: Asked, kind: str, tables: Sequence[Table], spark: SparkSession) -> Lasting:

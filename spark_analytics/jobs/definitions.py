@@ -14,9 +14,6 @@
 `latest` is folded batch by batch: of each id the newest record of that batch. Its readers
 take the highest revision over all batches (`results.latest`).
 
-With `Wanted.silver` `rates` and the stream of `disorder` read the table `events` instead of topics,
-all streams in one query: `windows`, `ordered`, which late events correct (`corrected`).
-
 Every row of the topics ends in a table: what a window does not count lies in `late` of
 `rates`, what a job cannot read, of whichever of its topics, in its `bad`. With
 `Wanted.late_included` (batch only) windows count marked events too, each where its time
@@ -37,7 +34,6 @@ from spark_analytics import (
     aggregates,
     archive,
     clocks,
-    corrected,
     decode,
     disorder,
     payload,
@@ -63,13 +59,6 @@ def rates(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
         raise JobRefused("--late include: a stream cannot go back to closed windows; add --batch")
     keys = ("stream", *wanted.keys)
     named = ["start", *map(aggregates.named, keys)]
-    if wanted.silver is not None:
-
-        def windows_of(events: DataFrame) -> DataFrame:
-            return aggregates.aggregate(events, wanted.windows, keys, wanted.measures)
-
-        found = corrected.Corrected(wanted.silver, wanted.windows, windows_of)
-        return [found.table("windows", named, streaming=topics.streaming)]
     tables, bad = [], []
     for topic, names in outputs_of(topology).items():
         rows = _ordered(topics, topology, topic, names, wanted.schema)
@@ -87,13 +76,6 @@ def rates(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
 
 def disorder_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
     named = ["start", "stream", "source"]
-    if wanted.silver is not None and topics.streaming:
-
-        def audit_of(events: DataFrame) -> DataFrame:
-            return disorder.of_ordered(events, wanted.windows)
-
-        found = corrected.Corrected(wanted.silver, wanted.windows.over("at_time"), audit_of)
-        return [found.table("ordered", [*named, "epoch"], streaming=True)]
     tables, bad = [], []
     for topic, names in outputs_of(topology).items():
         rows = _ordered(topics, topology, topic, names)

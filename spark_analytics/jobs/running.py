@@ -10,9 +10,8 @@ deleted and made again, is refused. So is a new checkpoint where tables of an ea
 lie: its batches begin at 0 again and would mix with theirs.
 
 A query without an interval processes the existing records and ends. Spark's own trigger for that
-asks the source once for its end. A source that reports a wrong end after a kill (Iceberg's) is
-`chased` instead: batch after batch, until the source has nothing new. A query that also runs
-batches without records (`Table.rest_s`) ends when nothing was read for so long.
+asks the source once for its end. A query that also runs batches without records (`Table.rest_s`)
+ends when nothing was read for so long.
 
 What only the caller can see (that a topic was made anew meanwhile) is the `guard`'s to say,
 every GUARD_S, when a query fails, and at the end. In between nothing is asked of Java: a listener
@@ -172,9 +171,6 @@ class Running:
             if table.rest_s is not None:
                 at_rest = query, self.watch, table.rest_s
                 threading.Thread(target=_end_when_at_rest, args=at_rest, daemon=True).start()
-            elif table.chased:
-                # Waiting is Java's; a query that is stopped or fails lets it go.
-                threading.Thread(target=_end_when_caught_up, args=(query,), daemon=True).start()
 
     def wait(self) -> None:
         """Until all have ended, or `stop` was called; JobFailed if one ends with an error, or
@@ -246,15 +242,9 @@ def _start(
 ) -> StreamingQuery:
     writer = table.rows.writeStream.queryName(table.name).foreachBatch(write)
     writer = writer.option("checkpointLocation", f"{checkpoint}/{table.name}")
-    if interval is None and not table.chased and table.rest_s is None:
+    if interval is None and table.rest_s is None:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=interval or AT_ONCE).start()
-
-
-def _end_when_caught_up(query: StreamingQuery) -> None:
-    with suppress(PySparkException, Py4JError, ConnectionError):  # `wait` reports it
-        query.processAllAvailable()
-        query.stop()
 
 
 def _end_when_at_rest(query: StreamingQuery, watch: Watch, rest_s: float) -> None:

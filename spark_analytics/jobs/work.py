@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Protocol
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from spark_analytics.aggregates import Measures, Windows
-from spark_analytics.tables.shapes import Newer, Settled, Shape
+from spark_analytics.tables.shapes import Settled, Shape
 from topology.config import HeaderConfig, Topology
 
 
@@ -32,7 +30,7 @@ class Part:
     name: str
     keys: Sequence[str]
     pick: Callable[[DataFrame], DataFrame]
-    newer: Newer | None = None
+    newer: str | None = None
     settled: Settled | None = None
     kinds: Sequence[str] = ()
     shape: Shape | None = None
@@ -48,9 +46,8 @@ class Table:
     """One query. `keys` name a row among those of the table. `fold` is done to each batch of a
     stream before it is written, and to all of it where it is bounded. `store` writes in a way of
     its own (archive): (rows, path, batch). `newer` and `settled` are as a part's; with `parts`
-    these are written, and the table is not. `chased`: a query up to the end of its source goes on
-    until it finds nothing new, as the source cannot say beforehand where its end is. With `rest_s`
-    it has batches also where nothing comes, and is at its end when nothing has come for so long.
+    these are written, and the table is not. With `rest_s` it has batches also where nothing comes,
+    and is at its end when nothing has come for so long.
     `named_by`: the column that says which part a row is of."""
 
     name: str
@@ -58,10 +55,9 @@ class Table:
     keys: Sequence[str]
     fold: Callable[[DataFrame], DataFrame] | None = None
     store: Callable[[DataFrame, str, int], None] | None = None
-    newer: Newer | None = None
+    newer: str | None = None
     settled: Settled | None = None
     parts: Sequence[Part] = ()
-    chased: bool = False
     rest_s: float | None = None
     named_by: str | None = None
 
@@ -70,27 +66,10 @@ class Table:
         return list(self.parts) or [Part(self.name, self.keys, _as_it_is, self.newer, self.settled)]
 
 
-class Silver(Protocol):
-    """The table `events`, which the job `events` writes."""
-
-    def stream(self) -> DataFrame:
-        """What is added to it, as a stream."""
-
-    def rows(self, spark: SparkSession | None = None) -> DataFrame:
-        """The current rows. A batch of a stream has a session of its own, and rows that are joined
-        with it must belong to that session."""
-
-    def complete(self) -> dict[str, datetime]:
-        """The time up to which each stream is complete: the table has every earlier event."""
-
-    def own_table(self, table: str, spark: SparkSession) -> DataFrame | None:
-        """A table that the calling job has written; None if it has written nothing yet."""
-
-
 @dataclass(frozen=True)
 class Wanted:
     """What the user asks a job for. `keys` come in addition to the stream; `results` are topics,
-    none: all that the topology has work for. With `silver` events come from that table."""
+    none: all that the topology has work for."""
 
     windows: Windows = field(default_factory=lambda: Windows("tumbling", "10 seconds"))
     keys: Sequence[str] = ("source",)
@@ -98,7 +77,6 @@ class Wanted:
     schema: StructType | None = None
     results: Sequence[str] = ()
     late_included: bool = False
-    silver: Silver | None = None
 
 
 def inputs_of(topology: Topology) -> dict[str, list[str]]:

@@ -43,7 +43,7 @@ from spark_analytics.tables.catalog import (
     parts_of,
     require_extension,
 )
-from spark_analytics.tables.shapes import Shape, ranks
+from spark_analytics.tables.shapes import Shape
 
 OWNER: Final = "inorder.owner"
 QUERY: Final = "inorder-query"
@@ -111,14 +111,9 @@ class Lake(ABC):
     @abstractmethod
     def _replace(self, table: str, rows: DataFrame, shape: Shape) -> None: ...
 
-    def read(self, table: str, spark: SparkSession | None = None) -> DataFrame:
-        """The current rows; in the lake's session unless another is named."""
-        return (spark or self.spark).read.table(self.name(table))
-
-    @abstractmethod
-    def stream(self, table: str, max_rows: int | None) -> DataFrame:
-        """What is appended to the table, from its beginning, `max_rows` at a time; None: all that
-        there is. Rewriting of files (`maintain`) adds nothing."""
+    def read(self, table: str) -> DataFrame:
+        """The current rows."""
+        return self.spark.read.table(self.name(table))
 
     def append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark | None = None) -> None:
         """Add the rows, as one commit; without a mark whatever is there already."""
@@ -150,7 +145,7 @@ class Lake(ABC):
         if shape.newer is None or not shape.keys:
             raise TablesRefused(f"{table}: it has no key and column to decide which row is current")
         rest = [name for name in rows.columns if name not in shape.keys]
-        highest = F.max_by(F.struct(*rest), F.struct(*ranks(shape.newer))).alias("_highest")
+        highest = F.max_by(F.struct(*rest), F.struct(shape.newer)).alias("_highest")
         single = rows.groupBy(*shape.keys).agg(highest).select(*shape.keys, "_highest.*")
         kept = self._with_day(single.select(*rows.columns), shape).persist()
         try:
@@ -160,9 +155,9 @@ class Lake(ABC):
             kept.unpersist()
 
     def _merge(self, table: str, rows: DataFrame, shape: Shape) -> None:
+        newer = quoted(str(shape.newer))
         same = [f"t.{quoted(key)} <=> s.{quoted(key)}" for key in shape.keys]
         same += bounds(rows, shape, self.day)
-        theirs, mine = (_ranked(side, shape) for side in "ts")
         columns = ", ".join(map(quoted, rows.columns))
         values = ", ".join(f"s.{quoted(name)}" for name in rows.columns)
         changes = ", ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in rows.columns)
@@ -170,7 +165,7 @@ class Lake(ABC):
         # A batch of a stream has a session of its own, which alone knows the view.
         rows.sparkSession.sql(
             f"MERGE INTO {self.name(table)} t USING {VIEW} s ON {' AND '.join(same)}"
-            f" WHEN MATCHED AND {mine} > {theirs} THEN UPDATE SET {changes}"
+            f" WHEN MATCHED AND struct(s.{newer}) > struct(t.{newer}) THEN UPDATE SET {changes}"
             f" WHEN NOT MATCHED THEN INSERT ({columns}) VALUES ({values})"
         )
 
@@ -273,14 +268,6 @@ class IcebergLake(Lake):
     def name(self, table: str) -> str:
         return f"{self.catalog}.{quoted(self._namespace)}.{quoted(table)}"
 
-    def stream(self, table: str, max_rows: int | None) -> DataFrame:
-        reader = self.spark.readStream.format("iceberg")
-        if max_rows is not None:
-            reader = reader.option("streaming-max-rows-per-micro-batch", str(max_rows))
-        reader = reader.option("streaming-skip-delete-snapshots", "true")
-        reader = reader.option("streaming-skip-overwrite-snapshots", "true")
-        return reader.load(self.name(table))
-
     def procedure(self, call: str) -> DataFrame:
         """One of Iceberg's own, `expire_snapshots(…)`."""
         return self.spark.sql(f"CALL {self.catalog}.system.{call}")
@@ -382,14 +369,8 @@ class DeltaLake(Lake):
         folders.remove(self.spark, f"{self.place}/{table}")
         self._known.discard(table)
 
-    def read(self, table: str, spark: SparkSession | None = None) -> DataFrame:
-        return super().read(table, spark).drop(DAY)
-
-    def stream(self, table: str, max_rows: int | None) -> DataFrame:
-        reader = self.spark.readStream.format("delta").option("skipChangeCommits", "true")
-        # Delta counts files: each is one task's share of a batch.
-        reader = reader.option("maxFilesPerTrigger", "100")
-        return reader.load(f"{self.place}/{table}").drop(DAY)
+    def read(self, table: str) -> DataFrame:
+        return super().read(table).drop(DAY)
 
     def _has(self, table: str, mark: Mark) -> bool:
         return False  # Delta sees to it, by txnVersion
@@ -461,7 +442,3 @@ def write(
 
 def _parts(shape: Shape) -> list[str]:
     return [*shape.apart, *([DAY] if shape.day_of is not None else [])]
-
-
-def _ranked(side: str, shape: Shape) -> str:
-    return f"struct({', '.join(f'{side}.{quoted(name)}' for name in ranks(shape.newer))})"

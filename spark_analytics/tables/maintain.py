@@ -13,8 +13,7 @@ itself, as a backfill's does (`<out>/<table>`):
 It may run beside the jobs, and be killed at any point: each step is a commit of its own. A rewrite
 that a job's commit has overtaken is given up, as `overtaken`, and the next run does it. Before
 snapshots go, the newest batch of each query is written to the table's properties, so that a job
-which starts again still knows it. Readers of a state that expired fail, and so does a stream
-(`--silver`) that lags further behind than `keep_since`.
+which starts again still knows it. Readers of a state that expired fail.
 
 Iceberg takes no time for orphans that is less than a day ago: a write which goes on has files that
 no snapshot names yet. `VACUUM` takes such too, so Delta keeps a week at least.

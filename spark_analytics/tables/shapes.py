@@ -2,8 +2,8 @@
 
 `keys` name a row. `day_of` is the timestamp by whose day files are kept apart, beside the columns
 `apart`; rows lie in order of `order` within a file, so that a query for an hour skips most of it.
-`newer` is the column that decides which of two rows of one key is current: the higher one. With
-several columns the first that differs decides. `settled` is what a key determines besides itself
+`newer` is the column that decides which of two rows of one key is current: the higher one.
+`settled` is what a key determines besides itself
 (`bounds`).
 """
 
@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql.types import StructType, TimestampType
-
-Newer = str | tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -28,20 +26,13 @@ class Settled:
     timed: frozenset[str] = frozenset()
 
 
-def ranks(newer: Newer | None) -> tuple[str, ...]:
-    """The columns that decide which row is current; none if no row replaces another."""
-    if newer is None:
-        return ()
-    return (newer,) if isinstance(newer, str) else newer
-
-
 @dataclass(frozen=True)
 class Shape:
     keys: Sequence[str]
     apart: Sequence[str] = ()
     day_of: str | None = None
     order: Sequence[str] = ()
-    newer: Newer | None = None
+    newer: str | None = None
     settled: Settled | None = None
 
     def within(self, schema: StructType) -> Shape:
@@ -55,7 +46,7 @@ class Shape:
             [name for name in self.apart if name in columns],
             self.day_of if has_day else None,
             [name for name in self.order if name in columns],
-            self.newer if set(ranks(self.newer)) <= set(columns) else None,
+            self.newer if self.newer in columns else None,
             settled if is_settled else None,
         )
 

@@ -1,6 +1,6 @@
 """Oracle: tables of Iceberg written by jobs that are killed with -9 ten times at random, against
-the batch job, row by row: events, windows over them, and results that are corrected, of which the
-highest revision stands. Those who read meanwhile see whole batches only, of the tables that grow
+the batch job, row by row: events, and results that are corrected, of which the highest revision
+stands. Those who read meanwhile see whole batches only, of the tables that grow
 and of those whose rows are merged, and what the kills have left on disk goes with `inorder spark
 maintain`."""
 
@@ -10,16 +10,13 @@ import os
 import random
 import re
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from benchmarks.workloads import crowd
-from spark_analytics.jobs.outputs import read
 from spark_analytics.tables.lake import IcebergLake
 from tests.cli.invoking import inorder
 from tests.end_to_end.setting import FUSED, settle
@@ -34,7 +31,6 @@ from tests.spark_analytics.topics import (
     write_ordered,
     write_results,
 )
-from topology.model.event import Event
 from topology.model.result import WindowResult
 
 pytestmark = [*BOTH, pytest.mark.kafka, pytest.mark.spark_long, pytest.mark.timeout(3_000)]
@@ -44,8 +40,6 @@ PER_BATCH = 500
 KILLS = 5
 LONGEST_S = 4.0
 OLD_S = 10 * 86_400
-WINDOW_US = 50_000
-WINDOWS = ("--window", "tumbling 50ms", "--sum", "payload.v")
 SCHEMA = ("--schema", "v BIGINT")
 RESULTS_OF = 20_000
 """Events."""
@@ -84,25 +78,6 @@ def on_disk(table: Path) -> set[str]:
     return {str(path) for path in (table / "data").rglob("*.parquet")}
 
 
-Window = tuple[int, str]
-"""Its start in microseconds, and the source."""
-
-
-def windows_of(events: Iterable[Event]) -> frozenset[Window]:
-    return frozenset(
-        (event.ref_time_ns // 1_000 // WINDOW_US * WINDOW_US, event.source) for event in events
-    )
-
-
-def current_counts(of: IcebergLake) -> dict[Window, int]:
-    """How many events each window counts, as one reader sees it."""
-    if not of.exists("windows"):
-        return {}
-    start = F.unix_micros("start").alias("start")
-    rows = of.read("windows").select(start, "source", "n").collect()
-    return {(row.start, row.source): row.n for row in rows}
-
-
 def named(of: IcebergLake, table: str) -> set[str]:
     rows = of.spark.read.table(f"{of.name(table)}.all_files").select("file_path").collect()
     return {row.file_path.removeprefix("file:") for row in rows}
@@ -139,37 +114,8 @@ def test_ten_kills_leave_the_tables_of_the_batch(
     assert found.count() == found.select("offset").distinct().count() == len(events)
     assert found.where("late").count() == late
 
-    rates = ("rates", *tables, "--silver", *WINDOWS)
-    counts = Counter(window for event in events for window in windows_of([event]))
-    whole_sets = {windows_of(e for e in written[:cut] if not e.kind) for cut in cuts}
-    met: set[frozenset[Window]] = set()
-
-    def look_at_windows() -> None:
-        there = current_counts(lake(spark, tmp_path, "rates"))
-        assert all(counts[window] == n for window, n in there.items())
-        met.add(frozenset(there))
-        assert met <= whole_sets, "a batch by halves"
-
-    for _ in range(KILLS):
-        commits = tmp_path / "checkpoints" / "rates" / "windows" / "commits"
-        still = moment(dice, commits, look_at_windows)
-        killed(setting, tmp_path, *rates, "--every", "100ms", until=still)
-    done(run(setting, tmp_path, *rates, "--until-caught-up"))
-    assert len(met) > 2
-    assert current_counts(lake(spark, tmp_path, "rates")) == counts
-    whole = ("rates", "--batch", "--late", "include", *SCHEMA, *WINDOWS)
-    done(run(setting, tmp_path, *whole, "--table", "windows-default"))
-    judged = lake(spark, tmp_path, "rates").read("windows")
-    assert judged.where("NOT final").isEmpty()
-    streamed = judged.drop("final")
-    want = read(spark, str(tmp_path / "rates-batch"), "windows-default").select(*streamed.columns)
-    assert sorted(map(tuple, streamed.collect())) == sorted(map(tuple, want.collect()))
-    assert streamed.agg({"n": "sum"}).collect()[0][0] == len(events)
-
-    before = streamed.count()
-    tables_left = (("events", "events"), ("events", "frontiers"), ("rates", "windows"))
+    tables_left = (("events", "events"), ("events", "frontiers"))
     maintained(spark, tmp_path, tables_left)
-    assert lake(spark, tmp_path, "rates").read("windows").count() == before
     done(run(setting, tmp_path, *job, "--until-caught-up"))  # what expired is still known
     assert found.count() == len(events)
 

@@ -1,36 +1,29 @@
-"""Law: the tables that streams make of `events` are those of a bounded run over the topic, whatever
-comes late and however the topic is cut. Examples: what of the topics ends in which table."""
+"""Examples: what of the topics ends in which table of the job `events`, whatever died."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 import orjson
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from inorder import engine
 from inorder.contract import retraction_headers
 from inorder.engine import Detector
-from spark_analytics import decode, disorder, silver
-from spark_analytics.aggregates import Measures, Windows
+from spark_analytics import silver
 from spark_analytics.backfill import kinds
-from spark_analytics.corrected import FINAL, MAX_RANGES, joined
 from spark_analytics.jobs.definitions import JOBS
 from spark_analytics.jobs.running import JobFailed, Running, run_bounded
 from spark_analytics.jobs.watching import Figures
-from spark_analytics.jobs.work import JobRefused, Table, Wanted
+from spark_analytics.jobs.work import Table, Wanted
 from spark_analytics.payload import schema_of
-from spark_analytics.tables.catalog import Format, TablesRefused
-from spark_analytics.tables.events import EventsTable
+from spark_analytics.tables.catalog import Format
 from spark_analytics.tables.lake import Lake, open_lake
 from spark_analytics.tables.output import LakeOutput
 from tests.sinks.written import HEAD
@@ -47,7 +40,7 @@ from tests.spark_analytics.records import (
     write_parts,
 )
 from tests.spark_analytics.values import result
-from topology.config import HeaderConfig, Topology, parse
+from topology.config import Topology, parse
 from topology.model.event import Event
 from topology.model.result import (
     JoinResult,
@@ -120,11 +113,8 @@ def topics(spark: SparkSession, tmp_path: Path) -> Path:
     return folder
 
 
-def tables(
-    spark: SparkSession, topics: Path, job: str, wanted: Wanted, *, streaming: bool = True
-) -> list[Table]:
-    source = Files(spark, topics, streaming=streaming)
-    return JOBS[job](source, topology(), wanted)
+def tables(spark: SparkSession, topics: Path, job: str, wanted: Wanted) -> list[Table]:
+    return JOBS[job](Files(spark, topics, streaming=True), topology(), wanted)
 
 
 def topology() -> Topology:
@@ -135,11 +125,6 @@ def run(lake: Lake, found: list[Table], checkpoint: Path) -> dict[str, Figures]:
     running = Running(found, LakeOutput(lake, found), "", str(checkpoint), None)
     running.wait()
     return running.watch.figures
-
-
-def counted(lake: Lake) -> list[tuple[object, ...]]:
-    """The windows, but for what only a stream says of them."""
-    return sorted(map(tuple, lake.read("windows").drop(FINAL).collect()))
 
 
 class Dying(LakeOutput):
@@ -164,100 +149,25 @@ def die(lake: Lake, found: list[Table], checkpoint: Path, batch: int) -> Lake:
 
 
 @pytest.mark.parametrize("kind", ["iceberg", pytest.param("delta", marks=pytest.mark.spark_long)])
-def test_windows_of_the_stream_are_those_of_the_whole(
+def test_each_event_is_there_once_whatever_died(
     spark: SparkSession, topics: Path, tmp_path: Path, kind: Format
 ) -> None:
     wanted = Wanted(schema=schema_of("v BIGINT"))
     lake = open_lake(spark, kind, str(tmp_path / "events"), "events")
-
-    def only() -> list[Table]:
-        return [t for t in tables(spark, topics, "events", wanted) if t.name == "events"]
-
-    lake = die(lake, only(), tmp_path / "checkpoint", 1)
+    found = [t for t in tables(spark, topics, "events", wanted) if t.name == "events"]
+    lake = die(lake, found, tmp_path / "checkpoint", 1)
     assert lake.read("events").count() == 2 * EVENTS // PARTS + 1
-    measures = Measures(sums=["payload.v"])
-    sliding = Windows("sliding", "10 seconds", "5 seconds")
-    asked = Wanted(windows=sliding, measures=measures, silver=EventsTable(lake))
-    rates = partial(tables, spark, topics, "rates", asked)
-    own = open_lake(spark, kind, str(tmp_path / "rates"), "rates")
-    own = die(own, rates(), tmp_path / "rates-checkpoint", 0)
-    before = set(counted(own))
-    run(own, rates(), tmp_path / "rates-checkpoint")
-    assert set(counted(own)) == before
-    figures = run(lake, only(), tmp_path / "checkpoint")["events"]
+    figures = run(lake, found, tmp_path / "checkpoint")["events"]
     assert figures.bad == 1
     assert 0 < figures.late < figures.rows < EVENTS
-    run(own, rates(), tmp_path / "rates-checkpoint")
     events = lake.read("events")
     assert events.count() == EVENTS
     assert [row.reason for row in lake.read("bad").collect()] == ["stamp_missing"]
     assert events.where("late").count() == events.where("reason = 'gap'").count() == 7
     first = events.orderBy("offset").collect()[0]
     assert (first.stream, first.source, first.ref_ns, first.payload.v) == ("a", "s0", BEGIN_NS, 0)
-
-    whole = Wanted(
-        windows=sliding, measures=measures, schema=schema_of("v BIGINT"), late_included=True
-    )
-    batch = tables(spark, topics, "rates", whole, streaming=False)
-    assert before - set(counted(own)), "no window was corrected"
-    names = [name for name in own.read("windows").columns if name != FINAL]
-    want = [
-        tuple(row)
-        for table in batch
-        if table.name.startswith("windows-")
-        for row in table.rows.select(*names).collect()
-    ]
-    assert counted(own) == sorted(want)
-    assert sum(row[names.index("n")] for row in want) == 2 * EVENTS
-
-
-def test_windows_before_the_complete_frontier_are_final(
-    spark: SparkSession, topics: Path, tmp_path: Path
-) -> None:
-    """The frontier of stream a lies amid its events, and nobody told of b's."""
-    lake = open_lake(spark, "iceberg", str(tmp_path / "events"), "events")
-    found = [t for t in tables(spark, topics, "events", Wanted()) if t.name == "events"]
-    lake = die(lake, found, tmp_path / "checkpoint", 0)
-    own = open_lake(spark, "iceberg", str(tmp_path / "rates"), "rates")
-
-    def seen() -> dict[tuple[str, int], bool]:
-        asked = Wanted(silver=EventsTable(lake, None, own))
-        run(own, tables(spark, topics, "rates", asked), tmp_path / "rates-checkpoint")
-        end = F.unix_micros("end").alias("end")
-        rows = own.read("windows").select("stream", end, FINAL).collect()
-        return {(row.stream, row.end): row.final for row in rows}
-
-    first = seen()
-    assert first
-    assert not any(first.values())
-    run(lake, found, tmp_path / "checkpoint")
     (frontier,) = lake.read("frontiers").collect()
     assert frontier.complete_ns == FRONTIER_NS
-    after = seen()
-    assert after == {at: at[0] == "a" and at[1] * 1_000 <= FRONTIER_NS for at in after}
-    assert 0 < sum(after.values()) < len(after)
-    assert any(after[at] for at in first)
-
-
-def test_the_audit_of_the_table_is_that_of_the_topic(
-    spark: SparkSession, topics: Path, tmp_path: Path
-) -> None:
-    lake = open_lake(spark, "iceberg", str(tmp_path / "events"), "events")
-    found = tables(spark, topics, "events", Wanted(), streaming=False)[:1]
-    run_bounded(found, LakeOutput(lake, found), "")
-    asked = Wanted(silver=EventsTable(lake))
-    own = open_lake(spark, "iceberg", str(tmp_path / "disorder"), "disorder")
-    run(own, tables(spark, topics, "disorder", asked), tmp_path / "checkpoint")
-    audited = own.read("ordered")
-    whole = tables(spark, topics, "rates", asked, streaming=False)
-    for _ in range(2):  # a bounded run in place of the one before
-        run_bounded(whole, LakeOutput(own, whole, bounded=True), "")
-    assert own.read("windows").agg({"n": "sum"}).collect()[0][0] == EVENTS
-    records = Files(spark, topics, streaming=False).records("ordered")
-    rows = decode.sound(decode.ordered(records, HeaderConfig()))
-    want = disorder.of_ordered(rows, asked.windows).select(*audited.columns)
-    assert sorted(map(str, audited.collect())) == sorted(map(str, want.collect()))
-    assert audited.agg({"late": "sum"}).collect()[0][0] == 7
 
 
 def test_results_fold_and_what_was_said_is_kept(spark: SparkSession, tmp_path: Path) -> None:
@@ -449,37 +359,3 @@ queries:
     assert json.loads(overflow.event) == json.loads(overflow.line)["event"]
     assert json.loads(overflow.line)["event"]["seq"] == 1
     assert rows["bad-matches"] == []
-
-
-def test_what_cannot_be_asked_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    lake = open_lake(spark, "iceberg", str(tmp_path / "events"), "events")
-    with pytest.raises(TablesRefused, match="has no table events; run inorder spark run events"):
-        EventsTable(lake)
-
-    class Nothing:
-        def stream(self) -> DataFrame:
-            raise AssertionError
-
-        def rows(self, spark: SparkSession | None = None) -> DataFrame:
-            raise AssertionError
-
-        def complete(self) -> dict[str, datetime]:
-            raise AssertionError
-
-        def own_table(self, table: str, spark: SparkSession) -> DataFrame | None:
-            raise AssertionError
-
-    sessions = Wanted(windows=Windows("session", "5 seconds"), silver=Nothing())
-    with pytest.raises(JobRefused, match="join two sessions"):
-        tables(spark, tmp_path, "rates", sessions)
-
-
-def test_stretches_of_hours_are_few() -> None:
-    begin = datetime(2024, 1, 1, tzinfo=UTC)
-    hour = timedelta(hours=1)
-    touching = [(begin + n * hour, begin + (n + 1) * hour) for n in range(48)]
-    assert joined(touching) == [(begin, begin + 48 * hour)]
-    apart = [(begin + n * n * hour, begin + n * n * hour + hour) for n in range(2, 200)]
-    found = joined(apart)
-    assert len(found) == MAX_RANGES
-    assert all(any(s <= start and end <= e for s, e in found) for start, end in apart)

@@ -31,8 +31,6 @@ REFUSED = [
     (["rates", "--every", "10ns"], "--every: 10 ns: Spark counts in microseconds"),
     (["rates", "--batch", "--conf", "x"], "NAME=VALUE"),
     (["rates", "--catalog", "http://h"], "--catalog is Iceberg's"),
-    (["rates", "--silver"], "--to iceberg, or --to delta"),
-    (["clocks", "--silver", "--to", "iceberg"], "leave it out"),
     (["nothing"], "Invalid value"),
 ]
 
