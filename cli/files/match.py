@@ -47,10 +47,12 @@ from topology.pattern.run.admit import (
     STORED,
     UNSURE,
 )
+from topology.pattern.run.chained import engine_class
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import MAX_RETAINED, Engine
 from topology.pattern.sql.parse import parse_sql
 from topology.pattern.store.entry import Entry
+from topology.pattern.tree.chains import chain_errors
 from topology.pattern.tree.errors import QueryRefused
 from topology.spelling.values import DurationNs
 from topology.wire.json_lines import (
@@ -121,7 +123,7 @@ def command(
         queries = compiled(query, values, expand=expand)
     else:
         queries = compiled_sql(sql or "", default_within)
-    engine = Engine(
+    engine = engine_class(queries)(
         queries,
         DEFAULT_STREAM,
         max_retained=max_retained,
@@ -173,10 +175,13 @@ def compiled(query: str, params: Mapping[str, Any], *, expand: bool = False) -> 
         raise Refused(str(refused)) from None
     if expand:
         queries = [replace(each, sets=False) for each in queries]
-    return [
-        Compiled(each if each.name else replace(each, name=f"q{number}"), Environment(params))
+    queries = [
+        each if each.name else replace(each, name=f"q{number}")
         for number, each in enumerate(queries, start=1)
     ]
+    for error in chain_errors(queries):
+        raise Refused(f"query {error.query}: {error.message}; {error.hint}")
+    return [Compiled(each, Environment(params)) for each in queries]
 
 
 def compiled_sql(sql: str, default_within: str | None) -> list[Compiled]:

@@ -4,19 +4,23 @@
 finds is an event for those that read it (topology.detector.result_event), of the type `into`, of a
 pattern INTO, or, where there is none, of its name.
 
-Read may be detectors, and windows and patterns that stand in the stage of the detectors, behind the
-merge. Results do not go from stage to stage as events: their corrections would meet the events of
-that stage at no instant that is the same for both. No query reads itself, be it by others.
+Patterns read patterns of their stream by the type that INTO names (topology.pattern.run.chained).
+Detectors name queries by `reads`: detectors, and windows and patterns that stand in the stage of
+the detectors, behind the merge. Results do not go from stage to stage as events: their corrections
+would meet the events of that stage at no instant that is the same for both. No query reads itself,
+be it by others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from topology.config.file import TopologyFile
 from topology.config.query import QueryConfig
 from topology.config.stages import DETECTOR, PATTERN, WINDOW
+from topology.pattern.tree.chains import chain_errors
 from topology.pattern.tree.normal_form import normalise
 from topology.spelling.problem import Fault, meant
 
@@ -85,6 +89,15 @@ def chain_faults(topology: TopologyFile) -> Iterator[Fault]:
             yield from _reading_faults(topology, name, query)
     yield from _circles(topology)
     yield from _place_faults(topology)
+    for stream in topology.streams:
+        mine = {
+            name: replace(query.pattern, name=name)
+            for name, query in topology.queries.items()
+            if query.pattern is not None
+            and (query.stream or next(iter(topology.streams))) == stream
+        }
+        for error in chain_errors([*mine.values()]):
+            yield Fault(("queries", error.query, "pattern"), error.message, error.hint)
 
 
 def _reading_faults(topology: TopologyFile, name: str, query: QueryConfig) -> Iterator[Fault]:

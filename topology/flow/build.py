@@ -185,8 +185,8 @@ def engine_of(
     known: Mapping[str, Compiled] | None = None,
 ) -> Engine:
     """The patterns among the queries. What is `known` and the same is not compiled again."""
+    from topology.pattern.run.chained import engine_class
     from topology.pattern.run.compiled import Compiled
-    from topology.pattern.run.engine import Engine
 
     compiled = []
     emits_final = []
@@ -200,7 +200,7 @@ def engine_of(
         compiled.append(before)
         if Answering(answer=query.answer, finals=query.finals).emits_finals:
             emits_final.append(name)
-    return Engine(compiled, stream, emits_final=emits_final)
+    return engine_class(compiled)(compiled, stream, emits_final=emits_final)
 
 
 def only_final_of(queries: Mapping[str, QueryConfig]) -> list[str]:

@@ -255,7 +255,7 @@ class Pattern(InstantOperator):
         if self._targets.is_waiting:
             return True
         after = self._frontier.after(watermarks)
-        decided_ns = after.heard_ns if self._engine.admission.is_crowded else after.decided_ns
+        decided_ns = after.heard_ns if self._engine.is_crowded else after.decided_ns
         heard_ns = after.heard_ns if self._emitted_when_received else decided_ns
         return self._engine.is_due(decided_ns, heard_ns)
 
@@ -274,7 +274,7 @@ class Pattern(InstantOperator):
 
     def _decided_ns(self) -> int:
         """Room for newcomers is what is given up first, before events that are known."""
-        if not self._engine.admission.is_crowded:
+        if not self._engine.is_crowded:
             return self._frontier.decided_ns
         self._given_up += 1
         return self._frontier.heard_ns
@@ -311,7 +311,7 @@ class Pattern(InstantOperator):
         if asks is None:
             asks = self._ask(event.type)
         if not asks:  # before anything else is looked at, the payload too
-            return engine.intake.pass_by(event)
+            return engine.pass_by(event)
         return engine.accept(Entry(event, self._payload_of(event), self._play), event.at_ns)
 
     def _payload_of(self, event: Event) -> Any:
@@ -322,7 +322,7 @@ class Pattern(InstantOperator):
         return payload
 
     def _ask(self, type_: str) -> bool:
-        asks = self._engine.store.asks_for(type_)
+        asks = self._engine.asks_for(type_)
         if len(self._asked) < MAX_TYPES:
             self._asked[type_] = asks
         return asks
@@ -472,12 +472,12 @@ class Pattern(InstantOperator):
             "retained": self._engine.retained,
             "irrelevant": counts[IRRELEVANT],
             "late": counts[LATE],
-            "refused": counts[REFUSED] + self._engine.store.refused + self._ahead,
+            "refused": counts[REFUSED] + self._engine.refused + self._ahead,
             "copies": counts[DUPLICATE],
             "conflicts": counts[CONFLICT],
             "unsure": counts[UNSURE],
             "far": counts[FAR],
-            "unpartitioned": self._engine.store.unpartitioned,
+            "unpartitioned": self._engine.unpartitioned,
             "unreadable": self._unreadable,
             "given_up": self._given_up,
             **self._targets.figures(),

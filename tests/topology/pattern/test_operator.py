@@ -193,3 +193,46 @@ def again_of(one: Event) -> Event:
     made = event(one.type, one.ref_time_ns // MS, one.seq, one.value, one.error_ns)
     made.held_by = one.held_by
     return made
+
+
+AB_INTO = f"{AB} RETURN a.seq AS a INTO AB"
+AB_THEN_C = "PATTERN SEQ(AB m, C c) WHERE m.a < c.seq WITHIN 20 ms"
+
+
+def test_matches_are_events_of_other_patterns_also_after_a_restart() -> None:
+    of = topology(
+        f"queries: {{ab: {{pattern: {json.dumps(AB_INTO)}}},"
+        f" then: {{pattern: {json.dumps(AB_THEN_C)}}}}}"
+    )
+    running, table = stage(of), dict[str, Any]()
+    told_first = told(give(running, event("A", 1, 1), event("B", 3, 3), event("C", 6, 6)))
+    assert told_first == [("ab", "emit", False, [1, 3]), ("then", "emit", False, [1, 3, 6])]
+    checkpoint(running, table)
+    again = stage(of)
+    again.restore(table, [again_of(one) for one in kept(running)])
+    late = event("B", 2, 2)
+    late.at_ns = 7 * MS
+    assert told(give(again, late)) == [
+        ("ab", "update", False, [1, 2]),
+        ("then", "retract", False, [1, 3, 6]),
+        ("then", "emit", False, [1, 2, 6]),
+    ], "the match of another end is another event"
+    step = give(again, watermark(200))
+    assert sorted(one.seq for one in step.freed) == [1, 2, 3, 6]
+    assert kept(again) == []
+    checkpoint(again, table)
+    assert not any("match/" in key for key in table)
+
+
+def test_a_chain_that_comes_and_goes() -> None:
+    of = topology()
+    running = stage(of)
+    running.set_queries(live(of, ab=AB_INTO))
+    give(running, event("A", 1, 1), event("B", 2, 2))
+    running.set_queries(live(of, ab=AB_INTO, then=AB_THEN_C))
+    step = give(running, event("C", 3, 3), event("A", 4, 4), event("B", 5, 5), event("C", 6, 6))
+    assert told(step) == [("ab", "emit", False, [4, 5]), ("then", "emit", False, [4, 5, 6])]
+    running.set_queries(live(of, ab=AB_INTO))
+    assert told(give(running, event("C", 7, 7), event("A", 8, 8), event("B", 9, 9))) == [
+        ("ab", "emit", False, [8, 9])
+    ]

@@ -85,11 +85,6 @@ def _as_sets(query: Query, clause: Span, findings: Findings) -> None:
 
 def _to_come(query: Query, text: str, findings: Findings) -> None:
     """What the language has and the engine has not."""
-    if query.into:
-        message = "matches are events for detectors that read the query, and for no other pattern"
-        span = clause_span(text, query.span, "into")
-        hint = "name the query in `reads` of a detector, or read the results topic"
-        findings.add("W_NOT_BUILT", span, message, hint)
     if query.late == "refetch":
         message = "LATE REFETCH is as LATE REPORT: what a result rests on is kept until it is final"
         hint = "raise `correct_for` where results should be corrected for longer"

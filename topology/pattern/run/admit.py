@@ -117,6 +117,11 @@ class Admission:
                 del self.retained[entry.identity]
                 self.freed.append(entry)
 
+    def take_out(self, entry: Entry) -> None:
+        """No index holds it any more, and nobody asks for it again."""
+        entry.places = 0
+        self.retained.pop(entry.identity, None)
+
 
 class FiltersOfType(NamedTuple):
     """The filters that an event of a type may pass, by number. `is_tested`: some also ask what else
@@ -156,6 +161,11 @@ class PartitionIndex:
         entry.places += len(filters)
         self.in_order = in_order
         return in_order
+
+    def take_out(self, entry: Entry, filters: Sequence[int]) -> None:
+        """It is in the indexes of these filters."""
+        for number in filters:
+            self.indexes[number].remove(entry)
 
     def _place(self, wiring: Wiring, group: PartitionGroup) -> Place:
         query = wiring.query
@@ -264,6 +274,33 @@ class PartitionGroup:
             return self.partitions.get(())
         key = self._partition(entry)
         return None if key is None else self.partitions.get(key)
+
+    def runs_around(self, entry: Entry) -> list[Run]:
+        """Those that it may concern: of its partition, and where a STRICT step looks at all
+        partitions, of each."""
+        partition = self.known_partition_of(entry)
+        runs = dict.fromkeys(() if partition is None else partition.runs)
+        if self.strict_everywhere:
+            runs |= dict.fromkeys(run for run in self.runs() if run.query.shape.everywhere)
+        return list(runs)
+
+    def take_out(self, entry: Entry) -> None:
+        """From where it was put."""
+        everything, partition = self.context.everything, self.known_partition_of(entry)
+        if entry.everywhere and everything is not None:
+            everything.remove(entry)
+            entry.everywhere = False
+        if partition is not None:
+            partition.take_out(entry, self.filters_of(entry))
+
+    def recall(self, entry: Entry, state: dict[str, Any]) -> None:
+        """One that was taken out before the state was written: what was emitted by it."""
+        partition = self._partition_of(entry) if self.filters_of(entry) else None
+        if partition is not None:
+            if partition.newest is None:
+                self._schedule(partition, entry.time_ns)
+            for run in partition.runs:
+                run.recall(entry, state)
 
     def _put_everywhere(self, entry: Entry) -> None:
         everything = self.context.everything

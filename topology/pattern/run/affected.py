@@ -159,6 +159,11 @@ class Affected:
             or (looks_further and unit.is_undecided(time_ns))
         ]
 
+    def around(self, entry: Entry) -> list[Entry]:
+        """The anchors of all units that it may have a part in, whatever that is."""
+        reach_ns = self._at.query.reach_ns + 3 * self._at.doubt.margin_ns
+        return self.anchors(entry.time_ns - reach_ns, entry.time_ns + reach_ns)
+
     def anchors(self, since_ns: int, until_ns: int) -> list[Entry]:
         """The anchors of all units there may be in this time, these instants included."""
         cuts = []

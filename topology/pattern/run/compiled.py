@@ -181,6 +181,15 @@ class Compiled:
             over.append(min(window_ns, match.bound[j][0].time_ns + length_ns - 1))
         return max([match.last.time_ns, *over])
 
+    @property
+    def lag_ns(self) -> int:
+        """How long behind its end a match may still change, where times are exact."""
+        limits = any(limits for limits in self._limits)
+        is_decided_at_end = not (
+            self.shape.open_tail or self.query.skip != "none" or self.shape.looks_on or limits
+        )
+        return 0 if is_decided_at_end else self.span_ns
+
     def end_ns(self, match: Match) -> int:
         """The time of its last event, or the end of an absence for a time that ends it."""
         if not self._ends[match.alternative]:

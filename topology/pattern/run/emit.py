@@ -32,6 +32,7 @@ from topology.model.result import (
 from topology.pattern.match.match import Match, Stretch
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.ledger import Change, MatchUnit
+from topology.pattern.run.match_events import MatchEvent, match_event
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.defaults import ends_in_negation
 
@@ -47,10 +48,14 @@ ORDER_OF_OPS: Final = {RETRACT: 0, UPDATE: 1, EMIT: 2}
 class MatchEmitter:
     """Makes results of what runs have found. `findings` is what there is to emit; whoever drives
     the engine empties it. `has_news`: of what was taken something is no finding yet. `proven_ns`:
-    what is decided then or later only the end of the input decides (`Engine.seal`)."""
+    what is decided then or later only the end of the input decides (`Engine.seal`). `read`: the
+    queries whose matches others read, and `matches` what has become of these, which the driver
+    empties, too."""
 
     def __init__(self, stream: str) -> None:
         self._stream = stream
+        self.read: frozenset[str] = frozenset()
+        self.matches: list[MatchEvent] = []
         self.has_news = False
         self.proven_ns = FOR_EVER
         self._changes: list[tuple[int, Compiled, Sequence[Any], Change]] = []
@@ -71,7 +76,13 @@ class MatchEmitter:
         self, query: Compiled, partition: Sequence[Any], change: Change, at_ns: int
     ) -> None:
         """The plain case: a change that needs no place among others of its event."""
-        self.findings.append(self._result(query, partition, change, at_ns))
+        self._add(query, partition, change, at_ns)
+
+    def _add(self, query: Compiled, partition: Sequence[Any], change: Change, at_ns: int) -> None:
+        result = self._result(query, partition, change, at_ns)
+        self.findings.append(result)
+        if query.name in self.read:
+            self.matches.append(match_event(query, change, result))
 
     def note_overflow(self, query: Compiled, unit: MatchUnit) -> None:
         """There are more results of the unit than are shown."""
@@ -90,7 +101,7 @@ class MatchEmitter:
         if len(self._changes) > 1:
             self._changes.sort(key=_order)
         for _, query, partition, change in self._changes:
-            self.findings.append(self._result(query, partition, change, at_ns))
+            self._add(query, partition, change, at_ns)
         self._changes.clear()
         self._members.clear()
         self._payloads.clear()
@@ -124,7 +135,10 @@ class MatchEmitter:
             if change.found.row is not None:
                 j, entry = change.found.row
                 return MatchResult(*head, values, [member(entry, aliases[j])], key)
-            return MatchResult(*head, values, self._members_of(match, aliases), key)
+            members = self._members_of(match, aliases)
+            result = MatchResult(*head, values, members, key)
+            result.start_ns = min(result.start_ns, members[0].ref_time_ns)  # of a match within
+            return result
         joined: list[MemberRange] = []
         if change.op == UPDATE:
             before = change.before.match.bound
@@ -160,6 +174,10 @@ class MatchEmitter:
             else:
                 for entry in entries:
                     found = entry.member
+                    if entry.inner is not None:
+                        members += [each._replace(alias=alias) for each in entry.inner]
+                        in_order = False
+                        continue
                     if found is None or found.alias != alias:
                         found = member(entry, alias)
                     members.append(found)

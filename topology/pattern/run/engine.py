@@ -23,6 +23,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
+from topology.model.event import Event
 from topology.model.operator import Changes, State
 from topology.model.result import Finding
 from topology.pattern.match.uncertain.doubt import NO_DOUBT, Doubt
@@ -31,6 +32,7 @@ from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.emit import MatchEmitter
 from topology.pattern.run.intake import EventIntake
 from topology.pattern.run.ledger import BEFORE_ALL_TIME, Now, UnitOwner
+from topology.pattern.run.match_events import MatchEvent
 from topology.pattern.run.queries import RunContext, Waits, Wiring, restore_wirings, wiring_rows
 from topology.pattern.store.entry import Entry
 from topology.pattern.store.index import EntryIndex
@@ -51,6 +53,7 @@ class Engine:
     once more when it is. `max_error_ns`: the largest error an event may have, where a query does
     not ignore it (see `uncertain.doubt`). `is_plain`: what is in order and sure takes the plain way
     (`evaluate.PlainWay`); without, all goes the general way, and the answers are the same.
+    `reads_matches`: see `run.chained`.
 
     `findings` is what there is to emit, and `freed` the entries that nothing holds any more; the
     driver empties both. `counts`: how many events there were, by what became of them. `now`: how
@@ -66,6 +69,7 @@ class Engine:
         max_error_ns: int | None = None,
         *,
         is_plain: bool = True,
+        reads_matches: bool = False,
     ) -> None:
         self.now = Now()
         self._heeds_errors = any(query.grading is not None for query in queries)
@@ -85,6 +89,7 @@ class Engine:
             emits_final,
             is_plain=is_plain,
             is_alone=len(queries) == 1,
+            reads_matches=reads_matches,
         )
         self.store = EntryStore(queries, self.context, self.admission, max_partitions)
         self.intake = EventIntake(self.admission, self.store, self.context)
@@ -119,6 +124,31 @@ class Engine:
         return self._doubt.margin_ns
 
     @property
+    def reach_ns(self) -> int:
+        """How long an entry is kept behind the frontier, at most."""
+        return max(group.reach_ns for group in self.store.groups)
+
+    @property
+    def is_crowded(self) -> bool:
+        """There is little room left for entries."""
+        return self.admission.is_crowded
+
+    @property
+    def refused(self) -> int:
+        """How often an entry was left out for want of room for its partition."""
+        return self.store.refused
+
+    @property
+    def unpartitioned(self) -> int:
+        """How often an entry had no value for the key of a query, which so ignores it."""
+        return self.store.unpartitioned
+
+    @property
+    def matches(self) -> list[MatchEvent]:
+        """What has become of matches that other queries read; the driver empties it."""
+        return self._emitter.matches
+
+    @property
     def retained(self) -> int:
         """Entries that some index holds."""
         return len(self.admission.retained)
@@ -128,6 +158,22 @@ class Engine:
     def accept(self, entry: Entry, at_ns: int) -> str:
         """Take an event; what became of it: one of `admit.WORDS`."""
         return self.intake.accept(entry, at_ns)
+
+    def pass_by(self, event: Event) -> str:
+        """The same of an event of a type that no query asks for."""
+        return self.intake.pass_by(event)
+
+    def asks_for(self, type_: str) -> bool:
+        """Whether any query does, of events of this type."""
+        return self.store.asks_for(type_)
+
+    def exchange(self, old: Sequence[Entry], new: Sequence[Entry], at_ns: int) -> Sequence[Entry]:
+        """Put new entries where others were, and evaluate once; the new ones that have room."""
+        return self.intake.exchange(old, new, at_ns)
+
+    def hand_down(self, queries: Collection[str]) -> None:
+        """What these queries find is among `matches`, too."""
+        self._emitter.read = frozenset(queries)
 
     # -- time ---------------------------------------------------------------------------------
 
@@ -233,9 +279,12 @@ class Engine:
     def entries(self) -> Iterable[Entry]:
         return self.admission.retained.values()
 
-    def restore(self, state: Mapping[str, Any], entries: Iterable[Entry]) -> None:
-        """Into a fresh engine. `entries`: those retained, in any order. A query that the state does
-        not know counts from now on; what is there of one that is no more is left."""
+    def restore(
+        self, state: Mapping[str, Any], entries: Iterable[Entry], gone: Iterable[Entry] = ()
+    ) -> None:
+        """Into a fresh engine. `entries`: those retained, in any order; `gone`: those that were
+        taken out. A query that the state does not know counts from now on; what is there of one
+        that is no more is left."""
         self.waits.quiet_ns = BEFORE_ALL_TIME
         rest = dict(state)
         clock_ns, frontier_ns, counts, queries, doubt = rest.pop(ENGINE, self._own_state())
@@ -253,6 +302,9 @@ class Engine:
                     self.waits.clock.arm(unit, BEFORE_ALL_TIME)
             if run.gathered.anchors:
                 self.waits.gather(run)
+        for entry in gone:
+            for group in self.store.groups:
+                group.recall(entry, rest)
         self._emitter.forget_overflows()
         self.context.closed.update(dict.fromkeys(rest))  # of queries that are no more
 

@@ -71,6 +71,7 @@ class Evaluator:
         unit = self._at.units.get(anchor.key)
         if unit is None:
             unit = MatchUnit(anchor, self._at.owner)
+        unit.anchor = anchor  # a match that is an event may be replaced
         if query.shape.looks_on and evaluation.matches:
             evaluation.waits = None
             lasts_ns = [match.last.time_ns for match in evaluation.matches]
@@ -87,6 +88,8 @@ class Evaluator:
                 continue
             id_ = self._ids.of(match)
             found[id_] = self._found(id_, match, unit, newcomer)
+            if self._at.context.reads_matches and query.grading and _has_unsure(match):
+                found[id_].confidence = UNCERTAIN
         unit.replace(found, self._at.now.frontier_ns)
         if unit.found or unit.emitted or unit.overflowed or unit.waits != frozenset():
             self._at.units[anchor.key] = unit
@@ -167,6 +170,11 @@ class Evaluator:
     def forget(self, anchor: Entry) -> None:
         """The unit of this anchor is no more."""
         self._sure.drop(anchor.key)
+
+
+def _has_unsure(match: Match) -> bool:
+    """Is one of its events an uncertain match?"""
+    return any(not entry.is_sure for entries in match.bound for entry in entries)
 
 
 class PlainWay:

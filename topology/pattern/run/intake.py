@@ -88,6 +88,43 @@ class EventIntake:
         self._admission.counts[word] += 1
         return word
 
+    def exchange(self, old: Sequence[Entry], new: Sequence[Entry], at_ns: int) -> Sequence[Entry]:
+        """Put new entries where others were, and evaluate once; the new ones that have room."""
+        affected: dict[Run, dict[Key, Entry]] = {}
+        for entry in old:
+            self._note_around(entry, affected)
+        for entry in old:
+            for group in self._store.groups:
+                group.take_out(entry)
+            self._admission.take_out(entry)
+        room = max(0, self._admission.max_retained - len(self._admission.retained))
+        new = new[:room]
+        for entry in new:
+            self._widen(entry.event.error_ns)
+            self._now.clock_ns = max(self._now.clock_ns, entry.time_ns)
+            for group in self._store.groups:
+                group.put(entry, group.filters_of(entry))
+            self._admission.keep(entry)
+            if self.newest is None or entry.key > self.newest:
+                self.newest = entry.key
+        for entry in new:
+            self._note_around(entry, affected)
+        self._waits.quiet_ns = BEFORE_ALL_TIME
+        gone = {id(entry) for entry in old}
+        for run, anchors in affected.items():
+            units = [anchors[key] for key in sorted(anchors)]
+            withdrawn = [entry for entry in units if id(entry) in gone]
+            run.exchange([entry for entry in units if id(entry) not in gone], withdrawn)
+        self._waits.emit(at_ns)
+        return new
+
+    def _note_around(self, entry: Entry, affected: dict[Run, dict[Key, Entry]]) -> None:
+        """The anchors of the units that it may have a part in."""
+        for group in self._store.groups:
+            for run in group.runs_around(entry):
+                found = affected.setdefault(run, {})
+                found.update((anchor.key, anchor) for anchor in run.affected.around(entry))
+
     def _take(self, entry: Entry, at_ns: int) -> str:
         self._widen(entry.event.error_ns)
         if entry.time_ns > self._now.clock_ns:

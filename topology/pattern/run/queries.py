@@ -163,8 +163,9 @@ class RunContext:
     """What all runs of an engine share. `everything`: all entries, where a STRICT step looks at
     those of every partition. `emits_final`: names of queries that emit once more what has become
     final. `is_plain`: runs take the plain way where they can. `is_alone`: there is one query only.
-    `changed`: the runs with something to be written; `closed`: the keys of the state's rows that
-    are no more. Who writes them empties both."""
+    `reads_matches`: some events are matches of other queries. `changed`: the runs with something to
+    be written; `closed`: the keys of the state's rows that are no more. Who writes them empties
+    both."""
 
     now: Now
     emitter: MatchEmitter
@@ -174,6 +175,7 @@ class RunContext:
     emits_final: Collection[str]
     is_plain: bool
     is_alone: bool
+    reads_matches: bool
     changed: dict[UnitOwner, None] = field(default_factory=dict)
     closed: dict[str, None] = field(default_factory=dict)
 

@@ -77,6 +77,19 @@ class Run:
         if units:
             self.emit(units)
 
+    def exchange(self, anchors: Iterable[Entry], withdrawn: Iterable[Entry]) -> None:
+        """Evaluate these units anew, and emit what has changed. `withdrawn`: events that are no
+        more, so that nothing is found by them."""
+        units = [self._evaluator.evaluate(anchor) for anchor in anchors]
+        for entry in withdrawn:
+            unit = self.units.get(entry.key)
+            if unit is not None:
+                if self._evaluator.starts_wait:
+                    self.affected.wait(unit, frozenset())
+                unit.replace({}, self._at.now.frontier_ns)
+                units.append(unit)
+        self.emit(units)
+
     def follow(self, entry: Entry, filters: Sequence[int], at_ns: int, *, in_order: bool) -> bool:
         """The plain way: the entry, in the indexes already, moves the walks that it concerns. False
         if it is not open."""
@@ -240,6 +253,16 @@ class Run:
                     continue
                 unit = self._as_written(anchor, row, entries)
             self.visibility.of(unit)
+
+    def recall(self, anchor: Entry, state: dict[str, Any]) -> None:
+        """Take out of the state what was emitted of a unit whose event was withdrawn since: the
+        revisions go on if it comes again."""
+        _, rows = self._rows.take_row(anchor, state)
+        unit = MatchUnit(anchor, self)
+        for each in rows:
+            restore_emitted(unit, {}, each, self._at.now.frontier_ns)
+        if unit.emitted:
+            self.units[anchor.key] = unit
 
     def _found_again(self, anchor: Entry, row: Any) -> MatchUnit:
         """The unit as it is now, and what was emitted of it."""

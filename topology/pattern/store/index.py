@@ -58,6 +58,18 @@ class EntryIndex:
         self.times.append(entry.time_ns)
         self.entries.append(entry)
 
+    def remove(self, entry: Entry) -> None:
+        """If it is in the index."""
+        at = self.find(entry)
+        if at < 0:
+            return
+        del self.times[at], self.entries[at]
+        bits = entry.event.error_ns.bit_length()
+        if bits in self.unsure:
+            self.unsure[bits].remove(entry)
+            if not self.unsure[bits]:
+                del self.unsure[bits]
+
     def note_error(self, entry: Entry) -> None:
         """It is in the index, and its time is not exact."""
         bits = entry.event.error_ns.bit_length()

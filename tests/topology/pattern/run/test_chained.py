@@ -1,0 +1,203 @@
+"""INTO: matches as events of other patterns.
+
+Law: in any order of arrival, behind a frontier and over restarts, what a chain of queries finds is
+what its queries find one after the other, each over the whole stream with the matches of those
+before it; revisions follow from each other, and nothing final changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from tests.seeds import seeds_of_today
+from tests.topology.pattern.following import Reader, anew, taken
+from tests.topology.pattern.generate import entry
+from topology.model.result import MatchResult
+from topology.pattern.language.parse import parse
+from topology.pattern.run.admit import LATE, REFUSED
+from topology.pattern.run.chained import ChainedEngine, engine_class
+from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import Engine
+from topology.pattern.run.match_events import entry_of
+from topology.pattern.store.entry import Entry
+from topology.pattern.tree.chains import chain_errors
+
+INNER = {
+    "plain": "SEQ(A a, B b) WHERE [k] WITHIN 10 ns RETURN a.x AS x, b.x AS y INTO AB",
+    "all": "SEQ(A a, B b) WITHIN 10 ns MATCHES ALL RETURN a.x AS x, b.x AS y INTO AB",
+    "skip": "SEQ(A a, B b) WITHIN 10 ns SKIP PAST LAST RETURN a.x AS x, b.x AS y INTO AB",
+    "absent": "SEQ(A a, !B b) WITHIN 6 ns RETURN a.x AS x, a.x AS y INTO AB",
+    "silent": "SEQ(A a, !B b FOR 5 ns) WITHIN 9 ns RETURN a.x AS x, a.x AS y INTO AB",
+    "group": "SEQ(A a, B+ b[]) WITHIN 10 ns MATCHES BEST RETURN a.x AS x, count(b) AS y INTO AB",
+    "final": "SEQ(A a, B+ b[]) WITHIN 10 ns EMIT FINAL RETURN a.x AS x, count(b) AS y INTO AB",
+}
+OUTER = {
+    "then": "SEQ(AB m, C c) WITHIN 20 ns RETURN m.x AS x, c.x AS y",
+    "conditions": "SEQ(AB m, C c) WHERE c.x >= m.y WITHIN 20 ns MATCHES ALL RETURN m.y AS y",
+    "twice": "SEQ(AB m, AB n) WHERE n.x > m.x WITHIN 30 ns RETURN n.x AS x",
+    "behind": "SEQ(C c, AB m) WITHIN 20 ns USING skip_till_any MATCHES ALL",
+    "absent": "SEQ(C c, !AB m) WITHIN 15 ns",
+    "between": "SEQ(A a, !AB m, C c) WITHIN 20 ns",
+    "strict": "SEQ(AB m, STRICT C c) WITHIN 20 ns",
+    "count": "SEQ(C c, AB+ m[]) WITHIN 30 ns MATCHES BEST SKIP PAST LAST RETURN count(m) AS n",
+    "any": "SEQ(AB m, C c) WITHIN 20 ns USING skip_till_any EMIT FINAL RETURN m.y AS y",
+}
+
+
+def compiled(*texts: str) -> list[Compiled]:
+    named = (f"QUERY q{at} PATTERN {text}" for at, text in enumerate(texts))
+    return [Compiled(query) for query in parse("; ".join(named))]
+
+
+def stream_of(rng: Random, errors: bool) -> list[Entry]:
+    times = sorted(rng.randrange(40) for _ in range(rng.randint(3, 12)))
+    return [
+        entry(
+            rng.choice("AABBC"),
+            time,
+            at,
+            {"x": rng.randrange(4), "k": rng.randrange(2)},
+            error_ns=rng.choice((0, 0, 2)) if errors else 0,
+        )
+        for at, time in enumerate(times)
+    ]
+
+
+def one_after_the_other(queries: Sequence[Compiled], stream: Sequence[Entry]) -> list[str]:
+    """What stands of the last: each over events in order, with the matches of those before."""
+    matches: list[Entry] = []
+    standing: dict[str, MatchResult] = {}
+    for query in queries:
+        engine, reader = Engine([query], reads_matches=True, max_error_ns=2), Reader()
+        for one in sorted([*stream, *matches], key=lambda each: each.key):
+            new = anew(one)
+            new.inner, new.is_sure = one.inner, one.is_sure
+            engine.accept(new, 0)
+            reader.read(taken(engine))
+        engine.end(0)
+        reader.read(taken(engine))
+        standing = reader.standing
+        errors = {one.identity: one.event.error_ns for one in stream}
+        for result in standing.values() if query.query.into else ():
+            last = max(result.members, key=lambda each: (each[4], *each[1:4]))
+            key = {} if result.key is None else {"key": result.key}
+            payload = {"start_ns": result.start_ns, "end_ns": result.end_ns, **key, **result.values}
+            match = entry_of(
+                query.query.into, query.name, result.id, result.end_ns,
+                errors[last.source, last.epoch, last.seq], payload, result.members,
+                is_sure=result.confidence == "confirmed",
+            )  # fmt: skip
+            matches.append(match)
+    return shown(standing.values())
+
+
+def shown(results: object) -> list[str]:
+    found = [each for each in results if isinstance(each, MatchResult)]  # type: ignore[attr-defined]
+    return sorted(repr((r.id, r.values, r.members, r.confidence)) for r in found)
+
+
+def run(queries: list[Compiled], arrivals: Sequence[Entry], rng: Random) -> list[str]:
+    """What stands of the last at the end."""
+    newest = [max(one.time_ns for one in arrivals[: at + 1]) for at in range(len(arrivals))]
+    behind_ns = max(time_ns - one.time_ns for time_ns, one in zip(newest, arrivals, strict=True))
+    engine, reader, last = ChainedEngine(queries, max_error_ns=2), Reader(), queries[-1].name
+    rows: dict[str, object] = {}
+
+    def read() -> None:
+        reader.read(taken(engine))
+
+    for one in arrivals:
+        engine.accept(anew(one), 0)
+        read()
+        if rng.random() < 0.7:
+            engine.advance(engine.clock_ns - behind_ns, 0)
+            read()
+        if rng.random() < 0.3:
+            whole, kept = engine.snapshot(), [anew(each) for each in engine.entries()]
+            changes = engine.changes()
+            rows = {k: v for k, v in (rows | changes).items() if v is not None}
+            engine = ChainedEngine(queries, max_error_ns=2)
+            engine.restore(rng.choice((rows, whole)), kept)
+            assert taken(engine) == []
+    engine.end(0)
+    read()
+    assert engine.counts[LATE] == 0
+    assert engine.retained == 0
+    return shown(each for each in reader.standing.values() if each.query == last)
+
+
+@pytest.mark.parametrize("outer", OUTER)
+@pytest.mark.parametrize("inner", INNER)
+def test_a_chain_finds_what_its_queries_find_one_after_the_other(inner: str, outer: str) -> None:
+    queries = compiled(INNER[inner], OUTER[outer])
+    for seed in seeds_of_today(12):
+        rng = Random(seed)
+        stream = stream_of(rng, errors=False)
+        arrivals = rng.sample(stream, len(stream))
+        assert run(queries, arrivals, rng) == one_after_the_other(queries, stream), seed
+
+
+@pytest.mark.parametrize("outer", ["then", "conditions", "behind", "absent", "between", "any"])
+@pytest.mark.parametrize("inner", ["plain", "all", "absent", "silent", "final"])
+def test_so_it_does_where_times_are_unsure(inner: str, outer: str) -> None:
+    """An uncertain match makes uncertain what is found with it."""
+    queries = compiled(INNER[inner], OUTER[outer])
+    for seed in seeds_of_today(8):
+        rng = Random(seed)
+        stream = stream_of(rng, errors=True)
+        arrivals = rng.sample(stream, len(stream))
+        assert run(queries, arrivals, rng) == one_after_the_other(queries, stream), seed
+
+
+def test_three_one_above_the_other() -> None:
+    inner = INNER["plain"]
+    between = "SEQ(AB m, C c) WITHIN 20 ns MATCHES ALL RETURN m.x AS x INTO ABC"
+    outer = "SEQ(ABC m, !AB n FOR 5 ns) WITHIN 20 ns RETURN m.x AS x"
+    queries = compiled(inner, between, outer)
+    for seed in seeds_of_today(60):
+        rng = Random(seed)
+        stream = stream_of(rng, errors=False)
+        arrivals = rng.sample(stream, len(stream))
+        assert run(queries, arrivals, rng) == one_after_the_other(queries, stream), seed
+
+
+@pytest.mark.parametrize(
+    ("texts", "word"),
+    [
+        (["SEQ(X a, B b) WITHIN 1 s RETURN * INTO X"], "`q0` reads `q0`"),
+        (
+            [
+                "SEQ(A a, Y b) WITHIN 1 s RETURN * INTO X",
+                "SEQ(A a, X b) WITHIN 1 s RETURN * INTO Y",
+            ],
+            "`q0` reads `q1` reads `q0`",
+        ),
+        (["A a WITHIN 1 s RETURN * INTO X", "X x WITHIN 1 s EMIT SLACK"], "not gathered"),
+        (
+            [
+                "A a WITHIN 1 s RETURN * INTO X",
+                "SEQ(A a, X x) WITHIN 1 s USING skip_till_any UNCERTAIN IGNORE MATCHES ALL AS SETS",
+            ],
+            "no members of sets",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_named(texts: list[str], word: str) -> None:
+    (error,) = chain_errors([each.query for each in compiled(*texts)])
+    assert word in error.message
+
+
+def test_who_reads_itself_reads_no_matches() -> None:
+    """It is refused where it is read; a live query that slips through does not end a worker."""
+    queries = compiled("SEQ(X a, B b) WITHIN 1 s RETURN * INTO X")
+    assert engine_class(queries) is Engine
+
+
+def test_a_match_without_room_is_left_out_and_counted() -> None:
+    inner = "SEQ(A a, B b) WITHIN 5 ns USING skip_till_any MATCHES ALL RETURN * INTO AB"
+    engine = ChainedEngine(compiled(inner, "SEQ(AB m, C c) WITHIN 5 ns"), max_retained=5)
+    for at, kind in enumerate("AABBB"):
+        engine.accept(entry(kind, at, at, {"x": 1}), 0)
+    assert (engine.counts[REFUSED], engine.refused) == (0, 1)

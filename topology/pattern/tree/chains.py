@@ -1,0 +1,75 @@
+"""Queries that read each other's matches (INTO): which types each reads, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from topology.pattern.tree.syntax import Query
+from topology.pattern.tree.walk import components
+
+
+class ChainError(NamedTuple):
+    """What is wrong with the query of this name among the others."""
+
+    query: str
+    message: str
+    hint: str
+
+
+def types_read(queries: Sequence[Query]) -> dict[str, frozenset[str]]:
+    """By the names of queries, those types that they name and another writes INTO. Who reads itself
+    reads nothing."""
+    read = _types_named(queries)
+    while circle := _circle(queries, read):
+        read |= dict.fromkeys(circle, frozenset())
+    return read
+
+
+def chain_errors(queries: Sequence[Query]) -> Iterator[ChainError]:
+    read = _types_named(queries)
+    circle = _circle(queries, read)
+    if circle:
+        way = " reads ".join(f"`{name}`" for name in [*circle, circle[0]])
+        yield ChainError(circle[0], f"reads its own matches: {way}", "give INTO another name")
+    for query in queries:
+        if not read[query.name]:
+            continue
+        type_ = min(read[query.name])
+        if query.emit == "slack":
+            message = f"`{type_}` are matches, whose corrections are not gathered"
+            yield ChainError(query.name, message, "leave EMIT SLACK out")
+        if query.sets:
+            message = f"`{type_}` are matches, which are no members of sets"
+            yield ChainError(query.name, message, "leave AS SETS out")
+
+
+def _types_named(queries: Sequence[Query]) -> dict[str, frozenset[str]]:
+    written = {query.into for query in queries if query.into}
+    return {
+        query.name: frozenset(t for each in components(query.node) for t in each.types) & written
+        for query in queries
+    }
+
+
+def _circle(queries: Sequence[Query], read: Mapping[str, frozenset[str]]) -> list[str]:
+    """Names of queries of which each reads the one behind it, and the last the first."""
+    writers: dict[str, list[str]] = {}
+    for query in queries:
+        writers.setdefault(query.into, []).append(query.name)
+    ways = [[query.name] for query in reversed(queries)]
+    done: set[str] = set()
+    while ways:
+        way = ways.pop()
+        if way[-1] in done:
+            continue
+        below = [name for type_ in sorted(read[way[-1]]) for name in writers[type_]]
+        for name in below:
+            if name in way:
+                return way[way.index(name) :]
+        open_ = [name for name in below if name not in done]
+        if open_:
+            ways += [way, *([*way, name] for name in open_)]
+        else:
+            done.add(way[-1])
+    return []
