@@ -15,9 +15,6 @@ revision are equal, an older one never replaces a newer. `current` gives the res
 On a stream, fold each batch with `latest` and write by id where a newer revision wins
 (`outputs`): that needs no state in Spark. `latest` on the stream itself keeps every id as
 state and is for bounded topics.
-
-`histories` has the course of each id: how many updates and retracts, and the time from the
-first record to the final one (arrival clock). `by_query` sums that up.
 """
 
 from __future__ import annotations
@@ -53,7 +50,7 @@ join's, `count`, `ranges` and `joined` a set of matches', `stands` a detector's.
 `high`, `expected`, `ranges`, `joined` and a structured `key` stay JSON text: each query has its
 own."""
 
-OVERFLOW_SCHEMA: Final = f"query STRING, event {EVENT}, shown BIGINT, at BIGINT, stream STRING"
+OVERFLOW_SCHEMA: Final = "stream STRING, query STRING, event STRING, shown BIGINT, at BIGINT"
 LINE: Final = "line"
 
 OPS: Final = ("emit", "update", RETRACT)
@@ -120,10 +117,10 @@ def _kind() -> Column:
     )
 
 
-def overflows(control: DataFrame, schema: str = OVERFLOW_SCHEMA) -> DataFrame:
+def overflows(control: DataFrame) -> DataFrame:
     """The control records of queries that had more results for an event than their bound; only
     `shown` of them were emitted."""
-    said = F.from_json(F.col("value").cast("string"), schema)
+    said = F.from_json(F.col("value").cast("string"), OVERFLOW_SCHEMA)
     rows = control.where(F.col("kind") == OVERFLOW).withColumn("_o", said)
     return rows.select(*RECORD[:4], "_o.*", _line())
 
@@ -141,38 +138,6 @@ def latest(results: DataFrame) -> DataFrame:
 def current(results: DataFrame) -> DataFrame:
     """The results that have not been taken back."""
     return latest(results).where(F.col("standing")).drop("standing")
-
-
-def histories(results: DataFrame) -> DataFrame:
-    """The course of each id of a bounded DataFrame, copies of a revision counted once."""
-    once = results.dropDuplicates(["id", "revision"])
-    final_at = F.when(F.col("final"), F.col("at"))
-    return once.groupBy("query", "id").agg(
-        F.count(F.lit(1)).alias("revisions"),
-        F.count_if(F.col("op") == "update").alias("updates"),
-        F.count_if(F.col("op") == RETRACT).alias("retracts"),
-        F.min("at").alias("first_at_ns"),
-        F.min(final_at).alias("final_at_ns"),
-        (F.min(final_at) - F.min("at")).alias("to_final_ns"),
-        F.max_by("confidence", "revision").alias("confidence"),
-        (F.max_by("op", "revision") != RETRACT).alias("standing"),
-    )
-
-
-def by_query(course: DataFrame) -> DataFrame:
-    """`histories` summed up: confirmed against uncertain, corrections, time to final."""
-    ranks = F.array(F.lit(0.5), F.lit(0.99))
-    is_current = F.col("standing")
-    return course.groupBy("query").agg(
-        F.count_if(is_current).alias("standing"),
-        F.count_if(is_current & (F.col("confidence") == "confirmed")).alias("confirmed"),
-        F.count_if(is_current & (F.col("confidence") == "uncertain")).alias("uncertain"),
-        F.count_if(~is_current).alias("retracted"),
-        F.sum("updates").alias("updates"),
-        F.sum("retracts").alias("retracts"),
-        F.count_if(F.col("final_at_ns").isNull()).alias("not_final"),
-        F.percentile_approx("to_final_ns", ranks, 10_000).alias("to_final_ns"),
-    )
 
 
 def _line() -> Column:

@@ -76,7 +76,6 @@ OWN: Final[Mapping[str, Sequence[str]]] = {
 TAIL: Final = ("at_ns", "at_time", results.LINE)
 AS_TEXT: Final = f"{results.FIELDS}, key VARIANT, events STRING"
 """A variant distinguishes a text from a number; read as STRING both look the same."""
-OVERFLOW: Final = "stream STRING, query STRING, event STRING, shown BIGINT, at BIGINT"
 IN_NS: Final = {
     "start": "start_ns",
     "end": "end_ns",
@@ -106,13 +105,13 @@ def events_tables(topics: Topics, topology: Topology, wanted: Wanted) -> list[Ta
     found.append(_late(topics, topology, wanted))
     found.append(_of_gaps(topics.records(names.gaps)))
     found.append(Table("dead", _dead(topics.records(names.dead)), ("letter_offset",)))
-    for table, own in _result_topics(topology).items():
+    for table, own in result_topics_by_table(topology).items():
         records = reduce(DataFrame.unionByName, map(topics.records, own))
         found.append(of_results(records, table, settled_by_id(topology)))
     return found
 
 
-def _result_topics(topology: Topology) -> dict[str, list[str]]:
+def result_topics_by_table(topology: Topology) -> dict[str, list[str]]:
     """By table: the topic of its operators, and those of queries with one of their own."""
     found = {RESULT_TABLES[name]: [topic] for name, topic in topology.result_topics.items()}
     for query, topic in topology.result_tables.items():
@@ -233,7 +232,7 @@ def of_results(records: DataFrame, name: str, settled: Settled | None = None) ->
         return results.decoded(rows).bad
 
     def overflows(rows: DataFrame) -> DataFrame:
-        return _timed(results.overflows(results.decoded(rows).control, OVERFLOW))
+        return _timed(results.overflows(results.decoded(rows).control))
 
     parts = [
         Part(name, PLACE, revisions),

@@ -28,7 +28,6 @@ from confluent_kafka import Producer
 from benchmarks.race import cpu_seconds
 from benchmarks.spark_jobs.course import Course
 from benchmarks.tables import Table, count, thousands
-from cli.local.kafka import create_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,10 +37,9 @@ if TYPE_CHECKING:
 
 PER_BATCH: Final = 20_000
 WORDS: Final = 50_000
-"""Records of `clock.offsets` and of results."""
+"""Records of `clock.offsets`."""
 
 FLUSH_TIMEOUT_S: Final = 60.0
-RESULTS: Final = "results.windows"
 WINDOW: Final = "10 seconds"
 
 
@@ -59,8 +57,6 @@ class Subject:
 def measure(spark: SparkSession, course: Course, say: Callable[[str], None]) -> Iterator[Table]:
     """Each row is said when it is known: all of them take minutes."""
     _fill(course.bootstrap, course.setting.topology.topics.clock, _rounds())
-    create_topic(course.bootstrap, RESULTS)
-    _fill(course.bootstrap, RESULTS, _results())
     subjects = subjects_of(course)
     parts = Table(
         "in parts, CPU us a record (bounded, local[2])",
@@ -97,7 +93,7 @@ SHUFFLES: Final = ("8", "200")
 
 
 def subjects_of(course: Course) -> list[Subject]:
-    from spark_analytics import clocks, decode, results
+    from spark_analytics import clocks, decode
 
     headers = course.setting.topology.stream("default").headers
     raw, ordered = course.raw_topic, course.ordered_topic
@@ -118,7 +114,6 @@ def subjects_of(course: Course) -> list[Subject]:
         Subject("disorder", "compared", raw, read_raw, streams=False),
         Subject("clocks", "stamps-default", ordered, read_ordered),
         Subject("clocks", "rounds", clock, lambda r: clocks.samples(r).rounds),
-        Subject("results", "latest", RESULTS, lambda r: results.decoded(r).events),
         Subject("truth", "differences", raw, read_raw, streams=False),
         Subject("archive", raw, raw, as_is),
     ]
@@ -146,7 +141,7 @@ def _add_parts(
         run_bounded([found], Folder(folder), folder)
 
     def computed() -> None:
-        drop(found.rows if found.fold is None else found.fold(found.rows))
+        drop(found.rows)
 
     cpu = cpu_of(spark)
     if subject.topic not in common or subject.job == "archive":
@@ -228,7 +223,7 @@ def _wanted() -> Wanted:
     from spark_analytics.aggregates import Windows
     from spark_analytics.jobs.work import Wanted
 
-    return Wanted(windows=Windows("tumbling", WINDOW), results=(RESULTS,))
+    return Wanted(windows=Windows("tumbling", WINDOW))
 
 
 def topics_of(spark: SparkSession, course: Course, *, streaming: bool) -> Any:
@@ -271,26 +266,6 @@ def _rounds() -> Iterator[tuple[str, bytes]]:
         t1 = 1_700_000_000_000_000_000 + number * 1_000_000
         word = {"t1": t1, "t2": t1 + 1_000_000, "t3": t1 + 1_000_500, "t4": t1 + 2_000_500}
         yield f"s{number % 20:02d}", json.dumps({**word, "server": "a", "segment": 0}).encode()
-
-
-def _results() -> Iterator[tuple[str, bytes]]:
-    """Each result is told, changed, and made final."""
-    for number in range(WORDS):
-        name, revision = f"{number // 3:032x}", number % 3
-        record = {
-            "id": name,
-            "query": "speed",
-            "op": "update" if revision else "emit",
-            "revision": revision,
-            "final": revision == 2,
-            "confidence": "confirmed" if revision else "uncertain",
-            "key": "7",
-            "start": number * 1_000_000,
-            "end": number * 1_000_000 + 1_000_000_000,
-            "at": number * 1_000_000 + 1_500_000_000,
-            "values": {"n": number, "mean": number / 7},
-        }
-        yield name, json.dumps(record).encode()
 
 
 def _fill(bootstrap: str, topic: str, records: Iterator[tuple[str, bytes]]) -> None:

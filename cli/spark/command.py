@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from cli.spark.job import Asked
     from spark_analytics.tables.catalog import Format
 
-JOBS: Final = ("events", "rates", "disorder", "clocks", "results", "truth", "archive")
+JOBS: Final = ("events", "rates", "disorder", "clocks", "truth", "archive")
 FORMATS: Final = ("parquet", "iceberg", "delta")
 HOLES: Final = ("refuse", "pass")
 LINES: Final = ("keep", "drop")
@@ -88,12 +88,6 @@ def command() -> None:
 )
 @click.option("--table", multiple=True, metavar="NAME", help="Only this one of the job's.")
 @click.option("--schema", metavar="DDL", help="Types of JSON values: 'player INT, v DOUBLE'.")
-@click.option(
-    "--results",
-    multiple=True,
-    metavar="TOPIC",
-    help="For the job results. Default: all that the topology's queries fill.",
-)
 @click.option(
     "--late",
     type=click.Choice(LATE),

@@ -71,7 +71,6 @@ class Asked:
     quantile: Sequence[str] = ()
     table: Sequence[str] = ()
     schema: str | None = None
-    results: Sequence[str] = ()
     late: str = "apart"
     kafka: dict[str, str] = field(init=False)
     windows: Windows = field(init=False)
@@ -128,7 +127,6 @@ class Asked:
             "sums": list(self.sum),
             "quantiles": list(self.quantile),
             "schema": self.schema,
-            "results": list(self.results),
             "topics": topic_ids,
             "to": sorted(self.to),
             "folder": self.folder if "parquet" in self.to else None,
@@ -257,7 +255,6 @@ def _wanted(asked: Asked) -> Wanted:
         keys=tuple(asked.key),
         measures=Measures(tuple(asked.sum), tuple(asked.quantile)),
         schema=None if asked.schema is None else schema_of(asked.schema),
-        results=tuple(asked.results),
         late_included=asked.late == "include",
     )
 

@@ -7,12 +7,8 @@
 | `disorder` | `ordered-<stream>`, `bad`; in batch `raw`, `waits`, `gaps`,          | both   |
 |            | `compared`                                                           |        |
 | `clocks`   | `rounds`, `declared`, `bad`, `stamps-<stream>`; in batch `offsets`   | both   |
-| `results`  | `latest`, `bad`; in batch also `histories`, `queries`, `overflows`   | both   |
 | `truth`    | `differences`, `balance`, `bad`                                      | batch  |
 | `archive`  | a folder of its own for each topic                                   | both   |
-
-`latest` is folded batch by batch: of each id the newest record of that batch. Its readers
-take the highest revision over all batches (`results.latest`).
 
 Every row of the topics ends in a table: what a window does not count lies in `late` of
 `rates`, what a job cannot read, of whichever of its topics, in its `bad`. With
@@ -37,7 +33,6 @@ from spark_analytics import (
     decode,
     disorder,
     payload,
-    results,
     silver,
     truth,
 )
@@ -121,36 +116,6 @@ def clock_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Tabl
     return [*tables, _bad(bad)]
 
 
-def results_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
-    names = tuple(wanted.results) or tuple(topology.all_result_topics)
-    if not names:
-        raise JobRefused(
-            "the topology has no queries, so no topic has results; write queries: in its file, or"
-            " name the topics: --results TOPIC"
-        )
-    tables = []
-    for topic in names:
-        read = results.decoded(topics.records(topic))
-        suffix = "" if len(names) == 1 else f"-{topic}"
-        tables += [
-            Table(
-                f"latest{suffix}",
-                read.events,
-                ("id",),
-                fold=results.latest,
-                newer="revision",
-                settled=silver.settled_by_id(topology, "start"),
-            ),
-            Table(f"bad{suffix}", read.bad, PLACE),
-        ]
-        if not topics.streaming:
-            course = results.histories(read.events)
-            tables.append(Table(f"histories{suffix}", course, ("id",)))
-            tables.append(Table(f"queries{suffix}", results.by_query(course), ("query",)))
-            tables.append(Table(f"overflows{suffix}", results.overflows(read.control), PLACE))
-    return tables
-
-
 def truth_check(topics: Topics, topology: Topology, _: Wanted) -> list[Table]:
     if topics.streaming:
         raise JobRefused("truth sorts the whole topic; add --batch")
@@ -201,7 +166,6 @@ JOBS: Final[Mapping[str, Job]] = {
     "rates": rates,
     "disorder": disorder_audit,
     "clocks": clock_audit,
-    "results": results_audit,
     "truth": truth_check,
     "archive": archiving,
 }

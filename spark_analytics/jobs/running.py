@@ -83,8 +83,6 @@ def _write(table: Table, rows: DataFrame, output: Output, folder: str, batch: in
         finally:
             kept.unpersist()
         return
-    if table.fold is not None:
-        rows = table.fold(rows)
     if table.store is not None:
         table.store(rows, f"{folder}/{table.name}", batch)
     else:

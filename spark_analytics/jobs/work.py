@@ -43,39 +43,32 @@ class Part:
 
 @dataclass(frozen=True)
 class Table:
-    """One query. `keys` name a row among those of the table. `fold` is done to each batch of a
-    stream before it is written, and to all of it where it is bounded. `store` writes in a way of
-    its own (archive): (rows, path, batch). `newer` and `settled` are as a part's; with `parts`
-    these are written, and the table is not. With `rest_s` it has batches also where nothing comes,
-    and is at its end when nothing has come for so long.
-    `named_by`: the column that says which part a row is of."""
+    """One query. `keys` name a row among those of the table. `store` writes in a way of its own
+    (archive): (rows, path, batch). With `parts` these are written, and the table is not. With
+    `rest_s` it has batches also where nothing comes, and is at its end when nothing has come for so
+    long. `named_by`: the column that says which part a row is of."""
 
     name: str
     rows: DataFrame
     keys: Sequence[str]
-    fold: Callable[[DataFrame], DataFrame] | None = None
     store: Callable[[DataFrame, str, int], None] | None = None
-    newer: str | None = None
-    settled: Settled | None = None
     parts: Sequence[Part] = ()
     rest_s: float | None = None
     named_by: str | None = None
 
     def written(self) -> list[Part]:
         """The tables that come of it."""
-        return list(self.parts) or [Part(self.name, self.keys, _as_it_is, self.newer, self.settled)]
+        return list(self.parts) or [Part(self.name, self.keys, _as_it_is)]
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the user asks a job for. `keys` come in addition to the stream; `results` are topics,
-    none: all that the topology has work for."""
+    """What the user asks a job for. `keys` come in addition to the stream."""
 
     windows: Windows = field(default_factory=lambda: Windows("tumbling", "10 seconds"))
     keys: Sequence[str] = ("source",)
     measures: Measures = field(default_factory=Measures)
     schema: StructType | None = None
-    results: Sequence[str] = ()
     late_included: bool = False
 
 

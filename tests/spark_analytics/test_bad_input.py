@@ -139,10 +139,6 @@ def test_a_topic_made_again_while_the_job_runs_ends_it(
 
 
 def test_what_is_not_there_is_named(spark: SparkSession, setting: Setting, tmp_path: Path) -> None:
-    absent = run(setting, tmp_path, "results", "--batch", "--results", "results.nowhere")
-    assert_refused(absent, 2, "has no topic results.nowhere", "inorder topics create")
-    no_queries = run(setting, tmp_path, "results", "--batch")
-    assert_refused(no_queries, 2, "the topology has no queries", "--results TOPIC")
     nowhere = ["--to", "kafka", "--to-topic", "tables.nowhere"]
     target = run(setting, tmp_path, "rates", "--batch", *nowhere)
     assert_refused(target, 2, "has no topic tables.nowhere")

@@ -1,7 +1,7 @@
 """End to end: a real broker and a real worker; Spark reads what they wrote, by the command.
 
 The oracle of the ordered topic is the plain sort of `spark_analytics.truth`; the oracle of
-each streaming job is the same job in batch, of results the oracle of the sinks.
+each streaming job is the same job in batch.
 """
 
 from __future__ import annotations
@@ -9,22 +9,17 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from confluent_kafka import Message, Producer
 from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.workloads import crowd
-from sinks.result import Result
-from spark_analytics import results
 from spark_analytics.jobs.outputs import read
 from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, contract, read_all, send
 from tests.end_to_end.setting import FUSED, Setting, settle
 from tests.end_to_end.trouble import play
 from tests.services import SharedKafka
-from tests.sinks.results import MemorySink, result
-from tests.sinks.topic import ResultsProducer, history, never_committed
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import BEGIN_NS, MS, S, watermark
 from tests.spark_analytics.topics import done, run, write_ordered
@@ -44,20 +39,10 @@ UNREADABLE: dict[str, Headers] = {
 and the events, which are years older, would all be late."""
 
 
-class Written(NamedTuple):
-    setting: Setting
-    results: list[Result]
-
-    @property
-    def results_topic(self) -> str:
-        return f"{self.setting.ordered}-results"
-
-
 @pytest.fixture(scope="module")
-def written(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Written:
+def written(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Setting:
     """Disordered events, doubled and lost ones, and what cannot be read, put in order by a
-    worker; rounds of time sync; results with updates, retracts, finals, and of a producer
-    that began again."""
+    worker; rounds of time sync."""
     folder = tmp_path_factory.mktemp("written")
     setting = settle(kafka.bootstrap, folder, stages=FUSED, partitions=1, state="memory")
     send(setting, [("s", b"?", headers) for headers in UNREADABLE.values()])
@@ -65,21 +50,7 @@ def written(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Wri
     late_ns = time.time_ns() + 3_600 * S
     write_ordered(setting, [watermark(late_ns, late_ns)])  # so that all windows close
     tell_clocks(setting)
-    changes = list(history(5, IDS, 200))
-    last = {each.id: each for each in changes}
-    finals = [
-        result(each.id, each.revision + 1, "retract" if each.retracted else "update", final=True)
-        for each in list(last.values())[::3]
-    ]
-    found = Written(setting, [*changes, *finals])
-    kafka.create_topic(found.results_topic)
-    with ResultsProducer(kafka.bootstrap, found.results_topic) as producer:
-        producer.results(changes)
-        producer.records([never_committed("r1")], abort=True)
-        producer.results(changes[-60:-30])
-        producer.records([(b"", None, {"kind": b"frontier"}), (b"r2", b"{", {})])
-        producer.results(finals)
-    return found
+    return setting
 
 
 def tell_clocks(setting: Setting) -> None:
@@ -104,8 +75,8 @@ def tell_clocks(setting: Setting) -> None:
     assert not failed
 
 
-def test_the_plain_sort_agrees(spark: SparkSession, written: Written, tmp_path: Path) -> None:
-    done(run(written.setting, tmp_path, "truth", "--batch"))
+def test_the_plain_sort_agrees(spark: SparkSession, written: Setting, tmp_path: Path) -> None:
+    done(run(written, tmp_path, "truth", "--batch"))
     tables = str(tmp_path / "truth-batch")
     assert read(spark, tables, "differences").collect() == []
     (row,) = read(spark, tables, "balance").collect()
@@ -116,7 +87,7 @@ def test_the_plain_sort_agrees(spark: SparkSession, written: Written, tmp_path: 
     assert different < readable
     bad = {row.offset: row.reason for row in read(spark, tables, "bad").collect()}
     assert bad == dict(enumerate(UNREADABLE))
-    letters = read_all(written.setting.bootstrap, written.setting.topology.topics.dead)
+    letters = read_all(written.bootstrap, written.topology.topics.dead)
     dead = [json.loads(record.value or b"") for record in letters]
     assert {letter["offset"]: letter["reason"] for letter in dead} == bad
 
@@ -130,7 +101,7 @@ def test_the_plain_sort_agrees(spark: SparkSession, written: Written, tmp_path: 
 )
 def test_a_job_says_as_a_stream_what_it_says_in_batch(
     spark: SparkSession,
-    written: Written,
+    written: Setting,
     tmp_path: Path,
     job: str,
     tables: list[str],
@@ -138,8 +109,8 @@ def test_a_job_says_as_a_stream_what_it_says_in_batch(
 ) -> None:
     window = ["--window", "tumbling 20ms"]
     batches = ["--max-per-batch", "2000"]
-    done(run(written.setting, tmp_path, job, *window, *batches, "--until-caught-up"))
-    done(run(written.setting, tmp_path, job, *window, "--batch"))
+    done(run(written, tmp_path, job, *window, *batches, "--until-caught-up"))
+    done(run(written, tmp_path, job, *window, "--batch"))
     for table in tables:
         streamed = read(spark, str(tmp_path / job), table)
         at_once = read(spark, str(tmp_path / f"{job}-batch"), table)
@@ -162,25 +133,3 @@ def assert_same(streamed: DataFrame, at_once: DataFrame) -> None:
     got = sorted(map(repr, streamed.select(columns).collect()))
     assert got == sorted(map(repr, at_once.select(columns).collect()))
     assert len(got) > whole // 2
-
-
-def test_results_fold_to_what_stands(spark: SparkSession, written: Written, tmp_path: Path) -> None:
-    topic = ["--results", written.results_topic]
-    setting = written.setting
-    done(run(setting, tmp_path, "results", *topic, "--max-per-batch", "100", "--until-caught-up"))
-    done(run(setting, tmp_path, "results", *topic, "--batch"))
-    oracle = MemorySink()
-    oracle.write(written.results)
-    want = {id_: (each.revision, each.op, each.final) for id_, each in oracle.known.items()}
-    streamed = read(spark, str(tmp_path / "results"), "latest").drop("standing", "batch")
-    at_once = read(spark, str(tmp_path / "results-batch"), "latest")
-    assert streamed.count() > len(want)  # an id for each batch that spoke of it
-    for found in (results.latest(streamed), at_once):
-        rows = found.collect()
-        assert {row.id: (row.revision, row.op, row.final) for row in rows} == want
-        assert {row.id for row in rows if row.standing} == oracle.current().keys()
-    for folder in ("results", "results-batch"):
-        (bad,) = read(spark, str(tmp_path / folder), "bad").collect()
-        assert bad.reason == "result_unreadable"
-    (query,) = read(spark, str(tmp_path / "results-batch"), "queries").collect()
-    assert query.standing + query.retracted == len(want)

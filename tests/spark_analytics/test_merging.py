@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_analytics import silver
-from spark_analytics.jobs.work import Table
+from spark_analytics.jobs.work import Part, Table
 from spark_analytics.tables import bounds
 from spark_analytics.tables.bounds import MAX_SPANS, Span, fewer
 from spark_analytics.tables.catalog import Format
@@ -144,7 +144,8 @@ queries:
     settled = silver.settled_by_id(topology, "start")
     assert settled.timed == {"tumbling", "sliding", "joined"}
     rows = frame(spark, ("a", "tumbling", 0, 0), ("b", "session", 0, 3))
-    table = Table("latest", rows, ("id",), newer="revision", settled=settled)
+    part = Part("latest", ("id",), lambda rows: rows, newer="revision", settled=settled)
+    table = Table("latest", rows, ("id",), parts=[part])
     lake = open_lake(spark, "iceberg", str(tmp_path / "results"), "results")
     LakeOutput(lake, [table]).write(rows, "latest", ("id",), 0)
     assert lake.read("latest").count() == 2
