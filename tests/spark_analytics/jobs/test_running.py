@@ -13,6 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
+import cli.spark.jars
 from cli.local.poll import wait_until
 from spark_analytics.jobs.errors import MAX_CHARS
 from spark_analytics.jobs.running import JobFailed, Running, unwritten
@@ -80,6 +81,8 @@ def test_a_query_that_is_stopped_amid_a_batch_ends_quietly(
     java: Any = spark._jvm
     thrown = java.py4j.Py4JException(f"Traceback:\n  File: no\nRuntimeError: {java_error}")
     streaming = java.org.apache.spark.sql.execution.streaming
+    if cli.spark.jars.release() != "4.0":
+        streaming = streaming.runtime
     assert streaming.StreamExecution.isInterruptionException(thrown, spark._jsc.sc())
     (query,) = started.queries
     assert not query.isActive
