@@ -426,19 +426,5 @@ def open_lake(
     return DeltaLake(spark, place, owner)
 
 
-def write(
-    table: str,
-    rows: DataFrame,
-    kind: Format,
-    place: str,
-    shape: Shape,
-    *,
-    owner: str,
-    catalog: Catalog | None = None,
-) -> None:
-    """The rows as a table that is not there yet, or added to one of the same owner."""
-    open_lake(rows.sparkSession, kind, place, owner, catalog).append(table, rows, shape)
-
-
 def _parts(shape: Shape) -> list[str]:
     return [*shape.apart, *([DAY] if shape.day_of is not None else [])]

@@ -24,7 +24,7 @@ from spark_analytics.tables.catalog import (
     parts_of,
     require_extension,
 )
-from spark_analytics.tables.lake import IcebergLake, Mark, open_lake, write
+from spark_analytics.tables.lake import IcebergLake, Mark, open_lake
 from spark_analytics.tables.maintain import CHECK, maintain, ours
 from spark_analytics.tables.shapes import shape_of
 from tests.spark_analytics.marks import SPARK
@@ -126,15 +126,6 @@ def test_a_column_more_and_a_field_more_are_added(
     other = spark.createDataFrame([], wide.replace("v: BIGINT", "v: STRING"))
     with pytest.raises(TablesRefused, match=r"\(payload.v: bigint there, string now\)"):
         open_lake(spark, kind, place, "job").merge("windows", other, shape)
-
-
-def test_a_table_at_once(spark: SparkSession, tmp_path: Path) -> None:
-    place = str(tmp_path / "lake")
-    rows = results(spark, ("x", 0, 1))
-    write("matches", rows, "iceberg", place, shape_of("matches_standing"), owner="backfill")
-    lake = open_lake(spark, "iceberg", place, "backfill")
-    assert lake.read("matches").collect() == rows.collect()
-    assert (tmp_path / "lake" / "matches" / "metadata").is_dir()
 
 
 def test_a_catalog_that_is_not_there_is_told_in_a_sentence(

@@ -136,6 +136,35 @@ def test_a_stream_that_is_stopped_goes_on(
 
 
 @pytest.mark.kafka
+def test_a_batch_that_died_is_read_again(
+    kafka: SharedKafka, spark: SparkSession, tmp_path: Path
+) -> None:
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED)
+    events = in_order(setting, ROWS)
+    write_ordered(setting, events)
+    seen: list[int] = []
+
+    def write(rows: DataFrame, batch: int) -> None:
+        rows.write.mode("overwrite").parquet(str(tmp_path / "rows" / f"batch={batch}"))
+        seen.append(batch)
+        if seen == [0, 1]:
+            raise ConnectionError("the power is gone")
+
+    options = asked(spark, setting, max_per_batch=str(MOST))
+    rows = spark.readStream.format("inorder").options(**options).load(setting.ordered)
+    writer = rows.writeStream.foreachBatch(write)
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    fails(writer.start(), "the power is gone")
+    query = writer.start()
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert seen[:3] == [0, 1, 1]
+    assert lines_in(spark.read.parquet(str(tmp_path / "rows"))) == said(events)
+
+
+@pytest.mark.kafka
 def test_what_cannot_go_on_says_so(kafka: SharedKafka, spark: SparkSession, tmp_path: Path) -> None:
     setting = settle(kafka.bootstrap, tmp_path, stages=FUSED)
     write_ordered(setting, in_order(setting, ROWS))
