@@ -20,7 +20,7 @@ from random import Random
 import pytest
 
 from tests.seeds import seeds_of_today
-from tests.topology.pattern.following import Content, contents
+from tests.topology.pattern.following import Content, anew, contents, taken
 from tests.topology.pattern.generate import MODES, entry, random_query, shuffled
 from tests.topology.pattern.oracle import oracle
 from tests.topology.pattern.test_uncertain import confirmed, standing
@@ -34,6 +34,7 @@ from topology.model.one_clock import PPM, STEADY, Play
 from topology.pattern.language.parse import parse_query
 from topology.pattern.language.unparse import unparse
 from topology.pattern.run.compiled import Compiled
+from topology.pattern.run.engine import Engine
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.syntax import Query
 
@@ -191,3 +192,42 @@ def test_all_worlds() -> None:
         seen["sure in truth, not told so"] += len(every - sure)
     assert min(seen["sure"], seen["unsure"], seen["told"]) > 0, seen
     assert seen["in none"] <= MOST_IN_NONE * seen["told"], seen
+
+
+POSSIBLE = (
+    "SEQ(A a, B b, C c) WITHIN 20 ns",
+    "SEQ(A a, B b, C c) WITHIN 20 ns MATCHES ALL",
+    "SEQ(A a, !B b, C c) WITHIN 20 ns USING skip_till_any MATCHES ALL",
+    "SEQ(A a, B+ b[], C c) WITHIN 15 ns USING skip_till_any MATCHES ALL",
+    "SEQ(A a, OR(B b, C c), A|B d) WHERE d.x > a.x WITHIN 15 ns MATCHES ALL",
+    "SEQ(A a, B? b, C c, !A d) WITHIN 15 ns MATCHES ALL",
+    "SEQ(!C d, A a, AND(B b, C c)) WHERE [id] WITHIN 20 ns USING skip_till_any MATCHES ALL",
+)
+
+
+@pytest.mark.parametrize("text", POSSIBLE)
+def test_what_a_newcomer_changes_is_what_a_new_search_finds(text: str) -> None:
+    query = Compiled(parse_query(f"QUERY q PATTERN {text} UNCERTAIN POSSIBLE"))
+    anew_each = Compiled(parse_query(f"QUERY q PATTERN {text} UNCERTAIN POSSIBLE"))
+    assert query.possible is not None
+    assert anew_each.possible is not None
+    assert query.possible.each_apart
+    anew_each.possible.each_apart = False
+    for seed in seeds_of_today(25):
+        rng = Random(seed)
+        stream = [
+            entry(
+                rng.choice("ABC"),
+                rng.randrange(40),
+                at,
+                {"id": rng.randrange(2), "x": rng.randrange(3)},
+                rng.choice("st"),
+                rng.choice((0, 1, 4, 12)),
+            )
+            for at in range(rng.randint(3, 11))
+        ]
+        engines = Engine([query], max_error_ns=12), Engine([anew_each], max_error_ns=12)
+        for one in stream:
+            for engine in engines:
+                engine.accept(anew(one), 0)
+            assert taken(engines[0]) == taken(engines[1]), seed

@@ -61,6 +61,14 @@ class Affected:
         looks_at_all = self._at.wiring.target_ns is not None and self._at.query.shape.skips
         return self._doubts_apart and self._at.doubt.margin_ns > 0 and not looks_at_all
 
+    @property
+    def possible_apart(self) -> bool:
+        """All units that an event can change are evaluated, and each by itself rules a possible
+        match out."""
+        query = self._at.query
+        is_apart = query.possible is not None and query.possible.each_apart
+        return is_apart and query.query.emit != "slack"
+
     def concerns(self, filters: Sequence[int]) -> bool:
         """Does the query look at entries of these filters at all?"""
         return not self._at.wiring.filters.isdisjoint(filters)

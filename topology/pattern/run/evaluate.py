@@ -27,6 +27,7 @@ from topology.pattern.match.evaluation import Evaluation
 from topology.pattern.match.match import Match, same_content
 from topology.pattern.match.tactics.followed import FollowedWalks, Steps, Taken
 from topology.pattern.match.uncertain.grade import Grading
+from topology.pattern.match.uncertain.possible import Possible
 from topology.pattern.run.affected import Affected
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.ledger import FoundMatch, MatchUnit
@@ -52,13 +53,14 @@ class MatchIds:
 class Evaluator:
     """The general way of one run."""
 
-    __slots__ = ("_affected", "_at", "_ids", "_sure", "starts_wait")
+    __slots__ = ("_affected", "_at", "_ids", "_known", "_sure", "starts_wait")
 
     def __init__(self, at: PartitionQuery, ids: MatchIds, affected: Affected) -> None:
         self._at = at
         self._ids = ids
         self._affected = affected
         self._sure = SureUnits()
+        self._known: dict[Key, int] = {}  # errors with which all possible matches were found
         self.starts_wait = at.query.query.matches in FROM_START and not at.query.shape.by_end
 
     def evaluate(self, anchor: Entry, newcomer: Entry | None = None) -> MatchUnit:
@@ -67,8 +69,8 @@ class Evaluator:
         query, place = self._at.query, self._at.place
         if query.shape.looks_back:
             query.environment.neighbours.look_at(place.everything, query.within_ns)
-        evaluation = self._matches_of(anchor)
         unit = self._at.units.get(anchor.key)
+        evaluation = self._matches_of(anchor, unit, newcomer)
         if unit is None:
             unit = MatchUnit(anchor, self._at.owner)
         unit.anchor = anchor  # a match that is an event may be replaced
@@ -97,13 +99,31 @@ class Evaluator:
                 self._sure.note(unit)
         return unit
 
-    def _matches_of(self, anchor: Entry) -> Evaluation:
+    def _matches_of(
+        self, anchor: Entry, unit: MatchUnit | None, newcomer: Entry | None
+    ) -> Evaluation:
         query = self._at.query
         if query.sets is not None:
             return query.sets.evaluate(self._at.place, anchor, self._at.wiring.since_ns)
         if query.possible is not None and self._at.doubt.error_ns:
-            return query.possible.evaluate(self._at.place, anchor, self._at.doubt.error_ns)
+            return self._possible(query.possible, anchor, unit, newcomer)
         return query.tactic.evaluate(self._at.place, anchor)
+
+    def _possible(
+        self, possible: Possible, anchor: Entry, unit: MatchUnit | None, newcomer: Entry | None
+    ) -> Evaluation:
+        error_ns, place = self._at.doubt.error_ns, self._at.place
+        is_known = self._known.get(anchor.key) == error_ns
+        if newcomer is None or newcomer is anchor or not is_known:
+            evaluation = possible.evaluate(place, anchor, error_ns)
+        else:
+            known = [] if unit is None else [found.match for found in unit.found.values()]
+            evaluation = possible.with_newcomer(place, anchor, error_ns, known, newcomer)
+        if possible.each_apart and not evaluation.overflow:
+            self._known[anchor.key] = error_ns
+        else:
+            self._known.pop(anchor.key, None)
+        return evaluation
 
     # -- how sure it is -----------------------------------------------------------------------
 
@@ -170,6 +190,7 @@ class Evaluator:
     def forget(self, anchor: Entry) -> None:
         """The unit of this anchor is no more."""
         self._sure.drop(anchor.key)
+        self._known.pop(anchor.key, None)
 
 
 def _has_unsure(match: Match) -> bool:

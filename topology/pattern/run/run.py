@@ -70,7 +70,9 @@ class Run:
         """Evaluate these units anew, and emit what has changed. `newcomer`: the entry that changes
         them, in the indexes already; it alone may put others in doubt."""
         if newcomer is None or not self.affected.doubts_apart:
-            self.emit([self._evaluator.evaluate(anchor) for anchor in anchors])
+            if not self.affected.possible_apart:
+                newcomer = None
+            self.emit([self._evaluator.evaluate(anchor, newcomer) for anchor in anchors])
             return
         units = [self._evaluator.evaluate(anchor, newcomer) for anchor in anchors]
         units += self._evaluator.put_in_doubt(newcomer, {anchor.key for anchor in anchors})

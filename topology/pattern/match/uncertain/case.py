@@ -25,7 +25,8 @@ from topology.pattern.tree.syntax import Edge
 
 class Case:
     """`bound` may be of a part of a match, where one is being built. `only`: of the events around
-    no other is asked for. `error_ns`: no member has a larger one."""
+    no other is asked for. `error_ns`: no member has a larger one. `floor`: what is not above it
+    makes no difference, so it need not be told apart."""
 
     def __init__(
         self,
@@ -33,11 +34,13 @@ class Case:
         place: Place,
         bound: Sequence[Sequence[Entry]],
         only: Entry | None = None,
+        floor: int = NO,
     ) -> None:
         self.layout = layout
         self.place = place
         self.bound = bound
         self.only = only
+        self.floor = floor
         self.members = [entry for entries in bound for entry in entries]
         self.slots_of = {entry: j for j, entries in enumerate(bound) for entry in entries}
         self.first = min(self.members, key=lambda entry: entry.key)
@@ -128,6 +131,8 @@ class Case:
         layout = self.layout
         if any(self._is_behind(entry, k) for k in layout.after[j]):
             return NO
+        if self.floor == MAYBE and entry is not self.first and not self._is_surely_behind(entry):
+            return MAYBE
         sure, open_ = self._before_it(entry)
         if not any(sure) and not any(open_) and entry not in self.slots_of:
             return NO
@@ -141,6 +146,10 @@ class Case:
         if grade > NO and layout.untils[j] is not None:
             grade = min(grade, negated(self._is_ended(entry, sure, open_, j)))
         return grade
+
+    def _is_surely_behind(self, entry: Entry) -> bool:
+        """Behind some member."""
+        return any(before_by_key(one, entry) == YES for one in self.members)
 
     def _is_behind(self, entry: Entry, k: int) -> bool:
         entries = self.bound[k]

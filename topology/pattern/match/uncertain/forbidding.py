@@ -33,7 +33,7 @@ from topology.pattern.store.entry import Entry
 
 
 def blocked(case: Case) -> int:
-    worst = NO
+    worst = case.floor
     for number, gap in enumerate(case.layout.gaps):
         worst = max(worst, _blocked(case, number, gap))
         if worst == YES:
@@ -46,7 +46,7 @@ def _blocked(case: Case, number: int, gap: NegationGap) -> int:
     high = [entry for j in gap.right for entry in case.bound[j]]
     if not low and not high:
         return NO
-    worst = MAYBE if gap.looks_at_time else NO
+    worst = MAYBE if gap.looks_at_time else case.floor
     for entry in _candidates(case, number, gap, low, high):
         grade = _between(case, gap, low, high, entry)
         if grade > worst and gap.strict:
@@ -194,7 +194,7 @@ def _just_before(case: Case, other: Entry, member: Entry) -> int:
 
 
 def _skips_next(case: Case) -> int:
-    parts, worst = case.layout.components, NO
+    parts, worst = case.layout.components, case.floor
     for j, entries in enumerate(case.bound):
         if "next" not in (parts[j].edge, parts[j].loop):
             continue
@@ -217,7 +217,7 @@ def _skips_next(case: Case) -> int:
 def _leaves_out(case: Case, j: int) -> int:
     """Does the greedy group do without an event that lies behind it and before what follows it;
     or does what follows begin with one that fits?"""
-    layout, worst = case.layout, NO
+    layout, worst = case.layout, case.floor
     order = before_by_key if layout.by_key else before
     behind = [one for k in layout.after[j] for one in case.bound[k]]
     ahead = [one for k in (j, *layout.before[j]) for one in case.bound[k]]
@@ -237,7 +237,7 @@ def _leaves_out(case: Case, j: int) -> int:
 
 
 def _walks_otherwise(case: Case) -> int:
-    worst = NO
+    worst = case.floor
     for j in range(case.layout.count):
         for entry in case.around(case.component(j), case.first.time_ns, _over_ns(case)):
             own = case.slots_of.get(entry)

@@ -14,6 +14,11 @@ possible. Slices are wider than the window by twice the largest error, on both s
 No false negative: the matches of every world are among these, or part of one (MAXIMAL). More may
 be: several doubts that exclude each other are not distinguished from ones that do not.
 
+Where nothing but each event by itself rules a set out, a newcomer changes little: it may rule out
+sets that there are, and new ones hold it. So these alone are looked for (`with_newcomer`); where a
+set is given up before it is whole, for the steps that it takes (`Plan.prunes`), all are, but what
+is known is asked about the newcomer alone.
+
 Cost: exponential in the length of a group that is not free; bounded as all tactics are.
 """
 
@@ -21,12 +26,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from topology.pattern.compile.grading import NO, YES
+from topology.pattern.compile.grading import MAYBE, NO, YES
 from topology.pattern.match.evaluation import Evaluation, Place, Search, StepBudget
 from topology.pattern.match.layout import Clause, Layout
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.match.tactics.maximal import maximal
 from topology.pattern.match.uncertain.case import Case
+from topology.pattern.match.uncertain.forbidding import blocked, taken_otherwise
 from topology.pattern.match.uncertain.grade import valid
 from topology.pattern.match.uncertain.order import at_most, before, before_by_key
 from topology.pattern.store.entry import Entry, Key
@@ -41,6 +47,38 @@ class Possible:
         self._plans = [Plan(layout) for layout in layouts]
         self._limit = layouts[0].query.limit
         self._span_ns = layouts[0].span_ns
+        mode, untils = layouts[0].matches, (until for each in layouts for until in each.untils)
+        self.each_apart = (
+            (mode == "all" or (mode == "one" and len(layouts) == 1))
+            and not any(plan.is_strict for plan in self._plans)
+            and not any(until is not None for until in untils)
+        )
+        self._finds_apart = self.each_apart and not any(plan.prunes for plan in self._plans)
+
+    def with_newcomer(
+        self, place: Place, anchor: Entry, error_ns: int, known: Sequence[Match], newcomer: Entry
+    ) -> Evaluation:
+        """What `evaluate` finds, where `known` is all that it found before the newcomer, with the
+        same errors. Only where events are asked each by itself (`each_apart`)."""
+        budget = StepBudget(self._limit)
+        verdicts = [(match, not self._rules_out(place, match, newcomer)) for match in known]
+        found = [match for match, is_possible in verdicts if is_possible and self._finds_apart]
+        for plan in self._plans:
+            must_hold = newcomer if self._finds_apart else None
+            search = SetSearch(plan, place, anchor, error_ns, budget, must_hold)
+            search.floor = MAYBE
+            number = plan.layout.number
+            search.known = {
+                match.bound: is_ for match, is_ in verdicts if match.alternative == number
+            }
+            search.go()
+            found += search.found
+        return self._evaluation(found, anchor, error_ns, budget)
+
+    def _rules_out(self, place: Place, match: Match, newcomer: Entry) -> bool:
+        layout = self._plans[match.alternative].layout
+        alone = Case(layout, place, match.bound, newcomer, floor=MAYBE)
+        return any(forbids(alone) == YES for forbids in (blocked, taken_otherwise))
 
     def evaluate(self, place: Place, anchor: Entry, error_ns: int) -> Evaluation:
         budget = StepBudget(self._limit)
@@ -48,11 +86,17 @@ class Possible:
         sure: list[Match] = []
         for plan in self._plans:
             search = SetSearch(plan, place, anchor, error_ns, budget)
+            search.floor = MAYBE if self.each_apart else NO
             search.go()
             found += maximal(search.found) if plan.takes_largest else search.found
             sure += search.sure
         if self._plans[0].layout.matches == "one":
             found = [match for match in found if not _is_beaten(match, sure)]
+        return self._evaluation(found, anchor, error_ns, budget)
+
+    def _evaluation(
+        self, found: Sequence[Match], anchor: Entry, error_ns: int, budget: StepBudget
+    ) -> Evaluation:
         matches = in_order(found)
         return Evaluation(
             matches[: self._limit],
@@ -101,6 +145,8 @@ class Plan:
     def __init__(self, layout: Layout) -> None:
         parts = layout.components
         self.layout = layout
+        edges = [edge for part in parts for edge in (part.edge, part.loop)]
+        self.is_strict = "strict" in edges or any(gap.strict for gap in layout.gaps)
         self.takes_largest = layout.matches == "maximal"
         self.free = [
             part.index
@@ -118,23 +164,44 @@ class Plan:
 
 
 class SetSearch(Search):
-    """`sure`: those of the found that are a match in every world, whatever of MAXIMAL."""
+    """`sure`: those of the found that are a match in every world, whatever of MAXIMAL; none where
+    `floor` is MAYBE, so that only what is ruled out in every world is told apart. `known`: whether
+    a set is possible. `newcomer`: an event other than the anchor that each set must hold, if any
+    must."""
 
     def __init__(
-        self, plan: Plan, place: Place, anchor: Entry, error_ns: int, budget: StepBudget
+        self,
+        plan: Plan,
+        place: Place,
+        anchor: Entry,
+        error_ns: int,
+        budget: StepBudget,
+        newcomer: Entry | None = None,
     ) -> None:
         most = budget.most if plan.takes_largest else plan.layout.query.limit
         super().__init__(plan.layout, place, budget, most + 1)
         self._plan = plan
         self._anchor = anchor
         self._error_ns = error_ns
+        self._newcomer = newcomer
+        self._is_for = -1
         self._bound: Bound = [()] * plan.layout.count
+        self.floor = NO
+        self.known: dict[tuple[Sequence[Entry], ...], bool] = {}
         self.sure: list[Match] = []
 
     def go(self) -> None:
-        for owner in range(self.layout.count):
-            if self.place.components[self.layout.number][owner].find(self._anchor) >= 0:
+        owners = range(self.layout.count)
+        indexes = self.place.components[self.layout.number]
+        for owner in owners:
+            if indexes[owner].find(self._anchor) < 0:
+                continue
+            if self._newcomer is None:
                 self._choose(0, owner)
+                continue
+            for self._is_for in owners:
+                if indexes[self._is_for].find(self._newcomer) >= 0:
+                    self._choose(0, owner)
 
     # -- one component after the other ----------------------------------------------------------
 
@@ -155,7 +222,7 @@ class SetSearch(Search):
 
     def _choices(self, j: int, owner: int) -> Iterator[tuple[Entry, ...]]:
         layout = self.layout
-        if layout.minimum[j] == 0 and j != owner:
+        if layout.minimum[j] == 0 and j != owner and j != self._is_for:
             yield ()
         candidates = self._candidates(j, owner)
         if layout.maximum[j] == 1:
@@ -179,7 +246,9 @@ class SetSearch(Search):
         waiting: list[tuple[tuple[Entry, ...], int]] = [((), 0)]
         while waiting and not self.is_over:
             group, since = waiting.pop()
-            if len(group) >= max(1, layout.minimum[j]) and (j != owner or self._anchor in group):
+            has_all = j != owner or self._anchor in group
+            has_all = has_all and (j != self._is_for or self._newcomer in group)
+            if has_all and len(group) >= max(1, layout.minimum[j]):
                 yield group
             if len(group) >= layout.maximum[j]:
                 continue
@@ -212,7 +281,12 @@ class SetSearch(Search):
             low, high = index.before_time(anchor.time_ns - span_ns), index.behind(anchor.key)
         else:
             low, high = index.position(anchor.key), index.up_to_time(anchor.time_ns + span_ns)
-        return [entry for entry in index.entries[low:high] if j == owner or entry is not anchor]
+        cut = index.entries[low:high]
+        if j == self._is_for and layout.maximum[j] == 1:
+            return [entry for entry in cut if entry is self._newcomer]
+        if self._newcomer is not None and j != self._is_for:
+            cut = [entry for entry in cut if entry is not self._newcomer]
+        return [entry for entry in cut if j == owner or entry is not anchor]
 
     def _is_compatible(self, entry: Entry, j: int) -> bool:
         """With all that is chosen: another event, in an order and a window that can be."""
@@ -314,7 +388,13 @@ class SetSearch(Search):
         if not any(self._bound):
             return
         self.budget.steps += 1
-        grade = valid(Case(layout, self.place, self._bound), is_nominal=False)
+        is_possible = self.known.get(tuple(self._bound)) if self.known else None
+        if is_possible is not None:
+            if is_possible:
+                self.found.append(Match(layout.number, tuple(self._bound)))
+            return
+        case = Case(layout, self.place, self._bound, floor=self.floor)
+        grade = valid(case, is_nominal=False)
         if grade > NO:
             match = Match(layout.number, tuple(self._bound))
             self.found.append(match)
