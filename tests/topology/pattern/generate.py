@@ -437,6 +437,13 @@ def lasting(rng: Random, query: Query) -> Query:
             timed = Negation(tuple(rng.sample(TYPES, 1)), "m0", rng.randint(1, 4))
             query = _if_allowed(query, node, replace(node, nodes=(timed, *node.nodes)))
             break
+    for either in [each for each in walk(query.node) if isinstance(each, AnyOf)]:
+        if rng.random() < 0.5 and query.matches != "one":
+            timed = Negation(tuple(rng.sample(TYPES, 1)), "m1", rng.randint(1, 4))
+            at = rng.randint(0, len(either.nodes))
+            nodes = (*either.nodes[:at], timed, *either.nodes[at:])
+            query = _if_allowed(query, either, replace(either, nodes=nodes))
+            break
     for negation in [each for each in components(query.node) if isinstance(each, Negation)]:
         if rng.random() < 0.5:
             timed = replace(negation, for_ns=rng.randint(1, 6))

@@ -38,6 +38,7 @@ from topology.pattern.compile.neighbours import Neighbours
 from topology.pattern.compile.scope import Environment, Scope
 from topology.pattern.match.match import Match, in_order
 from topology.pattern.store.entry import Entry, Key
+from topology.pattern.tree.defaults import can_be_absent
 from topology.pattern.tree.mentions import aliases
 from topology.pattern.tree.normal_form import (
     Alternative,
@@ -59,7 +60,6 @@ from topology.pattern.tree.syntax import (
     Query,
     Seq,
 )
-from topology.pattern.tree.turns import NOTHING
 from topology.pattern.tree.walk import components as components_of
 
 Run = tuple[tuple[int, Entry], ...]
@@ -170,7 +170,7 @@ def _choices(node: Node | Negation, taken: Mapping[str, Sequence[Entry]]) -> Cho
             for number, branch in enumerate(nodes):
                 if any(each.alias in taken for each in components_of(branch)):
                     return [(number,), *_choices(branch, taken)]
-            return [(nodes.index(NOTHING),)]
+            return [(next(n for n, it in enumerate(nodes) if can_be_absent(it)),)]
         case AllOf():
             return _choices_of_all(node, taken)
         case Seq():

@@ -57,6 +57,18 @@ EXAMPLES = [
     ("OR(SEQ(A a, !B FOR 3 ns), SEQ(A x, C c))", "", "a1 b2 c3", "1-3"),
     ("SEQ(A a, STRICT !B FOR 3 ns)", "", "a1 c2 b3", "1"),
     ("SEQ(A a, STRICT !B FOR 3 ns)", "", "a1 b3 c3", ""),
+    # in an OR it is where no branch comes to pass; ONE does not ask which is first
+    ("SEQ(A a, OR(C c, !B FOR 5 ns), D d)", FREE, "a1 c3 d4", "1-3-4"),
+    ("SEQ(A a, OR(C c, !B FOR 5 ns), D d)", FREE, "a1 b3 c4 d7", "1-4-7"),
+    ("SEQ(A a, OR(C c, !B FOR 5 ns), D d)", FREE, "a1 b6 c4 d7", "1-4-7 1-7"),
+    ("SEQ(A a, OR(C c, !B FOR 5 ns), D d)", "MATCHES BEST", "a1 b6 c4 d7", "1-4-7"),
+    ("SEQ(A a, OR(!B FOR 5 ns, C c), D d)", "MATCHES BEST", "a1 b6 c4 d7", "1-7"),
+    ("SEQ(A a, OR(!B FOR 5 ns, C c), D d)", "MATCHES BEST", "a1 b5 c4 d7", "1-4-7"),
+    ("SEQ(A a, OR(C c, !B FOR 5 ns))", "MATCHES BEST", "a1 b5", ""),
+    ("SEQ(A a, OR(C c, !B FOR 5 ns))", "MATCHES BEST", "a1 b6", "1"),
+    ("SEQ(A a, OR(C c, !B FOR 5 ns))", FREE, "a1 c3 b6", "1 1-3"),
+    ("SEQ(A a, OR(C c, !B FOR 3 ns), !D FOR 2 ns)", FREE, "a1 c2 d5", "1-2"),  # in (4, 6)
+    ("SEQ(A a, AND(OR(C c, !B FOR 3 ns), D d))", FREE, "a1 d2 b5", "1-2"),
     # in an AND it begins with the AND
     ("SEQ(A a, AND(!B FOR 5 ns, C c))", "", "a1 c2 b7", "1-2"),
     ("SEQ(A a, AND(!B FOR 5 ns, C c))", "", "a1 c2 b5", ""),
@@ -264,3 +276,17 @@ def test_it_is_what_the_manual_says() -> None:
         assert mine == sorted(declared(stream, lengths, within)), (seed, stream)
         found += len(mine)
     assert found > len(SEEDS) // 5
+
+
+@pytest.mark.parametrize("end", ["", ", D d", ", !D e FOR 3 ns"])
+@pytest.mark.parametrize("branch", ["C c", "SEQ(C c, B x)", "AND(C c, B x)"])
+def test_an_or_finds_what_its_branches_find(branch: str, end: str) -> None:
+    """MATCHES ALL; in any order of arrival."""
+    both = compiled(f"SEQ(A a, OR({branch}, !B b FOR 4 ns){end})", FREE)
+    apart = [compiled(f"SEQ(A a, {part}{end})", FREE) for part in (branch, "!B b FOR 4 ns")]
+    for seed in SEEDS:
+        rng = Random(seed)
+        stream = random_stream(rng, 7)
+        wanted = [one for query in apart for one in current(query, stream).contents()]
+        found = current(both, rng.sample(stream, len(stream))).contents()
+        assert found == sorted(wanted), seed

@@ -22,9 +22,9 @@ from topology.pattern.language.value_types import Params, Types
 from topology.pattern.tree.errors import Findings, QueryError
 from topology.pattern.tree.free_groups import is_free
 from topology.pattern.tree.normal_form import NormalForm, normalise, partition_key, parts_of
-from topology.pattern.tree.syntax import FROM_START, Query, Span
+from topology.pattern.tree.syntax import FROM_START, AnyOf, Negation, Query, Span
 from topology.pattern.tree.turns import Turns
-from topology.pattern.tree.walk import MAX_DEPTH, too_deep
+from topology.pattern.tree.walk import MAX_DEPTH, too_deep, walk
 from topology.pattern.tree.words import MAX_NS
 
 
@@ -61,6 +61,12 @@ def check(
     if query.matches == "maximal" and query.strategy != "any":
         message = "MAXIMAL chooses among the matches of skip_till_any"
         findings.add("E_MODE", clause, message, "write USING skip_till_any, or MATCHES ONE or ALL")
+    if query.matches == "one":
+        for node in walk(query.node):
+            if isinstance(node, AnyOf) and any(isinstance(each, Negation) for each in node.nodes):
+                message = "which comes first, an event or an absence, is no question of ONE"
+                hint = "write MATCHES BEST, which takes the first in the text, or ALL"
+                findings.add("E_MODE", node.span, message, hint)
     if query.matches == "best" and query.uncertain == "possible":
         span = clause_span(text, query.span, "uncertain")
         message = "BEST is one match of a start, and POSSIBLE asks for all there may be"

@@ -15,7 +15,7 @@ from topology.pattern.tree.normal_form import (
     MAX_COMPONENTS,
     parts_of,
 )
-from topology.pattern.tree.partial_order import NegatedSpot, Part, size
+from topology.pattern.tree.partial_order import NegatedSpot, Part, size, spread
 from topology.pattern.tree.syntax import (
     UNBOUNDED,
     AllOf,
@@ -54,7 +54,9 @@ def check_pattern(query: Query, types: Types | None, findings: Findings) -> None
         elif isinstance(node, AllOf):
             _any_order(node, findings)
     if not findings.errors and _matches_something(query, findings):
-        parts = parts_of(Turns(query.node))
+        turns = Turns(query.node)
+        _lone_branches(turns, findings)
+        parts = parts_of(turns)
         for part in parts:
             _lasting(part, query, findings)
         _stepped(parts, findings)
@@ -227,6 +229,23 @@ def _lone_negations(node: Node | Negation, findings: Findings, *, inside: bool =
         _beside_one(node, findings)
     found = [_lone_negations(each, findings, inside=True) for each in node.children]
     return any(found)
+
+
+def _lone_branches(turns: Turns, findings: Findings) -> None:
+    """Negations in an OR beside which nothing has to happen."""
+    branches = {
+        each
+        for node in walk(turns.node)
+        if isinstance(node, AnyOf)
+        for each in node.nodes
+        if isinstance(each, Negation)
+    }
+    for part in spread(turns.node):
+        for gap in () if part.spots else part.gaps:
+            if gap.negation in branches:
+                message = "where nothing else has to happen there is no event of a match"
+                hint = "put an event before the OR, like SEQ(A a, OR(C c, !B FOR 5 s))"
+                findings.add("E_NOT_ALONE", gap.negation.span, message, hint)
 
 
 def _is_timed(node: Node | Negation) -> bool:

@@ -195,13 +195,17 @@ class QueryReader(ConditionReader):
         return AllOf(tuple(children), span_of(meta))
 
     def any_of(self, meta: Meta, children: list[Any]) -> AnyOf:
-        for child in children:
-            if isinstance(child, Negation):
-                message = "a negation has no place of its own in OR"
-                hint = "put it into a SEQ, where something comes before or after it"
+        negations = [child for child in children if isinstance(child, Negation)]
+        for number, child in enumerate(negations):
+            if child.for_ns is None:
+                message = "a negation has no end of its own in OR"
+                hint = "write how long, like !B FOR 5 s, or put it into a SEQ"
                 self.findings.add("E_NOT_PLACE", child.span, message, hint)
-        positive = tuple(child for child in children if not isinstance(child, Negation))
-        return AnyOf(positive, span_of(meta))
+            elif number:
+                message = "an OR of two absences would find the same events twice"
+                hint = "write one of them, or AND for both at once"
+                self.findings.add("E_NOT_PLACE", child.span, message, hint)
+        return AnyOf(tuple(children), span_of(meta))
 
     def quantified(self, meta: Meta, children: list[Any]) -> Node:
         node, count, *rest = children

@@ -20,6 +20,7 @@ from typing import Any
 from topology.pattern.match.layout import Layout
 from topology.pattern.match.match import Match
 from topology.pattern.store.entry import Entry
+from topology.pattern.tree.partial_order import OVER
 from topology.pattern.tree.walk import components
 
 SOONER, END, LATER = range(3)
@@ -27,14 +28,14 @@ SOONER, END, LATER = range(3)
 
 class Preference:
     """That of the matches of one alternative, comparable with those of the others. `_places`: where
-    its components are in the text; `_regions`: cuts of its components, each but those of an AND
-    of one."""
+    its components are in the text; `_regions`: those of an AND together, and each other alone."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         in_text = {each.alias: at for at, each in enumerate(components(layout.node))}
         self._places = [in_text[part.alias] for part in layout.components]
-        cuts = [j for j in range(layout.count) if _is_cut(layout, j)]
+        ands = [part.beside for part in layout.components]
+        cuts = [j for j in range(layout.count) if ands[j] < 0 or ands[j] == j]
         self._regions = [
             range(low, high) for low, high in zip(cuts, [*cuts[1:], layout.count], strict=True)
         ]
@@ -42,7 +43,7 @@ class Preference:
     def of(self, match: Match) -> tuple[Any, ...]:
         spelled: list[Any] = []
         for region in self._regions:
-            if len(region) == 1:
+            if self._layout.components[region[0]].beside < 0:
                 spelled += self._in_text(region[0], match.bound[region[0]])
             else:
                 spelled += self._as_they_come(region, match.bound)
@@ -66,12 +67,7 @@ class Preference:
             yield (LATER, -self._places[j]) if is_late else (SOONER, self._places[j])
             yield entry.key
             taken[j] += 1
-        yield (END, 0)
-
-
-def _is_cut(layout: Layout, j: int) -> bool:
-    """Do all components from here on come behind all before?"""
-    return all(set(range(j)) <= set(layout.before[k]) for k in range(j, layout.count))
+        yield OVER
 
 
 def _key(pair: tuple[Entry, int]) -> Any:

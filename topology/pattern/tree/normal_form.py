@@ -25,7 +25,14 @@ from topology.pattern.tree import syntax
 from topology.pattern.tree.equivalence import is_implied_by, partition_paths
 from topology.pattern.tree.fingerprint import bound, fingerprint
 from topology.pattern.tree.mentions import aliases, looks_at_time, mentions
-from topology.pattern.tree.partial_order import NegatedSpot, Part, Spot, size, spread
+from topology.pattern.tree.partial_order import (
+    Branches,
+    NegatedSpot,
+    Part,
+    Spot,
+    size,
+    spread,
+)
 from topology.pattern.tree.syntax import Column, Edge, EventNode, Expr, Node, Query
 from topology.pattern.tree.turns import Turns
 from topology.pattern.tree.walk import conjuncts, flat, walk
@@ -57,8 +64,8 @@ class Component:
     `Alternative.by_partition`). `types` is empty for `_`. `maximum` is UNBOUNDED or a number.
     `own`: conjuncts that name this alias alone, with no index and no aggregate (of a group they
     hold for each element): an event that fails them is never a member.
-    `until`, `reluctant`, `label`, `hidden`: see syntax.EventNode; `branches`: see
-    partial_order.Spot.
+    `until`, `reluctant`, `label`, `hidden`: see syntax.EventNode; `branches`,
+    `beside`: see partial_order.Spot.
     """
 
     index: int
@@ -73,7 +80,8 @@ class Component:
     until: Expr | None
     own: tuple[Expr, ...]
     reluctant: bool = False
-    branches: tuple[int, ...] = ()
+    branches: Branches = ()
+    beside: int = -1
     label: str = ""
     hidden: bool = False
 
@@ -148,7 +156,7 @@ class Alternative:
     blockers: tuple[Blocker, ...]
     predicates: tuple[Predicate, ...]
     columns: tuple[Column, ...] | None = None
-    branches: tuple[int, ...] = ()
+    branches: Branches = ()
 
     def may_lack(self, components: Iterable[int]) -> bool:
         """May a match hold none of these?"""
@@ -371,6 +379,7 @@ def _component(index: int, spot: Spot, asked: Sequence[Expr], edge: Edge) -> Com
         own=tuple(expr for expr in asked if _is_own(expr, node)),
         reluctant=node.reluctant,
         branches=spot.branches,
+        beside=spot.beside,
         label=node.label,
         hidden=node.hidden,
     )

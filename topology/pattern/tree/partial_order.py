@@ -5,7 +5,8 @@ before all of its right; AND orders nothing.
 
 - An edge before a compound is that of each of its first components, unless these have one of
   their own. One before an optional component goes with it when it is absent.
-- A negation in an AND begins with it, and ends when its FOR is over.
+- A negation in an AND begins with it, and ends when its FOR is over. One in an OR is what comes
+  to pass where no branch does: it holds no event.
 - A negation at a border of a compound has its neighbour outside, in the SEQ around it; if
   there is none, it is at the start or the end.
 """
@@ -29,18 +30,26 @@ from topology.pattern.tree.syntax import (
     Seq,
 )
 
+Branches = tuple[int | tuple[int, int], ...]
+"""Numbers, and OVER for an AND that took nothing."""
+
+OVER: Final = (1, 0)
+"""The choice that ends an AND (`match.preference`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Spot:
     """A component. `before`: those (by index) that come before it. `branches`: which branch was
     taken of each OR that begins with it, from the outermost on, but for ORs in an AND; before
-    these, of each that took nothing right before it. `within_ns`: see Item."""
+    these, of each that took nothing right before it. `beside`: the first component of the outermost
+    AND that it is in; -1 without. `within_ns`: see Item."""
 
     node: EventNode
     edge: Edge | None
     before: frozenset[int]
-    branches: tuple[int, ...] = ()
+    branches: Branches = ()
     within_ns: int | None = None
+    beside: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +74,7 @@ class Part:
     gaps: tuple[NegatedSpot, ...]
     first: frozenset[int]
     last: frozenset[int]
-    branches: tuple[int, ...] = ()
+    branches: Branches = ()
 
 
 def size(node: Node) -> tuple[int, int]:
@@ -74,16 +83,20 @@ def size(node: Node) -> tuple[int, int]:
         case EventNode():
             return 1, 1
         case AnyOf(nodes=nodes):
-            counts, largest = zip(*map(size, nodes), strict=True)
+            counts, largest = zip(*map(_size_of_branch, nodes), strict=True)
             return sum(counts), max(largest)
         case CountedNode():
             return _size_of_turns(node)
     alternatives, components = 1, 0
     for part in node.children:
-        count, most = (1, 0) if isinstance(part, Negation) else size(part)
+        count, most = _size_of_branch(part)
         alternatives *= count
         components += most
     return alternatives, components
+
+
+def _size_of_branch(node: Node | Negation) -> tuple[int, int]:
+    return (1, 0) if isinstance(node, Negation) else size(node)
 
 
 MANY: Final = 10_000
@@ -112,7 +125,7 @@ def spread(node: Node) -> list[Part]:
             return [
                 _branched(part, number)
                 for number, branch in enumerate(nodes)
-                for part in spread(branch)
+                for part in _branch(branch)
             ]
         case AllOf(nodes=nodes):
             return [_side_by_side(parts) for parts in product(*map(_parts, nodes))]
@@ -133,7 +146,14 @@ def _parts(node: Node | Negation) -> Sequence[Part | NegatedSpot]:
     return [NegatedSpot(node, beside=True)] if isinstance(node, Negation) else spread(node)
 
 
-def _branched(part: Part, *numbers: int) -> Part:
+def _branch(node: Node | Negation) -> list[Part]:
+    """Those of an OR; a negation holds no component."""
+    if isinstance(node, Negation):
+        return [Part((), (NegatedSpot(node),), frozenset(), frozenset())]
+    return spread(node)
+
+
+def _branched(part: Part, *numbers: int | tuple[int, int]) -> Part:
     """With the branches that were taken ahead of it."""
     if not part.spots:
         return replace(part, branches=(*numbers, *part.branches))
@@ -164,13 +184,15 @@ def _side_by_side(parts: Sequence[Part | NegatedSpot]) -> Part:
     whole = Part((), tuple(gaps), frozenset(), frozenset())
     for part in positive:
         part = _shifted(part, len(whole.spots))
+        if not part.spots:
+            part = replace(part, gaps=tuple(replace(gap, beside=True) for gap in part.gaps))
         whole = Part(
-            whole.spots + tuple(replace(spot, branches=()) for spot in part.spots),
+            whole.spots + tuple(replace(spot, branches=(), beside=0) for spot in part.spots),
             whole.gaps + part.gaps,
             whole.first | part.first,
             whole.last | part.last,
         )
-    return whole
+    return whole if whole.spots else replace(whole, branches=(OVER,))
 
 
 def _in_a_row(parts: Sequence[Part | NegatedSpot]) -> Part:
@@ -178,14 +200,20 @@ def _in_a_row(parts: Sequence[Part | NegatedSpot]) -> Part:
     gaps: list[NegatedSpot] = []
     first: frozenset[int] = frozenset()
     last: frozenset[int] = frozenset()
-    branches: tuple[int, ...] = ()
+    branches: Branches = ()
     after_ns = 0
     for part in parts:
         if isinstance(part, NegatedSpot):
             gaps.append(replace(part, left=last, after_ns=after_ns))
             after_ns += (last and part.negation.for_ns) or 0
             continue
-        after_ns = 0 if part.spots else after_ns
+        if not part.spots:
+            in_row = [replace(gap, left=last, after_ns=after_ns) for gap in part.gaps]
+            gaps += [replace(gap, after_ns=0) if gap.beside else gap for gap in in_row]
+            after_ns += sum(gap.negation.for_ns or 0 for gap in in_row if last and not gap.beside)
+            branches = (*branches, *part.branches)
+            continue
+        after_ns = 0
         part = _shifted(_branched(part, *branches), len(spots))
         branches = part.branches
         earlier = frozenset(range(len(spots)))
@@ -201,7 +229,14 @@ def _shifted(part: Part, by: int) -> Part:
         return frozenset(index + by for index in indexes)
 
     return Part(
-        tuple(replace(spot, before=move(spot.before)) for spot in part.spots),
+        tuple(
+            replace(
+                spot,
+                before=move(spot.before),
+                beside=spot.beside + by if spot.beside >= 0 else spot.beside,
+            )
+            for spot in part.spots
+        ),
         tuple(replace(gap, left=move(gap.left), right=move(gap.right)) for gap in part.gaps),
         move(part.first),
         move(part.last),

@@ -445,11 +445,11 @@ class AllOf(PatternNode):
 
 @dataclass(frozen=True, slots=True)
 class AnyOf(PatternNode):
-    """OR: one of the nodes."""
+    """OR: one of the nodes; one may be a negation with FOR."""
 
     BELOW = ("nodes",)
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[Node | Negation, ...]
     span: Span = NOWHERE
 
 

@@ -114,6 +114,12 @@ ERRORS: list[tuple[str, Found, str]] = [
     ("SEQ(A a, AND(B b, C c) WITHIN 1 s) WITHIN 9 s", [("E_SYNTAX", 1, 18, 24)], "of one event"),
     ("SEQ(A a, !B WITHIN 1 s) WITHIN 9 s", [("E_SYNTAX", 1, 18, 13)], "write FOR"),
     ("AND(!B FOR 5 s, C c)", [("E_NOT_PLACE", 1, 13, 10)], "before the AND"),
+    ("SEQ(A a, OR(!B FOR 5 s, C c))", [("E_MODE", 1, 18, 19)], "MATCHES BEST"),
+    (
+        "OR(!B FOR 5 s, C c) WITHIN 9 s MATCHES BEST",
+        [("E_NOT_ALONE", 1, 12, 10)],
+        "before the OR",
+    ),
     ("SEQ(A a, AND(!B, C c, D d))", [("E_NOT_PLACE", 1, 22, 2)], "like !B FOR 5 s"),
     ("OR(A, SEQ(!B, !C))", [("E_NOT_ALONE", 1, 15, 11)], "no event beside"),
     ("SEQ(!A)", [("E_NOT_ALONE", 1, 9, 7)], "no event beside"),

@@ -231,6 +231,11 @@ REFUSED = [
     ("PATTERN A WITHIN 53376 d", [("E_WINDOW", 1, 18, 7)], "2^62 ns"),
     ("PATTERN SEQ(A, B)+ LOOP GREEDY WITHIN 1 s", [("E_QUANT", 1, 9, 22)], "the events inside"),
     ("PATTERN OR(A, !B) WITHIN 1 s", [("E_NOT_PLACE", 1, 15, 2)], "into a SEQ"),
+    (
+        "PATTERN SEQ(A, OR(!B FOR 1 s, !C FOR 2 s)) WITHIN 1 s",
+        [("E_NOT_PLACE", 1, 31, 10)],
+        "AND for both at once",
+    ),
     ("PATTERN SEQ(A, !B+ b[]) WITHIN 1 s", [("E_NOT_PLACE", 1, 16, 7)], "write it like !B b"),
     ("PATTERN SEQ(A, !SEQ(B, C)) WITHIN 1 s", [("E_NOT_PLACE", 1, 16, 10)], "only one event"),
     ("PATTERN !A WITHIN 1 s", [("E_NOT_ALONE", 1, 9, 2)], "no pattern"),

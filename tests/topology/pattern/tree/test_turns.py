@@ -337,3 +337,19 @@ def test_it_is_what_the_manual_says(judge: Judge) -> None:
 
 def _with_x(one: Entry, rng: Random) -> Entry:
     return entry(one.type, one.time_ns, one.event.seq, {"x": rng.randint(0, 3)}, one.event.source)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        ("SEQ(A a, AND(C c, SEQ(B b, D d)?), A e)", "a1 c2 b3 d4 a5", "1-2-3-4-5"),
+        ("SEQ(A a, AND(C c, SEQ(B b, D d)?), A e)", "a1 c2 b3 a5", "1-2-5"),
+        ("SEQ(A a, AND(SEQ(C c)?, SEQ(B b, D d)?), A e)", "a1 c2 b3 a5", "1-2-5"),
+        ("SEQ(A a, AND(SEQ(C c)?, SEQ(B b, D d)?), A e)", "a1 b3 a5", "1-5"),
+    ],
+)
+def test_what_is_preferred_in_an_and_that_may_hold_less(
+    pattern: str, text: str, found: str
+) -> None:
+    query, stream = compiled(pattern, "MATCHES BEST"), of_text(text)
+    assert times(current(query, stream), stream) == found
