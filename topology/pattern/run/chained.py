@@ -169,11 +169,18 @@ class ChainedEngine(Engine):
         *,
         is_plain: bool = True,
     ) -> None:
-        settings = (stream, emits_final, max_partitions, max_retained, max_error_ns)
         reads = types_read([each.query for each in queries])
         below = [each for each in queries if not reads[each.name]]
         left = {name: types for name, types in reads.items() if types}
-        super().__init__(below, *settings, is_plain=is_plain)
+        super().__init__(
+            below,
+            stream,
+            emits_final,
+            max_partitions,
+            max_retained,
+            max_error_ns,
+            is_plain=is_plain,
+        )
         self.is_plain = False  # of the whole
         self.readers: list[MatchReader] = []
         feeds: list[tuple[Compiled, Engine]] = [(each, self) for each in below]
@@ -181,7 +188,16 @@ class ChainedEngine(Engine):
             waiting = {each.query.into for each in queries if each.name in left}
             types = next(each for each in left.values() if not each & waiting)
             mine = [each for each in queries if left.get(each.name) == types]
-            engine = Engine(mine, *settings, is_plain=False, reads_matches=True)
+            engine = Engine(
+                mine,
+                stream,
+                emits_final,
+                max_partitions,
+                max_retained,
+                max_error_ns,
+                is_plain=False,
+                reads_matches=True,
+            )
             fed = [feed for feed in feeds if feed[0].query.into in types]
             self.readers.append(MatchReader(engine, types, fed))
             feeds += [(each, engine) for each in mine]
