@@ -1,0 +1,85 @@
+"""LimeCEP's score of late events, beyond which one is discarded (LimeCEP 4.2, equations 1 and 2).
+
+    score     = a ln(1 + behind) + b away² + c share;    0 for an event in order
+    threshold = factor * mean score of the late events of its type, this one included
+
+`behind` is how far its time is behind the newest of its type, in mean intervals of the type; `away`
+how far the type's rate is from the one that was expected, as a share of it; `share` what one event
+is of a window: 1 / (rate * WITHIN). The paper prints these with other signs and units, in which the
+logarithm has no value (specs: patterns.md 4.2).
+
+For comparison alone: a score promises nothing. As the mean includes the event itself, the first
+late event of a type passes for a factor of 1 or more, and none does below.
+
+Cost O(1); memory: five numbers for each type, of at most `MAX_TYPES`; events of others are admitted
+and not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import log
+from typing import Final
+
+MAX_TYPES: Final = 10_000
+
+
+@dataclass(slots=True)
+class TypeRate:
+    """Times of one type, and the scores of its late events."""
+
+    first_ns: int
+    newest_ns: int
+    events: int = 0
+    late: int = 0
+    scores: float = 0.0
+
+    @property
+    def interval_ns(self) -> float:
+        """The mean one; 1 until there are two times."""
+        spread_ns = self.newest_ns - self.first_ns
+        return spread_ns / (self.events - 1) if self.events > 1 and spread_ns else 1.0
+
+
+class LatenessScore:
+    """`weights` are a, b and c; `expected_ns`: the expected mean intervals by type, where they are
+    known (else `away` is 0)."""
+
+    def __init__(
+        self,
+        within_ns: int,
+        factor: float = 2.5,
+        weights: tuple[float, float, float] = (0.6, 0.2, 0.2),
+        expected_ns: Mapping[str, int] | None = None,
+    ) -> None:
+        self._within_ns = within_ns
+        self._factor = factor
+        self._weights = weights
+        self._expected_ns = expected_ns or {}
+        self._rates: dict[str, TypeRate] = {}
+
+    def admits(self, type_: str, time_ns: int) -> bool:
+        """Whether the event, the next to arrive, is taken; it is counted either way."""
+        rate = self._rates.get(type_)
+        if rate is None:
+            if len(self._rates) >= MAX_TYPES:
+                return True
+            rate = self._rates[type_] = TypeRate(time_ns, time_ns)
+        rate.events += 1
+        rate.first_ns = min(rate.first_ns, time_ns)
+        if time_ns >= rate.newest_ns:
+            rate.newest_ns = time_ns
+            return True
+        score = self._score(type_, rate, time_ns)
+        rate.late += 1
+        rate.scores += score
+        return score <= self._factor * rate.scores / rate.late
+
+    def _score(self, type_: str, rate: TypeRate, time_ns: int) -> float:
+        a, b, c = self._weights
+        interval_ns = rate.interval_ns
+        behind = (rate.newest_ns - time_ns) / interval_ns
+        expected_ns = self._expected_ns.get(type_)
+        away = 0.0 if expected_ns is None else abs(1 - expected_ns / interval_ns)
+        return a * log(1 + behind) + b * away * away + c * interval_ns / self._within_ns
