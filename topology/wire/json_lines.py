@@ -14,6 +14,7 @@ import orjson
 
 from topology.model.event import DATA, Event
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
+from topology.model.payload import writable
 from topology.model.result import (
     UPDATE,
     DetectorResult,
@@ -31,9 +32,6 @@ from topology.model.result import (
 
 JsonObject = dict[str, Any]
 
-MAX_INT64: Final = 2**63 - 1
-MIN_INT64: Final = -(2**63)
-MAX_DEPTH: Final = 100
 """How deep values go that could not be written as they are; what lies deeper is null."""
 
 _MILLION: Final = 1_000_000
@@ -222,19 +220,7 @@ def line_json(line: JsonObject, option: int = 0) -> bytes:
     try:
         return orjson.dumps(line, option=option)
     except TypeError:  # an integer too large, or nested too deep
-        return orjson.dumps(_writable(line, 0), option=option)
-
-
-def _writable(value: Any, depth: int) -> Any:
-    if isinstance(value, int) and not MIN_INT64 <= value <= MAX_INT64:
-        return None
-    if isinstance(value, dict | list | tuple) and depth == MAX_DEPTH:
-        return None
-    if isinstance(value, dict):
-        return {str(name): _writable(part, depth + 1) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_writable(part, depth + 1) for part in value]
-    return value if isinstance(value, int | float | str | None) else str(value)
+        return orjson.dumps(writable(line), option=option)
 
 
 def _member(member: Member) -> JsonObject:

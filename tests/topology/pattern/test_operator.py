@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
+
 from topology.config import QueryConfig, Topology, parse, query_of
 from topology.flow.stage import Stage
 from topology.model.event import NO_EPOCH, WATERMARK, Event
@@ -236,3 +238,23 @@ def test_a_chain_that_comes_and_goes() -> None:
     assert told(give(running, event("C", 7, 7), event("A", 8, 8), event("B", 9, 9))) == [
         ("ab", "emit", False, [8, 9])
     ]
+
+
+def test_a_chain_keeps_what_it_reads_no_longer_than_it_may_be_asked_for() -> None:
+    """Also where no query takes a match, and where a column is larger than a codec carries."""
+    of = topology(
+        'queries: {one: {pattern: "A a WITHIN 5 ms RETURN a.n * a.n * a.n AS n INTO Cube"},'
+        ' cubes: {pattern: "SEQ(Cube c, Z z) WHERE c.n > 5 WITHIN 5 ms"}}'.replace(
+            "A a", "PATTERN A a"
+        ).replace("SEQ(Cube", "PATTERN SEQ(Cube")
+    )
+    running, table = stage(of), dict[str, Any]()
+    for at in range(400):
+        give(running, event("A", 10 * at, at, {"n": -1 if at % 2 else 1 << 40}))
+        give(running, watermark(10 * at))
+        checkpoint(running, table)
+        msgspec.msgpack.encode(table)
+        assert sum("/match/" in key for key in table) <= 200
+    step = give(running, watermark(10_000))
+    assert all(one.type == "A" for one in step.freed)
+    assert kept(running) == []

@@ -22,18 +22,23 @@ from typing import Any, Final
 
 from topology.model.event import Event
 from topology.model.operator import Changes, State
+from topology.model.result import result_id
 from topology.pattern.run.admit import IRRELEVANT, STORED
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import MAX_PARTITIONS, MAX_RETAINED, Engine
+from topology.pattern.run.ledger import KNOWN_BY
 from topology.pattern.run.match_events import MatchEvent, restored, row_of
 from topology.pattern.store.entry import Entry, Identity
 from topology.pattern.tree.chains import types_read
 
 READS: Final = "reads"
-"""Before the keys of a reader's state, with the types that it reads."""
+"""Before the keys of a reader's state, with a digest of the types that it reads."""
 
 MATCH: Final = "match"
 """Before those of the matches that it has."""
+
+LOOK_AT: Final = 64
+"""So many matches are known before anybody looks which of them are over."""
 
 
 def engine_class(queries: Sequence[Compiled]) -> type[Engine]:
@@ -51,10 +56,12 @@ class MatchReader:
         self, engine: Engine, types: frozenset[str], feeds: Sequence[tuple[Compiled, Engine]]
     ) -> None:
         self.engine = engine
-        self.prefix = f"{READS}/{','.join(sorted(types))}/"
+        digest = result_id(*(name.encode() for name in sorted(types)))
+        self.prefix = f"{READS}/{digest[:KNOWN_BY]}/"
         self.feeds = feeds
         self._names = frozenset(query.name for query, _ in feeds)
         self.left_out = 0
+        self._look_at = LOOK_AT
         self._known: dict[Identity, MatchEvent] = {}
         self._current: dict[tuple[str, str], Identity] = {}
         self._changed: dict[Identity, None] = {}
@@ -102,20 +109,20 @@ class MatchReader:
         go of."""
         freed = list(self.engine.freed)
         self.engine.freed.clear()
-        if not freed:
+        if not freed and len(self._known) < self._look_at:
             return freed
-        left = [entry for entry in freed if entry.identity not in self._known]
         since_ns = self.engine.frontier_ns - self.engine.reach_ns
         for identity, event in list(self._known.items()):
             if event.entry.time_ns < since_ns:
                 del self._known[identity]
                 self._current.pop((event.query, event.id), None)
                 self._changed[identity] = None
-        return left
+        self._look_at = max(LOOK_AT, 2 * len(self._known))
+        return [entry for entry in freed if entry.inner is None]
 
     def entries(self) -> Iterable[Entry]:
         """Its events, matches aside."""
-        return (entry for entry in self.engine.entries() if entry.identity not in self._known)
+        return (entry for entry in self.engine.entries() if entry.inner is None)
 
     # -- state --------------------------------------------------------------------------------
 

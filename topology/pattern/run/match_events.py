@@ -6,7 +6,8 @@ its time is as unsure as that of its last event, and an uncertain match makes un
 found with it. What becomes of the match becomes of the event: an update replaces it, a retract
 removes it.
 
-A match that moves in time is another event, so that an event is known by its number alone.
+A match that moves in time is another event, so that an event is known by its number alone. What is
+read of a match is what was written of it: a number beyond 64 bits is null.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from topology.model.event import Event
+from topology.model.payload import writable
 from topology.model.result import CONFIRMED, RETRACT, MatchResult, MatchSetResult, Member, result_id
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.ledger import Change
@@ -46,7 +48,7 @@ def match_event(
         payload["key"] = result.key
     if isinstance(result, MatchSetResult):
         payload["count"] = result.count
-    payload |= result.values
+    payload |= writable(result.values)
     members = result.members if isinstance(result, MatchResult) else []
     entry = entry_of(
         query.query.into,
