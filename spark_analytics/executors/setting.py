@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from agents.user_functions import bring
 from topology.config import Topology, parse
+from topology.config.chains import patterns_read
 from topology.flow.replay import groups
 from topology.spelling.section import key_of
 
@@ -73,10 +74,10 @@ class Difference(NamedTuple):
 
 
 def digests(setting: Setting) -> dict[str, str]:
-    """What a state was made by, in parts: a digest of each stream and each query, of the functions,
-    of the streams that joins tie together, of the operators, and of what else changes the answers,
-    by its path in the topology file. A part whose meaning is the same has the same digest, however
-    it is spelled."""
+    """What a state was made by, in parts: a digest of each stream and each query with the patterns
+    whose matches it reads, of the functions, of the streams that joins tie together, of the
+    operators, and of what else changes the answers, by its path in the topology file. A part whose
+    meaning is the same has the same digest, however it is spelled."""
     topology = topology_of(setting)
     parts: dict[str, object] = {"joined streams": groups(topology), OPERATORS: topology.operators}
     for name in type(topology).model_fields:
@@ -89,6 +90,9 @@ def digests(setting: Setting) -> dict[str, str]:
             parts[name] = ast.dump(ast.parse(setting.functions))
         elif name not in ELSEWHERE:
             parts[key_of(name)] = value
+    for name in topology.queries:
+        if read := patterns_read(topology, name):
+            parts[f"{QUERIES}{name}"] = topology.queries[name], read
     return {name: sha256(repr(part).encode()).hexdigest() for name, part in parts.items()}
 
 

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 from topology.config.file import TopologyFile
 from topology.config.query import QueryConfig
 from topology.config.stages import DETECTOR, PATTERN, WINDOW
-from topology.pattern.tree.chains import chain_errors
+from topology.pattern.tree.chains import chain_errors, types_read
 from topology.pattern.tree.normal_form import normalise
+from topology.pattern.tree.syntax import Query
 from topology.spelling.problem import Fault, meant
 
 if TYPE_CHECKING:
@@ -83,6 +84,30 @@ def corrects_for_ns(topology: TopologyFile, query: QueryConfig) -> int:
     )
 
 
+def patterns_read(topology: TopologyFile, name: str) -> list[Query]:
+    """The patterns whose matches the query of this name reads, and those that they read."""
+    query = topology.queries[name]
+    if query.pattern is None:
+        return []
+    patterns = _patterns_of(topology, query.stream or next(iter(topology.streams)))
+    types = types_read(patterns)
+    wanted, found = types[name], dict[str, Query]()
+    while wanted:
+        more = [each for each in patterns if each.into in wanted and each.name not in found]
+        found |= {each.name: each for each in more}
+        wanted = frozenset(type_ for each in more for type_ in types[each.name])
+    return [found[each] for each in sorted(found)]
+
+
+def _patterns_of(topology: TopologyFile, stream: str) -> list[Query]:
+    """Those of a stream, by the names of their queries."""
+    return [
+        replace(query.pattern, name=name)
+        for name, query in topology.queries.items()
+        if query.pattern is not None and (query.stream or next(iter(topology.streams))) == stream
+    ]
+
+
 def chain_faults(topology: TopologyFile) -> Iterator[Fault]:
     for name, query in topology.queries.items():
         if query.reads is not None:
@@ -90,13 +115,7 @@ def chain_faults(topology: TopologyFile) -> Iterator[Fault]:
     yield from _circles(topology)
     yield from _place_faults(topology)
     for stream in topology.streams:
-        mine = {
-            name: replace(query.pattern, name=name)
-            for name, query in topology.queries.items()
-            if query.pattern is not None
-            and (query.stream or next(iter(topology.streams))) == stream
-        }
-        for error in chain_errors([*mine.values()]):
+        for error in chain_errors(_patterns_of(topology, stream)):
             yield Fault(("queries", error.query, "pattern"), error.message, error.hint)
 
 

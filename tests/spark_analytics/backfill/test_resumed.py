@@ -321,6 +321,24 @@ def test_what_means_the_same_is_gone_on_with(tmp_path: Path) -> None:
     Resumed(str(tmp_path / "out")).require(digests(setting._replace(topology=text)), Kept())
 
 
+def test_who_reads_matches_changes_with_what_it_reads() -> None:
+    queries = {
+        "ab": "PATTERN SEQ(A a, B b) WITHIN 1 s RETURN * INTO AB",
+        "abc": "PATTERN SEQ(AB x, C c) WITHIN 1 s RETURN * INTO ABC",
+        "last": "PATTERN SEQ(ABC x, D d) WITHIN 2 s",
+        "cd": "PATTERN SEQ(C c, D d) WITHIN 1 s",
+    }
+
+    def parts(**changed: str) -> dict[str, str]:
+        lines = [f"  {name}: {{pattern: '{text}'}}" for name, text in (queries | changed).items()]
+        return digests(Setting("\n".join(["streams: {default: {}}", "queries:", *lines, ""])))
+
+    changed = difference(parts(), parts(ab="PATTERN SEQ(A a, B b) WITHIN 2 s RETURN * INTO AB"))
+    assert changed.other == ["queries.ab", "queries.abc", "queries.last"]
+    came = difference(parts(), parts(ba="PATTERN SEQ(B b, A a) WITHIN 1 s RETURN * INTO ABC"))
+    assert came.other == ["queries.last"]
+
+
 def test_other_tables_are_refused(tmp_path: Path) -> None:
     setting, _ = begun_at(tmp_path)
     resumed = Resumed(str(tmp_path / "out"))
