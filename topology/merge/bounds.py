@@ -4,7 +4,9 @@ Every live source bounds it by max(its newest key, now - D); while its events wa
 REORDER behind a hole, by its newest key alone. Sources are *keyed* (bounded by their
 newest key) or *led* (bounded by time). A heap holds the keyed ones under a key that
 may be older than their newest, put right when it comes up; only the source that holds
-everything up is ever moved to the led ones, of which only the largest D counts.
+everything up is ever moved to the led ones, of which only the largest D counts. A led source whose
+D is smaller stays where it is when it sends something, as it bounds nothing before or after; only
+where the largest D falls to its own, its newest key is looked at.
 
 D of a source is the quantile of its own delays, of a source not yet known twice the
 pool's, at most `max_wait` (reorder_drift_merge.md 3.2). A source that has been silent for
@@ -57,10 +59,11 @@ class SourceBounds(Saved):
         self._max_wait_ns = max_wait_ns
         self.idle_after_ns = idle_after_ns
         self._keyed: list[Bound] = []  # (newest or older, source)
-        self._led: dict[int, int] = {}  # D -> how many led sources have it
-        self.led_max_ns = -1
+        self._led: dict[int, dict[str, None]] = {}  # D -> the sources led by their own delays
         self.led_cold: set[str] = set()
         self._cold_wait_ns = 0  # the D of all that are led by the pool
+        self.led_max_ns = -1
+        self._has_fallen = False  # led_max_ns, since a limit was found
         self.idle: Timers[str] = Timers()
         """The instants at which sources may become idle, or earlier ones."""
         self.expected: Timers[str] = Timers()
@@ -85,11 +88,27 @@ class SourceBounds(Saved):
         progress.newest_ns = newest_ns
         if progress.state == KEYED or progress.state == AWAITED:
             return  # its entry in the heap is older: put right when it comes up
+        if self._bounds_nothing(progress):
+            if progress.state == DOZING:
+                self._revive(progress)
+                progress.state = LED
+                self.watch(progress)
+            return
         self._unlead(progress)
         self._revive(progress)
         progress.state = KEYED
         self._key(progress)
         self.watch(progress)
+
+    def _bounds_nothing(self, progress: SourceProgress) -> bool:
+        """It is led, and another one at a larger distance than its own, so it may stay led."""
+        wait_ns = progress.led_wait_ns
+        return (
+            NOT_LED < wait_ns < self.led_max_ns
+            and progress.warm
+            and not progress.blocked
+            and self.wait_ns(progress) == wait_ns
+        )
 
     def _revive(self, progress: SourceProgress) -> None:
         """It is live, if it was not."""
@@ -147,7 +166,7 @@ class SourceBounds(Saved):
 
     def leaves_somebody_out(self) -> bool:
         """Events may leave before a source without a bye has sent one beyond them."""
-        return bool(self._led) or self.live + self.departed < len(self._sources)
+        return self.led_max_ns >= 0 or self.live + self.departed < len(self._sources)
 
     def say_bye(self, progress: SourceProgress, *, said: bool = True) -> None:
         self.departed += said - progress.said_bye
@@ -209,11 +228,12 @@ class SourceBounds(Saved):
         """From now on time bounds the source, at the distance `wait_ns`."""
         if progress.state != DOZING:
             progress.state = LED if progress.warm else COLD
+        progress.led_wait_ns = wait_ns
         if progress.state == COLD:
             self.led_cold.add(progress.source)
             self._cold_wait_ns = wait_ns
-        progress.led_wait_ns = wait_ns
-        self._led[wait_ns] = self._led.get(wait_ns, 0) + 1
+        else:
+            self._led.setdefault(wait_ns, {})[progress.source] = None
         self.led_max_ns = max(self.led_max_ns, wait_ns)
 
     def _unlead(self, progress: SourceProgress) -> None:
@@ -223,17 +243,37 @@ class SourceBounds(Saved):
             return
         if progress.source in self.led_cold:
             self.led_cold.discard(progress.source)
-            wait_ns = self._cold_wait_ns
-        self._led_less(wait_ns, 1)
-
-    def _led_less(self, wait_ns: int, sources: int) -> None:
-        left = self._led[wait_ns] - sources
-        if left:
-            self._led[wait_ns] = left
-        else:
+            if not self.led_cold:
+                self._lead_no_more(self._cold_wait_ns)
+            return
+        led = self._led[wait_ns]
+        del led[progress.source]
+        if not led:
             del self._led[wait_ns]
-            if wait_ns == self.led_max_ns:
-                self.led_max_ns = max(self._led) if self._led else -1
+            self._lead_no_more(wait_ns)
+
+    def _lead_no_more(self, wait_ns: int) -> None:
+        """The last source at that distance has left it."""
+        if wait_ns == self.led_max_ns:
+            self.led_max_ns = max(self._led, default=-1)
+            if self.led_cold and self._cold_wait_ns > self.led_max_ns:
+                self.led_max_ns = self._cold_wait_ns
+            self._has_fallen = True
+
+    def _put_right(self, now_ns: int) -> None:
+        """The largest distance has fallen: a source at the new one that has sent something which
+        time has not passed is bounded by its newest key. Cost: a look at each of them."""
+        sources = self._sources
+        while self._has_fallen:
+            self._has_fallen = False
+            passed_ns = now_ns - self.led_max_ns
+            led = self._led.get(self.led_max_ns, ())
+            for source in [name for name in led if sources[name].newest_ns > passed_ns]:
+                progress = sources[source]
+                self._unlead(progress)
+                if progress.state == LED:
+                    progress.state = KEYED
+                self._key(progress)
 
     def wait_ns(self, progress: SourceProgress) -> int:
         """D of a source; one that is not known yet goes by the pool."""
@@ -262,9 +302,10 @@ class SourceBounds(Saved):
         if wait_ns == before_ns:
             return
         self._cold_wait_ns = wait_ns
-        self._led[wait_ns] = self._led.get(wait_ns, 0) + len(cold)
-        self.led_max_ns = max(self.led_max_ns, wait_ns)
-        self._led_less(before_ns, len(cold))
+        if wait_ns > self.led_max_ns:
+            self.led_max_ns = wait_ns
+        elif wait_ns < before_ns and before_ns not in self._led:
+            self._lead_no_more(before_ns)
         if wait_ns > before_ns:
             sources, passed_ns = self._sources, now_ns - wait_ns
             for source in [name for name in cold if sources[name].newest_ns > passed_ns]:
@@ -272,9 +313,11 @@ class SourceBounds(Saved):
 
     def limit(self, now_ns: int) -> Bound:
         """The smallest bound of the live sources."""
+        if self._has_fallen:
+            self._put_right(now_ns)
         keyed = self._keyed
         while True:
-            by_time = (now_ns - self.led_max_ns + 1, "") if self._led else NO_BOUND
+            by_time = (now_ns - self.led_max_ns + 1, "") if self.led_max_ns >= 0 else NO_BOUND
             if not keyed or keyed[0] >= by_time:
                 return by_time
             ref_ns, source = keyed[0]

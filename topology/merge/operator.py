@@ -263,7 +263,6 @@ class Merge(StepByStep):
                 self._settled = False
                 opens = progress.blocked
                 bounds.receive(progress, at_ns)
-                bounds.enter(progress, ref_ns)
             queue = progress.queue
             was_empty = not queue
             if was_empty:
@@ -290,6 +289,8 @@ class Merge(StepByStep):
             at += 1
             if at < end and batch[at].source == source and progress.warm:
                 at = intake.follow(progress, batch, at)
+            if not is_steady:  # behind its delays, of which it may make another wait
+                bounds.enter(progress, progress.newest_ns)
             if progress.error_ns > progress.noted_error_ns:
                 errors.grows(progress)
             if opens or (not self._instant_open and intake.opens(progress, was_empty, led_max_ns)):

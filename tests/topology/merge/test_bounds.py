@@ -3,6 +3,7 @@ moves."""
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import topology.merge.bounds
 from topology.merge.bounds import SourceBounds
 from topology.merge.settings import MergeConfig
-from topology.merge.source import OUT, WARM_DELAYS, SourceProgress
+from topology.merge.source import LED, OUT, WARM_DELAYS, SourceProgress
 from topology.merge.sources import KnownSources
 
 pytestmark = pytest.mark.skipif(
@@ -64,6 +65,40 @@ def test_the_limit_is_that_of_all_sources_wherever_the_pool_moves(seed: int) -> 
         speaks = f"s{dice.randrange(40)}"
         newest[speaks] = max(newest[speaks], now - dice.randrange(50))
         bounds.enter(bounds._sources[speaks], newest[speaks])
+
+
+def least(newest: dict[str, int], waits: dict[str, int], now: int) -> int:
+    """As if all were looked at, each at its own distance."""
+    return min(
+        now - waits[source] + 1 if ns <= now - waits[source] else ns
+        for source, ns in newest.items()
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_limit_is_that_of_all_sources_wherever_their_own_waits_move(seed: int) -> None:
+    dice = Random(seed)
+    newest = {f"s{number}": dice.randrange(1_000) for number in range(2 + seed % 6)}
+    bounds, _ = bounds_of(newest)
+    waits = {}
+    for source in newest:
+        progress: Any = bounds._sources[source]
+        progress.warm, progress.delays = True, Pool()
+        waits[source] = progress.delays.wait = dice.choice((20, 40, 60, 400))
+        progress.delays.edge_ns = partial(waits.__getitem__, source)
+    now, stayed = 1_000, 0
+    for _ in range(400):
+        now += dice.randrange(30)
+        limit_ns, by = bounds.limit(now)
+        assert limit_ns == least(newest, waits, now)
+        assert by == "" or limit_ns == newest[by]
+        speaks = dice.choice([*newest])
+        newest[speaks] = max(newest[speaks], now - dice.randrange(50))
+        if not dice.randrange(4):
+            waits[speaks] = dice.choice((20, 40, 60, 400))
+        bounds.enter(bounds._sources[speaks], newest[speaks])
+        stayed += bounds._sources[speaks].state == LED
+    assert stayed, "none stays led when it sends"
 
 
 def test_only_those_that_the_new_wait_has_not_passed_go_back() -> None:
