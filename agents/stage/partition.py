@@ -27,9 +27,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import accumulate
 from time import thread_time_ns
 from typing import Any, Final
 
@@ -327,15 +329,13 @@ class Partition:
     def _pieces(self, records: Sequence[Any]) -> Iterator[Sequence[Any]]:
         """Cut into pieces of `PIECE` records at most, and of no more records or payload than may
         wait for a checkpoint; a larger record is a piece of its own."""
-        first, size = 0, 0
-        for at, record in enumerate(records):
-            own = len(record.value or b"")
-            most = min(PIECE, self._cutting.records)
-            if at > first and (at - first >= most or size + own > self._cutting.bytes):
-                yield records[first:at]
-                first, size = at, 0
-            size += own
-        yield records[first:]
+        sizes = list(accumulate([len(record.value or b"") for record in records], initial=0))
+        first = 0
+        while first < len(records):
+            fits = bisect_right(sizes, sizes[first] + self._cutting.bytes) - 1
+            end = max(first + 1, min(first + PIECE, first + self._cutting.records, fits))
+            yield records[first:end]
+            first = end
 
     @property
     def _is_full(self) -> bool:

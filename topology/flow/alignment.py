@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from heapq import heappop, heappush, heapreplace
+from heapq import heappop, heappush
 from typing import Any, Final
 
 from topology.model.event import PROGRESS, Event
@@ -54,14 +54,21 @@ class Alignment(Operator):
         self.overtaken = 0
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
+        """The frontier is moved where an event may change more than it, and at the end."""
+        newest_ns, waived = self._newest_ns, self._waived
         released: list[Event] = []
         for event in events:
-            partition = event.lane
-            # Only these can move the frontier, or are too many.
-            moves = partition == self._frontier[1] or self._waived[partition]
-            self._queue(event)
-            if moves or self._is_full():
+            lane = event.lane
+            if event.at_ns < newest_ns[lane] or waived[lane]:
                 self._advance(released)
+                self._settle(event)
+            else:
+                newest_ns[lane] = event.at_ns
+            if event.kind != PROGRESS:
+                self._hold(event)
+                if self._queued > self._max_queued or self._bytes > self._max_queued_bytes:
+                    self._advance(released)
+        self._advance(released)
         return Step(self._now_ns, released)
 
     def on_time(self, now_ns: int) -> Step:
@@ -90,16 +97,15 @@ class Alignment(Operator):
         first = self._frontier[0]
         return [i for i, at_ns in enumerate(self._newest_ns) if at_ns <= first]
 
-    def _queue(self, event: Event) -> None:
-        partition = event.lane
+    def _settle(self, event: Event) -> None:
+        """It is older than one before it, or of a partition that is not waited for."""
+        lane = event.lane
         if event.at_ns < self._now_ns:
             event.at_ns = self._now_ns
             self.overtaken += 1
-        self._newest_ns[partition] = max(self._newest_ns[partition], event.at_ns)
-        if self._waived[partition] and event.at_ns > self._now_ns:
-            self._waived[partition] = False
-        if event.kind != PROGRESS:
-            self._hold(event)
+        self._newest_ns[lane] = max(self._newest_ns[lane], event.at_ns)
+        if self._waived[lane] and event.at_ns > self._now_ns:
+            self._waived[lane] = False
 
     def _hold(self, event: Event) -> None:
         queue = self._queues[event.lane]
@@ -135,19 +141,22 @@ class Alignment(Operator):
         return max(self._newest_ns), len(self._newest_ns) - 1
 
     def _release_until(self, frontier: tuple[int, int], released: list[Event]) -> None:
+        """A partition's events leave together, up to the next of another or the frontier."""
         heads = self._heads
         while heads and heads[0] <= frontier:
-            partition = heads[0][1]
-            queue = self._queues[partition]
-            event = queue.popleft()
-            event.held_by = 0
-            released.append(event)
-            self._queued -= 1
-            self._bytes -= size_of(event)
+            lane = heappop(heads)[1]
+            end_ns, end_lane = min(heads[0], frontier) if heads else frontier
+            if lane > end_lane:  # at the very instant the other is first
+                end_ns -= 1
+            queue = self._queues[lane]
+            while queue and queue[0].at_ns <= end_ns:
+                event = queue.popleft()
+                event.held_by = 0
+                released.append(event)
+                self._queued -= 1
+                self._bytes -= size_of(event)
             if queue:
-                heapreplace(heads, (queue[0].at_ns, partition))
-            else:
-                heappop(heads)
+                heappush(heads, (queue[0].at_ns, lane))
 
     def snapshot(self) -> State:
         return {
