@@ -1,7 +1,7 @@
 """Counts, rates, sums and quantiles by key over windows of reference time.
 
-In: events of `decode` (ordered). Out: one row per window and key: `start`, `end`, the keys,
-`n`, `rate` (events per second of the window), and the columns asked for.
+In: events of `decode` (ordered). Out: one row per window and key: `start_time`, `end_time`, the
+keys, `n`, `rate` (events per second of the window), and the columns asked for.
 
 **Watermark.** `events.ordered` holds each stream in order of reference time in one
 partition, so Spark need not wait: `delay` is 0 s. A window closes with the batch after the
@@ -105,7 +105,7 @@ def aggregate(
     (`type`, `payload.player`). The same answer for a stream as for all its rows at once."""
     measures = measures or Measures()
     counted = grouped(rows, windows, keys, _measured(measures), delay=delay)
-    start, end = F.col("start"), F.col("end")
+    start, end = F.col("start_time"), F.col("end_time")
     seconds = (F.unix_micros(end) - F.unix_micros(start)) / F.lit(1_000_000.0)
     return counted.withColumn("rate", F.col("n") / seconds)
 
@@ -118,7 +118,7 @@ def grouped(
     *,
     delay: str = AT_ONCE,
 ) -> DataFrame:
-    """Any figures over windows and keys: `start`, `end`, the keys, `n`, the figures."""
+    """Any figures over windows and keys: `start_time`, `end_time`, the keys, `n`, the figures."""
     counted = (
         rows.withWatermark(windows.time, delay)
         .withColumn("_is_event", F.col("kind") == "")
@@ -134,7 +134,7 @@ def grouped(
     events = counted.where(F.col("n") > 0)
     rest = [name for name in events.columns if name not in ("_window", "_is_event")]
     start, end = F.col("_window.start"), F.col("_window.end")
-    return events.select(start.alias("start"), end.alias("end"), *rest)
+    return events.select(start.alias("start_time"), end.alias("end_time"), *rest)
 
 
 def _measured(measures: Measures) -> list[Column]:

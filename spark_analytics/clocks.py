@@ -107,8 +107,8 @@ def offsets(rounds: DataFrame, windows: Windows, *, delay: str = AT_ONCE) -> Dat
         ),
     )
     return by_window.select(
-        F.col("_window.start").alias("start"),
-        F.col("_window.end").alias("end"),
+        F.col("_window.start").alias("start_time"),
+        F.col("_window.end").alias("end_time"),
         "source",
         "server",
         "segment",

@@ -134,7 +134,8 @@ def gap_records(records: DataFrame) -> Decoded:
 def gaps(declared: DataFrame, ordered: DataFrame) -> DataFrame:
     """Each gap with `numbers`, `filled` (how many came after all) and `open`."""
     known = declared.withColumn("epoch", F.coalesce(F.col("epoch"), F.lit(0).cast("long")))
-    gap = [*SOURCE, "epoch", "first", "last", "reason", "at"]
+    known = known.withColumnRenamed("at", "at_ns")
+    gap = [*SOURCE, "epoch", "first", "last", "reason", "at_ns"]
     known = known.select(*gap).dropDuplicates([*SOURCE, "epoch", "first", "last"])
     came = ordered.where(F.col("late") != "").select(*EVENT).distinct()
     inside = (
@@ -186,5 +187,7 @@ def _quantiles(value: Column) -> Column:
 def _opened(counted: DataFrame) -> DataFrame:
     rest = [name for name in counted.columns if name != "_window"]
     return counted.select(
-        F.col("_window.start").alias("start"), F.col("_window.end").alias("end"), *rest
+        F.col("_window.start").alias("start_time"),
+        F.col("_window.end").alias("end_time"),
+        *rest,
     )

@@ -45,7 +45,7 @@ from spark_analytics.tables.shapes import EVENT, PLACE, Settled
 from topology.config import Topology
 from topology.model.event import WATERMARK
 
-COLUMNS: Final = 3
+COLUMNS: Final = 4
 """Raised when these tables get other columns: batches of both would not be one table, so the
 checkpoint of an earlier one is refused."""
 EVENTS: Final = (

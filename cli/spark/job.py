@@ -133,7 +133,7 @@ class Asked:
             "to topic": self.to_topic,
             "database": None if self.jdbc_url is None else self.jdbc_url.partition("?")[0],
             **({"tables": self.folder, "catalog": self.catalog} if self.formats else {}),
-            **({"columns": COLUMNS} if self.job == "events" else {}),
+            **({"columns": COLUMNS} if self.job != "archive" else {}),
         }
 
 

@@ -53,7 +53,7 @@ def rates(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
     if wanted.late_included and topics.streaming:
         raise JobRefused("--late include: a stream cannot go back to closed windows; add --batch")
     keys = ("stream", *wanted.keys)
-    named = ["start", *map(aggregates.named, keys)]
+    named = ["start_time", *map(aggregates.named, keys)]
     tables, bad = [], []
     for topic, names in outputs_of(topology).items():
         rows = _ordered(topics, topology, topic, names, wanted.schema)
@@ -70,7 +70,7 @@ def rates(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
 
 
 def disorder_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
-    named = ["start", "stream", "source"]
+    named = ["start_time", "stream", "source"]
     tables, bad = [], []
     for topic, names in outputs_of(topology).items():
         rows = _ordered(topics, topology, topic, names)
@@ -102,7 +102,7 @@ def clock_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Tabl
     tables = [Table("rounds", words.rounds, PLACE), Table("declared", words.declared, PLACE)]
     if not topics.streaming:
         summed = clocks.offsets(words.rounds, wanted.windows)
-        tables.append(Table("offsets", summed, ("start", "source", "server", "segment")))
+        tables.append(Table("offsets", summed, ("start_time", "source", "server", "segment")))
     bad = [words.bad]
     for topic, names in outputs_of(topology).items():
         rows = _ordered(topics, topology, topic, names)
@@ -112,7 +112,7 @@ def clock_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Tabl
             max_error_ns = topology.stream(name).clock.max_error_ns
             own = aggregates.of_stream(unmarked, name)
             stamped = clocks.stamps(own, wanted.windows, max_error_ns)
-            tables.append(Table(f"stamps-{name}", stamped, ("start", "stream", "source")))
+            tables.append(Table(f"stamps-{name}", stamped, ("start_time", "stream", "source")))
     return [*tables, _bad(bad)]
 
 

@@ -100,9 +100,9 @@ class Console:
         try:
             if batch == 0 or not kept.isEmpty():
                 print(f"-- {table}, batch {batch}", flush=True)
-                kept.orderBy(*[name for name in ("start", *keys) if name in rows.columns]).show(
-                    self.rows, truncate=False
-                )
+                kept.orderBy(
+                    *[name for name in ("start_time", *keys) if name in rows.columns]
+                ).show(self.rows, truncate=False)
         finally:
             kept.unpersist()
 

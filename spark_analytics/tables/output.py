@@ -20,7 +20,7 @@ from spark_analytics.tables.catalog import TablesRefused
 from spark_analytics.tables.lake import Lake, Mark
 from spark_analytics.tables.shapes import SHAPES, Shape
 
-TIMES: Final = ("ref_time", "start_time", "start", "timestamp")
+TIMES: Final = ("ref_time", "start_time", "timestamp")
 """The first that a table has settles the day it is kept under."""
 
 

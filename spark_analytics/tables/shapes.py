@@ -53,7 +53,7 @@ class Shape:
 
 EVENT: Final = ("stream", "source", "epoch", "seq")
 IN_TIME: Final = ("stream", "ref_time", "source", "epoch", "seq")
-PLACE: Final = ("topic", "partition", "offset")
+PLACE: Final = ("topic", "partition", "position")
 
 RESULTS: Final = Shape(
     *(("id",), ("query",), "start_time", ("query", "start_time")),

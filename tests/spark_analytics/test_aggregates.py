@@ -85,7 +85,15 @@ def windowed(records: DataFrame, windows: Windows) -> DataFrame:
 
 
 def row_values(rows: DataFrame) -> list[tuple[object, ...]]:
-    names = ["start", "end", "source", "n", "rate", "sum_payload_v", "quantiles_payload_v"]
+    names = [
+        "start_time",
+        "end_time",
+        "source",
+        "n",
+        "rate",
+        "sum_payload_v",
+        "quantiles_payload_v",
+    ]
     return sorted((tuple(row) for row in rows.select(names).collect()), key=repr)
 
 
@@ -97,7 +105,7 @@ def test_a_batch_counts_what_is_there(spark: SparkSession) -> None:
         if event.stream == "default" and not event.kind and not event.late:
             counts[event.ref_time_ns // S, event.source].append(event.seq)
     got = {
-        (int(row.start.timestamp()), row.source): (
+        (int(row.start_time.timestamp()), row.source): (
             row.n,
             row.rate,
             row.sum_payload_v,
@@ -128,7 +136,9 @@ def test_a_stream_stopped_and_started_says_what_batch_says(
 
     def run() -> None:
         tables = [
-            Table(kind, windowed(stream_of(spark, tmp_path / "in"), windows), ("start", "source"))
+            Table(
+                kind, windowed(stream_of(spark, tmp_path / "in"), windows), ("start_time", "source")
+            )
             for kind, windows in streamed.items()
         ]
         Running(tables, output, "", str(tmp_path / "checkpoint"), None).wait()
@@ -182,7 +192,7 @@ def test_a_row_that_the_watermark_has_passed_ends_the_job(
     events = [Event("default", "s", 0, seq, time, time) for seq, time in enumerate(times)]
     write_parts(spark, ordered_records(events), tmp_path / "in", 4)
     rows = windowed(stream_of(spark, tmp_path / "in"), WINDOWS["tumbling"])
-    table = Table("windows", rows, ("start", "source"))
+    table = Table("windows", rows, ("start_time", "source"))
     output = Folder(str(tmp_path / "out"))
     running = Running([table], output, "", str(tmp_path / "checkpoint"), None)
     with pytest.raises(JobFailed, match="watermark had passed 1 rows|watermark had passed 2 rows"):

@@ -90,7 +90,7 @@ def test_what_cannot_be_read_is_aside_and_a_checkpoint_is_its_jobs(
     reasons = fill(setting)
     done(run(setting, tmp_path, "rates", *SCHEMA, "--until-caught-up"))
     tables = str(tmp_path / "rates")
-    bad = read(spark, tables, "bad").orderBy("offset").collect()
+    bad = read(spark, tables, "bad").orderBy("position").collect()
     assert [row.reason for row in bad] == reasons
     assert all(row.detail and row.topic == setting.ordered for row in bad)
     assert [row.seq for row in read(spark, tables, "late").collect()] == [5]

@@ -146,7 +146,7 @@ def test_spark_submit_runs_a_job(spark: SparkSession, kafka: SharedKafka, tmp_pa
     )
     assert done.returncode == 0, done.stderr[-3000:]
     rows = read(spark, str(tmp_path / "out" / "rates-batch"), "windows-default").collect()
-    assert sorted((row.start.timestamp(), row.source, row.n) for row in rows) == [
+    assert sorted((row.start_time.timestamp(), row.source, row.n) for row in rows) == [
         (0.0, "a", 100),
         (0.1, "a", 100),
         (0.2, "a", 100),

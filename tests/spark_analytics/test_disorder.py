@@ -105,7 +105,7 @@ def test_the_ordered_topic_as_a_stream_and_at_once(spark: SparkSession, tmp_path
     write_parts(spark, records, tmp_path / "in", 2)
     rows = decode.sound(decode.ordered(stream_of(spark, tmp_path / "in"), HeaderConfig()))
     output = Folder(str(tmp_path / "out"))
-    table = Table("ordered", disorder.of_ordered(rows, WINDOW), ("start", "source"))
+    table = Table("ordered", disorder.of_ordered(rows, WINDOW), ("start_time", "source"))
     Running([table], output, "", str(tmp_path / "checkpoint"), None).wait()
     streamed = read(spark, output.path, "ordered").select(audited.columns)
     assert sorted(map(tuple, streamed.collect())) == got

@@ -85,7 +85,7 @@ def test_the_plain_sort_agrees(spark: SparkSession, written: Setting, tmp_path: 
     assert (row.raw, row.different, row.ordered) == (readable, different, different)
     assert row.late < different // 2
     assert different < readable
-    bad = {row.offset: row.reason for row in read(spark, tables, "bad").collect()}
+    bad = {row.position: row.reason for row in read(spark, tables, "bad").collect()}
     assert bad == dict(enumerate(UNREADABLE))
     letters = read_all(written.bootstrap, written.topology.topics.dead)
     dead = [json.loads(record.value or b"") for record in letters]
@@ -127,9 +127,9 @@ def assert_same(streamed: DataFrame, at_once: DataFrame) -> None:
     """Windows: those the stream has closed, which are most."""
     columns = [name for name in at_once.columns if name != "batch"]
     whole = at_once.count()
-    if "end" in columns:
-        closed = streamed.agg({"end": "max"}).collect()[0][0]
-        at_once = at_once.where(at_once["end"] <= closed)
+    if "end_time" in columns:
+        closed = streamed.agg({"end_time": "max"}).collect()[0][0]
+        at_once = at_once.where(at_once["end_time"] <= closed)
     got = sorted(map(repr, streamed.select(columns).collect()))
     assert got == sorted(map(repr, at_once.select(columns).collect()))
     assert len(got) > whole // 2

@@ -111,7 +111,7 @@ def test_ten_kills_leave_the_tables_of_the_batch(
     look()
     assert len(seen) > 2
     found = lake(spark, tmp_path, "events").read("events")
-    assert found.count() == found.select("offset").distinct().count() == len(events)
+    assert found.count() == found.select("position").distinct().count() == len(events)
     assert found.where("late").count() == late
 
     tables_left = (("events", "events"), ("events", "frontiers"))

@@ -142,11 +142,11 @@ def from_parquet(spark: SparkSession, folder: Path) -> Counted:
 
 
 def counted(rows: Sequence[Row]) -> Counted:
-    return sorted((_micros(row.start), row.source, row.n, row.sum_payload_v) for row in rows)
+    return sorted((_micros(row.start_time), row.source, row.n, row.sum_payload_v) for row in rows)
 
 
 def from_postgres(server: PostgresServer) -> Counted:
-    query = f'select "start", source, n, sum_payload_v from rates_{JDBC_TABLE}'
+    query = f"select start_time, source, n, sum_payload_v from rates_{JDBC_TABLE}"
     with psycopg.connect(server.url) as connection:
         connection.execute("set time zone 'UTC'")
         rows = connection.execute(query).fetchall()
@@ -164,7 +164,7 @@ def from_kafka(setting: Setting) -> Counted:
             latest[record.key] = row
     return sorted(
         (
-            _micros(datetime.fromisoformat(row["start"])),
+            _micros(datetime.fromisoformat(row["start_time"])),
             row["source"],
             row["n"],
             row["sum_payload_v"],

@@ -201,7 +201,7 @@ def test_tables_say_what_the_traces_hold(
         rows = tables.rows("late", stream)
         assert {(row.source, row.seq) for row in rows} == late & trace.firsts.keys()
         got = {
-            (round(row.start.timestamp()) * S, row.source): (row.n, row.sum_payload_v)
+            (round(row.start_time.timestamp()) * S, row.source): (row.n, row.sum_payload_v)
             for row in tables.rows(f"windows-{stream}")
         }
         assert got == trace.windows(trace.firsts.keys() - late)

@@ -30,6 +30,22 @@ Batches = Sequence[Any]
 """Rows as Arrow holds them."""
 
 
+KILLS = """\
+import os, signal, pathlib
+
+def meets(number):
+    mark = pathlib.Path({mark!r}) / str(os.getpid())
+    if number == {number} and len(list(mark.parent.iterdir())) < {kills}:
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return True
+
+functions = {{"meets": meets}}
+"""
+"""Functions of a topology: `meets` kills its process where it is asked of that number, until so
+many have died."""
+
+
 def replayed(topology: Path, events: Path) -> tuple[Lines, dict[str, Any]]:
     """What `inorder replay` says, and its summary."""
     answer = inorder("replay", "--json", "--topology", topology, events)

@@ -216,7 +216,7 @@ class Nothing:
 
 
 OF_TOPICS = {"frontiers", "bad_late", "bad_gaps", "bad_windows", "bad_matches", "bad_joins"}
-PLACE = {"topic", "partition", "offset", "timestamp"}
+PLACE = {"topic", "partition", "position", "timestamp"}
 
 
 def test_tables_are_called_as_the_job_events_calls_them(

@@ -21,7 +21,14 @@ from spark_analytics.backfill.run import RunOutput, gathered
 from spark_analytics.backfill.work import OrderGroups
 from spark_analytics.executors.setting import Setting, digests
 from tests.cli.invoking import inorder
-from tests.spark_analytics.backfill.outputs import Batches, parcels_of, replayed, rows_of, tabled
+from tests.spark_analytics.backfill.outputs import (
+    KILLS,
+    Batches,
+    parcels_of,
+    replayed,
+    rows_of,
+    tabled,
+)
 from tests.spark_analytics.backfill.recorded import (
     TRACES,
     days,
@@ -137,20 +144,6 @@ def test_all_traces_side_by_side(
     assert tabled(out) == wanted
     kinds = {kind for _, kind in wanted}
     assert kinds >= {"event", "gap", "duplicate", "window", "match"}
-
-
-KILLS = """\
-import os, signal, pathlib
-
-def meets(number):
-    mark = pathlib.Path({mark!r}) / str(os.getpid())
-    if number == {number} and len(list(mark.parent.iterdir())) < {kills}:
-        mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return True
-
-functions = {{"meets": meets}}
-"""
 
 
 @pytest.mark.spark

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,10 +13,12 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
+from cli.program import PROGRAM
+from spark_analytics.backfill.kinds import TABLES
 from spark_analytics.executors.setting import Setting
 from spark_analytics.tables.views import ViewsRefused, schema_of
 from tests.cli.invoking import inorder
-from tests.spark_analytics.backfill.outputs import backfilled, replayed
+from tests.spark_analytics.backfill.outputs import KILLS, backfilled, replayed
 from tests.spark_analytics.marks import SPARK
 
 pytestmark = [*SPARK]
@@ -39,6 +42,12 @@ SCHEMA = "v INT, place STRING"
 def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("views")
     (folder / "t.yaml").write_text(TOPOLOGY)
+    recorded(folder / "raw.jsonl")
+    backfilled(Setting(TOPOLOGY), [folder / "raw.jsonl"], folder / "out", 2_000)
+    return folder
+
+
+def recorded(path: Path) -> None:
     lines = [
         {
             "source": f"m{seq % 3}", "seq": seq // 3, "ts": (seq - 9 * (seq % 7 == 0)) * 10**9,
@@ -47,9 +56,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
         for seq in range(100)
     ]  # fmt: skip
-    (folder / "raw.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    backfilled(Setting(TOPOLOGY), [folder / "raw.jsonl"], folder / "out", 2_000)
-    return folder
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def statements(history: Path, dialect: str) -> list[str]:
@@ -84,6 +91,13 @@ def wanted(history: Path) -> tuple[list[Any], list[Any]]:
 
 
 WINDOWS = ("key", "n", "mean", "most", "value_final", "it's")
+TYPES = {
+    "by-half minute": {
+        "start_time": "TIMESTAMP WITH TIME ZONE", "current": "BOOLEAN", "key": "VARCHAR",
+        "n": "BIGINT", "mean": "DOUBLE", "most": "BIGINT",
+    },
+    "rise": {"before": "BIGINT", "more": "DOUBLE", "up": "BOOLEAN", "hall": "VARCHAR"},
+}  # fmt: skip
 MATCHES = ("place", "value_source", "before", "more", "up", "hall", "value_seq")
 
 
@@ -96,7 +110,8 @@ def rows(taken: Sequence[Any]) -> list[Any]:
     return sorted(shown)
 
 
-def test_duckdb_reads_what_a_replay_says(history: Path) -> None:
+def in_duckdb(history: Path) -> duckdb.DuckDBPyConnection:
+    """The views hold the rows of a replay, by their types."""
     database = duckdb.connect()
     for each in statements(history, "duckdb"):
         database.sql(each)
@@ -108,12 +123,38 @@ def test_duckdb_reads_what_a_replay_says(history: Path) -> None:
         own = "id, start_time, revision, final, current"
         found = database.sql(f'SELECT {own}, {named} FROM "{view}"').fetchall()
         assert rows(found) == lines
-    types = dict(database.sql('SELECT column_name, column_type FROM (DESCRIBE "rise")').fetchall())
-    assert types["before"] == "BIGINT"
-    assert types["more"] == "DOUBLE"
-    assert types["up"] == "BOOLEAN"
+        described = f'SELECT column_name, column_type FROM (DESCRIBE "{view}")'
+        assert dict(database.sql(described).fetchall()).items() >= TYPES[view].items()
+    return database
+
+
+def test_duckdb_reads_what_a_replay_says(history: Path) -> None:
+    database = in_duckdb(history)
     events = database.sql("SELECT source, seq, v, place FROM typed_events").fetchall()
     assert len(events) == 100
+    reserved = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'"
+    words = {word for (word,) in database.sql(reserved).fetchall()}
+    assert {column.name for table in TABLES.values() for column in table}.isdisjoint(words)
+
+
+@pytest.mark.slow
+def test_after_kills_duckdb_reads_the_same(tmp_path: Path) -> None:
+    """kill -9 of Python processes amid their groups; Spark tries the tasks again."""
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    (tmp_path / "own.py").write_text(KILLS.format(mark=str(marks), number=2, kills=2))
+    killing = TOPOLOGY.replace("[place, source]", "[place, source] AND meets(x.v)")
+    (tmp_path / "t.yaml").write_text(f"functions: own.py\n{killing}")
+    recorded(tmp_path / "raw.jsonl")
+    words = ["--topology", tmp_path / "t.yaml", "--in", tmp_path / "raw.jsonl"]
+    done = subprocess.run(
+        [*PROGRAM, "spark", "backfill", *map(str, words), "--out", str(tmp_path / "out"),
+         "--tasks", "3", "--master", "local[2,8]"],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(list(marks.iterdir())) == 2
+    in_duckdb(tmp_path)
 
 
 def test_spark_reads_the_same(history: Path, spark: SparkSession) -> None:
