@@ -55,6 +55,7 @@ def command(full: bool, seconds: int | None, only: tuple[str, ...], markdown: Pa
 
             page.table(history.measure(folder, length_s * RATE, page.say))
             page.table(history.measure_slope(folder, length_s * RATE, page.say))
+            page.table(history.measure_bytes(folder, length_s * RATE))
 
 
 def _measure(page: Page, folder: Path, bootstrap: str, length_s: int, parts: Sequence[str]) -> None:

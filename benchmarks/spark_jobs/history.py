@@ -94,6 +94,19 @@ def measure_slope(folder: Path, events: int, say: Callable[[str], None]) -> Tabl
     return table
 
 
+def measure_bytes(folder: Path, events: int) -> Table:
+    """What the tables take on disk, with and without the lines they were made from."""
+    each = recorded(folder, events, 1)
+    table = Table("bytes of the tables, an event", ("--lines", "bytes"))
+    with session(folder) as spark:
+        for kept in (True, False):
+            out = folder / f"lines-{kept}"
+            backfill(spark, each, out, lines=kept)
+            size = sum(path.stat().st_size for path in out.rglob("*.parquet"))
+            table.add("keep" if kept else "drop", f"{size / each.lines:.0f}")
+    return table
+
+
 def slope(lines: Sequence[int], cpu_s: Sequence[float]) -> Slope:
     """Through two sizes."""
     each_s = (cpu_s[1] - cpu_s[0]) / (lines[1] - lines[0])
@@ -160,7 +173,7 @@ def replay(each: Input) -> Took:
     return Took(account["in"] / account["events_per_cpu_second"], account["seconds"])
 
 
-def backfill(spark: SparkSession, each: Input, folder: Path) -> Took:
+def backfill(spark: SparkSession, each: Input, folder: Path, *, lines: bool = True) -> Took:
     from cli.topology_file import load
     from spark_analytics.backfill.place import Place
     from spark_analytics.backfill.run import Wanted, run
@@ -172,7 +185,7 @@ def backfill(spark: SparkSession, each: Input, folder: Path) -> Took:
     place = Place(out)
     try:
         setting = setting_of(str(each.topology), topology)
-        run(spark, setting, topology, Wanted([str(each.events)], out), place)
+        run(spark, setting, topology, Wanted([str(each.events)], out, lines=lines), place)
     finally:
         place.give_up()
     return Took(tree_cpu_s() - cpu_s, time.perf_counter() - begun_s)

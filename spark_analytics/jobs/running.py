@@ -79,17 +79,17 @@ def _write(table: Table, rows: DataFrame, output: Output, folder: str, batch: in
         kept = rows.persist()
         try:
             for part in _with_rows(table, kept, batch):
-                output.write(_named(part.pick(kept)), part.name, part.keys, batch)
+                output.write(named(part.pick(kept)), part.name, part.keys, batch)
         finally:
             kept.unpersist()
         return
     if table.store is not None:
         table.store(rows, f"{folder}/{table.name}", batch)
     else:
-        output.write(_named(rows), table.name, table.keys, batch)
+        output.write(named(rows), table.name, table.keys, batch)
 
 
-def _named(rows: DataFrame) -> DataFrame:
+def named(rows: DataFrame) -> DataFrame:
     """As a backfill's tables call it; `offset` is a keyword in SQL."""
     return rows.withColumnRenamed("offset", "position")
 

@@ -60,7 +60,7 @@ def assert_standing(rows: list[Row], lines: list[Line]) -> None:
 
 def assert_overflows(rows: list[Row], records: list[Read]) -> None:
     control = {(each.partition, each.offset): each for each in records if each.is_control}
-    found = {(row.partition, row.offset): [json.loads(row.line)] for row in rows}
+    found = {(row.partition, row.position): [json.loads(row.line)] for row in rows}
     assert found == {place: lines_of([each]) for place, each in control.items()}
 
 

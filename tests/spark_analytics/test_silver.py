@@ -164,7 +164,7 @@ def test_each_event_is_there_once_whatever_died(
     assert events.count() == EVENTS
     assert [row.reason for row in lake.read("bad").collect()] == ["stamp_missing"]
     assert events.where("late").count() == events.where("reason = 'gap'").count() == 7
-    first = events.orderBy("offset").collect()[0]
+    first = events.orderBy("position").collect()[0]
     assert (first.stream, first.source, first.ref_ns, first.payload.v) == ("a", "s0", BEGIN_NS, 0)
     (frontier,) = lake.read("frontiers").collect()
     assert frontier.complete_ns == FRONTIER_NS

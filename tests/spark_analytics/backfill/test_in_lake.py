@@ -22,6 +22,7 @@ from spark_analytics.backfill.resuming import Coming, Kept, Resumed
 from spark_analytics.backfill.run import OWNER, RunOutput
 from spark_analytics.backfill.work import OrderGroups
 from spark_analytics.executors.setting import Setting, digests
+from spark_analytics.jobs.running import named
 from spark_analytics.jobs.work import Wanted
 from spark_analytics.payload import schema_of
 from spark_analytics.tables.catalog import Format, TablesRefused
@@ -216,7 +217,7 @@ class Nothing:
 
 
 OF_TOPICS = {"frontiers", "bad_late", "bad_gaps", "bad_windows", "bad_matches", "bad_joins"}
-PLACE = {"topic", "partition", "position", "timestamp"}
+PLACE = {"topic", "partition", "timestamp"}
 
 
 def test_tables_are_called_as_the_job_events_calls_them(
@@ -226,7 +227,7 @@ def test_tables_are_called_as_the_job_events_calls_them(
     topology, schema = parse(TOPOLOGY), schema_of(SCHEMA)
     found = {each.table: each.rows for each in LakeTables(lake, topology, schema).rows({})}
     job = {
-        part.name.replace("-", "_"): part.pick(table.rows)
+        part.name.replace("-", "_"): named(part.pick(table.rows))
         for table in silver.events_tables(Nothing(spark), topology, Wanted(schema=schema))
         for part in table.written()
     }
@@ -239,5 +240,5 @@ def test_tables_are_called_as_the_job_events_calls_them(
             each: theirs[each].dataType for each in shared
         }, name
         if name.split("_")[0] in RESULTS:
-            assert {*mine.fieldNames()} - shared == {"position"}, name
+            assert {*mine.fieldNames()} == shared, name
             assert {*theirs.fieldNames()} - shared <= PLACE, name
