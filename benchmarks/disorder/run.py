@@ -50,22 +50,25 @@ _WATERMARKED: Final = "entries/watermarked.py"
 
 
 _BYTEWAX: Final = "entries/bytewax_windows.py"
+_NO_SESSIONS: Final = ("q5", "q7", "q8")
 
 
 def _bytewax(name: str, wait_ms: str) -> Entry:
-    return Entry(name, ("{peers}", _BYTEWAX, wait_ms), _BYTEWAX, ("q5", "q7", "q8"))
+    return Entry(name, ("{peers}", _BYTEWAX, wait_ms), _BYTEWAX, _NO_SESSIONS)
 
 
 _OPENED: Final = ("java.base/java.lang=ALL-UNNAMED", "java.base/java.util=ALL-UNNAMED")
 """What Flink reads of Java by reflection."""
 
 
-def _on_java(engine: str, name: str, *settings: str) -> Entry:
+def _on_java(
+    engine: str, name: str, *settings: str, queries: tuple[str, ...] = tuple(QUERIES)
+) -> Entry:
     """`engine` is the folder, and the class path in the programs of this machine."""
     opened = [part for each in _OPENED for part in ("--add-opens", each)]
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
     command = ("java", *opened, quiet, "-cp", f"{{{engine}}}", "Entry", *settings)
-    return Entry(name, command, f"entries/{engine}/Entry.java")
+    return Entry(name, command, f"entries/{engine}/Entry.java", queries)
 
 
 def _watermarked(name: str, rule: str) -> Entry:
@@ -88,8 +91,14 @@ ENTRIES: Final = (
     _on_java("flink", "Flink, 50 ms, late 10 s", "50", "10000"),
     _on_java("flink", "Flink, 500 ms, late 10 s", "500", "10000"),
     _on_java("flink", "Flink, 2 s", "2000", "0"),
+    _on_java("siddhi", "Siddhi, kslack", "kslack", "0", queries=_NO_SESSIONS),
+    _on_java("siddhi", "Siddhi, kslack to 500 ms", "kslack", "500", queries=_NO_SESSIONS),
+    _on_java("siddhi", "Siddhi, akslack", "akslack", "0", queries=_NO_SESSIONS),
+    _on_java("esper", "Esper, no order", "0", queries=_NO_SESSIONS),
+    _on_java("esper", "Esper, 500 ms", "500", queries=_NO_SESSIONS),
+    _on_java("esper", "Esper, 2 s", "2000", queries=_NO_SESSIONS),
 )
-ENGINES: Final = ("kafka_streams", "flink")
+ENGINES: Final = ("kafka_streams", "flink", "siddhi", "esper")
 """Those on Java, each a folder of `entries` with its jars in a `pom.xml`."""
 
 

@@ -68,7 +68,16 @@ def compiled(jars: Jars, source: Path) -> str:
         with exclusive(cache() / f"{folder.name}.lock", COMPILE_TIMEOUT_S):
             if not _is_made_of(classes, source):
                 shutil.rmtree(classes, ignore_errors=True)
-                command = ["javac", "-Xlint:all", "-cp", path, "-d", str(classes), str(source)]
+                command = [
+                    "javac",
+                    "-proc:none",
+                    "-Xlint:all",
+                    "-cp",
+                    path,
+                    "-d",
+                    str(classes),
+                    str(source),
+                ]
                 _called(command, COMPILE_TIMEOUT_S)
                 shutil.copyfile(source, classes / source.name)
     return f"{classes}:{path}"
