@@ -197,6 +197,7 @@ ABSENT: Final = (
     "Bytewax, q11: sessions by key close by timers of the machine's clock.",
     "Siddhi, q11: its session windows go by the time of arrival, which no order holds back.",
     "Esper, q11: it has no session window.",
+    "Bytewax and Kafka Streams, leap: they have no patterns.",
     "A JVM that is warm: it runs for seconds here, so its CPU has its compiler in it.",
     "The CPU of Kafka Streams proper: its test driver commits each record; `make bench-kafka`.",
 )

@@ -50,11 +50,12 @@ _WATERMARKED: Final = "entries/watermarked.py"
 
 
 _BYTEWAX: Final = "entries/bytewax_windows.py"
-_NO_SESSIONS: Final = ("q5", "q7", "q8")
+_WINDOWS: Final = ("q5", "q7", "q8")
+_NO_SESSIONS: Final = (*_WINDOWS, "leap")
 
 
 def _bytewax(name: str, wait_ms: str) -> Entry:
-    return Entry(name, ("{peers}", _BYTEWAX, wait_ms), _BYTEWAX, _NO_SESSIONS)
+    return Entry(name, ("{peers}", _BYTEWAX, wait_ms), _BYTEWAX, _WINDOWS)
 
 
 _OPENED: Final = ("java.base/java.lang=ALL-UNNAMED", "java.base/java.util=ALL-UNNAMED")
@@ -69,6 +70,11 @@ def _on_java(
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
     command = ("java", *opened, quiet, "-cp", f"{{{engine}}}", "Entry", *settings)
     return Entry(name, command, f"entries/{engine}/Entry.java", queries)
+
+
+def _kafka_streams(name: str, grace_ms: str) -> Entry:
+    queries = (*_WINDOWS, "q11")
+    return _on_java("kafka_streams", name, grace_ms, "suppress", queries=queries)
 
 
 def _watermarked(name: str, rule: str) -> Entry:
@@ -86,8 +92,8 @@ ENTRIES: Final = (
     _watermarked("histogram, late 10 s", "histogram+late"),
     _bytewax("Bytewax, 500 ms", "500"),
     _bytewax("Bytewax, 2 s", "2000"),
-    _on_java("kafka_streams", "Kafka Streams, grace 500 ms, suppress", "500", "suppress"),
-    _on_java("kafka_streams", "Kafka Streams, grace 2 s, suppress", "2000", "suppress"),
+    _kafka_streams("Kafka Streams, grace 500 ms, suppress", "500"),
+    _kafka_streams("Kafka Streams, grace 2 s, suppress", "2000"),
     _on_java("flink", "Flink, 50 ms, late 10 s", "50", "10000"),
     _on_java("flink", "Flink, 500 ms, late 10 s", "500", "10000"),
     _on_java("flink", "Flink, 2 s", "2000", "0"),

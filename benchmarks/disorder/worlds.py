@@ -43,6 +43,8 @@ HOP_US: Final = (2 * S, 500 * MS)
 TUMBLE_US: Final = 1 * S
 JOIN_US: Final = 2 * S
 GAP_US: Final = 500 * MS
+LEAP: Final = 10
+LEAP_US: Final = 100 * MS
 MISS: Final = 0.12
 COPIES: Final = 0.01
 LOST: Final = 0.001
@@ -205,11 +207,30 @@ def _session(bids: Sequence[Record]) -> Row:
     return Row(first.time_us, str(first.by), str(len(bids)), ready_us)
 
 
+def leaps(records: Sequence[Record]) -> Iterator[Row]:
+    """leap: a bid of ten times the auction's bid right before it, by another bidder, within 100 ms;
+    it begins with the lower one."""
+    last: dict[int, Record] = {}
+    for record in records:
+        bid = record.made
+        if bid.type != "bid":
+            continue
+        before = last.get(bid.key)
+        last[bid.key] = record
+        if before is None or bid.time_us - before.made.time_us > LEAP_US:
+            continue
+        low = before.made
+        if low.by != bid.by and bid.price >= LEAP * low.price:
+            ready_us = max(before.arrival_us, record.arrival_us)
+            yield Row(low.time_us, str(bid.key), f"{low.price}:{bid.price}", ready_us)
+
+
 QUERIES: Final[dict[str, Callable[[Sequence[Record]], Iterator[Row]]]] = {
     "q5": hot_items,
     "q7": highest_bid,
     "q8": new_sellers,
     "q11": bidder_sessions,
+    "leap": leaps,
 }
 
 

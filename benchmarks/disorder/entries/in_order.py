@@ -1,4 +1,4 @@
-"""The four queries on inorder, through its Python API: `in_order.py RECORDS QUERY`.
+"""The five queries on inorder, through its Python API: `in_order.py RECORDS QUERY`.
 
 Records are pushed in polls of 10 ms of the arrival clock; answers bear the arrival of the last
 record of the poll. The topology is the user's code, and `values_of` where the query has two steps.
@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from inorder import RawEvent, Record, WindowRecord
+from inorder import MatchRecord, RawEvent, Record, WindowRecord
 from inorder.engine import Ordering
 
 POLL_US: Final = 10_000
@@ -26,14 +26,21 @@ streams:
     merge: {max_wait: 2s, expected_sources: [s0, s1, s2, s3, s4, s5, s6, s7]}
 correct_for: 10s
 queries:
-  answers: {uncertainty: ignore, QUERY}
+  answers: {QUERY}
 """
+LEAP: Final = (
+    "PATTERN SEQ(bid a, bid b) WHERE [auction] AND a.bidder <> b.bidder AND b.price >= 10 * a.price"
+    " WITHIN 100 ms USING partition RETURN a.price AS low, b.price AS high"
+)
 QUERIES: Final = {
-    "q5": "window: sliding 2s every 500ms, key: payload.auction, aggregate: {n: count()}",
-    "q7": "window: tumbling 1s, aggregate: {n: max(payload.price)}",
-    "q8": "window: tumbling 2s, key: payload.person,"
+    "q5": "uncertainty: ignore, window: sliding 2s every 500ms, key: payload.auction,"
+    " aggregate: {n: count()}",
+    "q7": "uncertainty: ignore, window: tumbling 1s, aggregate: {n: max(payload.price)}",
+    "q8": "uncertainty: ignore, window: tumbling 2s, key: payload.person,"
     " aggregate: {n: sum(payload.opened), new: sum(payload.new)}",
-    "q11": "window: session 500ms, key: payload.bidder, aggregate: {n: count()}",
+    "q11": "uncertainty: ignore, window: session 500ms, key: payload.bidder,"
+    " aggregate: {n: count()}",
+    "leap": f'pattern: "{LEAP}"',
 }
 
 
@@ -54,6 +61,7 @@ def event_of(row: dict[str, str], query: str) -> RawEvent:
         seq=int(row["seq"]),
         ts_ns=int(row["time_us"]) * 1_000,
         arrival_ns=int(row["arrival_us"]) * 1_000,
+        type=row["type"],
         payload=payload_of(row, query),
     )
 
@@ -72,12 +80,20 @@ class Answers:
         self._counts: dict[int, dict[int, int]] = {}
 
     def changes(self, records: list[Record]) -> Iterator[Change]:
+        if self._query == "leap":
+            yield from (self._leap(each) for each in records if isinstance(each, MatchRecord))
+            return
         found = [record for record in records if isinstance(record, WindowRecord)]
         rows = self._hottest(found) if self._query == "q5" else map(self._row, found)
         for start_us, key, value in rows:
             if self._given.get((start_us, key), "") != value:
                 self._given[start_us, key] = value
                 yield start_us, key, value
+
+    def _leap(self, result: MatchRecord) -> Change:
+        values = result.values
+        value = "" if result.op == "retract" else f"{values['low']}:{values['high']}"
+        return result.start_ns // 1_000, str(result.key[0]), value
 
     def _row(self, result: WindowRecord) -> Change:
         values = {} if result.op == "retract" else result.values

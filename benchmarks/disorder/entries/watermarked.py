@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import csv
 import sys
+from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
@@ -30,6 +31,7 @@ Rule = Callable[[str, int], int]
 
 LATE_US: Final = 10_000_000
 GAP_US: Final = 500_000
+LEAP_US: Final = 100_000
 
 
 def bounded(bound_us: int) -> Rule:
@@ -160,6 +162,44 @@ class Sessions:
                     yield one.start_us, bidder, str(one.count)
 
 
+class Leaps:
+    """The bids of each auction in order; each is compared with the one before it."""
+
+    def __init__(self, late_us: int) -> None:
+        self._late_us = late_us
+        self._bids: dict[str, list[tuple[int, str, int]]] = defaultdict(list)
+        self._due: list[tuple[int, str]] = []
+
+    def add(self, row: Row, time_us: int, watermark_us: int) -> Iterator[Change]:
+        if row["type"] != "bid" or time_us + self._late_us <= watermark_us:
+            return
+        bids, key = self._bids[row["key"]], row["key"]
+        at = bisect_left(bids, (time_us, row["by"], 0))
+        bids.insert(at, (time_us, row["by"], int(row["price"])))
+        if time_us > watermark_us:
+            heappush(self._due, (time_us, key))
+            return
+        yield from self._answers(key, at - 1)
+        yield from self._answers(key, at)
+
+    def passed(self, watermark_us: int) -> Iterator[Change]:
+        while self._due and self._due[0][0] <= watermark_us:
+            time_us, key = heappop(self._due)
+            bids = self._bids[key]
+            old = bisect_left(bids, (time_us - self._late_us - LEAP_US, "", 0))
+            del bids[: max(0, old - 1)]
+            yield from self._answers(key, bisect_left(bids, (time_us, "", 0)) - 1)
+
+    def _answers(self, key: str, at: int) -> Iterator[Change]:
+        """What follows the bid at that place."""
+        bids = self._bids[key]
+        if 0 <= at < len(bids):
+            low_us, before, low = bids[at]
+            high_us, by, high = bids[at + 1] if at + 1 < len(bids) else (0, before, 0)
+            leaps = high >= 10 * low and by != before and high_us - low_us <= LEAP_US
+            yield low_us, key, f"{low}:{high}" if leaps else ""
+
+
 def count_bid(state: Counter[str], row: Row) -> None:
     if row["type"] == "bid":
         state[row["key"]] += 1
@@ -198,7 +238,7 @@ def windowing_of(query: str, late_us: int) -> Windowing:
         return Windows(1_000_000, 1_000_000, late_us, raise_price, prices)
     if query == "q8":
         return Windows(2_000_000, 2_000_000, late_us, take_seller, new_sellers)
-    return Sessions(late_us)
+    return Sessions(late_us) if query == "q11" else Leaps(late_us)
 
 
 def rule_of(name: str) -> Rule:

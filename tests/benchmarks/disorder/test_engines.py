@@ -12,7 +12,7 @@ from benchmarks.disorder.run import ENTRIES, absent, measure
 from benchmarks.report import programs
 from tests.services import absent as left_out
 
-PATIENT = ("Bytewax, 2 s", "Kafka Streams, grace 2 s, suppress", "Flink, 2 s")
+PATIENT = ("Bytewax, 2 s", "Kafka Streams, grace 2 s, suppress", "Flink, 2 s", "Esper, 2 s")
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-// Three of the queries in Esper's language: java Entry WAIT_MS RECORDS QUERY
+// Four of the queries in Esper's language: java Entry WAIT_MS RECORDS QUERY
 //
 // Esper takes events as they come. So this program puts them in order by a queue, from which an event
 // leaves when one is there that is WAIT_MS younger; what comes later goes into the windows that are
@@ -30,22 +30,32 @@ public final class Entry {
         new PrintStream(System.out, false, StandardCharsets.UTF_8);
     private static long atUs;
 
-    /** The windows of `sizeUs` that begin at `offsetUs` behind multiples of it, and what they select. */
+    /**
+     * The windows of `sizeUs` that begin at `offsetUs` behind multiples of it, and what they select;
+     * without a size what a sequence of events is.
+     */
     private record Part(long sizeUs, long offsetUs, String select, String rest) {
         String text(int number) {
+            if (sizeUs == 0) {
+                return "@name('answers" + number + "') select * from Records match_recognize (" + select + ");\n";
+            }
             return "@name('answers" + number + "') select " + select + " from Records#ext_timed_batch(t, "
                 + sizeUs + " microseconds, " + offsetUs + "L) " + rest + ";\n";
         }
 
         long startUs(long timeUs) {
-            return timeUs - Math.floorMod(timeUs - offsetUs, sizeUs);
+            return sizeUs == 0 ? timeUs : timeUs - Math.floorMod(timeUs - offsetUs, sizeUs);
         }
     }
 
     private static Part[] parts(String query) {
         String counted = "max(t) as t, k as key, count(*) as n";
         String most = "group by k order by count(*) desc, k asc";
+        String leap = "partition by k measures A.t as t, A.k as key, A.price as low, B.price as high"
+            + " all matches after match skip to next row pattern (A B) define B as B.price >= 10 * A.price"
+            + " and B.person != A.person and B.t - A.t <= 100000";
         return switch (query) {
+            case "leap" -> new Part[] {new Part(0, 0, leap, "")};
             case "q7" -> new Part[] {
                 new Part(1_000_000, 0, "max(t) as t, '' as key, max(price) as n", "")
             };
@@ -62,12 +72,13 @@ public final class Entry {
 
     private static void answer(Part part, boolean isPair, EventBean row) {
         String key = isPair ? "," + row.get("key") + ":" : row.get("key") + ",";
-        out.println(atUs + "," + part.startUs((Long) row.get("t")) + "," + key + row.get("n"));
+        Object value = part.sizeUs == 0 ? row.get("low") + ":" + row.get("high") : row.get("n");
+        out.println(atUs + "," + part.startUs((Long) row.get("t")) + "," + key + value);
     }
 
     private static Object[] event(String[] row) {
         boolean opens = row[4].equals("auction");
-        long person = Long.parseLong(opens ? row[6] : row[5]);
+        long person = Long.parseLong(row[4].equals("person") ? row[5] : row[6]);
         return new Object[] {
             Long.valueOf(row[3]), Long.valueOf(row[5]), person, opens ? 1 : 0, Long.valueOf(row[7])
         };

@@ -1,4 +1,4 @@
-// The four queries on Flink's DataStream API: java Entry BOUND_MS LATENESS_MS RECORDS QUERY
+// The five queries on Flink's DataStream API and its CEP: java Entry BOUND_MS LATENESS_MS RECORDS QUERY
 //
 // A local environment with one slot. The watermark is Flink's bounded out-of-orderness, given with
 // each record and not every 200 ms of the machine's clock, so that a recording can be replayed; the
@@ -14,6 +14,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.NavigableMap;
 import java.util.Set;
@@ -24,6 +25,11 @@ import org.apache.flink.api.common.eventtime.WatermarkOutput;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.functions.AggregateFunction;
 import org.apache.flink.api.java.functions.KeySelector;
+import org.apache.flink.cep.CEP;
+import org.apache.flink.cep.functions.PatternProcessFunction;
+import org.apache.flink.cep.nfa.aftermatch.AfterMatchSkipStrategy;
+import org.apache.flink.cep.pattern.Pattern;
+import org.apache.flink.cep.pattern.conditions.IterativeCondition;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
@@ -183,6 +189,36 @@ public final class Entry {
         };
     }
 
+    /** A bid of ten times the one right before it, by another bidder. */
+    private static final class Higher extends IterativeCondition<String> {
+        @Override
+        public boolean filter(String line, Context<String> context) throws Exception {
+            String[] high = line.split(",", -1);
+            String[] low = context.getEventsForPattern("low").iterator().next().split(",", -1);
+            return Long.parseLong(high[7]) >= 10 * Long.parseLong(low[7]) && !high[6].equals(low[6]);
+        }
+    }
+
+    /** Prints a match when the watermark has reached its end. */
+    private static final class Leap extends PatternProcessFunction<String, String> {
+        @Override
+        public void processMatch(Map<String, List<String>> match, Context context, Collector<String> none) {
+            String[] low = match.get("low").get(0).split(",", -1);
+            String[] high = match.get("high").get(0).split(",", -1);
+            Map.Entry<Long, Long> moved;
+            synchronized (arrivals) {
+                moved = arrivals.ceilingEntry(Long.parseLong(high[3]));
+            }
+            long atUs = moved == null ? lastUs : moved.getValue();
+            answer(atUs, Long.parseLong(low[3]), low[5], low[7] + ":" + high[7]);
+        }
+    }
+
+    private static Pattern<String, String> leap() {
+        return Pattern.<String>begin("low", AfterMatchSkipStrategy.noSkip())
+            .next("high").where(new Higher()).within(Duration.ofMillis(100_000));
+    }
+
     public static void main(String[] asked) throws Exception {
         long boundUs = Long.parseLong(asked[0]) * 1_000;
         long latenessUs = Long.parseLong(asked[1]) * 1_000;
@@ -199,6 +235,14 @@ public final class Entry {
             .assignTimestampsAndWatermarks(strategy)
             .filter(line -> seen.add(line.substring(line.indexOf(',') + 1)))
             .filter(line -> line.contains(",bid,") != query.equals("q8"));
+        if (query.equals("leap")) {
+            CEP.pattern(records.keyBy(line -> line.split(",", -1)[5]), leap())
+                .process(new Leap())
+                .sinkTo(new DiscardingSink<>());
+            environment.execute();
+            out.flush();
+            return;
+        }
         records
             .keyBy(key)
             .window(windows(query))

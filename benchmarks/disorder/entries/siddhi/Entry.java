@@ -1,4 +1,4 @@
-// Three of the queries in Siddhi's language: java Entry RULE MOST_MS RECORDS QUERY
+// Four of the queries in Siddhi's language: java Entry RULE MOST_MS RECORDS QUERY
 //
 // RULE is kslack or akslack of Siddhi's own extension, which puts events in order by their time and
 // waits as long as it has seen them late, MOST_MS at most (0: no bound). What comes later goes into
@@ -27,15 +27,22 @@ public final class Entry {
         new PrintStream(System.out, false, StandardCharsets.UTF_8);
     private static long atUs;
 
-    /** The windows of `sizeUs` that begin at `offsetUs` behind multiples of it, and what they select. */
+    /**
+     * The windows of `sizeUs` that begin at `offsetUs` behind multiples of it, and what they select;
+     * without a size the condition of a sequence, and what it selects.
+     */
     private record Part(long sizeUs, long offsetUs, String select) {
         String text(int number) {
+            if (sizeUs == 0) {
+                return "partition with (k of Ordered) begin from every low = Ordered, high = Ordered[" + select
+                    + " insert into Answers" + number + "; end;";
+            }
             return "from Ordered#window.externalTimeBatch(t, " + sizeUs + "L, " + offsetUs + "L) select "
                 + select + " insert into Answers" + number + ";";
         }
 
         long startUs(long timeUs) {
-            return timeUs - Math.floorMod(timeUs - offsetUs, sizeUs);
+            return sizeUs == 0 ? timeUs : timeUs - Math.floorMod(timeUs - offsetUs, sizeUs);
         }
     }
 
@@ -43,7 +50,10 @@ public final class Entry {
         String most = "max(t) as t, k, count() as n group by k order by n desc, k asc limit 1";
         String both = "max(t) as t, person, sum(opened) as n, count() as all group by person"
             + " having n > 0 and all > n";
+        String leap = "price >= 10 * low.price and person != low.person and t - low.t <= 100000L]"
+            + " select low.t as t, low.k as k, low.price as before, high.price as after";
         return switch (query) {
+            case "leap" -> new Part[] {new Part(0, 0, leap)};
             case "q7" -> new Part[] {new Part(1_000_000, 0, "max(t) as t, max(price) as price")};
             case "q8" -> new Part[] {new Part(2_000_000, 0, both)};
             default -> new Part[] {
@@ -54,10 +64,11 @@ public final class Entry {
     }
 
     private static void answer(Part part, String query, Object[] row) {
-        String key = query.equals("q8") ? row[1].toString() : "";
+        String key = query.equals("q8") || query.equals("leap") ? row[1].toString() : "";
         Object value = switch (query) {
             case "q7" -> row[1];
             case "q8" -> row[2];
+            case "leap" -> row[2] + ":" + row[3];
             default -> row[1] + ":" + row[2];
         };
         out.println(atUs + "," + part.startUs((Long) row[0]) + "," + key + "," + value);
@@ -65,7 +76,7 @@ public final class Entry {
 
     private static Object[] event(String[] row) {
         boolean opens = row[4].equals("auction");
-        long person = opens ? Long.parseLong(row[6]) : Long.parseLong(row[5]);
+        long person = Long.parseLong(row[4].equals("person") ? row[5] : row[6]);
         long price = row[7].isEmpty() ? 0 : Long.parseLong(row[7]);
         return new Object[] {Long.valueOf(row[3]), Long.valueOf(row[5]), person, opens ? 1 : 0, price};
     }
