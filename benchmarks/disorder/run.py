@@ -7,8 +7,8 @@ Each entry runs twice as a process of its own: on half of the records and on all
 its CPU for the other half, so that the start of an interpreter and the warming up of a JVM do not
 count; what both runs answer up to the half has to be the same (`score.differing`), so that nobody
 answers what he cannot know yet. Memory is the largest resident set of the whole run. A line of JSON
-is printed for each. The exit code is 1 where `inorder` is wrong in the end, or an entry is not
-honest. Linux, standard library alone.
+is printed for each. The exit code is 1 where `inorder` is wrong in the end with clocks that are
+right, or an entry is not honest. Linux, standard library alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from string import Formatter
 from typing import IO, Final, NamedTuple
 
 from .score import Score, differing, read_answers, read_truth, scored
-from .worlds import QUERIES, WORLDS
+from .worlds import QUERIES, WORLDS, asked_in
 
 HERE: Final = Path(__file__).parent
 TIMEOUT_S: Final = 600.0
@@ -230,7 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     programs |= {name: given for name in ("peers", *ENGINES) if (given := getattr(asked, name))}
     bad = False
     for world in asked.world or WORLDS:
-        for query in asked.query or QUERIES:
+        for query in asked.query or asked_in(world):
             for entry in ENTRIES:
                 if asked.entry and entry.name not in asked.entry:
                     continue
@@ -243,7 +243,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     print(failed, file=sys.stderr)
                     bad = True
                     continue
-                bad |= entry.name == OURS and found.score.wrong_end > 0
+                bad |= entry.name == OURS and world != "clock" and found.score.wrong_end > 0
                 print(json.dumps(found.row()), flush=True)
     return bad
 

@@ -9,6 +9,9 @@ own. Worlds differ by how records arrive:
 | world   | delays                                                           | besides          |
 |---------|------------------------------------------------------------------|------------------|
 | `calm`  | 2 ms + exponential of 3 ms; 12 % log-normal, median 40, to 400 ms | nothing          |
+| `clock` | as `calm`                                                        | the clock of one |
+|         |                                                                  | source is 5 s    |
+|         |                                                                  | ahead            |
 | `rough` | the same; each 10 s one source is silent for 1.5 s, then brings   | 1 % copies, each |
 |         | all that it kept                                                 | 0.3 s later on   |
 |         |                                                                  | average; 0.1 %   |
@@ -16,8 +19,9 @@ own. Worlds differ by how records arrive:
 
 FOLDER gets, for each world, `<world>/records.csv`, `half.csv` (its first half by arrival) and
 `truth-<query>.csv`. The truth counts each record that arrives once, by its own time, whenever it
-arrives; it is computed from the records before their disorder, slowly. Standard library alone;
-the same seed gives the same bytes.
+arrives, and by the right time where a clock is wrong; there only the windows are asked, as answers
+of the other queries name times of single records. It is computed from the records before their
+disorder, slowly. Standard library alone; the same seed gives the same bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ S: Final = 1_000_000
 START_US: Final = 1_700_000_000 * S
 RATE: Final = 500
 SOURCES: Final = 8
-WORLDS: Final = ("calm", "rough")
+WORLDS: Final = ("calm", "rough", "clock")
 
 HOP_US: Final = (2 * S, 500 * MS)
 TUMBLE_US: Final = 1 * S
@@ -48,6 +52,8 @@ LEAP_US: Final = 100 * MS
 MISS: Final = 0.12
 COPIES: Final = 0.01
 LOST: Final = 0.001
+AHEAD: Final = "s3"
+AHEAD_US: Final = 5 * S
 STALL_EACH_US: Final = 10 * S
 STALL_US: Final = 1_500 * MS
 
@@ -117,7 +123,7 @@ def arriving(records: Iterable[Made], world: str, seed: int) -> list[Record]:
     for record in records:
         lost, copied = dice.random() < LOST, dice.random() < COPIES
         arrival_us = record.time_us + _delay_us(dice)
-        if world == "calm":
+        if world != "rough":
             found.append(Record(arrival_us, record))
             continue
         arrival_us = _behind_stall_us(arrival_us, record)
@@ -234,6 +240,11 @@ QUERIES: Final[dict[str, Callable[[Sequence[Record]], Iterator[Row]]]] = {
 }
 
 
+def asked_in(world: str) -> tuple[str, ...]:
+    """The queries of a world."""
+    return ("q5", "q7", "q8") if world == "clock" else tuple(QUERIES)
+
+
 def _windows(
     records: Iterable[Record], length_us: int, step_us: int, types: Sequence[str]
 ) -> Iterator[tuple[int, list[Record]]]:
@@ -262,11 +273,17 @@ def write(folder: Path, seconds: float, seed: int) -> None:
         place.mkdir(parents=True, exist_ok=True)
         records = arriving(base, world, seed)
         for name, some in (("records", records), ("half", records[: len(records) // 2])):
-            lines = ((record.arrival_us, *record.made) for record in some)
+            lines = ((record.arrival_us, *stamped(record.made, world)) for record in some)
             _csv(place / f"{name}.csv", ("arrival_us", *Made._fields), lines)
         once = first_arrivals(records)
-        for query, answers in QUERIES.items():
-            _csv(place / f"truth-{query}.csv", Row._fields, answers(once))
+        for query in asked_in(world):
+            _csv(place / f"truth-{query}.csv", Row._fields, QUERIES[query](once))
+
+
+def stamped(record: Made, world: str) -> Made:
+    """With the time that its source's clock shows."""
+    is_ahead = world == "clock" and record.source == AHEAD
+    return record._replace(time_us=record.time_us + AHEAD_US) if is_ahead else record
 
 
 def _csv(path: Path, header: Sequence[str], lines: Iterable[Sequence[object]]) -> None:

@@ -33,7 +33,7 @@ def test_the_report_has_a_table_for_each_query(
     monkeypatch.setattr(report, "measure", lambda entry, *_: _measured(entry.name))
     assert report.run(["--seconds", "1", "--cpu-seconds", "2"]) == 0
     text, page = (file.read_text() for file in files)
-    assert (text.count("### "), page.count("<svg")) == (9, 8)
+    assert (text.count("### "), page.count("<svg")) == (14, 13)
     assert "--world rough --query q11" in text
     assert "CPU: calm, q7, 1 000 records" in text
     assert "* peers: none" in text

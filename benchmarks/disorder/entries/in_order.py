@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +21,6 @@ POLL_US: Final = 10_000
 TOPOLOGY: Final = """
 streams:
   default:
-    clock: {unsynced: trust}
     reorder: {start: zero, max_wait: 2s}
     merge: {max_wait: 2s, expected_sources: [s0, s1, s2, s3, s4, s5, s6, s7]}
 correct_for: 10s
@@ -80,12 +79,10 @@ class Answers:
         self._counts: dict[int, dict[int, int]] = {}
 
     def changes(self, records: list[Record]) -> Iterator[Change]:
-        if self._query == "leap":
-            yield from (self._leap(each) for each in records if isinstance(each, MatchRecord))
-            return
         found = [record for record in records if isinstance(record, WindowRecord)]
         rows = self._hottest(found) if self._query == "q5" else map(self._row, found)
-        for start_us, key, value in rows:
+        matches = [record for record in records if isinstance(record, MatchRecord)]
+        for start_us, key, value in chain(rows, map(self._leap, matches)):
             if self._given.get((start_us, key), "") != value:
                 self._given[start_us, key] = value
                 yield start_us, key, value
