@@ -119,10 +119,13 @@ def table_of(part: Part) -> Table:
     return table
 
 
-def cpu_table(found: Sequence[Measured], seconds: float) -> Table:
+def cpu_table(part: Part, seconds: float) -> Table:
     """All that was measured, the quickest first."""
-    title = f"CPU: {CPU_OF[0]}, {CPU_OF[1]}, {count(seconds * RATE)} records"
-    note = f"`make bench-all ARGS='--world {CPU_OF[0]} --query {CPU_OF[1]} --seconds {seconds:g}'`"
+    title = f"CPU: {part.world}, {part.query}, {count(seconds * RATE)} records"
+    note = (
+        f"`make bench-all ARGS='--world {part.world} --query {part.query} --seconds {seconds:g}'`"
+    )
+    found = part.found
     table = Table(title, ("entry", "events per CPU second", "of ours"), note=note)
     rates = {one.entry: one.events_per_cpu_s or 0 for one in found}
     ours = rates.get(OURS)
@@ -268,10 +271,10 @@ def run(arguments: Sequence[str]) -> int:
         if is_whole:
             write(Path(name), asked.cpu_seconds, asked.seed)
             asked.world, asked.query = CPU_OF[:1], CPU_OF[1:]
-            ((*_, costs),), more = measured(Path(name), asked, there)
+            (costs,), more = measured(Path(name), asked, there)
             failures += more
         else:
-            costs = [one for part in parts for one in part.found]
+            costs = parts[0]
     cpu = cpu_table(costs, asked.cpu_seconds if is_whole else asked.seconds)
     head = introduction(asked, [*ABSENT, *missing, *failures])
     if not is_whole:

@@ -114,10 +114,10 @@ public final class Entry {
             lines.readLine();
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
                 String[] row = line.split(",", -1);
+                atUs = Long.parseLong(row[0]);
                 if (!seen.add(line.substring(line.indexOf(',') + 1)) || row[4].equals("bid") == query.equals("q8")) {
                     continue;
                 }
-                atUs = Long.parseLong(row[0]);
                 last = event(row);
                 input.send(last);
             }
