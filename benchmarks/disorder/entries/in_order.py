@@ -1,4 +1,4 @@
-"""The five queries on inorder, through its Python API: `in_order.py RECORDS QUERY`.
+"""The five queries on inorder, through its Python API: `in_order.py MAX_WAIT RECORDS QUERY`.
 
 Records are pushed in polls of 10 ms of the arrival clock; answers bear the arrival of the last
 record of the poll. The topology is the user's code, and `values_of` where the query has two steps.
@@ -21,8 +21,8 @@ POLL_US: Final = 10_000
 TOPOLOGY: Final = """
 streams:
   default:
-    reorder: {start: zero, max_wait: 2s}
-    merge: {max_wait: 2s, expected_sources: [s0, s1, s2, s3, s4, s5, s6, s7]}
+    reorder: {start: zero, max_wait: MAX_WAIT}
+    merge: {max_wait: MAX_WAIT, expected_sources: [s0, s1, s2, s3, s4, s5, s6, s7]}
 correct_for: 10s
 queries:
   answers: {QUERY}
@@ -108,8 +108,8 @@ class Answers:
 
 
 def main() -> None:
-    path, query = sys.argv[1:3]
-    order = Ordering(TOPOLOGY.replace("QUERY", QUERIES[query]))
+    max_wait, path, query = sys.argv[1:4]
+    order = Ordering(TOPOLOGY.replace("QUERY", QUERIES[query]).replace("MAX_WAIT", max_wait))
     answers = Answers(query)
     at_us = 0
     with Path(path).open(newline="") as file:
