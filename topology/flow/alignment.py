@@ -13,8 +13,8 @@ nothing. At `max_queued` waiting records, or `max_queued_bytes` of their payload
 partition that holds the others up is waived, which is counted (`waivers`). What it brings later
 counts as arriving now, and it is waited for again once it has caught up.
 
-Cost: O(log partitions) per record, O(partitions) for one that moves the frontier. Memory: the
-waiting records.
+Cost: O(1) per record, O(log partitions) per stretch of one partition, O(partitions) per batch.
+Memory: the waiting records.
 """
 
 from __future__ import annotations
