@@ -78,7 +78,7 @@ spark-setup: $(SPARK) services ## pyspark, and the jars with which it reads Kafk
 	@$(PY) -m cli.spark.jars >/dev/null
 	@$(PY) -m infra.archives 2>/dev/null
 
-spark-test: $(DEV) spark-setup ## of all tests those that run Spark (ARGS=...)
+spark-test: $(DEV) $(DOCS) spark-setup ## of all tests those that run Spark (ARGS=...)
 	@$(PY) -m pytest -m spark $(ARGS)
 
 spark-long: $(DEV) spark-setup ## Spark on a million events, killed twice (ARGS=...)
@@ -94,7 +94,7 @@ helm: $(DEV) # built where only Go is there
 	@$(PY) -m infra.helm
 
 # mypy takes one core for a minute or two.
-test: $(DEV) $(SPARK) ## style, types, then all tests but those that take minutes (ARGS=..., JOBS=3)
+test: $(DEV) $(SPARK) $(DOCS) ## style, types, then all tests but those that take minutes (ARGS=..., JOBS=3)
 	@$(MAKE) --jobs 2 lint spark-setup helm
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 

@@ -32,14 +32,16 @@ RELEASES: Final[Mapping[str, Mapping[str, str]]] = {
         "connector.version": "4.0.0",
         "token.version": "4.0.0",
         "iceberg.version": "1.10.0",
+        "delta.artifact": "delta-spark_2.13",
         "delta.version": "4.0.0",
     },
-    # The newest connector that can be had. A token provider of 4.1 cannot; that of 4.0 serves.
+    # The newest connector that can be had, and the newest token provider.
     "4.1": {
-        "connector.version": "4.1.1",
-        "token.version": "4.0.0",
+        "connector.version": "4.1.3",
+        "token.version": "4.1.1",
         "iceberg.version": "1.11.0",
-        "delta.version": "4.1.0",
+        "delta.artifact": "delta-spark_4.1_2.13",
+        "delta.version": "4.3.1",
     },
 }
 FORMATS: Final = ("iceberg", "delta")

@@ -11,6 +11,7 @@
 # %%
 from pathlib import Path
 
+import duckdb
 import matplotlib.pyplot as plt
 from pyspark.ml.classification import LogisticRegression
 from pyspark.ml.evaluation import BinaryClassificationEvaluator
@@ -20,7 +21,8 @@ from pyspark.sql import functions as F
 
 from spark_analytics.session import new_session
 
-here = Path("build/presses")
+# Jupyter starts in the folder of the notebook, an editor in that of the project.
+here = next(each for each in (Path(), Path("build/presses")) if (each / "raw.jsonl").exists())
 spark = new_session("presses")
 raw = spark.read.json(str(here / "raw.jsonl")).where("source IS NOT NULL")
 tables = {
@@ -146,3 +148,23 @@ print(f"area under the curve {area:.3f}, where guessing has 0.5")
 weights = dict(zip(NAMES, model.coefficients, strict=True))
 for name, weight in sorted(weights.items(), key=lambda each: -abs(each[1])):
     print(f"{name:>10} {weight:+.2f}")
+
+# %% [markdown]
+# ## On without Spark
+#
+# The tables are files: DuckDB (`pip install duckdb`) reads them as they are. The highest
+# revision of an `id` is current.
+
+# %%
+CURRENT = """
+    FROM (SELECT arg_max(w, w.revision) AS r FROM read_parquet($files) AS w GROUP BY w.id)
+    WHERE r.op <> 'retract'
+"""
+duck = duckdb.connect()
+worst = duck.execute(
+    f"""SELECT r.key AS press, count(*) AS windows,
+        max(CAST(r.values ->> '$.most' AS DOUBLE)) AS most {CURRENT}
+    GROUP BY press ORDER BY most DESC""",
+    {"files": str(here / "history" / "windows" / "*.parquet")},
+).df()
+print(worst)
