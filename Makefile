@@ -21,7 +21,7 @@ ARGS ?=
 # Where it is set, each of the hundreds of processes of a run compiles all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help up down install setup docs docs-reference spark-setup spark-test spark-long spark-package helm demo test test-quick lint format services bench bench-all chaos laws compiled wheels compiled-wheels lock audit sbom clean distclean
+.PHONY: help up down install setup docs docs-reference spark-setup spark-test spark-oldest spark-long spark-package helm demo test test-quick lint format services bench bench-all chaos laws compiled wheels compiled-wheels lock audit sbom clean distclean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,12 @@ spark-test: $(DEV) $(DOCS) spark-setup ## of all tests those that run Spark (ARG
 
 spark-long: $(DEV) spark-setup ## Spark on a million events, killed twice (ARGS=...)
 	@$(PY) -m pytest -m spark_long -s $(ARGS)
+
+# In an environment of its own, whose processes see no other Spark.
+spark-oldest: ## the tests of Spark on 4.0, the oldest release that is taken (ARGS=...)
+	@$(MAKE) VENV=.cache/venv-spark-4.0 setup services
+	@.cache/venv-spark-4.0/bin/python -m pip --quiet install --no-deps --no-build-isolation pyspark==4.0.0
+	@.cache/venv-spark-4.0/bin/python -m pytest -m spark $(ARGS)
 
 spark-package: spark-setup ## what spark-submit needs, into dist/spark (ARGS=DIR)
 	@$(PY) -m infra.spark.package $(ARGS)

@@ -16,6 +16,7 @@ from pathlib import Path
 from cli.local.lock import exclusive
 
 RESOLVE_TIMEOUT_S = 600.0
+MARK = "resolved.txt"
 ROOT = Path(__file__).parents[2]
 
 
@@ -24,8 +25,8 @@ class JarsUnavailable(RuntimeError):
 
 
 class Jars:
-    """The jars of `pom`, in the cache under `name`, which differs where the `properties` that the
-    pom leaves open do."""
+    """The jars of `pom`, in the cache under `name`, which differs where the `properties` do that
+    take the place of the pom's own."""
 
     def __init__(self, pom: Path, name: str, properties: Mapping[str, str] | None = None) -> None:
         self._pom = pom
@@ -52,8 +53,11 @@ class Jars:
         return folder
 
     def _is_resolved(self) -> bool:
-        mark = self.folder() / "pom.xml"
-        return mark.exists() and mark.read_bytes() == self._pom.read_bytes()
+        mark = self.folder() / MARK
+        return mark.exists() and mark.read_text(encoding="utf-8") == self._marked()
+
+    def _marked(self) -> str:
+        return "\n".join([self._pom.read_text(encoding="utf-8"), *self._properties])
 
     def _resolve(self, folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -75,7 +79,8 @@ class Jars:
             raise JarsUnavailable(
                 f"Maven could not resolve {self._pom}:\n{done.stdout}{done.stderr}"
             )
-        shutil.copyfile(self._pom, folder / "pom.xml")  # last: it says that all is there
+        # Last: it says that all is there.
+        (folder / MARK).write_text(self._marked(), encoding="utf-8")
 
 
 def cache() -> Path:

@@ -5,8 +5,8 @@ pyspark brings Spark itself; the jars with which it reads Kafka come from Maven
 resolver (`spark.jars.packages`) is not used: it looks in places that need not be
 reachable. `python -m cli.spark.jars` brings them and prints their paths. The same way come
 PostgreSQL's JDBC driver (`postgres.xml`) into `.cache/spark-postgres/`, 1 MB, and what writes
-tables in the formats Iceberg (`iceberg.xml`, 47 MB) and Delta (`delta.xml`, 8 MB). `RELEASES` has
-their versions by the release of the pyspark that is installed.
+tables in the formats Iceberg (`iceberg.xml`, 47 MB) and Delta (`delta.xml`, 8 MB). Their versions
+follow the release of the pyspark that is installed (`RELEASES`).
 
 Under spark-submit the jars are the submitter's to name (`--jars`), or lie in the image: then
 nothing is brought, and Maven need not be there.
@@ -25,25 +25,21 @@ from typing import Final
 from cli.local.maven import Jars, JarsUnavailable
 from spark_analytics.submitted import is_submitted
 
-VERSION: Final = "4.0.0"
-"""The pyspark of `requirements-spark.lock`, of the image, and of the charts."""
+VERSION: Final = "4.1.3"
+"""The pyspark of `requirements-spark.lock`, of the image, and of the charts: the newest of which
+every jar can be had. The poms have the versions of its jars."""
 RELEASES: Final[Mapping[str, Mapping[str, str]]] = {
     "4.0": {
+        "spark.minor": "4.0",
         "connector.version": "4.0.0",
         "token.version": "4.0.0",
         "iceberg.version": "1.10.0",
         "delta.artifact": "delta-spark_2.13",
         "delta.version": "4.0.0",
     },
-    # The newest connector that can be had, and the newest token provider.
-    "4.1": {
-        "connector.version": "4.1.3",
-        "token.version": "4.1.1",
-        "iceberg.version": "1.11.0",
-        "delta.artifact": "delta-spark_4.1_2.13",
-        "delta.version": "4.3.1",
-    },
+    "4.1": {},
 }
+"""By release: what takes the place of the poms' versions."""
 FORMATS: Final = ("iceberg", "delta")
 POSTGRES: Final = "jdbc:postgresql:"
 
@@ -58,8 +54,7 @@ def release() -> str:
 
 
 def _of_release(pom: str, name: str) -> Jars:
-    found = {"spark.minor": release(), **RELEASES.get(release(), {})}
-    return Jars(Path(__file__).parent / pom, name, found)
+    return Jars(Path(__file__).parent / pom, name, RELEASES.get(release(), {}))
 
 
 _JARS = _of_release("kafka.xml", f"spark-{release()}")
