@@ -1,6 +1,6 @@
-"""The job `events`: each topic read once, its records as typed rows in tables.
+"""The job `events`: all topics in one query, their records as typed rows in tables.
 
-| query            | reads                     | writes                                         |
+| group            | of                        | writes                                         |
 |------------------|---------------------------|------------------------------------------------|
 | `events`         | all ordered topics        | `events`, `bad`, `frontiers`                   |
 | `late`           | the late topic            | `late`, `bad-late`                             |
@@ -8,13 +8,14 @@
 | `dead`           | the dead topic            | `dead`                                         |
 | `windows` …      | a results topic           | `windows`, `windows-standing`, `bad-windows`   |
 
+A batch takes what is new in all topics, and writes the tables of those that have something new
 (`matches` and `joins` likewise, and `overflows-matches`, `overflows-joins`: a query had more to say
 of an event than its bound. `matches` holds single matches, sets of them and results of detectors,
 marked by `kind`.) `events` holds every event of the ordered topic, those that are
 marked late among them (`late` is true then, and `reason` says why); `late` those that were put
 aside. `windows` has every revision, so that `as_of` finds the results that were current at a time
 of the arrival clock; `windows-standing` has, for each id, the record of the highest revision, taken
-back or not (`standing`). A table that several topics fill has a query for each.
+back or not (`standing`).
 
 `frontiers` has, for each stream, the newest watermark W and complete frontier C that the merge
 announced. It is written after the events of its batch, so a reader that reads it first and `events`
@@ -39,15 +40,22 @@ from pyspark.sql import functions as F
 from spark_analytics import decode, disorder, payload, results
 from spark_analytics.instants import to_timestamp
 from spark_analytics.jobs.topics import Topics
-from spark_analytics.jobs.watching import COUNTS
-from spark_analytics.jobs.work import Part, Table, Wanted, headers_of, outputs_of
+from spark_analytics.jobs.work import (
+    Group,
+    Part,
+    Table,
+    Wanted,
+    chosen,
+    headers_of,
+    outputs_of,
+)
 from spark_analytics.tables.shapes import EVENT, PLACE, Settled
 from topology.config import Topology
 from topology.model.event import WATERMARK
 
-COLUMNS: Final = 4
-"""Raised when these tables get other columns: batches of both would not be one table, so the
-checkpoint of an earlier one is refused."""
+COLUMNS: Final = 5
+"""Raised when these tables get other columns, or other queries write them: batches of both would
+not be one table, so the checkpoint of an earlier one is refused."""
 EVENTS: Final = (
     *("stream", "source", "epoch", "seq", "type", "ref_time", "ref_ns", "error_ns", "late"),
     *("reason", "segment", "ts_ns", "at_time", "at_ns", "key", "payload", "value"),
@@ -100,15 +108,27 @@ BOUNDED: Final = frozenset({"matches", "joins"})
 
 
 def events_tables(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
-    found = [_events(topics, topology, wanted)]
-    names = topology.topics
-    found.append(_late(topics, topology, wanted))
-    found.append(_of_gaps(topics.records(names.gaps)))
-    found.append(Table("dead", _dead(topics.records(names.dead)), ("letter_offset",)))
-    for table, own in result_topics_by_table(topology).items():
-        records = reduce(DataFrame.unionByName, map(topics.records, own))
-        found.append(of_results(records, table, settled_by_id(topology)))
-    return found
+    """One query for all topics of a stream; what is bounded is read topic by topic."""
+    groups = chosen(groups_of(topology, wanted), wanted.tables)
+    if topics.streaming:
+        asked = sorted({topic for group in groups for topic in group.topics})
+        return [Table("events", topics.records(*asked), PLACE, groups=groups)]
+    return [
+        Table(group.name, group.of(topics.records(*group.topics)), PLACE, parts=group.parts)
+        for group in groups
+    ]
+
+
+def groups_of(topology: Topology, wanted: Wanted) -> list[Group]:
+    side = topology.topics
+    results_of = result_topics_by_table(topology).items()
+    return [
+        _events(topology, wanted),
+        _late(topology, wanted),
+        _gaps(side.gaps),
+        Group("dead", [side.dead], [Part("dead", ("letter_offset",), _dead)]),
+        *(of_results(own, table, settled_by_id(topology)) for table, own in results_of),
+    ]
 
 
 def result_topics_by_table(topology: Topology) -> dict[str, list[str]]:
@@ -137,20 +157,29 @@ def as_of(rows: DataFrame, at_ns: int) -> DataFrame:
     return results.current(rows.where(F.col("at_ns") <= at_ns).drop("standing"))
 
 
-def _events(topics: Topics, topology: Topology, wanted: Wanted) -> Table:
-    """One query for all ordered topics: without a watermark streams need not be separated."""
-    found: DataFrame | None = None
-    for topic, names in outputs_of(topology).items():
-        decoded = decode.ordered(topics.records(topic), headers_of(topology, names))
-        rows = _with_payload(decode.of_streams(decoded, names), wanted)
-        found = rows if found is None else found.unionByName(rows)
-    assert found is not None
+def _events(topology: Topology, wanted: Wanted) -> Group:
+    """Without a watermark streams need not be separated."""
+    outputs = outputs_of(topology)
+
+    def rows(records: DataFrame) -> DataFrame:
+        return reduce(
+            DataFrame.unionByName,
+            (of_topic(records, topic, names) for topic, names in outputs.items()),
+        )
+
+    def of_topic(records: DataFrame, topic: str, names: Sequence[str]) -> DataFrame:
+        own = records.where(F.col("topic") == topic)
+        decoded = decode.ordered(own, headers_of(topology, names))
+        return _with_payload(decode.of_streams(decoded, names), wanted)
+
+    late = F.count_if((F.col("late") != "") & (F.col("kind") == ""))
     parts = [
         Part("events", EVENT, _sound_events),
         Part("bad", PLACE, _bad),
         Part("frontiers", ("stream",), _frontiers, newer="watermark_ns"),
     ]
-    return Table("events", _counted(found, streaming=topics.streaming), EVENT, parts=parts)
+    counts = late, F.count_if(F.col("fault").isNotNull())
+    return Group("events", list(outputs), parts, rows, counts)
 
 
 def _sound_events(rows: DataFrame) -> DataFrame:
@@ -178,23 +207,24 @@ def _bad(rows: DataFrame) -> DataFrame:
     return decode.split(rows).bad
 
 
-def _late(topics: Topics, topology: Topology, wanted: Wanted) -> Table:
+def _late(topology: Topology, wanted: Wanted) -> Group:
     """Raw records, with the reason in a header of its own."""
     streams = list(topology.streams)
-    rows = decode.raw(
-        topics.records(topology.topics.late), headers_of(topology, streams), also={"late": REASON}
-    )
-    rows = _with_payload(decode.of_streams(rows, streams), wanted)
+    headers = headers_of(topology, streams)
+
+    def rows(records: DataFrame) -> DataFrame:
+        decoded = decode.raw(records, headers, also={"late": REASON})
+        return _with_payload(decode.of_streams(decoded, streams), wanted)
 
     def sound(decoded: DataFrame) -> DataFrame:
         found = decode.sound(decoded).where(F.col("kind") == "")
         return found.withColumnRenamed("late", REASON).select(*LATE)
 
     parts = [Part("late", PLACE, sound), Part("bad-late", PLACE, _bad)]
-    return Table("late", rows, PLACE, parts=parts)
+    return Group("late", [topology.topics.late], parts, rows)
 
 
-def _of_gaps(records: DataFrame) -> Table:
+def _gaps(topic: str) -> Group:
     def declared(rows: DataFrame) -> DataFrame:
         return _timed(disorder.gap_records(rows).events)
 
@@ -202,7 +232,7 @@ def _of_gaps(records: DataFrame) -> Table:
         return disorder.gap_records(rows).bad
 
     parts = [Part("gaps", PLACE, declared), Part("bad-gaps", PLACE, bad)]
-    return Table("gaps", records, PLACE, parts=parts)
+    return Group("gaps", [topic], parts)
 
 
 def _dead(records: DataFrame) -> DataFrame:
@@ -216,8 +246,8 @@ def _dead(records: DataFrame) -> DataFrame:
     return _timed(rows.select("_d.*", "letter_partition", "letter_offset"))
 
 
-def of_results(records: DataFrame, name: str, settled: Settled | None = None) -> Table:
-    """A results topic as the table `name` of all revisions, and as one of the current results."""
+def of_results(topics: Sequence[str], name: str, settled: Settled | None = None) -> Group:
+    """Results topics as the table `name` of all revisions, and as one of the current results."""
 
     def revisions(rows: DataFrame) -> DataFrame:
         found = _timed(results.decoded(rows, AS_TEXT).events)
@@ -241,7 +271,7 @@ def of_results(records: DataFrame, name: str, settled: Settled | None = None) ->
     ]
     if name in BOUNDED:
         parts.append(Part(f"overflows-{name}", PLACE, overflows))
-    return Table(name, records, ("id",), parts=parts)
+    return Group(name, topics, parts)
 
 
 def _timed(rows: DataFrame) -> DataFrame:
@@ -264,11 +294,3 @@ def _with_payload(rows: DataFrame, wanted: Wanted) -> DataFrame:
     text = F.try_validate_utf8(F.col("value").cast("string"))
     rest = F.when(F.col("payload").isNull(), F.col("value"))
     return rows.withColumn("payload", text).withColumn("value", rest)
-
-
-def _counted(rows: DataFrame, *, streaming: bool) -> DataFrame:
-    """The rows; a stream reports for each batch how many are late and how many are bad."""
-    if not streaming:
-        return rows
-    late = F.count_if((F.col("late") != "") & (F.col("kind") == "")).alias("late")
-    return rows.observe(COUNTS, late, F.count_if(F.col("fault").isNotNull()).alias("bad"))

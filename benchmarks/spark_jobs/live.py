@@ -155,5 +155,5 @@ def _started(
     topics = KafkaTopics(spark, bootstrap, streaming=True, max_per_batch=CATCH_UP)
     partitions = partitions_of(topology, dict.fromkeys(names, topology.topics.partitions))
     own = setting_of(str(setting.path), topology)
-    query = table(topics.together(names), own, partitions, TICK_LAG_MS, MAX_WAITING)
+    query = table(topics.records(*names), own, partitions, TICK_LAG_MS, MAX_WAITING)
     return Running([query], output, str(folder), str(folder), interval)

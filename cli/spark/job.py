@@ -28,7 +28,7 @@ from spark_analytics.jobs.jdbc import Jdbc, NameRefused, table_name
 from spark_analytics.jobs.outputs import Console, Folder, Lasting, Several, Topic, Without
 from spark_analytics.jobs.running import JobFailed, Running, claim
 from spark_analytics.jobs.topics import ArchivedTopics, KafkaTopics, Topics
-from spark_analytics.jobs.work import Table, Wanted
+from spark_analytics.jobs.work import Table, Wanted, chosen
 from spark_analytics.payload import schema_of
 from spark_analytics.silver import COLUMNS
 from spark_analytics.tables.catalog import FORMATS, Format, catalog_of
@@ -208,11 +208,7 @@ def topics_of(asked: Asked, spark: SparkSession) -> Topics:
 
 def tables(asked: Asked, topics: Topics) -> list[Table]:
     found = JOBS[asked.job](topics, asked.topology, _wanted(asked))
-    names = [table.name for table in found]
-    strange = [name for name in asked.table if name not in names]
-    if strange:
-        raise Refused(f"--table {strange[0]}: {asked.job} has {', '.join(names)}")
-    return [table for table in found if not asked.table or table.name in asked.table]
+    return found if any(table.groups for table in found) else chosen(found, asked.table)
 
 
 def output(asked: Asked, tables: Sequence[Table], spark: SparkSession) -> Lasting:
@@ -256,6 +252,7 @@ def _wanted(asked: Asked) -> Wanted:
         measures=Measures(tuple(asked.sum), tuple(asked.quantile)),
         schema=None if asked.schema is None else schema_of(asked.schema),
         late_included=asked.late == "include",
+        tables=tuple(asked.table),
     )
 
 

@@ -89,7 +89,7 @@ def _live(asked: Asked, setting: Setting, tick_lag_ms: int, max_waiting: int) ->
         require(spark)
         topics = topics_of(asked, spark)
         assert isinstance(topics, KafkaTopics)
-        records, in_lake = topics.together(names), bool(asked.formats)
+        records, in_lake = topics.records(*names), bool(asked.formats)
         found = table(records, setting, partitions, tick_lag_ms, max_waiting, in_lake=in_lake)
         there = output(asked, [found], spark)
         about = {**asked.about(ids), "topology": digests(setting), "columns": COLUMNS}

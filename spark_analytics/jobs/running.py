@@ -28,8 +28,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
@@ -41,7 +41,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_analytics.jobs.errors import first_line
 from spark_analytics.jobs.outputs import Output
 from spark_analytics.jobs.watching import Watch, settle
-from spark_analytics.jobs.work import Part, Table
+from spark_analytics.jobs.work import Group, Part, Table
 from spark_analytics.session import require_java
 
 AT_ONCE: Final = "0 seconds"
@@ -56,6 +56,9 @@ INTERRUPTIONS: Final = (
 """What Spark looks for, behind `CALL_FAILED`, in an error of Python's."""
 
 
+Count = Callable[[int, int], object]
+"""Takes how many rows were late, and how many could not be read."""
+
 COLUMNS: Final = "columns"
 """What a checkpoint says of the columns of its tables: a number that no reader knows."""
 
@@ -68,25 +71,63 @@ class CheckpointRefused(ValueError):
     """The checkpoint was made for something else."""
 
 
+def _uncounted(late: int, bad: int) -> None:
+    """Nobody asks."""
+
+
 def run_bounded(tables: Sequence[Table], output: Output, folder: str) -> None:
     """Write all tables once; `folder` is for tables that store themselves."""
     for table in tables:
         _write(table, table.rows, output, folder, 0)
 
 
-def _write(table: Table, rows: DataFrame, output: Output, folder: str, batch: int) -> None:
-    if table.parts:
-        kept = rows.persist()
-        try:
-            for part in _with_rows(table, kept, batch):
-                output.write(named(part.pick(kept)), part.name, part.keys, batch)
-        finally:
-            kept.unpersist()
-        return
-    if table.store is not None:
+def _write(
+    table: Table,
+    rows: DataFrame,
+    output: Output,
+    folder: str,
+    batch: int,
+    count: Count = _uncounted,
+) -> None:
+    if table.groups:
+        with _kept(rows) as records:
+            for group in _with_records(table, records, batch):
+                _write_group(group, records, output, batch, count)
+    elif table.parts:
+        with _kept(rows) as kept:
+            _write_parts(_with_rows(table, kept, batch), kept, output, batch)
+    elif table.store is not None:
         table.store(rows, f"{folder}/{table.name}", batch)
     else:
         output.write(named(rows), table.name, table.keys, batch)
+
+
+def _write_group(
+    group: Group, records: DataFrame, output: Output, batch: int, count: Count
+) -> None:
+    own = records.where(F.col("topic").isin(*group.topics))
+    if group.rows is None:
+        _write_parts(group.parts, own, output, batch)
+        return
+    with _kept(group.rows(own)) as rows:
+        _write_parts(group.parts, rows, output, batch)
+        if group.counts is not None:
+            late, bad = rows.agg(*group.counts).collect()[0]
+            count(late, bad)
+
+
+def _write_parts(parts: Sequence[Part], kept: DataFrame, output: Output, batch: int) -> None:
+    for part in parts:
+        output.write(named(part.pick(kept)), part.name, part.keys, batch)
+
+
+@contextmanager
+def _kept(rows: DataFrame) -> Iterator[DataFrame]:
+    kept = rows.persist()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
 
 
 def named(rows: DataFrame) -> DataFrame:
@@ -100,6 +141,14 @@ def _with_rows(table: Table, kept: DataFrame, batch: int) -> Sequence[Part]:
         return table.parts
     there = {row[0] for row in kept.select(table.named_by).distinct().collect()}
     return [part for part in table.parts if not there.isdisjoint(part.named)]
+
+
+def _with_records(table: Table, kept: DataFrame, batch: int) -> Sequence[Group]:
+    """The groups that have records in this batch; the first batch makes the tables of all."""
+    if batch == 0:
+        return table.groups
+    there = {row[0] for row in kept.select("topic").distinct().collect()}
+    return [group for group in table.groups if not there.isdisjoint(group.topics)]
 
 
 def claim(
@@ -212,7 +261,7 @@ class Running:
     def _writer(self, table: Table, output: Output, folder: str) -> Callable[..., None]:
         def write(rows: DataFrame, batch: int) -> None:
             try:
-                _write(table, rows, output, folder, batch)
+                _write(table, rows, output, folder, batch, self.watch.counting(table.name))
             except Exception as error:  # noqa: BLE001 - raised again, in few words
                 self._failures[table.name] = error
                 raise unwritten(error) from None

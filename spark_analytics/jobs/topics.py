@@ -8,8 +8,9 @@ of the old: who runs queries compares the topics' ids (`asked` has their names).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,7 +19,7 @@ from spark_analytics import archive, folders
 
 
 class Topics(Protocol):
-    """Gives the records of a topic by its name; `asked` are those that were asked for."""
+    """Gives the records of topics by their names; `asked` are those that were asked for."""
 
     @property
     def streaming(self) -> bool: ...
@@ -26,7 +27,7 @@ class Topics(Protocol):
     @property
     def asked(self) -> set[str]: ...
 
-    def records(self, topic: str) -> DataFrame: ...
+    def records(self, *topics: str) -> DataFrame: ...
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,8 @@ class KafkaTopics:
     max_per_batch: int = 500_000
     asked: set[str] = field(default_factory=set, compare=False)
 
-    def records(self, topic: str) -> DataFrame:
-        return self.together([topic])
-
-    def together(self, topics: Sequence[str]) -> DataFrame:
-        """The records of several topics, of which a batch takes shares that go with what each
-        partition still has."""
+    def records(self, *topics: str) -> DataFrame:
+        """A batch takes shares of several that go with what each partition still has."""
         self.asked.update(topics)
         options = {
             "kafka.bootstrap.servers": self.brokers,
@@ -74,8 +71,11 @@ class ArchivedTopics:
     streaming: bool = False
     asked: set[str] = field(default_factory=set, compare=False)
 
-    def records(self, topic: str) -> DataFrame:
-        self.asked.add(topic)
+    def records(self, *topics: str) -> DataFrame:
+        self.asked.update(topics)
+        return reduce(DataFrame.unionByName, map(self._of, topics))
+
+    def _of(self, topic: str) -> DataFrame:
         folder = f"{self.path}/{topic}"
         if folders.exists(self.spark, folder):
             return archive.read(self.spark, folder)

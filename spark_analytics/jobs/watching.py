@@ -12,6 +12,7 @@ reports a batch some time after it, so a query that has ended is asked once more
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
@@ -25,9 +26,6 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
-COUNTS: Final = "inorder"
-"""The name under which a query observes its late and bad rows."""
-
 LAG: Final = "maxOffsetsBehindLatest"
 """How Kafka's source calls the records that the slowest partition has still to give."""
 
@@ -39,7 +37,7 @@ LOOK: Final = "latestOffset"
 @dataclass(frozen=True)
 class Figures:
     """What a query did since it was started here. `lag_records`: what its source still had when the
-    last batch began, where it says so. `late` and `bad` of queries that observe them."""
+    last batch began, where it says so. `late` and `bad` of queries that count them."""
 
     batches: int = 0
     looks: int = 0
@@ -62,7 +60,6 @@ class Figures:
         """With one batch more, a `StreamingQueryProgress`."""
         operators = progress.stateOperators
         took_s = progress.durationMs.get("triggerExecution", 0) / 1e3
-        counts = progress.observedMetrics.get(COUNTS)
         return replace(
             self,
             batches=self.batches + 1,
@@ -74,8 +71,6 @@ class Figures:
             state_rows=sum(operator.numRowsTotal for operator in operators),
             state_bytes=sum(operator.memoryUsedBytes for operator in operators),
             dropped=self.dropped + sum(o.numRowsDroppedByWatermark for o in operators),
-            late=self.late + (counts.late if counts is not None else 0),
-            bad=self.bad + (counts.bad if counts is not None else 0),
         )
 
 
@@ -87,9 +82,19 @@ class Watch(StreamingQueryListener):
         self._names = names
         self.figures: dict[str, Figures] = {name: Figures() for name in names}
         self._of_run: dict[UUID, str] = {}
+        self._counted: dict[str, tuple[int, int]] = {}
         self.changed = threading.Event()
         self.ended = False
         """One of them has."""
+
+    def counting(self, name: str) -> Callable[[int, int], None]:
+        """Takes a batch's late and bad rows, from the thread that writes it."""
+
+        def count(late: int, bad: int) -> None:
+            before = self._counted.get(name, (0, 0))
+            self._counted[name] = (before[0] + late, before[1] + bad)
+
+        return count
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         if event.name in self._names:
@@ -99,7 +104,8 @@ class Watch(StreamingQueryListener):
         name = event.progress.name
         if name not in self._names:
             return
-        found = self.figures[name].after(event.progress)
+        late, bad = self._counted.get(name, (0, 0))
+        found = replace(self.figures[name].after(event.progress), late=late, bad=bad)
         self.figures[name] = found
         if found.dropped:
             self.changed.set()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
 from spark_analytics.aggregates import Measures, Windows
 from spark_analytics.tables.shapes import Settled, Shape
 from topology.config import HeaderConfig, Topology
+
+Named = TypeVar("Named", "Group", "Table")
 
 
 class JobRefused(ValueError):
@@ -42,11 +45,28 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Group:
+    """Parts that are made of the records of `topics`. `rows` makes of these what the parts pick
+    from, once a batch; None: the records themselves. `counts`: how many of the rows are late, and
+    how many cannot be read."""
+
+    name: str
+    topics: Sequence[str]
+    parts: Sequence[Part]
+    rows: Callable[[DataFrame], DataFrame] | None = None
+    counts: tuple[Column, Column] | None = None
+
+    def of(self, records: DataFrame) -> DataFrame:
+        return records if self.rows is None else self.rows(records)
+
+
+@dataclass(frozen=True)
 class Table:
     """One query. `keys` name a row among those of the table. `store` writes in a way of its own
-    (archive): (rows, path, batch). With `parts` these are written, and the table is not. With
-    `rest_s` it has batches also where nothing comes, and is at its end when nothing has come for so
-    long. `named_by`: the column that says which part a row is of."""
+    (archive): (rows, path, batch). With `parts` these are written, and the table is not; with
+    `groups` theirs, of records of several topics. With `rest_s` it has batches also where nothing
+    comes, and is at its end when nothing has come for so long. `named_by`: the column that says
+    which part a row is of."""
 
     name: str
     rows: DataFrame
@@ -55,21 +75,37 @@ class Table:
     parts: Sequence[Part] = ()
     rest_s: float | None = None
     named_by: str | None = None
+    groups: Sequence[Group] = ()
+
+    @property
+    def several(self) -> list[Part]:
+        """The tables that come of it, where it is none itself."""
+        return [*self.parts, *(part for group in self.groups for part in group.parts)]
 
     def written(self) -> list[Part]:
         """The tables that come of it."""
-        return list(self.parts) or [Part(self.name, self.keys, _as_it_is)]
+        return self.several or [Part(self.name, self.keys, _as_it_is)]
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the user asks a job for. `keys` come in addition to the stream."""
+    """What the user asks a job for. `keys` come in addition to the stream. `tables`: none: all."""
 
     windows: Windows = field(default_factory=lambda: Windows("tumbling", "10 seconds"))
     keys: Sequence[str] = ("source",)
     measures: Measures = field(default_factory=Measures)
     schema: StructType | None = None
     late_included: bool = False
+    tables: Sequence[str] = ()
+
+
+def chosen(found: Sequence[Named], names: Sequence[str]) -> list[Named]:
+    """Those with these names; all where none is named."""
+    known = [each.name for each in found]
+    strange = [name for name in names if name not in known]
+    if strange:
+        raise JobRefused(f"--table {strange[0]}: the job has {', '.join(known)}")
+    return [each for each in found if not names or each.name in names]
 
 
 def inputs_of(topology: Topology) -> dict[str, list[str]]:

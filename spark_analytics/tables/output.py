@@ -37,7 +37,7 @@ class LakeOutput:
         self._bounded = bounded
         self._parts = {part.name: part for table in tables for part in table.written()}
         # Parts come of rows that are kept already: to look whether there is one costs little.
-        self._kept = {part.name for table in tables for part in table.parts}
+        self._kept = {part.name for table in tables for part in table.several}
         names = list(map(lake_name, self._parts))
         twice = [name for name in names if names.count(name) > 1]
         if twice:

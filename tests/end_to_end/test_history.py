@@ -128,6 +128,7 @@ def no_seam(
         worker.start()
         wait_until(lambda: _come(ordered) >= left, TIMEOUT_S, f"{left} events")
         wait_until(lambda: len(found()) >= len(results) - len(before), TIMEOUT_S, "results")
+        worker.wait_ready()  # the killed one may have emitted all
         assert worker.stop() == 0
     assert f"{setting.raw}/0: begins at offset" in worker.process.log.read_text()
     assert differences([*events, *said(ordered.records)], wanted) == []

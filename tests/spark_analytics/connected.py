@@ -74,8 +74,8 @@ class Given:
             ],
         }
 
-    def records(self, topic: str) -> DataFrame:
-        return frame(self._spark, self._records.get(topic, []))
+    def records(self, *topics: str) -> DataFrame:
+        return frame(self._spark, [r for topic in topics for r in self._records.get(topic, [])])
 
 
 def answers(spark: SparkSession, folder: Path) -> Answers:

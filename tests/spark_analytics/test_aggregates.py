@@ -51,7 +51,7 @@ class GivenTopics:
     streaming: bool = False
     asked: set[str] = field(default_factory=set)
 
-    def records(self, topic: str) -> DataFrame:
+    def records(self, *topics: str) -> DataFrame:
         return self.given
 
 

@@ -169,7 +169,7 @@ def test_ten_kills_leave_the_results_of_the_batch(
             assert row_counts <= set(cuts), "a batch by halves"
 
     for _ in range(2 * KILLS):
-        commits = tmp_path / "checkpoints" / "events" / "windows" / "commits"
+        commits = tmp_path / "checkpoints" / "events" / "events" / "commits"
         killed(setting, tmp_path, *job, "--every", "100ms", until=moment(dice, commits, look))
     done(run(setting, tmp_path, *job, "--until-caught-up"))
     look()

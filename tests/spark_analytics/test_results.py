@@ -209,8 +209,8 @@ class Fixed:
         self._spark = spark
         self.asked: set[str] = set()
 
-    def records(self, topic: str) -> DataFrame:
-        self.asked.add(topic)
+    def records(self, *topics: str) -> DataFrame:
+        self.asked.update(topics)
         return frame(self._spark, [])
 
 

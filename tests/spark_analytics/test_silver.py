@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 
 import orjson
@@ -26,6 +27,7 @@ from spark_analytics.payload import schema_of
 from spark_analytics.tables.catalog import Format
 from spark_analytics.tables.lake import Lake, open_lake
 from spark_analytics.tables.output import LakeOutput
+from spark_analytics.tables.shapes import PLACE
 from tests.sinks.written import HEAD
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import (
@@ -82,7 +84,10 @@ class Files:
         self.streaming = streaming
         self.asked: set[str] = set()
 
-    def records(self, topic: str) -> DataFrame:
+    def records(self, *topics: str) -> DataFrame:
+        return reduce(DataFrame.unionByName, map(self._of, topics))
+
+    def _of(self, topic: str) -> DataFrame:
         path = self.folder / topic
         if self.streaming:
             return stream_of(self.spark, path)
@@ -154,7 +159,7 @@ def test_each_event_is_there_once_whatever_died(
 ) -> None:
     wanted = Wanted(schema=schema_of("v BIGINT"))
     lake = open_lake(spark, kind, str(tmp_path / "events"), "events")
-    found = [t for t in tables(spark, topics, "events", wanted) if t.name == "events"]
+    found = tables(spark, topics, "events", wanted)
     lake = die(lake, found, tmp_path / "checkpoint", 1)
     assert lake.read("events").count() == 2 * EVENTS // PARTS + 1
     figures = run(lake, found, tmp_path / "checkpoint")["events"]
@@ -178,18 +183,22 @@ def test_results_fold_and_what_was_said_is_kept(spark: SparkSession, tmp_path: P
         result("x", 2, "retract", at=5),
         (b"z", b"no result"),
     ]
-    records = [Record(key, value, [], n, n, topic="r") for n, (key, value) in enumerate(words)]
+    records = [
+        Record(key, value, [], n, n, topic="results.windows")
+        for n, (key, value) in enumerate(words)
+    ]
     topics = tmp_path / "topics"
     write_parts(spark, records, topics / "results.windows", 2)
     source = Files(spark, topics, streaming=True)
-    found = silver.of_results(source.records("results.windows"), "windows")
+    group = silver.of_results(["results.windows"], "windows")
+    found = Table("events", source.records(*group.topics), PLACE, groups=[group])
     lake = open_lake(spark, "iceberg", str(tmp_path / "events"), "events")
     figures = run(lake, [found], tmp_path / "checkpoint")
     rows = lake.read("windows_standing").orderBy("id").collect()
     assert [(r.id, r.revision, r.standing) for r in rows] == [("x", 2, False), ("y", 0, True)]
     windows = lake.read("windows")
     assert windows.count() == 4
-    assert figures["windows"].rows == len(words)
+    assert figures["events"].rows == len(words)
     stood = silver.as_of(windows, 3).orderBy("id").collect()
     assert [(r.id, r.revision) for r in stood] == [("x", 1), ("y", 0)]
     assert [row.reason for row in lake.read("bad_windows").collect()] == ["result_unreadable"]
@@ -212,9 +221,7 @@ def test_what_a_query_writes_as_a_table_is_beside_the_others(
         write_parts(spark, [Record(b"k", None, [], 0, 0)], topics / topic, 1)
     source = Files(spark, topics, streaming=False)
     text = TOPOLOGY.replace("count()}", "count()}, upsert: true")
-    found = [
-        each for each in JOBS["events"](source, parse(text), Wanted()) if each.name == "windows"
-    ]
+    found = JOBS["events"](source, parse(text), Wanted(tables=["windows"]))
     lake = open_lake(spark, "iceberg", str(tmp_path / "events"), "events")
     run_bounded(found, LakeOutput(lake, found), "")
     rows = lake.read("windows_standing").orderBy("id").collect()
@@ -273,8 +280,8 @@ queries:
         def __init__(self) -> None:
             self.asked: set[str] = set()
 
-        def records(self, topic: str) -> DataFrame:
-            return frame(spark, found.get(topic, []))
+        def records(self, *topics: str) -> DataFrame:
+            return frame(spark, [each for topic in topics for each in found.get(topic, [])])
 
     made: dict[str, DataFrame] = {}
     for table in silver.events_tables(GivenTopics(), parse(STREAMS + queries), Wanted()):
@@ -326,9 +333,9 @@ def test_sets_of_matches_and_overflows_are_kept(spark: SparkSession) -> None:
         def __init__(self) -> None:
             self.asked: set[str] = set()
 
-        def records(self, topic: str) -> DataFrame:
+        def records(self, *topics: str) -> DataFrame:
             values = []
-            if topic == "results.matches":
+            if "results.matches" in topics:
                 said = (SET, replace(SET, op="update", revision=1, joined=SET.ranges))
                 values = [line_json(result_line(each)) for each in said]
                 values.append(line_json(result_line(Overflow(9, "a", "q", MEMBER, 2))))

@@ -212,7 +212,7 @@ class Nothing:
         self.asked: set[str] = set()
         self._spark = spark
 
-    def records(self, topic: str) -> DataFrame:
+    def records(self, *topics: str) -> DataFrame:
         return frame(self._spark, [])
 
 
