@@ -1,4 +1,4 @@
-"""Records of a topic as Parquet, by stream and hour, and back.
+"""Records of topics as Parquet, by stream and hour, or as one table of a lake, and back.
 
 Layout: `<path>/stream=<name>/hour=<yyyy-MM-dd'T'HH>/batch=<number>/*.parquet`. The columns
 are those of Spark's Kafka source, so whatever reads a topic reads its archive (`read`), raw
@@ -10,20 +10,31 @@ Each batch of a stream replaces the folders of its own number, so a batch that i
 again after a restart changes nothing. Within a batch each stream and hour is one file, up
 to `max_rows` rows: how large files grow is settled by how often a batch is due
 (`--trigger`). A bounded run writes batch 0.
+
+In Iceberg and Delta the records of all topics are one table, `TABLE`, of the same columns
+(`position` for `offset`), by topic and day: batches, bounds of each file and compaction are the
+format's own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
+from pyarrow import fs
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_analytics import folders
+from spark_analytics.backfill.place import PlaceRefused, file_system
+from spark_analytics.tables.catalog import FORMATS, Format
 from topology.config import HeaderConfig
+
+TABLE: Final = "records"
+MARKS: Final[Mapping[Format, str]] = {"iceberg": "metadata", "delta": "_delta_log"}
+"""The folder by which a table of the format is known."""
 
 HOUR: Final = "yyyy-MM-dd'T'HH"
 MAX_ROWS: Final = 5_000_000
@@ -77,9 +88,37 @@ def write(rows: DataFrame, path: str, batch: int = 0, max_rows: int = MAX_ROWS) 
     )
 
 
+def format_of(path: str) -> Format | None:
+    """The format of the table at this path; None: no table is there."""
+    try:
+        files, place = file_system(path, "--archive")
+        marks = [f"{place}/{MARKS[kind]}" for kind in FORMATS]
+        found = zip(FORMATS, files.get_file_info(marks), strict=True)
+        return next((kind for kind, mark in found if mark.type == fs.FileType.Directory), None)
+    except (PlaceRefused, OSError):
+        return None
+
+
+def table_of(path: str) -> str | None:
+    """The table of records at this path, or in this folder of the job `archive`."""
+    places = (path, f"{path}/{TABLE}")
+    return next((place for place in places if format_of(place) is not None), None)
+
+
+def formats_of(paths: Iterable[str | None]) -> list[Format]:
+    """The formats of the tables of records at these paths."""
+    tables = [table_of(path.rstrip("/")) for path in paths if path is not None]
+    found = {format_of(table) for table in tables if table is not None}
+    return [kind for kind in FORMATS if kind in found]
+
+
 def read(spark: SparkSession, path: str) -> DataFrame:
-    """The records again, with the columns of the Kafka source. What is listed once is read, so that
-    no record comes twice from a `compact` that runs meanwhile."""
+    """The records again, with the columns of the Kafka source: of a table those of all topics. What
+    is listed once is read, so that no record comes twice from a `compact` that runs meanwhile."""
+    kind = format_of(path)
+    if kind is not None:
+        rows = spark.read.format(kind).load(path)
+        return rows.withColumnRenamed("position", "offset").select(*COLUMNS)
     places = [each.place for each in live(list_batches(spark, path))]
     return spark.read.option("basePath", path).schema(SCHEMA).parquet(*places).select(*COLUMNS)
 

@@ -211,10 +211,12 @@ def backfill(
     """Put recorded history in order, distributed: what inorder replay says, as tables."""
     topology = load(topology_path)
     require_spark()
+    from spark_analytics.archive import formats_of
     from spark_analytics.backfill.place import Place
     from spark_analytics.backfill.resuming import Resumed
     from spark_analytics.backfill.run import Wanted, run
     from spark_analytics.executors.setting import setting_of
+    from spark_analytics.tables.catalog import FORMATS as LAKES
     from spark_analytics.tables.catalog import settings as lake_settings
 
     wanted = Wanted(**more, rest_ns=length_of(rest, "--rest"))
@@ -225,9 +227,11 @@ def backfill(
     settings = settings_of(master, conf)
     needed: Sequence[str] = ()
     with plain_errors("backfill"):
-        if wanted.form != "parquet":
-            settings = {**lake_settings(wanted.form), **settings}
-            needed = jars.lake_jars(wanted.form) + jars.catalog_jars(wanted.catalog)
+        formats = [kind for kind in LAKES if kind in (wanted.form, *formats_of(wanted.inputs))]
+        if formats:
+            settings = {**lake_settings(*formats), **settings}
+            lakes = [jar for kind in formats for jar in jars.lake_jars(kind)]
+            needed = lakes + jars.catalog_jars(wanted.catalog)
         resumed = Resumed(wanted.out) if wanted.resume else None
         place = Place(wanted.out, adds=wanted.resume)
         try:

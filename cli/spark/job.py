@@ -23,6 +23,7 @@ from cli.spark.kafka import java_settings
 from cli.spark.options import KEYS, WINDOW, length_of, settings_of, window_of
 from cli.topology_file import Refused
 from spark_analytics.aggregates import Measures, Windows
+from spark_analytics.archive import TABLE, formats_of
 from spark_analytics.jobs.definitions import JOBS
 from spark_analytics.jobs.jdbc import Jdbc, NameRefused, table_name
 from spark_analytics.jobs.outputs import Console, Folder, Lasting, Several, Topic, Without
@@ -93,9 +94,19 @@ class Asked:
             raise Refused("--jdbc-url: write jdbc:postgresql://HOST:PORT/DATABASE or the like")
         if self.catalog is not None and "iceberg" not in self.to:
             raise Refused("--catalog is Iceberg's; add --to iceberg, or leave it out")
-        if self.job == "archive" and tuple(self.to) != ("parquet",):
-            raise Refused(f"--to {' '.join(self.to)}: an archive is Parquet; leave --to out")
+        if self.job == "archive":
+            self._refuse_archive()
         settings_of(self.master, self.conf)
+
+    def _refuse_archive(self) -> None:
+        (first, *more) = self.to
+        if more or first not in ("parquet", *FORMATS):
+            raise Refused(
+                f"--to {' '.join(self.to)}: an archive is Parquet, or a table; write --to iceberg,"
+                " --to delta, or leave --to out"
+            )
+        if self.catalog is not None:
+            raise Refused("--catalog: an archive is read by its path; leave --catalog out")
 
     @property
     def folder(self) -> str:
@@ -142,10 +153,11 @@ def session(asked: Asked) -> AbstractContextManager[SparkSession]:
     needed = [*jars(), *asked.jar, *catalog_jars(asked.catalog)]
     if (asked.jdbc_url or "").startswith(POSTGRES):
         needed += postgres_jars()
-    for kind in asked.formats:
+    formats = list(dict.fromkeys([*asked.formats, *formats_of([asked.archive])]))
+    for kind in formats:
         needed += lake_jars(kind)
-    if asked.formats:
-        settings = {**lake_settings(*asked.formats), **settings}
+    if formats:
+        settings = {**lake_settings(*formats), **settings}
     return open_session(asked.job, needed, settings)
 
 
@@ -208,7 +220,8 @@ def topics_of(asked: Asked, spark: SparkSession) -> Topics:
 
 def tables(asked: Asked, topics: Topics) -> list[Table]:
     found = JOBS[asked.job](topics, asked.topology, _wanted(asked))
-    return found if any(table.groups for table in found) else chosen(found, asked.table)
+    has_chosen = any(table.groups or table.name == TABLE for table in found)
+    return found if has_chosen else chosen(found, asked.table)
 
 
 def output(asked: Asked, tables: Sequence[Table], spark: SparkSession) -> Lasting:
@@ -253,6 +266,7 @@ def _wanted(asked: Asked) -> Wanted:
         schema=None if asked.schema is None else schema_of(asked.schema),
         late_included=asked.late == "include",
         tables=tuple(asked.table),
+        in_lake=bool(asked.formats),
     )
 
 

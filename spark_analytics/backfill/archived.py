@@ -66,13 +66,15 @@ class Record(NamedTuple):
 
 
 def is_archive(path: str) -> bool:
-    """Whether it is the folder of a topic, or of several; any address on another file system
-    counts as one."""
+    """Whether it is the folder of a topic, or of several, or a table; any address on another file
+    system counts as one."""
     if REMOTE in path:
         return True
     place = Path(path)
     if not place.is_dir():
         return False
+    if archive.table_of(path) is not None:
+        return True
     return _is_topic(place) or any(_is_topic(each) for each in place.iterdir() if each.is_dir())
 
 
@@ -101,7 +103,7 @@ def records(
     wanted = topics_read(topology)
     refuse_patterns(paths)
     found = [folder for path in paths for folder in folders_of(path.rstrip("/"), wanted)]
-    frames = [archive.read(spark, folder) for folder in found]
+    frames = [_read(spark, folder, wanted) for folder in found]
     whole = frames[0]
     for frame in frames[1:]:
         whole = whole.union(frame)
@@ -130,6 +132,11 @@ def records(
     return whole, lack
 
 
+def _read(spark: SparkSession, folder: str, wanted: Sequence[str]) -> DataFrame:
+    rows = archive.read(spark, folder)
+    return rows if archive.format_of(folder) is None else rows.where(rows["topic"].isin(*wanted))
+
+
 def refuse_patterns(paths: Iterable[str]) -> None:
     """Raise InputError for paths that Spark would read as patterns."""
     for path in paths:
@@ -142,7 +149,11 @@ def refuse_patterns(paths: Iterable[str]) -> None:
 
 
 def folders_of(path: str, wanted: Sequence[str]) -> list[str]:
-    """The topics' own folders; `path` itself if it is one, or if only Spark can list it."""
+    """The topics' own folders, or the table; `path` itself if it is one, or if only Spark can list
+    it."""
+    table = archive.table_of(path)
+    if table is not None:
+        return [table]
     try:
         files, place = file_system(path, "--in")
         is_file = files.get_file_info(place).is_file

@@ -8,7 +8,7 @@
 |            | `compared`                                                           |        |
 | `clocks`   | `rounds`, `declared`, `bad`, `stamps-<stream>`; in batch `offsets`   | both   |
 | `truth`    | `differences`, `balance`, `bad`                                      | batch  |
-| `archive`  | a folder of its own for each topic                                   | both   |
+| `archive`  | a folder of its own for each topic; in a lake one table, `records`   | both   |
 
 Every row of the topics ends in a table: what a window does not count lies in `late` of
 `rates`, what a job cannot read, of whichever of its topics, in its `bad`. With
@@ -142,12 +142,18 @@ def truth_check(topics: Topics, topology: Topology, _: Wanted) -> list[Table]:
     return [*tables, _bad(bad)]
 
 
-def archiving(topics: Topics, topology: Topology, _: Wanted) -> list[Table]:
+def archiving(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
     kept = {**inputs_of(topology), **outputs_of(topology)}
     side = topology.topics
     streams = list(topology.streams)
     kept |= {side.late: streams, side.dead: streams, side.gaps: streams, side.clock: streams}
     kept |= dict.fromkeys(topology.all_result_topics, streams)
+    if wanted.in_lake:
+        strange = sorted({*wanted.tables} - {*kept})
+        if strange:
+            raise JobRefused(f"--table {strange[0]}: the job has {', '.join(kept)}")
+        rows = topics.records(*(wanted.tables or kept)).select(*archive.COLUMNS)
+        return [Table(archive.TABLE, rows, PLACE)]
     return [
         Table(
             topic,

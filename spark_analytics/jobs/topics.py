@@ -14,6 +14,7 @@ from functools import reduce
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from spark_analytics import archive, folders
 
@@ -73,6 +74,9 @@ class ArchivedTopics:
 
     def records(self, *topics: str) -> DataFrame:
         self.asked.update(topics)
+        table = archive.table_of(self.path)
+        if table is not None:
+            return archive.read(self.spark, table).where(F.col("topic").isin(*topics))
         return reduce(DataFrame.unionByName, map(self._of, topics))
 
     def _of(self, topic: str) -> DataFrame:

@@ -89,7 +89,8 @@ class Table:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the user asks a job for. `keys` come in addition to the stream. `tables`: none: all."""
+    """What the user asks a job for. `keys` come in addition to the stream. `tables`: none: all.
+    `in_lake`: whether the tables are Iceberg's or Delta's."""
 
     windows: Windows = field(default_factory=lambda: Windows("tumbling", "10 seconds"))
     keys: Sequence[str] = ("source",)
@@ -97,6 +98,7 @@ class Wanted:
     schema: StructType | None = None
     late_included: bool = False
     tables: Sequence[str] = ()
+    in_lake: bool = False
 
 
 def chosen(found: Sequence[Named], names: Sequence[str]) -> list[Named]:

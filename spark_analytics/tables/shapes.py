@@ -69,6 +69,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "frontiers": Shape(("stream",), order=("stream",), newer="watermark_ns"),
     "gaps": Shape(("stream", "source", "epoch", "first"), ("stream",), order=("stream", "at_ns")),
     "dead": Shape(PLACE, order=PLACE),
+    "records": Shape(PLACE, ("topic",), "timestamp", PLACE),
     "bad": Shape(PLACE, order=PLACE),
     "windows_standing": RESULTS,
     "matches_standing": RESULTS,

@@ -40,12 +40,15 @@ pytestmark = [*SPARK, pytest.mark.kafka]
 EVENTS = 2_500
 
 
-def from_archive(setting: Setting, folder: Path, topics: list[str], tables: list[str]) -> Path:
-    """The job's tables once more, of the topics' archive."""
-    done(run(setting, folder, "archive", "--batch", *named(topics)))
-    archive = ["--archive", str(folder / "archive-batch")]
-    done(run(setting, folder / "again", "events", "--batch", *archive, *named(tables)))
-    return folder / "again" / "events-batch"
+def from_archive(
+    setting: Setting, folder: Path, form: str, topics: list[str], tables: list[str]
+) -> Path:
+    """The job's tables once more, of the topics' archive in that form."""
+    there = folder / form
+    done(run(setting, there, "archive", "--batch", "--to", form, *named(topics)))
+    archive = ["--archive", str(there / "archive-batch")]
+    done(run(setting, there / "again", "events", "--batch", *archive, *named(tables)))
+    return there / "again" / "events-batch"
 
 
 def named(tables: list[str]) -> list[str]:
@@ -86,7 +89,10 @@ def test_the_tables_hold_what_the_worker_told(
     tables = [*topics]
     done(run(setting, tmp_path, "events", "--batch", *named(tables)))
     folder = str(tmp_path / "events-batch")
-    again = str(from_archive(setting, tmp_path, [*records], tables))
+    archived = [
+        str(from_archive(setting, tmp_path, form, [*records], tables))
+        for form in ("parquet", "iceberg")
+    ]
     for table, own in topics.items():
         found = [record for topic in own for record in records[topic]]
         lines = lines_of(found)
@@ -94,7 +100,8 @@ def test_the_tables_hold_what_the_worker_told(
         assert ops == {"emit", "update", "retract"}
         latest = read(spark, folder, f"{table}-standing").collect()
         assert_standing(latest, lines)
-        assert sorted(read(spark, again, f"{table}-standing").collect()) == sorted(latest)
+        for again in archived:
+            assert sorted(read(spark, again, f"{table}-standing").collect()) == sorted(latest)
         if table in BOUNDED:
             assert_overflows(read(spark, folder, f"overflows-{table}").collect(), found)
         assert read(spark, folder, f"bad-{table}").collect() == []

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 import pytest
@@ -19,6 +19,12 @@ from inorder.signing_keys import SigningKey, signing_key
 from producers.recording.topic_lines import clock_line, record_line
 from spark_analytics import archive
 from spark_analytics.backfill import archived
+from spark_analytics.jobs.running import named
+from spark_analytics.jobs.work import Table
+from spark_analytics.tables.catalog import Format
+from spark_analytics.tables.lake import open_lake
+from spark_analytics.tables.output import LakeOutput
+from spark_analytics.tables.shapes import PLACE
 from tests.cli.invoking import inorder
 from tests.spark_analytics.backfill.outputs import replayed, tabled
 from tests.spark_analytics.marks import SPARK
@@ -115,6 +121,15 @@ def archive_of(spark: SparkSession, records: Sequence[Record], folder: Path) -> 
     return folder
 
 
+def lake_of(spark: SparkSession, kind: Format, records: Sequence[Record], folder: Path) -> Path:
+    """As the job `archive` writes it, which dies behind its second batch and writes that again."""
+    table = Table(archive.TABLE, frame(spark, records).select(*archive.COLUMNS), PLACE)
+    for batch, rows in ((0, "offset < 50"), (1, "offset >= 50"), (1, "offset >= 50")):
+        output = LakeOutput(open_lake(spark, kind, str(folder), "archive"), [table])
+        output.write(named(table.rows.where(rows)), table.name, PLACE, batch)
+    return folder
+
+
 def lying(records: Sequence[Record]) -> dict[str, dict[str, list[str]]]:
     """Where the records of each source lie, by stream."""
     found: dict[str, dict[str, set[str]]] = {"a": {}, "b": {}}
@@ -134,9 +149,17 @@ def backfill(folder: Path, source: Path, *more: str, text: str = TOPOLOGY) -> An
     return inorder("spark", "backfill", *asked, *more)
 
 
-def test_an_archive_says_what_its_dump_says(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["parquet", "iceberg", "delta"])
+def test_an_archive_says_what_its_dump_says(
+    spark: SparkSession, tmp_path: Path, kind: Literal["parquet"] | Format
+) -> None:
     records = topics(Random(5))
-    answer = backfill(tmp_path, archive_of(spark, records, tmp_path / "archive"))
+    other = Record(b"k", b"v", [], 0, BEGIN_MS, topic="events.ordered")
+    if kind == "parquet":
+        source = archive_of(spark, records, tmp_path / "archive")
+    else:
+        source = lake_of(spark, kind, [*records, other], tmp_path / "archive")
+    answer = backfill(tmp_path, source)
     assert answer.code == 0, answer.err
     assert "records of heard, raw bear the producer's time" in answer.err
     wanted, _ = replayed(tmp_path / "t.yaml", dumped(records, tmp_path / "dumped.jsonl"))
