@@ -11,17 +11,27 @@ from tests.services import require
 
 
 def test_every_place_names_the_same_spark() -> None:
-    assert cli.spark.jars.VERSION.startswith(next(iter(cli.spark.jars.RELEASES)))
-    assert f'"pyspark=={cli.spark.jars.VERSION}"' in (ROOT / "pyproject.toml").read_text()
+    oldest, *_, newest = cli.spark.jars.RELEASES
+    assert cli.spark.jars.VERSION.startswith(f"{newest}.")
+    taken = f'"pyspark>={oldest},<={cli.spark.jars.VERSION}"'
+    assert taken in (ROOT / "pyproject.toml").read_text()
     lock = (ROOT / "requirements-spark.lock").read_text()
     assert f"\npyspark=={cli.spark.jars.VERSION} " in lock
+    image = (ROOT / "infra/spark/Dockerfile").read_text()
+    assert f"ARG SPARK=apache/spark:{cli.spark.jars.VERSION}-" in image
 
 
-def test_every_release_has_each_version_that_a_pom_leaves_open() -> None:
+def test_the_poms_have_the_versions_of_the_newest_release_and_others_name_each() -> None:
     poms = [(ROOT / f"cli/spark/{name}.xml").read_text() for name in ("kafka", "iceberg", "delta")]
-    wanted = set(re.findall(r"\$\{(.*?)\}", "".join(poms)))
-    for name, versions in cli.spark.jars.RELEASES.items():
-        assert {"spark.minor", *versions} == wanted, name
+    text = "".join(poms)
+    wanted = set(re.findall(r"\$\{(.*?)\}", text))
+    there = dict(re.findall(r"<([a-z]+\.[a-z]+)>(.*?)</", text))
+    assert set(there) == wanted
+    *others, newest = cli.spark.jars.RELEASES
+    assert there["spark.minor"] == newest
+    assert cli.spark.jars.RELEASES[newest] == {}
+    for name in others:
+        assert set(cli.spark.jars.RELEASES[name]) == wanted, name
 
 
 def test_the_jars_are_brought() -> None:
