@@ -52,6 +52,11 @@ COLUMNS: Final = (
 CPU_OF: Final = ("calm", "q7")
 """CPU is measured in a longer stream of this world, for this query."""
 
+NAME_PX: Final = 140.0
+"""As wide as a name is in a picture, and `LINE_PX` as high."""
+
+LINE_PX: Final = 11.0
+
 
 class Part(NamedTuple):
     """One query in one world."""
@@ -222,22 +227,35 @@ def picture(part: Part) -> str:
     low = min(0.0, *(x for x, _, _ in points)) if points else 0.0
     wide = max((x for x, _, _ in points), default=1) - low or 1
     high = max((y for _, y, _ in points), default=1) or 1
+    places = [(40 + 560 * (x - low) / wide, 210 - 180 * y / high) for x, y, _ in points]
+    names = _names(places)
+    top = min([0.0, *(height - LINE_PX for height in names)])
     drawn = []
-    for x, y, one in points:
-        at, up = 40 + 560 * (x - low) / wide, 210 - 180 * y / high
+    for (at, up), height, (_, _, one) in zip(places, names, points, strict=True):
         colour = "#c00" if one.score.wrong_end else "#070"
         name = html.escape(one.entry)
         drawn.append(
             f'<circle cx="{at:.0f}" cy="{up:.0f}" r="4" fill="{colour}"/>'
-            f'<text x="{at + 6:.0f}" y="{up - 5:.0f}" font-size="10">{name}</text>'
+            f'<text x="{at + 6:.0f}" y="{height:.0f}" font-size="10">{name}</text>'
         )
     return (
-        '<svg viewBox="0 0 760 240" width="760" role="img">'
+        f'<svg viewBox="0 {top:.0f} 760 {240 - top:.0f}" width="760" role="img">'
         '<path d="M40 20V210H720" fill="none" stroke="#888"/>'
         f'<text x="300" y="232" font-size="11">mean wait, {low:.0f} to {low + wide:.0f} ms</text>'
         f'<text x="44" y="16" font-size="11">wrong at first, to {100 * high:.1f} %</text>'
         f"{''.join(drawn)}</svg>"
     )
+
+
+def _names(places: Sequence[tuple[float, float]]) -> list[float]:
+    """The height of each point's name: by the point, or above the names that are there."""
+    taken: list[tuple[float, float]] = []
+    for at, up in places:
+        height = up - 5
+        while any(abs(at - x) < NAME_PX and abs(height - y) < LINE_PX for x, y in taken):
+            height -= LINE_PX
+        taken.append((at, height))
+    return [height for _, height in taken]
 
 
 def page_of(parts: Sequence[Part], head: str, cpu: Table) -> str:

@@ -3,6 +3,7 @@ that is wrong fails the run."""
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -38,6 +39,16 @@ def test_the_report_has_a_table_for_each_query(
     assert "CPU: calm, q7, 1 000 records" in text
     assert "* peers: none" in text
     assert f"**{OURS}**" in text
+
+
+def test_names_in_a_picture_lie_above_one_another() -> None:
+    same = [_measured(name) for name in ("one", "two", "three")]
+    drawn = report.picture(report.Part("calm", "q7", same))
+    heights = [
+        float(y) for y in re.findall(r'<text x="[0-9]+" y="(-?[0-9]+)" font-size="10">', drawn)
+    ]
+    assert len(heights) == len(same)
+    assert [heights[0] - y for y in heights] == [0, report.LINE_PX, 2 * report.LINE_PX]
 
 
 def test_who_is_ahead_of_ours_is_named() -> None:
