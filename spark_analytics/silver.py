@@ -8,7 +8,8 @@
 | `dead`           | the dead topic            | `dead`                                         |
 | `windows` …      | a results topic           | `windows`, `windows-standing`, `bad-windows`   |
 
-A batch takes what is new in all topics, and writes the tables of those that have something new
+A batch takes what is new in all topics, and writes the tables of those that have something new.
+
 (`matches` and `joins` likewise, and `overflows-matches`, `overflows-joins`: a query had more to say
 of an event than its bound. `matches` holds single matches, sets of them and results of detectors,
 marked by `kind`.) `events` holds every event of the ordered topic, those that are

@@ -23,13 +23,13 @@ from cli.spark.kafka import java_settings
 from cli.spark.options import KEYS, WINDOW, length_of, settings_of, window_of
 from cli.topology_file import Refused
 from spark_analytics.aggregates import Measures, Windows
-from spark_analytics.archive import TABLE, formats_of
+from spark_analytics.archive import formats_of
 from spark_analytics.jobs.definitions import JOBS
 from spark_analytics.jobs.jdbc import Jdbc, NameRefused, table_name
 from spark_analytics.jobs.outputs import Console, Folder, Lasting, Several, Topic, Without
 from spark_analytics.jobs.running import JobFailed, Running, claim
 from spark_analytics.jobs.topics import ArchivedTopics, KafkaTopics, Topics
-from spark_analytics.jobs.work import Table, Wanted, chosen
+from spark_analytics.jobs.work import Table, Wanted
 from spark_analytics.payload import schema_of
 from spark_analytics.silver import COLUMNS
 from spark_analytics.tables.catalog import FORMATS, Format, catalog_of
@@ -219,9 +219,7 @@ def topics_of(asked: Asked, spark: SparkSession) -> Topics:
 
 
 def tables(asked: Asked, topics: Topics) -> list[Table]:
-    found = JOBS[asked.job](topics, asked.topology, _wanted(asked))
-    has_chosen = any(table.groups or table.name == TABLE for table in found)
-    return found if has_chosen else chosen(found, asked.table)
+    return JOBS[asked.job](topics, asked.topology, _wanted(asked))
 
 
 def output(asked: Asked, tables: Sequence[Table], spark: SparkSession) -> Lasting:

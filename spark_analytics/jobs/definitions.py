@@ -41,6 +41,8 @@ from spark_analytics.jobs.work import (
     JobRefused,
     Table,
     Wanted,
+    chosen,
+    chosen_names,
     headers_of,
     inputs_of,
     outputs_of,
@@ -66,7 +68,7 @@ def rates(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
         late = aggregates.late(usable).drop("key", "value", "payload", "kind", "complete_ns")
         tables.append(Table(f"late{_suffix(topology, topic)}", late, PLACE))
         bad.append(decode.split(rows).bad)
-    return [*tables, _bad(bad)]
+    return chosen([*tables, _bad(bad)], wanted.tables)
 
 
 def disorder_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
@@ -80,7 +82,7 @@ def disorder_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[T
             audited = disorder.of_ordered(own, wanted.windows)
             tables.append(Table(f"ordered-{name}", audited, [*named, "epoch"]))
     if topics.streaming:
-        return [*tables, _bad(bad)]
+        return chosen([*tables, _bad(bad)], wanted.tables)
     declared = disorder.gap_records(topics.records(topology.topics.gaps))
     bad.append(declared.bad)
     for topic, names in inputs_of(topology).items():
@@ -94,7 +96,7 @@ def disorder_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[T
             Table(f"compared{suffix}", disorder.compared(raw.events, ordered), named[1:]),
             Table(f"gaps{suffix}", disorder.gaps(declared.events, ordered), [*named[1:], "first"]),
         ]
-    return [*tables, _bad(bad)]
+    return chosen([*tables, _bad(bad)], wanted.tables)
 
 
 def clock_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
@@ -113,10 +115,10 @@ def clock_audit(topics: Topics, topology: Topology, wanted: Wanted) -> list[Tabl
             own = aggregates.of_stream(unmarked, name)
             stamped = clocks.stamps(own, wanted.windows, max_error_ns)
             tables.append(Table(f"stamps-{name}", stamped, ("start_time", "stream", "source")))
-    return [*tables, _bad(bad)]
+    return chosen([*tables, _bad(bad)], wanted.tables)
 
 
-def truth_check(topics: Topics, topology: Topology, _: Wanted) -> list[Table]:
+def truth_check(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
     if topics.streaming:
         raise JobRefused("truth sorts the whole topic; add --batch")
     unsure = [n for n, s in topology.streams.items() if s.clock.unsynced != "trust"]
@@ -139,7 +141,7 @@ def truth_check(topics: Topics, topology: Topology, _: Wanted) -> list[Table]:
             Table(f"differences{suffix}", found, (*PLACE[1:], "difference")),
             Table(f"balance{suffix}", truth.balance(raw.events, ordered, streams), ("stream",)),
         ]
-    return [*tables, _bad(bad)]
+    return chosen([*tables, _bad(bad)], wanted.tables)
 
 
 def archiving(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
@@ -149,12 +151,9 @@ def archiving(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]
     kept |= {side.late: streams, side.dead: streams, side.gaps: streams, side.clock: streams}
     kept |= dict.fromkeys(topology.all_result_topics, streams)
     if wanted.in_lake:
-        strange = sorted({*wanted.tables} - {*kept})
-        if strange:
-            raise JobRefused(f"--table {strange[0]}: the job has {', '.join(kept)}")
-        rows = topics.records(*(wanted.tables or kept)).select(*archive.COLUMNS)
-        return [Table(archive.TABLE, rows, PLACE)]
-    return [
+        rows = topics.records(*chosen_names([*kept], wanted.tables))
+        return [Table(archive.TABLE, rows.select(*archive.COLUMNS), PLACE)]
+    found = [
         Table(
             topic,
             archive.placed(topics.records(topic), headers_of(topology, names)),
@@ -163,6 +162,7 @@ def archiving(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]
         )
         for topic, names in kept.items()
     ]
+    return chosen(found, wanted.tables)
 
 
 Job = Callable[[Topics, Topology, Wanted], list[Table]]

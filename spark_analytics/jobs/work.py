@@ -102,12 +102,17 @@ class Wanted:
 
 
 def chosen(found: Sequence[Named], names: Sequence[str]) -> list[Named]:
-    """Those with these names; all where none is named."""
-    known = [each.name for each in found]
+    """Those with these names; all where none is named. JobRefused for a name that none has."""
+    wanted = chosen_names([each.name for each in found], names)
+    return [each for each in found if each.name in wanted]
+
+
+def chosen_names(known: Sequence[str], names: Sequence[str]) -> Sequence[str]:
+    """As `chosen`, of names."""
     strange = [name for name in names if name not in known]
     if strange:
         raise JobRefused(f"--table {strange[0]}: the job has {', '.join(known)}")
-    return [each for each in found if not names or each.name in names]
+    return names or known
 
 
 def inputs_of(topology: Topology) -> dict[str, list[str]]:

@@ -22,7 +22,7 @@ from spark_analytics.backfill import kinds
 from spark_analytics.jobs.definitions import JOBS
 from spark_analytics.jobs.running import JobFailed, Running, run_bounded
 from spark_analytics.jobs.watching import Figures
-from spark_analytics.jobs.work import Table, Wanted
+from spark_analytics.jobs.work import JobRefused, Table, Wanted
 from spark_analytics.payload import schema_of
 from spark_analytics.tables.catalog import Format
 from spark_analytics.tables.lake import Lake, open_lake
@@ -173,6 +173,17 @@ def test_each_event_is_there_once_whatever_died(
     assert (first.stream, first.source, first.ref_ns, first.payload.v) == ("a", "s0", BEGIN_NS, 0)
     (frontier,) = lake.read("frontiers").collect()
     assert frontier.complete_ns == FRONTIER_NS
+
+
+@pytest.mark.parametrize("in_lake", [False, True])
+@pytest.mark.parametrize("job", ["events", "rates", "disorder", "clocks", "archive"])
+def test_a_table_that_a_job_has_not_is_refused(
+    spark: SparkSession, topics: Path, job: str, *, in_lake: bool
+) -> None:
+    for name in ("raw", topology().topics.clock):
+        write_parts(spark, [Record(b"k", None, [], 0, 0)], topics / name, 1)
+    with pytest.raises(JobRefused, match="--table none: the job has "):
+        tables(spark, topics, job, Wanted(tables=["none"], in_lake=in_lake))
 
 
 def test_results_fold_and_what_was_said_is_kept(spark: SparkSession, tmp_path: Path) -> None:
