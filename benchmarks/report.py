@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -31,9 +32,20 @@ from benchmarks.disorder.run import (
     absent,
     measure,
 )
-from benchmarks.disorder.worlds import QUERIES, RATE, WORLDS, asked_in, write
+from benchmarks.disorder.worlds import (
+    QUERIES,
+    RATE,
+    RECORDED,
+    WORLDS,
+    Arrival,
+    asked_in,
+    laid_over,
+    write,
+    write_world,
+)
 from benchmarks.peers import bring
 from benchmarks.tables import Page, Table, count, share, thousands
+from benchmarks.traces import TraceAbsent, jr_umts
 from cli.local.maven import Jars
 
 ROOT: Final = Path(__file__).parents[1]
@@ -50,7 +62,14 @@ COLUMNS: Final = (
     "lines",
 )
 CPU_OF: Final = ("calm", "q7")
-"""CPU is measured in a longer stream of this world, for this query."""
+"""CPU is measured in this world, for this query, at both rates, in as many records."""
+
+FAST_RATE: Final = 10_000
+SLOW: Final = ("Spark",)
+"""At the lower rate a stream that is long enough takes these many minutes."""
+
+SESSION: Final = "d2"
+"""Nine phones over UMTS (`benchmarks.traces`)."""
 
 NAME_PX: Final = 140.0
 """As wide as a name is in a picture, and `LINE_PX` as high."""
@@ -69,6 +88,10 @@ class Part(NamedTuple):
 def programs() -> tuple[dict[str, str], list[str]]:
     """What commands of entries name, and what cannot be had."""
     there, missing = {"python": sys.executable}, []
+    if find_spec("pyspark"):
+        there["spark"] = sys.executable
+    else:
+        missing.append("Spark: pyspark is not installed; `make spark-setup`")
     for name in ("peers", *ENGINES):
         try:
             there[name] = str(bring.python()) if name == "peers" else _class_path(name)
@@ -82,25 +105,61 @@ def _class_path(engine: str) -> str:
     return bring.compiled(Jars(folder / "pom.xml", f"disorder-{engine}"), folder / "Entry.java")
 
 
+def record(folder: Path, seed: int) -> str:
+    """The world `recorded`, and what lacks for it; empty where it is there."""
+    try:
+        rows = jr_umts(SESSION)
+    except TraceAbsent as absent_trace:
+        return f"{RECORDED}: {absent_trace}"
+    arrivals = [
+        Arrival(row.arrival_ns // 1_000, row.source, row.seq, row.ts_ns // 1_000) for row in rows
+    ]
+    write_world(folder, RECORDED, laid_over(arrivals, seed))
+    return ""
+
+
 def measured(
     folder: Path, asked: argparse.Namespace, there: Mapping[str, str]
 ) -> tuple[list[Part], list[str]]:
     """All that was asked for, and the entries that failed."""
     parts, failures = [], []
-    for world in asked.world or WORLDS:
+    for world in asked.world or (*WORLDS, RECORDED):
+        if not (folder / world).is_dir():
+            continue
         for query in asked.query or asked_in(world):
-            found = []
-            for entry in ENTRIES:
-                if asked.entry and entry.name not in asked.entry:
-                    continue
-                if absent(entry, query, there):
-                    continue
-                try:
-                    found.append(measure(entry, folder, world, query, there))
-                except (EntryFailed, ValueError) as failed:
-                    failures.append(str(failed))
+            found, failed = of_query(folder, world, query, asked.entry, there)
             parts.append(Part(world, query, found))
+            failures += failed
             print(f"{world}, {query}: {len(found)} entries", file=sys.stderr, flush=True)
+    return parts, failures
+
+
+def of_query(
+    folder: Path, world: str, query: str, names: Sequence[str] | None, there: Mapping[str, str]
+) -> tuple[list[Measured], list[str]]:
+    found, failures = [], []
+    for entry in ENTRIES:
+        if (names and entry.name not in names) or absent(entry, world, query, there):
+            continue
+        try:
+            found.append(measure(entry, folder, world, query, there))
+        except (EntryFailed, ValueError) as failed:
+            failures.append(str(failed))
+    return found, failures
+
+
+def costs(
+    folder: Path, records: int, seed: int, there: Mapping[str, str]
+) -> tuple[list[Part], list[str]]:
+    """`CPU_OF` at the higher rate, then at the other."""
+    parts, failures = [], []
+    for rate in (FAST_RATE, RATE):
+        write(folder, records / rate, seed, rate)
+        names = [one.name for one in ENTRIES if rate != RATE or not one.name.startswith(SLOW)]
+        found, failed = of_query(folder, *CPU_OF, names, there)
+        parts.append(Part(*CPU_OF, found))
+        failures += failed
+        print(f"CPU at {rate}/s: {len(found)} entries", file=sys.stderr, flush=True)
     return parts, failures
 
 
@@ -124,21 +183,21 @@ def table_of(part: Part) -> Table:
     return table
 
 
-def cpu_table(part: Part, seconds: float) -> Table:
-    """All that was measured, the quickest first."""
-    title = f"CPU: {part.world}, {part.query}, {count(seconds * RATE)} records"
-    note = (
-        f"`make bench-all ARGS='--world {part.world} --query {part.query} --seconds {seconds:g}'`"
-    )
-    found = part.found
-    table = Table(title, ("entry", "events per CPU second", "of ours"), note=note)
-    rates = {one.entry: one.events_per_cpu_s or 0 for one in found}
-    ours = rates.get(OURS)
-    for one in sorted(found, key=lambda one: -rates[one.entry]):
-        rate = rates[one.entry]
-        of_ours = f"{rate / ours:.2f}" if ours and rate else "-"
-        name = f"**{one.entry}**" if one.entry.startswith(OURS) else one.entry
-        table.add(name, thousands(rate) if rate else "-", of_ours)
+def cpu_table(parts: Sequence[Part], records: int, rates: Sequence[int]) -> Table:
+    """All that was measured at these rates, the quickest first."""
+    world, query, _ = parts[0]
+    per_rate = [f"{rate:,} records/s" for rate in rates]
+    columns = ("entry", *(column for each in per_rate for column in (each, "of ours")))
+    options = f"--world {world} --query {query} --rate {rates[0]} --seconds {records / rates[0]:g}"
+    title = f"Events per CPU second: {world}, {query}, {count(records)} records"
+    table = Table(title, columns, note=f"`make bench-all ARGS='{options}'`")
+    found = [{one.entry: one.events_per_cpu_s or 0 for one in part.found} for part in parts]
+    for name in sorted(found[0], key=lambda name: -found[0][name]):
+        cells = []
+        for of_rate in found:
+            rate, ours = of_rate.get(name), of_rate.get(OURS)
+            cells += [thousands(rate), f"{rate / ours:.2f}"] if rate and ours else ["-", "-"]
+        table.add(f"**{name}**" if name.startswith(OURS) else name, *cells)
     return table
 
 
@@ -187,13 +246,15 @@ def _named(what: str, found: Iterable[Measured]) -> str:
 def introduction(asked: argparse.Namespace, absences: Sequence[str]) -> str:
     load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
     machine = f"{os.cpu_count()} cores, Python {platform.python_version()}"
-    setting = f"{asked.seconds:g} s of a stream of {RATE} records a second, seed {asked.seed}"
+    setting = f"{asked.seconds:g} s of a stream of {asked.rate} records a second, seed {asked.seed}"
     return f"""# Side by side
 
 One run of `make bench-all`, {datetime.now(UTC):%d %B %Y}: {machine},
 load {load} at its end; {setting}. The rules, the
-queries and what each figure is: [disorder](disorder/README.md). CPU and memory differ from run to
-run, CPU by 15 % and at such a load by more, where a JVM compiles threefold; all other figures are
+queries and what each figure is: [disorder](disorder/README.md). The world `recorded` has the delays
+of nine phones over UMTS, 18 records a second for ten minutes, from a recording of Weiss and others
+(session {SESSION}, CC BY-SA 4.0), which is not part of this repository. CPU and memory differ from
+run to run, CPU by 15 % and at such a load by more, where a JVM compiles threefold; all other figures are
 the same in each run. MiB below the harness's own, some 33, are shown as those.
 
 Not measured here:
@@ -207,14 +268,13 @@ def _listed(lines: Iterable[str]) -> str:
 
 
 ABSENT: Final = (
-    "Spark Structured Streaming: it answers by micro-batches of its own clock; `make bench-spark`.",
-    "Quix Streams needs a broker: `make bench-kafka`.",
     "Bytewax, q11: sessions by key close by timers of the machine's clock.",
     "Siddhi, q11: its session windows go by the time of arrival, which no order holds back.",
     "Esper, q11: it has no session window.",
-    "Bytewax and Kafka Streams, leap: they have no patterns.",
+    "Bytewax, Quix, Spark and Kafka Streams, leap: they have no patterns.",
+    "Spark at 500 records/s for long: 1 s batches of a stream of eight minutes take it five.",
     "A JVM that is warm: it runs for seconds here, so its CPU has its compiler in it.",
-    "The CPU of Kafka Streams proper: its test driver commits each record; `make bench-kafka`.",
+    "Quix and Kafka Streams with a broker: `make bench-kafka`. The latter's test driver commits often.",
 )
 
 
@@ -280,39 +340,38 @@ def page_of(parts: Sequence[Part], head: str, cpu: Table) -> str:
 
 def run(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench-all", description="Entries side by side.")
-    parser.add_argument("--world", action="append", choices=WORLDS)
+    parser.add_argument("--world", action="append", choices=(*WORLDS, RECORDED))
     parser.add_argument("--query", action="append", choices=list(QUERIES))
     parser.add_argument("--entry", action="append", choices=[entry.name for entry in ENTRIES])
     parser.add_argument("--seconds", type=float, default=40)
-    parser.add_argument("--cpu-seconds", type=float, default=480)
+    parser.add_argument("--rate", type=int, default=RATE, help="records a second")
+    parser.add_argument("--cpu-records", type=int, default=240_000)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args(arguments)
     there, missing = programs()
     is_whole = not (asked.world or asked.query or asked.entry)
     with tempfile.TemporaryDirectory() as name:
-        write(Path(name), asked.seconds, asked.seed)
+        write(Path(name), asked.seconds, asked.seed, asked.rate)
+        if lacks := record(Path(name), asked.seed):
+            missing.append(lacks)
         parts, failures = measured(Path(name), asked, there)
         if is_whole:
-            write(Path(name), asked.cpu_seconds, asked.seed)
-            asked.world, asked.query = CPU_OF[:1], CPU_OF[1:]
-            (costs,), more = measured(Path(name), asked, there)
+            taken, more = costs(Path(name), asked.cpu_records, asked.seed, there)
             failures += more
-        else:
-            costs = parts[0]
-    cpu = cpu_table(costs, asked.cpu_seconds if is_whole else asked.seconds)
-    head = introduction(asked, [*ABSENT, *missing, *failures])
-    if not is_whole:
-        page = Page()
-        for part in parts:
-            page.table(table_of(part))
-        if len(parts) == 1:
-            page.table(cpu)
-    else:
+    if is_whole:
+        cpu = cpu_table(taken, asked.cpu_records, (FAST_RATE, RATE))
+        head = introduction(asked, [*ABSENT, *missing, *failures])
         texts = [head, cpu.markdown(), *(table_of(part).markdown() for part in parts)]
         MARKDOWN.write_text("\n".join(texts))
         HTML.parent.mkdir(exist_ok=True)
         HTML.write_text(page_of(parts, head, cpu))
         print(f"{MARKDOWN}\n{HTML}")
+    else:
+        page = Page()
+        for part in parts:
+            page.table(table_of(part))
+        if len(parts) == 1 and parts[0].world != RECORDED:
+            page.table(cpu_table(parts, int(asked.seconds * asked.rate), (asked.rate,)))
     for line in [*missing, *failures]:
         print(line, file=sys.stderr)
     ours = [one for part in parts for one in part.found if one.entry.startswith(OURS)]

@@ -6,18 +6,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from inorder.records import ClockOffset, ClockSample, RawEvent, Record, record_of
+from inorder.records import (
+    ClockOffset,
+    ClockSample,
+    OrderedEvent,
+    RawEvent,
+    Record,
+    record_of,
+)
 from topology.config import Topology, parse_with
 from topology.config import parse as parse_file
 from topology.config.user_functions import given_functions
-from topology.model.outcome import Malformed, Step
+from topology.model.event import Event
+from topology.model.outcome import Malformed, Report, Step
+from topology.model.result import Finding
 from topology.window.aggregates.custom import Function
-from topology.wire.json_lines import step_lines
+from topology.wire.json_lines import in_time, report_line, result_line
 from topology.wire.line_reader import Content, LineReader, Row, reading_of
 
 Input = RawEvent | ClockSample | ClockOffset | Mapping[str, Any]
 """A mapping is a line of `inorder replay`, read as the command reads it."""
 
+TYPES: Final = (RawEvent, ClockSample, ClockOffset)
 INPUTS: Final = "RawEvent, ClockSample, ClockOffset, or mappings"
 
 
@@ -77,8 +87,8 @@ class Reader:
     def read(self, each: Input, now_ns: int | None = None) -> Content:
         """`now_ns`: the time that has been reached; None: that of the input before."""
         self.number += 1
-        is_typed = not isinstance(each, Mapping)
-        values = each.line() if isinstance(each, RawEvent | ClockSample | ClockOffset) else each
+        is_typed = isinstance(each, TYPES)
+        values = each.line() if isinstance(each, TYPES) else each
         if now_ns is not None:
             own = values.get("arrival")
             if own is None or (type(own) is int and 0 <= own < now_ns):
@@ -91,11 +101,36 @@ class Reader:
 
 def check_input(each: Any, number: int) -> None:
     """TypeError for what is none."""
-    if not isinstance(each, Mapping | RawEvent | ClockSample | ClockOffset):
+    if not isinstance(each, TYPES) and not isinstance(each, Mapping):
         wrong = f"input {number} is of type {type(each).__name__}"
         raise TypeError(f"{wrong}; give {INPUTS}, each by itself")
 
 
-def records_of(step: Step) -> Iterator[Record]:
+def records_of(step: Step) -> list[Record]:
     """The output of a step, in the order of its instants."""
-    return (record_of(line) for line in step_lines(step))
+    return in_time(step, _reported, _ordered, _resulting)
+
+
+def _ordered(event: Event) -> Record:
+    """What `record_of` makes of the event's line."""
+    return OrderedEvent(
+        event.stream,
+        event.source,
+        max(event.epoch, 0),
+        event.seq,
+        event.ts_ns,
+        event.ref_time_ns,
+        event.error_ns,
+        event.type,
+        event.value,
+        event.late,
+        event.at_ns,
+    )
+
+
+def _reported(report: Report) -> Record:
+    return record_of(report_line(report, replayed=True))
+
+
+def _resulting(finding: Finding) -> Record:
+    return record_of(result_line(finding))

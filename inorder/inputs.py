@@ -34,18 +34,24 @@ class RawEvent:
 
     def line(self) -> dict[str, Any]:
         """As a line of a recording whose `ts` is in ns."""
-        values = {
-            "source": self.source,
-            "seq": self.seq,
-            "ts": self.ts_ns,
-            "arrival": self.arrival_ns,
-            "type": self.type or None,
-            "stream": self.stream,
-            "epoch": self.epoch,
-            "kind": self.kind or None,
-            "payload": self.payload,
-        }
-        return {key: value for key, value in values.items() if value is not None}
+        values: dict[str, Any] = {"source": self.source}
+        if self.seq is not None:
+            values["seq"] = self.seq
+        if self.ts_ns is not None:
+            values["ts"] = self.ts_ns
+        if self.arrival_ns is not None:
+            values["arrival"] = self.arrival_ns
+        if self.type:
+            values["type"] = self.type
+        if self.stream is not None:
+            values["stream"] = self.stream
+        if self.epoch is not None:
+            values["epoch"] = self.epoch
+        if self.kind:
+            values["kind"] = self.kind
+        if self.payload is not None:
+            values["payload"] = self.payload
+        return values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from string import Formatter
 from typing import IO, Final, NamedTuple
 
 from .score import Score, differing, read_answers, read_truth, scored
-from .worlds import QUERIES, WORLDS, asked_in
+from .worlds import QUERIES, RECORDED, WORLDS, asked_in
 
 HERE: Final = Path(__file__).parent
 TIMEOUT_S: Final = 600.0
@@ -44,6 +44,7 @@ class Entry(NamedTuple):
     command: tuple[str, ...]
     code: str
     queries: tuple[str, ...] = tuple(QUERIES)
+    worlds: tuple[str, ...] = (*WORLDS, RECORDED)
 
 
 _WATERMARKED: Final = "entries/watermarked.py"
@@ -54,8 +55,21 @@ _WINDOWS: Final = ("q5", "q7", "q8")
 _NO_SESSIONS: Final = (*_WINDOWS, "leap")
 
 
+_PATTERNLESS: Final = (*_WINDOWS, "q11")
+
+
 def _bytewax(name: str, wait_ms: str) -> Entry:
     return Entry(name, ("{peers}", _BYTEWAX, wait_ms), _BYTEWAX, _WINDOWS)
+
+
+def _quix(name: str, grace_ms: str) -> Entry:
+    program = "entries/quix_windows.py"
+    return Entry(name, ("{peers}", "-Wignore", program, grace_ms), program, _PATTERNLESS)
+
+
+def _spark(name: str, wait_ms: str, batch_ms: str) -> Entry:
+    program = "entries/spark_windows.py"
+    return Entry(name, ("{spark}", program, wait_ms, batch_ms), program, _PATTERNLESS, WORLDS)
 
 
 _OPENED: Final = ("java.base/java.lang=ALL-UNNAMED", "java.base/java.util=ALL-UNNAMED")
@@ -67,14 +81,13 @@ def _on_java(
 ) -> Entry:
     """`engine` is the folder, and the class path in the programs of this machine."""
     opened = [part for each in _OPENED for part in ("--add-opens", each)]
-    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
-    command = ("java", *opened, quiet, "-cp", f"{{{engine}}}", "Entry", *settings)
+    quiet = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-Dlog4j2.StatusLogger.level=OFF")
+    command = ("java", *opened, *quiet, "-cp", f"{{{engine}}}", "Entry", *settings)
     return Entry(name, command, f"entries/{engine}/Entry.java", queries)
 
 
 def _kafka_streams(name: str, grace_ms: str) -> Entry:
-    queries = (*_WINDOWS, "q11")
-    return _on_java("kafka_streams", name, grace_ms, "suppress", queries=queries)
+    return _on_java("kafka_streams", name, grace_ms, "suppress", queries=_PATTERNLESS)
 
 
 def _ours(name: str, max_wait: str) -> Entry:
@@ -98,6 +111,9 @@ ENTRIES: Final = (
     _watermarked("histogram, late 10 s", "histogram+late"),
     _bytewax("Bytewax, 500 ms", "500"),
     _bytewax("Bytewax, 2 s", "2000"),
+    _quix("Quix, grace 500 ms", "500"),
+    _quix("Quix, grace 2 s", "2000"),
+    _spark("Spark, 500 ms, batches of 1 s", "500", "1000"),
     _kafka_streams("Kafka Streams, grace 500 ms, suppress", "500"),
     _kafka_streams("Kafka Streams, grace 2 s, suppress", "2000"),
     _on_java("flink", "Flink, 50 ms, late 10 s", "50", "10000"),
@@ -141,10 +157,10 @@ class Spent(NamedTuple):
     memory_mib: float
 
 
-def absent(entry: Entry, query: str, programs: Mapping[str, str]) -> str:
+def absent(entry: Entry, world: str, query: str, programs: Mapping[str, str]) -> str:
     """Why it does not run here; empty if it does."""
-    if query not in entry.queries:
-        return f"{entry.name} has no {query}"
+    if query not in entry.queries or world not in entry.worlds:
+        return f"{entry.name} has no {query} in {world}"
     named = [name for part in entry.command for _, name, _, _ in Formatter().parse(part) if name]
     missing = " ".join(f"--{name}" for name in named if name not in programs)
     return f"{entry.name} needs {missing}" if missing else ""
@@ -226,21 +242,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, help="made by worlds.py")
     names = [entry.name for entry in ENTRIES]
     parser.add_argument("--entry", action="append", choices=names, help="default: all")
-    parser.add_argument("--world", action="append", choices=WORLDS)
+    parser.add_argument("--world", action="append", choices=(*WORLDS, RECORDED))
     parser.add_argument("--query", action="append", choices=list(QUERIES))
-    parser.add_argument("--peers", help="a Python that has bytewax")
+    parser.add_argument("--peers", help="a Python that has bytewax and quixstreams")
+    parser.add_argument("--spark", help="a Python that has pyspark")
     for engine in ENGINES:
         parser.add_argument(f"--{engine}", help=f"the class path of entries/{engine}")
     asked = parser.parse_args(arguments)
     programs = {"python": sys.executable}
-    programs |= {name: given for name in ("peers", *ENGINES) if (given := getattr(asked, name))}
+    programs |= {
+        name: given for name in ("peers", "spark", *ENGINES) if (given := getattr(asked, name))
+    }
     bad = False
-    for world in asked.world or WORLDS:
+    there = [world for world in (*WORLDS, RECORDED) if (asked.folder / world).is_dir()]
+    for world in asked.world or there:
         for query in asked.query or asked_in(world):
             for entry in ENTRIES:
                 if asked.entry and entry.name not in asked.entry:
                     continue
-                if why := absent(entry, query, programs):
+                if why := absent(entry, world, query, programs):
                     print(why, file=sys.stderr)
                     continue
                 try:

@@ -1,6 +1,6 @@
 """The workloads: records with their disorder, and the truth of each query.
 
-    python worlds.py FOLDER [--seconds 120] [--seed 1]
+    python worlds.py FOLDER [--seconds 120] [--seed 1] [--rate 500] [--recorded arrivals.csv]
 
 An auction house in the manner of NEXMark, by a generator of our own: of 50 records one is a person
 who registers, three are auctions that open, 46 are bids. Eight sources send them, each numbers its
@@ -16,6 +16,10 @@ own. Worlds differ by how records arrive:
 |         | all that it kept                                                 | 0.3 s later on   |
 |         |                                                                  | average; 0.1 %   |
 |         |                                                                  | never arrive     |
+
+Another world, `recorded`, is made of a recording of `arrival_us,source,seq,time_us`, by arrival:
+the auction house as those sources would have sent it, each record at the time, and as late, as
+there.
 
 FOLDER gets, for each world, `<world>/records.csv`, `half.csv` (its first half by arrival) and
 `truth-<query>.csv`. The truth counts each record that arrives once, by its own time, whenever it
@@ -42,6 +46,7 @@ START_US: Final = 1_700_000_000 * S
 RATE: Final = 500
 SOURCES: Final = 8
 WORLDS: Final = ("calm", "rough", "clock")
+RECORDED: Final = "recorded"
 
 HOP_US: Final = (2 * S, 500 * MS)
 TUMBLE_US: Final = 1 * S
@@ -77,6 +82,15 @@ class Record(NamedTuple):
     made: Made
 
 
+class Arrival(NamedTuple):
+    """One of a recording."""
+
+    arrival_us: int
+    source: str
+    seq: int
+    time_us: int
+
+
 class Row(NamedTuple):
     """A right answer: see `score`."""
 
@@ -86,30 +100,55 @@ class Row(NamedTuple):
     ready_us: int
 
 
-def made(seconds: float, seed: int) -> list[Made]:
+def made(seconds: float, seed: int, rate: int = RATE) -> list[Made]:
     """In the order of their times, of which no two are the same."""
     dice = random.Random(seed * 1_000 + 1)
     numbers: Counter[int] = Counter()
+    house = House(dice)
     found = []
-    persons, auctions = [0], [0]
-    for at in range(int(seconds * RATE)):
-        time_us = START_US + int((at + dice.random()) * S / RATE)
+    for at in range(int(seconds * rate)):
+        time_us = START_US + int((at + dice.random()) * S / rate)
         source = int(dice.random() * SOURCES)
+        found.append(Made(f"s{source}", numbers[source], time_us, *house.record(at)))
+        numbers[source] += 1
+    return found
+
+
+class House:
+    """What happens in the auction house, one record after the other."""
+
+    def __init__(self, dice: random.Random) -> None:
+        self._dice = dice
+        self._persons, self._auctions = [0], [0]
+
+    def record(self, at: int) -> tuple[str, int, int, int]:
+        """Type, key, by and price of the record of that number."""
+        dice, persons, auctions = self._dice, self._persons, self._auctions
         kind = at % 50
         if kind == 0:
             persons.append(len(persons))
-            what = ("person", persons[-1], 0, 0)
-        elif kind <= 3:
+            return "person", persons[-1], 0, 0
+        if kind <= 3:
             auctions.append(len(auctions))
-            what = ("auction", auctions[-1], _one_of(persons[-40:], dice), 0)
-        else:
-            hot = auctions[-1] // 10 * 10
-            auction = hot if dice.random() < 0.3 else _one_of(auctions[-50:], dice)
-            bidder = 1_000_000 + int(dice.random() * 150) + at // 5_000 * 50
-            what = ("bid", auction, bidder, 1 + int(dice.random() ** 3 * 1_000_000))
-        found.append(Made(f"s{source}", numbers[source], time_us, *what))
-        numbers[source] += 1
-    return found
+            return "auction", auctions[-1], _one_of(persons[-40:], dice), 0
+        hot = auctions[-1] // 10 * 10
+        auction = hot if dice.random() < 0.3 else _one_of(auctions[-50:], dice)
+        bidder = 1_000_000 + int(dice.random() * 150) + at // 5_000 * 50
+        return "bid", auction, bidder, 1 + int(dice.random() ** 3 * 1_000_000)
+
+
+def laid_over(arrivals: Iterable[Arrival], seed: int) -> list[Record]:
+    """The auction house as a recording arrived. A record that arrived twice is the same twice;
+    times that are the same are parted by less than 1 ms."""
+    arrivals = list(arrivals)
+    names = {source: number for number, source in enumerate(sorted({a.source for a in arrivals}))}
+    times_us = {(a.source, a.seq): a.time_us + names[a.source] for a in arrivals}
+    house = House(random.Random(seed * 1_000 + 1))
+    found = {}
+    for at, (place, time_us) in enumerate(sorted(times_us.items(), key=lambda one: one[::-1])):
+        source, seq = place
+        found[place] = Made(f"s{names[source]}", seq, time_us, *house.record(at))
+    return [Record(one.arrival_us, found[one.source, one.seq]) for one in arrivals]
 
 
 def _one_of(some: Sequence[int], dice: random.Random) -> int:
@@ -241,8 +280,10 @@ QUERIES: Final[dict[str, Callable[[Sequence[Record]], Iterator[Row]]]] = {
 
 
 def asked_in(world: str) -> tuple[str, ...]:
-    """The queries of a world."""
-    return ("q5", "q7", "q8") if world == "clock" else tuple(QUERIES)
+    """The queries of a world: where times are wrong or in ms, none that names single records."""
+    if world == "clock":
+        return ("q5", "q7", "q8")
+    return tuple(query for query in QUERIES if world != RECORDED or query != "leap")
 
 
 def _windows(
@@ -265,19 +306,30 @@ def _ready_us(records: Iterable[Record], end_us: int) -> int:
 # -- files -------------------------------------------------------------------------------------
 
 
-def write(folder: Path, seconds: float, seed: int) -> None:
+def write(folder: Path, seconds: float, seed: int, rate: int = RATE) -> None:
     """All worlds into `folder`, which is made where it is not there."""
-    base = made(seconds, seed)
+    base = made(seconds, seed, rate)
     for world in WORLDS:
-        place = folder / world
-        place.mkdir(parents=True, exist_ok=True)
-        records = arriving(base, world, seed)
-        for name, some in (("records", records), ("half", records[: len(records) // 2])):
-            lines = ((record.arrival_us, *stamped(record.made, world)) for record in some)
-            _csv(place / f"{name}.csv", ("arrival_us", *Made._fields), lines)
-        once = first_arrivals(records)
-        for query in asked_in(world):
-            _csv(place / f"truth-{query}.csv", Row._fields, QUERIES[query](once))
+        write_world(folder, world, arriving(base, world, seed))
+
+
+def write_world(folder: Path, world: str, records: Sequence[Record]) -> None:
+    """`records` by arrival."""
+    place = folder / world
+    place.mkdir(parents=True, exist_ok=True)
+    for name, some in (("records", records), ("half", records[: len(records) // 2])):
+        lines = ((record.arrival_us, *stamped(record.made, world)) for record in some)
+        _csv(place / f"{name}.csv", ("arrival_us", *Made._fields), lines)
+    once = first_arrivals(records)
+    for query in asked_in(world):
+        _csv(place / f"truth-{query}.csv", Row._fields, QUERIES[query](once))
+
+
+def read_arrivals(path: Path) -> list[Arrival]:
+    with path.open(newline="") as file:
+        rows = csv.reader(file)
+        next(rows)
+        return [Arrival(int(at), source, int(seq), int(time)) for at, source, seq, time in rows]
 
 
 def stamped(record: Made, world: str) -> Made:
@@ -298,8 +350,12 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rate", type=int, default=RATE, help="records a second")
+    parser.add_argument("--recorded", type=Path, help="a recording, for one world more")
     asked = parser.parse_args()
-    write(asked.folder, asked.seconds, asked.seed)
+    write(asked.folder, asked.seconds, asked.seed, asked.rate)
+    if asked.recorded:
+        write_world(asked.folder, RECORDED, laid_over(read_arrivals(asked.recorded), asked.seed))
 
 
 if __name__ == "__main__":

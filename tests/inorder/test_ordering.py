@@ -23,6 +23,7 @@ from inorder.engine import (
     parse,
     replay,
 )
+from inorder.given import Reader, records_of
 from inorder.ordering import MAX_PARTITIONS, PLACES_UNUSED
 from inorder.records import (
     DeadRecord,
@@ -33,8 +34,11 @@ from inorder.records import (
     OrderedEvent,
     Record,
     WindowRecord,
+    record_of,
 )
 from tests.seeds import seeds_of_today
+from topology.flow.replay import Replay
+from topology.wire.json_lines import step_lines
 
 MS = 1_000_000
 BEGIN_NS = 1_700_000_000_000 * MS
@@ -205,6 +209,27 @@ def test_law_without_arrivals_too(name: str, first: dict[str, Any]) -> None:
     found = [record for each in inputs for record in order.feed(each)]
     whole = replay(TOPOLOGIES[name], inputs)
     assert sorted(map(repr, found + order.close())) == sorted(map(repr, whole))
+
+
+@pytest.mark.parametrize(("name", "seed"), CASES)
+def test_law_without_events_all_else_is_the_same(name: str, seed: int) -> None:
+    whole, rest = Ordering(TOPOLOGIES[name]), Ordering(TOPOLOGIES[name], events=False)
+    for each in world(name, seed):
+        records = push(whole, each)
+        kept = [one for one in records if not isinstance(one, OrderedEvent) or one.late]
+        assert list(map(repr, push(rest, each))) == list(map(repr, kept))
+        assert rest.balance() == whole.balance()
+
+
+@pytest.mark.parametrize(("name", "seed"), CASES)
+def test_law_records_are_those_of_the_lines(name: str, seed: int) -> None:
+    order = Ordering(TOPOLOGIES[name])
+    run, reader = Replay(order.topology), Reader(order.topology)
+    for each in world(name, seed, ticks=False):
+        assert each.input is not None
+        step = run.on_inputs([reader.read(each.input)])
+        if step is not None:
+            assert repr(records_of(step)) == repr([record_of(line) for line in step_lines(step)])
 
 
 @pytest.mark.parametrize(("name", "seed"), CASES)

@@ -8,7 +8,9 @@ the line number of a replay; readers of Kafka have none and add topic, partition
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import orjson
 
@@ -31,8 +33,7 @@ from topology.model.result import (
 )
 
 JsonObject = dict[str, Any]
-
-"""How deep values go that could not be written as they are; what lies deeper is null."""
+Said = TypeVar("Said")
 
 _MILLION: Final = 1_000_000
 
@@ -200,18 +201,26 @@ def _match_set_line(result: MatchSetResult) -> JsonObject:
 
 
 def step_lines(step: Step) -> list[JsonObject]:
-    """All outcomes of a replay's step in the order of their instant; at one instant reports come
-    first, since they arise earlier in the chain, and results last."""
-    outcomes: list[tuple[int, JsonObject]] = [
-        (report.at_ns, report_line(report, replayed=True)) for report in step.reports
-    ]
-    outcomes += [(event.at_ns, event_line(event)) for event in step.released if event.kind == DATA]
-    outcomes += [(finding.at_ns, result_line(finding)) for finding in step.results]
+    """All outcomes of a replay's step, as `in_time` has them."""
+    return in_time(step, partial(report_line, replayed=True), event_line, result_line)
+
+
+def in_time(
+    step: Step,
+    report_as: Callable[[Report], Said],
+    event_as: Callable[[Event], Said],
+    result_as: Callable[[Finding], Said],
+) -> list[Said]:
+    """All outcomes in the order of their instant; at one instant reports come first, since they
+    arise earlier in the chain, and results last."""
+    outcomes = [(report.at_ns, report_as(report)) for report in step.reports]
+    outcomes += [(event.at_ns, event_as(event)) for event in step.released if event.kind == DATA]
+    outcomes += [(finding.at_ns, result_as(finding)) for finding in step.results]
     outcomes.sort(key=_instant)
-    return [line for _, line in outcomes]
+    return [said for _, said in outcomes]
 
 
-def _instant(outcome: tuple[int, JsonObject]) -> int:
+def _instant(outcome: tuple[int, object]) -> int:
     return outcome[0]
 
 

@@ -109,7 +109,8 @@ class Answers:
 
 def main() -> None:
     max_wait, path, query = sys.argv[1:4]
-    order = Ordering(TOPOLOGY.replace("QUERY", QUERIES[query]).replace("MAX_WAIT", max_wait))
+    text = TOPOLOGY.replace("QUERY", QUERIES[query]).replace("MAX_WAIT", max_wait)
+    order = Ordering(text, events=False)
     answers = Answers(query)
     at_us = 0
     with Path(path).open(newline="") as file:

@@ -1,0 +1,150 @@
+"""q5, q7, q8 and q11 on Quix Streams: `quix_windows.py GRACE_MS RECORDS QUERY`, with quixstreams.
+
+Its dataframe and its state in RocksDB, without a broker: records are handed to what the dataframe
+is composed to, as the poll loop of an application does, and the state is flushed each second of the
+arrival clock. Its windows close with the time of a whole partition, and there is one. Copies are
+dropped before them. A session's start is its first bid's time, as windows have milliseconds.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from quixstreams import Application  # type: ignore[import-not-found, unused-ignore]
+from quixstreams.context import (  # type: ignore[import-not-found, unused-ignore]
+    set_message_context,
+)
+from quixstreams.dataframe.windows import (  # type: ignore[import-not-found, unused-ignore]
+    Count,
+    Max,
+    Min,
+)
+from quixstreams.models import (  # type: ignore[import-not-found, unused-ignore]
+    MessageContext,
+    Topic,
+    TopicConfig,
+)
+
+Row = dict[str, Any]
+FLUSH_US: Final = 1_000_000
+BEHIND_MS: Final = 60_000
+"""One record so far behind the end closes what is open."""
+
+
+def begun(row: Row) -> Row:
+    return counted({}, row)
+
+
+def counted(counts: Row, row: Row) -> Row:
+    """How often each key came, and of persons that they registered."""
+    counts[row["key"]] = counts.get(row["key"], 0) + (row["type"] != "person")
+    if row["type"] == "person":
+        counts[f"new {row['key']}"] = 1
+    return counts
+
+
+def wanted(query: str, row: dict[str, str]) -> bool:
+    return (row["type"] == "bid") == (query != "q8")
+
+
+def windows(rows: Any, query: str, grace_ms: int) -> Any:
+    if query == "q5":
+        asked = rows.hopping_window(2_000, 500, grace_ms).reduce(counted, begun)
+    elif query == "q7":
+        asked = rows.tumbling_window(1_000, grace_ms).agg(price=Max("price"))
+    elif query == "q8":
+        asked = rows.tumbling_window(2_000, grace_ms).reduce(counted, begun)
+    else:
+        asked = rows.session_window(500, grace_ms).agg(bids=Count(), first_us=Min("time_us"))
+    return asked.final(closing_strategy="partition")
+
+
+def answers_of(query: str, window: Row, key: str) -> Iterator[tuple[int, str, str]]:
+    start_us = window["start"] * 1_000
+    if query == "q7":
+        yield start_us, "", str(window["price"])
+    elif query == "q11":
+        yield window["first_us"], key, str(window["bids"])
+    elif query == "q8":
+        counts = window["value"]
+        for person, count in counts.items():
+            if count and f"new {person}" in counts:
+                yield start_us, person, str(count)
+    else:
+        counts = window["value"]
+        auction = min(counts, key=lambda each: (-counts[each], int(each)))
+        yield start_us, "", f"{auction}:{counts[auction]}"
+
+
+def record_of(row: dict[str, str], query: str) -> Row:
+    """`key`: what the query counts."""
+    by_person = query == "q8" and row["type"] == "auction"
+    key = row["by"] if by_person or query == "q11" else row["key"]
+    return {
+        "type": row["type"],
+        "key": key,
+        "price": int(row["price"]),
+        "time_us": int(row["time_us"]),
+    }
+
+
+class Running:
+    """What the poll loop of an application does beside calling the dataframe."""
+
+    def __init__(self, app: Application, stream: str) -> None:
+        self._state, self._context = app._state_manager, app._processing_context
+        self._state.on_partition_assign(stream, 0, {})
+        self._context.init_checkpoint()
+
+    def flush(self) -> None:
+        for transaction in self._context.checkpoint._store_transactions.values():
+            transaction.prepare(processed_offsets={})
+            transaction.flush()
+        self._context.init_checkpoint()
+
+
+def main() -> None:
+    grace_ms, path, query = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    at_us = 0
+
+    def answer(window: Row, key: str, *_: object) -> None:
+        for change in answers_of(query, window, key):
+            print(at_us, *change, sep=",")
+
+    with tempfile.TemporaryDirectory() as folder, Path(path).open(newline="") as file:
+        app = Application(
+            broker_address="127.0.0.1:1",
+            state_dir=folder,
+            use_changelog_topics=False,
+            auto_create_topics=False,
+            loglevel="ERROR",
+        )
+        topic = Topic("records")
+        topic.broker_config = TopicConfig(1, 1, {"retention.ms": "-1", "cleanup.policy": "delete"})
+        rows = windows(app.dataframe(topic), query, grace_ms)
+        take = rows.compose(sink=answer)[topic.name]
+        running = Running(app, rows.stream_id)
+        set_message_context(MessageContext(topic.name, 0, 0, 0))
+        seen: set[tuple[str, str]] = set()
+        flushed_us = 0
+        for row in csv.DictReader(file):
+            at_us, number = int(row["arrival_us"]), (row["source"], row["seq"])
+            if number in seen or not wanted(query, row):
+                continue
+            seen.add(number)
+            record = record_of(row, query)
+            key = record["key"] if query == "q11" else "all"
+            take(record, key, record["time_us"] // 1_000, [])
+            if at_us - flushed_us >= FLUSH_US:
+                flushed_us = at_us
+                running.flush()
+        take(record, "end", at_us // 1_000 + BEHIND_MS, [])
+
+
+if __name__ == "__main__":
+    main()
