@@ -86,7 +86,7 @@ spark-long: $(DEV) spark-setup ## Spark on a million events, killed twice (ARGS=
 
 # In an environment of its own, whose processes see no other Spark.
 spark-oldest: ## the tests of Spark on 4.0, the oldest release that is taken (ARGS=...)
-	@$(MAKE) VENV=.cache/venv-spark-4.0 setup services
+	@$(MAKE) VENV=.cache/venv-spark-4.0 setup services .cache/venv-spark-4.0/.docs
 	@.cache/venv-spark-4.0/bin/python -m pip --quiet install --no-deps --no-build-isolation pyspark==4.0.0
 	@.cache/venv-spark-4.0/bin/python -m pytest -m spark $(ARGS)
 

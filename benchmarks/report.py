@@ -16,8 +16,9 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -92,9 +93,14 @@ def programs() -> tuple[dict[str, str], list[str]]:
         there["spark"] = sys.executable
     else:
         missing.append("Spark: pyspark is not installed; `make spark-setup`")
-    for name in ("peers", *ENGINES):
+    ways: dict[str, Callable[[], object]] = {
+        "peers": bring.python,
+        "compiled": bring.compiled_core,
+        **{engine: partial(_class_path, engine) for engine in ENGINES},
+    }
+    for name, way in ways.items():
         try:
-            there[name] = str(bring.python()) if name == "peers" else _class_path(name)
+            there[name] = str(way())
         except (bring.PeerUnavailable, TimeoutError) as failed:
             missing.append(f"{name}: {failed}")
     return there, missing
@@ -254,8 +260,9 @@ load {load} at its end; {setting}. The rules, the
 queries and what each figure is: [disorder](disorder/README.md). The world `recorded` has the delays
 of nine phones over UMTS, 18 records a second for ten minutes, from a recording of Weiss and others
 (session {SESSION}, CC BY-SA 4.0), which is not part of this repository. CPU and memory differ from
-run to run, CPU by 15 % and at such a load by more, where a JVM compiles threefold; all other figures are
-the same in each run. MiB below the harness's own, some 33, are shown as those.
+run to run, CPU by 15 % and at such a load by more, where a JVM compiles threefold; all other
+figures are the same in each run. *Compiled*: the core as a wheel has it. MiB below the harness's
+own, some 33, are shown as those.
 
 Not measured here:
 
@@ -274,7 +281,7 @@ ABSENT: Final = (
     "Bytewax, Quix, Spark and Kafka Streams, leap: they have no patterns.",
     "Spark at 500 records/s for long: 1 s batches of a stream of eight minutes take it five.",
     "A JVM that is warm: it runs for seconds here, so its CPU has its compiler in it.",
-    "Quix and Kafka Streams with a broker: `make bench-kafka`. The latter's test driver commits often.",
+    "Quix and Kafka Streams with a broker: `make bench-kafka`.",
 )
 
 

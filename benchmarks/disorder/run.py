@@ -90,9 +90,10 @@ def _kafka_streams(name: str, grace_ms: str) -> Entry:
     return _on_java("kafka_streams", name, grace_ms, "suppress", queries=_PATTERNLESS)
 
 
-def _ours(name: str, max_wait: str) -> Entry:
+def _ours(name: str, max_wait: str, *, compiled: bool = False) -> Entry:
     program = "entries/in_order.py"
-    return Entry(name, ("{python}", program, max_wait), program)
+    around = ("env", "PYTHONPATH={compiled}") if compiled else ()
+    return Entry(name, (*around, "{python}", program, max_wait), program)
 
 
 def _watermarked(name: str, rule: str) -> Entry:
@@ -102,6 +103,7 @@ def _watermarked(name: str, rule: str) -> Entry:
 ENTRIES: Final = (
     _ours(OURS, "2s"),
     _ours(f"{OURS}, 50 ms", "50ms"),
+    _ours(f"{OURS}, compiled", "2s", compiled=True),
     _watermarked("no order", "none"),
     _watermarked("bounded, 50 ms", "bounded:50"),
     _watermarked("bounded, 2 s", "bounded:2000"),
@@ -246,12 +248,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--query", action="append", choices=list(QUERIES))
     parser.add_argument("--peers", help="a Python that has bytewax and quixstreams")
     parser.add_argument("--spark", help="a Python that has pyspark")
+    parser.add_argument("--compiled", help="a folder with inorder's core compiled")
     for engine in ENGINES:
         parser.add_argument(f"--{engine}", help=f"the class path of entries/{engine}")
     asked = parser.parse_args(arguments)
     programs = {"python": sys.executable}
     programs |= {
-        name: given for name in ("peers", "spark", *ENGINES) if (given := getattr(asked, name))
+        name: given
+        for name in ("peers", "spark", "compiled", *ENGINES)
+        if (given := getattr(asked, name))
     }
     bad = False
     there = [world for world in (*WORLDS, RECORDED) if (asked.folder / world).is_dir()]

@@ -1,4 +1,5 @@
-"""What the peers need that inorder does not: an environment of Python, and jars.
+"""What the peers need that inorder does not: an environment of Python, and jars; and our core as
+users install it, compiled.
 
 Neither is in the project's locks. The environment is made of `requirements.txt` with the Python
 at hand, the jars of Kafka Streams come by Maven and its processor is compiled by `javac`; both lie
@@ -23,6 +24,8 @@ SOURCE: Final = HERE / "kafka_streams" / "HoldBack.java"
 JARS: Final = Jars(HERE / "kafka_streams" / "pom.xml", "kafka-streams-4.1.0")
 INSTALL_TIMEOUT_S: Final = 600.0
 COMPILE_TIMEOUT_S: Final = 120.0
+CORE_TIMEOUT_S: Final = 1_200.0
+ROOT: Final = HERE.parents[1]
 
 
 class PeerUnavailable(RuntimeError):
@@ -45,6 +48,12 @@ def _install(folder: Path) -> None:
     pip = [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
     _called([*pip, "install", "--requirement", str(REQUIREMENTS)], INSTALL_TIMEOUT_S)
     shutil.copyfile(REQUIREMENTS, folder / REQUIREMENTS.name)  # last: it says that all is there
+
+
+def compiled_core() -> Path:
+    """The tree in which the core is compiled, as it is in a wheel; minutes, the first time."""
+    _called([str(ROOT / "infra" / "compiled_tree.sh"), sys.executable], CORE_TIMEOUT_S)
+    return ROOT / "build" / "compiled"
 
 
 def hold_back() -> str:

@@ -12,6 +12,7 @@ import pytest
 from benchmarks import report
 from benchmarks.disorder.run import OURS, EntryFailed, Measured
 from benchmarks.disorder.score import Score
+from benchmarks.disorder.worlds import RECORDED, WORLDS, Arrival, asked_in, laid_over, write_world
 
 
 def _measured(entry: str, wrong_end: int = 0, wait_ms: float = 10.0) -> Measured:
@@ -25,18 +26,26 @@ def files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[Path, Path]:
     monkeypatch.setattr(report, "MARKDOWN", found[0])
     monkeypatch.setattr(report, "HTML", found[1])
     monkeypatch.setattr(report, "programs", lambda: ({"python": sys.executable}, ["peers: none"]))
+    monkeypatch.setattr(report, "record", _recording)
     return found
+
+
+def _recording(folder: Path, seed: int) -> str:
+    arrivals = [Arrival(at + 30, f"phone {at % 3}", at // 3, at) for at in range(0, 3_000, 7)]
+    write_world(folder, RECORDED, laid_over(arrivals, seed))
+    return ""
 
 
 def test_the_report_has_a_table_for_each_query(
     files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(report, "measure", lambda entry, *_: _measured(entry.name))
-    assert report.run(["--seconds", "1", "--cpu-seconds", "2"]) == 0
+    assert report.run(["--seconds", "1", "--cpu-records", "1000"]) == 0
     text, page = (file.read_text() for file in files)
-    assert (text.count("### "), page.count("<svg")) == (14, 13)
+    parts = sum(len(asked_in(world)) for world in (*WORLDS, RECORDED))
+    assert (text.count("### "), page.count("<svg")) == (1 + parts, parts)
     assert "--world rough --query q11" in text
-    assert "CPU: calm, q7, 1 000 records" in text
+    assert "Events per CPU second: calm, q7, 1 000 records" in text
     assert "* peers: none" in text
     assert f"**{OURS}**" in text
 

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterator
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from inorder import MatchRecord, RawEvent, Record, WindowRecord
+from inorder import MatchRecord, Record, WindowRecord
 from inorder.engine import Ordering
 
 POLL_US: Final = 10_000
@@ -54,15 +54,16 @@ def payload_of(row: dict[str, str], query: str) -> dict[str, int]:
     return {"auction": int(row["key"]), "bidder": int(row["by"]), "price": int(row["price"])}
 
 
-def event_of(row: dict[str, str], query: str) -> RawEvent:
-    return RawEvent(
-        source=row["source"],
-        seq=int(row["seq"]),
-        ts_ns=int(row["time_us"]) * 1_000,
-        arrival_ns=int(row["arrival_us"]) * 1_000,
-        type=row["type"],
-        payload=payload_of(row, query),
-    )
+def line_of(row: dict[str, str], query: str) -> dict[str, Any]:
+    """The record as `inorder replay` reads it."""
+    return {
+        "source": row["source"],
+        "seq": int(row["seq"]),
+        "ts": int(row["time_us"]) * 1_000,
+        "arrival": int(row["arrival_us"]) * 1_000,
+        "type": row["type"],
+        "payload": payload_of(row, query),
+    }
 
 
 Change = tuple[int, str, str]
@@ -116,9 +117,9 @@ def main() -> None:
     with Path(path).open(newline="") as file:
         rows = csv.DictReader(file)
         for _, poll in groupby(rows, key=lambda row: int(row["arrival_us"]) // POLL_US):
-            events = [event_of(row, query) for row in poll]
-            at_us = (events[-1].arrival_ns or 0) // 1_000
-            for change in answers.changes(order.feed(*events)):
+            lines = [line_of(row, query) for row in poll]
+            at_us = lines[-1]["arrival"] // 1_000
+            for change in answers.changes(order.feed(*lines)):
                 print(at_us, *change, sep=",")
     for change in answers.changes(order.close()):
         print(at_us, *change, sep=",")

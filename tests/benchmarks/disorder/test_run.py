@@ -53,6 +53,22 @@ def test_the_same_seed_gives_the_same_bytes(folder: Path, tmp_path: Path) -> Non
         assert path.read_bytes() == (tmp_path / path.relative_to(folder)).read_bytes()
 
 
+def test_a_recording_keeps_its_order_its_delays_and_its_copies(tmp_path: Path) -> None:
+    """Two sources of one instant are parted, and what arrives twice is the same record."""
+    recording = tmp_path / "arrivals.csv"
+    rows = ["50,b,7,20", "60,a,0,20", "70,b,6,10", "80,b,7,20"]
+    recording.write_text("\n".join(["arrival_us,source,seq,time_us", *rows]) + "\n")
+    laid = worlds.laid_over(worlds.read_arrivals(recording), seed=1)
+    assert [(one.arrival_us, one.made.source, one.made.seq, one.made.time_us) for one in laid] == [
+        (50, "s1", 7, 21),
+        (60, "s0", 0, 20),
+        (70, "s1", 6, 11),
+        (80, "s1", 7, 21),
+    ]
+    assert laid[0].made == laid[3].made
+    assert laid[2].made.type == "person"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("world", ["calm", "rough"])
