@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -20,6 +20,7 @@ from confluent_kafka import Producer
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
 from benchmarks.workloads.rows import Row
+from inorder.contract import DEFAULT_STREAM
 from inorder.header_writer import HeaderWriter
 from topology.config import HeaderConfig, Topology, parse
 
@@ -31,8 +32,7 @@ PAUSE_S: Final = 0.001
 
 TEMPLATE: Final = """\
 streams:
-  default: {{input: {raw}, output: ordered-{name}{stream}}}
-stages: [{stages}]
+{streams}stages: [{stages}]
 application: {name}
 delivery: {delivery}
 state: {state}
@@ -55,7 +55,7 @@ class Setting:
 
     @property
     def output(self) -> str:
-        return self.topology.stream("default").output
+        return next(iter(self.topology.streams.values())).output
 
 
 def settle(
@@ -67,20 +67,22 @@ def settle(
     delivery: str = "exactly_once",
     state: str = "rocksdb",
     partitions: int = 1,
+    streams: Sequence[str] = ("default",),
     stream: str = "",
     more: str = "",
 ) -> Setting:
     """Write the file and make the topics; each call is an application of its own.
-    `stream` are further settings of the stream, `more` further sections of the file, as queries."""
+    `stream` are further settings of each stream, `more` further sections of the file, as
+    queries."""
     name = f"bench-{uuid.uuid4().hex[:8]}"
+    settings = f"input: {raw}, output: ordered-{name}{stream and ', '}{stream}"
     text = TEMPLATE.format(
         name=name,
-        raw=raw,
+        streams="".join(f"  {each}: {{{settings}}}\n" for each in streams),
         stages=stages,
         delivery=delivery,
         state=state,
         partitions=partitions,
-        stream=f", {stream}" if stream else "",
     )
     text += more
     path = folder / f"{name}.yaml"
@@ -90,8 +92,15 @@ def settle(
     return Setting(path, topology)
 
 
-def produce(bootstrap: str, raw: str, rows: Sequence[Row], speed: float = SPEED) -> None:
-    """All rows, each when its time has come; RuntimeError if they cannot be sent."""
+def produce(
+    bootstrap: str,
+    raw: str,
+    rows: Sequence[Row],
+    speed: float = SPEED,
+    place: Mapping[str, tuple[str, int]] | None = None,
+) -> None:
+    """All rows, each when its time has come; RuntimeError if they cannot be sent. `place`: the
+    stream and the partition of each source, where there is more than one."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -111,8 +120,10 @@ def produce(bootstrap: str, raw: str, rows: Sequence[Row], speed: float = SPEED)
             producer.poll(0)
             time.sleep(PAUSE_S)
         ts_ns = began_ns + int((row.ts_ns - first_ns) / speed)
-        contract = headers.write(row.source, row.seq, ts_ns=ts_ns, epoch=0)
-        producer.produce(raw, values[at % VALUES], b"default", headers=contract)
+        stream, partition = (DEFAULT_STREAM, 0) if place is None else place[row.source]
+        contract = headers.write(row.source, row.seq, ts_ns=ts_ns, epoch=0, stream=stream)
+        value = values[at % VALUES]
+        producer.produce(raw, value, stream.encode(), partition=partition, headers=contract)
         if at == 0:  # by the time it is confirmed the connection stands
             producer.flush(FLUSH_TIMEOUT_S)
             began_ns = time.time_ns()

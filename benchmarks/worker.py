@@ -45,7 +45,13 @@ class Worker:
 
     def start(self) -> None:
         """Until it is ready; NotReady if it does not come to that."""
+        self.begin()
+        self.wait_until_ready()
+
+    def begin(self) -> None:
         self._process.start()
+
+    def wait_until_ready(self) -> None:
         self._process.wait_until(self._is_ready, START_TIMEOUT_S)
 
     def stop(self) -> None:

@@ -124,7 +124,7 @@ class Partition:
             services.metrics,
             arrangement.stage.name,
             source,
-            self.stage.chains,
+            self.stage.streams,
             lambda stream, source: counts_in(stream, source).get("received", 0),
         )
         self._inlet = arrangement.inlet(source)

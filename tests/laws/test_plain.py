@@ -120,6 +120,7 @@ def without_plain(operator: Operator) -> Operator:
         for node in operator.nodes:
             without_plain(node.operator)
     if isinstance(operator, Stage):
+        operator.begin(operator.streams)
         for chain in operator.chains.values():
             without_plain(chain)
     return operator
@@ -143,7 +144,7 @@ def course(
         if isinstance(operator, Stage):
             figures = {
                 name + figure: value
-                for name in operator.chains
+                for name in operator.streams
                 for figure, value in operator.figures_of(name).items()
             }
         looks = not number % 8

@@ -69,6 +69,11 @@ def link_of(operator: str) -> Link:
     return next(link for link in CHAIN if link.name == operator)
 
 
+def only_looks(operator: str) -> bool:
+    """It lets no event pass, and holds only what has passed."""
+    return any(link.name == operator and link.is_asked for link in CHAIN)
+
+
 def each_alone(rare: Collection[str] = ()) -> tuple[StageConfig, ...]:
     """Every operator a stage of its own, but those that work only where a stage names them. `rare`:
     those that have a query, of the rare ones."""

@@ -78,11 +78,33 @@ class Graph:
         *,
         own_clocks: bool = False,
     ) -> None:
-        self.chains = chains
-        self.junctions = junctions
+        self.chains = dict(chains)
+        self.junctions = list(junctions)
         self._own_clocks = own_clocks
-        self.nodes = [node for chain in chains.values() for node in chain.nodes]
-        self.nodes += [junction.node for junction in junctions]
+        self._passed: tuple[int, int] | None = None
+        """What last passed through all chains, and the time up to which it did."""
+        self._keeps_moved = False
+        self._probe: Probe | None = None
+
+    @property
+    def nodes(self) -> list[Node]:
+        chains, junctions = self.chains.values(), self.junctions
+        found = [node for chain in chains for node in chain.nodes]
+        return found + [junction.node for junction in junctions]
+
+    def add(self, part: Graph, order: Mapping[str, int]) -> None:
+        """Take over the chains and junctions of a part where nothing has come yet. `order`: of all
+        streams, in which they are asked. O(streams) that are there."""
+        for chain in part.chains.values():
+            chain.moved = [] if self._keeps_moved else None
+            chain.probe = self._probe
+        if self._passed is not None:
+            what, now_ns = self._passed
+            part._on(what, {}, now_ns)
+        chains = [*self.chains.items(), *part.chains.items()]
+        self.chains = dict(sorted(chains, key=lambda named: order[named[0]]))
+        self.junctions += part.junctions
+        self.junctions.sort(key=lambda junction: order[junction.streams[0]])
 
     # -- batches and time --------------------------------------------------------------------------
 
@@ -98,6 +120,8 @@ class Graph:
 
     def _on(self, what: int, batches: Mapping[str, Sequence[Event]], now_ns: int) -> Step:
         step = Step(now_ns)
+        if what != BATCH or not self._own_clocks:
+            self._passed = what, now_ns
         for stream, chain in self.chains.items():
             batch = batches.get(stream, ())
             if what != BATCH or not self._own_clocks:
@@ -142,11 +166,13 @@ class Graph:
 
     def keep_moved(self) -> None:
         """From now on `take_moved` says what passed from one operator to the next."""
+        self._keeps_moved = True
         for chain in self.chains.values():
             chain.moved = []
 
     def show(self, probe: Probe) -> None:
         """From now on it sees the events of all chains between their operators."""
+        self._probe = probe
         for chain in self.chains.values():
             chain.probe = probe
 

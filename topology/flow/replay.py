@@ -57,6 +57,7 @@ class Replay:
         self._streams = list(topology.streams if streams is None else streams)
         self._table = DriftTable()
         self._stage = Stage(topology, topology.operators, streams=self._streams, table=self._table)
+        self._stage.begin(self._streams)  # whose clocks say which words are of use
         self._hears = hears
         self._heard = Heard(self._table, self._stage)
         self.now_ns: int | None = None

@@ -4,6 +4,10 @@ This is the whole of what a worker runs for a partition, and, with all operators
 stage, the whole topology in the process: `inorder replay`, the kit for users' tests,
 and the simulation are this class and nothing else.
 
+Of several streams each begins, together with those that joins bring it together with, when its
+first event comes or its state is restored: most input partitions never meet most streams, and one
+that has not come costs nothing there. Nothing follows from that; a law shows it.
+
 Inputs are what a reader of records made of them: events, or `Malformed` values. A
 dead letter whose source and number could be read still takes its place in the
 sequence, so it leaves no hole. A stream that the topology does not name is dead,
@@ -16,19 +20,20 @@ depend on how the input was cut. Within a stream the events' order is always the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from topology.answer.choice import Chosen
 from topology.clock.drift_table import DriftTable
 from topology.config import QueryConfig, Topology
-from topology.config.stages import PATTERN, REORDER
+from topology.config.stages import PATTERN, REORDER, only_looks
 from topology.flow.alignment import Alignment
 from topology.flow.bounded import bounded
 from topology.flow.build import engine_of, only_final_of, qualities_of
 from topology.flow.chain import Chain, instant
+from topology.flow.graph import Graph
 from topology.flow.probe import Probe
-from topology.flow.registry import ALIGN_PLACE, graph_of
+from topology.flow.registry import ALIGN_PLACE, graph_of, places_of
 from topology.model.composite import SEPARATOR, Composite, CompositePart
 from topology.model.event import DEAD, NO_EPOCH, Event, twin
 from topology.model.operator import Figures, Plain
@@ -58,21 +63,28 @@ class Stage(Composite):
         table: DriftTable | None = None,
     ) -> None:
         self._topology = topology
+        self._operators = operators
+        self._table = table
+        self.streams = list(topology.streams if streams is None else streams)
+        """Those that can occur here."""
+        self._order = {stream: at for at, stream in enumerate(self.streams)}
+        groups: dict[str, list[str]] = {}
+        for stream in self.streams:
+            groups.setdefault(topology.partition_name_of(stream), []).append(stream)
+        self._groups = {stream: group for group in groups.values() for stream in group}
+        """With which streams each is joined, itself among them."""
         reads = topology.reads_of(operators[0])
         is_aligned = reads == "sequenced" and operators[0] != PATTERN  # which takes all as it comes
-        self._graph = graph_of(
-            topology,
-            list(topology.streams if streams is None else streams),
-            operators,
-            table,
-            begins_ordered=operators[0] != REORDER and not is_aligned,
-        )
+        self._begins_ordered = operators[0] != REORDER and not is_aligned
+        self._graph = Graph({}, [], own_clocks=self._begins_ordered)
+        self._live: tuple[Mapping[str, QueryConfig], Mapping[str, Compiled]] | None = None
+        self._ahead: list[DetectorQueries] = []
         self._moved: list[Event] = []
         self._keeps_moved = False
         self._most_bytes = topology.topics.max_record_bytes
         self.alignment: Alignment | None = None
         if is_aligned:
-            merges = [topology.streams[name].merge for name in self.chains]
+            merges = [topology.streams[name].merge for name in self.streams]
             self.alignment = Alignment(
                 lanes,
                 max(merge.max_queued for merge in merges),
@@ -82,23 +94,43 @@ class Stage(Composite):
         self._in_front: list[CompositePart] = []
         if self.alignment is not None:
             self._in_front = [CompositePart("alignment", self.alignment, ALIGN)]
-        junctions = self._graph.junctions
-        in_front = [(ALIGN_PLACE, part) for part in self._in_front]
-        chains: list[CompositePart] = []
         self._takers: dict[str, tuple[int, list[tuple[int, CompositePart]]]] = {}
         """By stream the parts that may hold its events, each with its places, and all of these."""
-        for name, chain in self.chains.items():
-            part = CompositePart(name, chain, f"{name}{SEPARATOR}")
-            chains.append(part)
+        self._chain_parts: dict[str, CompositePart] = {}
+        super().__init__(self._in_front)
+        if len(groups) == 1:
+            self.begin(self.streams)
+
+    def begin(self, streams: Iterable[str]) -> None:
+        """From now on there are operators of these streams, and of those they are joined with."""
+        new = {each for s in streams if s not in self.chains for each in self._groups[s]}
+        if not new:
+            return
+        part = graph_of(
+            self._topology,
+            sorted(new, key=self._order.__getitem__),
+            self._operators,
+            self._table,
+            begins_ordered=self._begins_ordered,
+        )
+        if self._live is not None:
+            self._set_queries(part, *self._live)
+        ahead = [each.detectors for each in part.nodes if each.reads_accepted]
+        self._ahead += [each for each in ahead if each is not None]
+        self._graph.add(part, self._order)
+        in_front = [(ALIGN_PLACE, each) for each in self._in_front]
+        for name, chain in part.chains.items():
+            it = self._chain_parts[name] = CompositePart(name, chain, f"{name}{SEPARATOR}")
             places = sum([node.place for node in chain.nodes])
-            met = [junction.node for junction in junctions if name in junction.streams]
-            found = [*in_front, (places, part), *((node.place, node) for node in met)]
+            met = [each.node for each in part.junctions if name in each.streams]
+            found = [*in_front, (places, it), *((node.place, node) for node in met)]
             self._takers[name] = sum([places for places, _ in found]), found
-        super().__init__([*self._in_front, *chains, *(junction.node for junction in junctions)])
+        chains = [self._chain_parts[name] for name in self.chains]
+        self._parts = [*self._in_front, *chains, *(each.node for each in self._graph.junctions)]
 
     @property
     def chains(self) -> Mapping[str, Chain]:
-        """By stream."""
+        """By stream, of those that have begun."""
         return self._graph.chains
 
     # -- batches and time --------------------------------------------------------------------------
@@ -158,33 +190,29 @@ class Stage(Composite):
 
     def _by_stream(
         self, inputs: Sequence[Event | Malformed], reports: list[Report]
-    ) -> dict[str, Sequence[Event]]:
+    ) -> Mapping[str, Sequence[Event]]:
         first = inputs[0] if inputs else None
-        if isinstance(first, Event) and first.stream in self.chains:
+        if isinstance(first, Event) and first.stream in self._order:
             alike = [
                 item for item in inputs if isinstance(item, Event) and item.stream == first.stream
             ]
             if len(alike) == len(inputs):
+                self.begin([first.stream])
                 return {first.stream: alike}  # the plain case: all are events of one stream
-        batches: dict[str, list[Event]] = {stream: [] for stream in self.chains}
-        stream = ""
-        batch: list[Event] | None = None
+        batches: dict[str, list[Event]] = {}
         for item in inputs:
             if isinstance(item, Event):
-                if item.stream != stream:
-                    stream = item.stream
-                    batch = batches.get(stream)
-                if batch is not None:
-                    batch.append(item)
-                elif item.kind != DEAD:
+                event: Event | None = item
+                if item.stream not in self._order and item.kind != DEAD:
                     names = self._topology.streams
-                    reports.append(strange(item, self.chains if item.stream in names else names))
+                    reports.append(strange(item, self.streams if item.stream in names else names))
             else:
                 reports.append(item)
-                held_place = placeholder(item)
-                if held_place is not None and held_place.stream in batches:
-                    batches[held_place.stream].append(held_place)
-        return {name: taken for name, taken in batches.items() if taken}
+                event = placeholder(item)
+            if event is not None and event.stream in self._order:
+                batches.setdefault(event.stream, []).append(event)
+        self.begin(batches)
+        return batches
 
     # -- for people and drivers --------------------------------------------------------------------
 
@@ -196,30 +224,38 @@ class Stage(Composite):
         """From now on these patterns are looked for (`topology.live_queries`). One that is new
         counts what starts from now on; one that is no more retracts nothing. What is `compiled`
         already, by name, is not compiled here; several stages may share it."""
+        self._live = queries, compiled or {}
+        self._set_queries(self._graph, *self._live)
+
+    def _set_queries(
+        self, graph: Graph, queries: Mapping[str, QueryConfig], compiled: Mapping[str, Compiled]
+    ) -> None:
         from topology.pattern.compile.scope import Environment
         from topology.pattern.operator import Pattern
 
         environment = Environment(functions=self._topology.user_functions.functions)
-        for stream, chain in self.chains.items():
+        for stream, chain in graph.chains.items():
             for node in chain.nodes:
                 pattern = node.operator
                 if isinstance(pattern, Pattern):
                     mine = self._topology.queries_of(stream, queries)
-                    known = {**pattern.compiled, **(compiled or {})}
+                    known = {**pattern.compiled, **compiled}
                     engine = engine_of(stream, mine, environment, known)
                     qualities = qualities_of(mine, self._topology.streams[stream])
                     pattern.take_over(engine, qualities, only_final_of(mine))
 
     def reading_ahead(self) -> list[DetectorQueries]:
-        """Those whose work a driver may put a price to (`items_cost`), as they emit early by it."""
-        found = [node.detectors for node in self._graph.nodes if node.reads_accepted]
-        return [each for each in found if each is not None]
+        """Those whose work a driver may put a price to (`items_cost`), as they emit early by it.
+        The list grows as streams begin."""
+        return self._ahead
 
     def chosen(self) -> list[Chosen]:
         """How those detectors answer that choose it."""
         return [each for detectors in self.reading_ahead() for each in detectors.chosen()]
 
     def figures_of(self, stream: str) -> Figures:
+        """Those of its operators, which begin if they have not."""
+        self.begin([stream])
         return self._graph.figures_of(stream)
 
     def explain(self) -> dict[str, Plain]:
@@ -274,11 +310,8 @@ class Stage(Composite):
     @property
     def waiting_places(self) -> int:
         """Those of the operators whose held events have not been let pass (`Event.held_by`)."""
-        places = ALIGN_PLACE
-        for node in self._graph.nodes:
-            if not node.operator.keeps_passed:
-                places |= node.place
-        return places
+        named = places_of(self._topology, self._operators).items()
+        return ALIGN_PLACE | sum(place for name, place in named if not only_looks(name))
 
     def waiting(self) -> Iterable[Event]:
         """Those held that have not been let pass: the `held` of the balance."""
@@ -287,6 +320,12 @@ class Stage(Composite):
         for node in self._graph.nodes:
             if not node.operator.keeps_passed:
                 yield from node.operator.held()
+
+    def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
+        held = list(held)
+        met = {key.split(SEPARATOR, 2)[key.startswith(SEPARATOR)] for key in state}
+        self.begin((met | {event.stream for event in held}) & self._order.keys())
+        yield from super().restoring(state, held)
 
     def prefix_of(self, key: str) -> str:
         return ALIGN if key.startswith(ALIGN) else super().prefix_of(key)

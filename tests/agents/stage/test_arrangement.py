@@ -83,6 +83,7 @@ def test_windows_that_do_not_wait_for_the_merge_stand_before_it(
     assert arrangement.inputs == [reads]
     assert type(arrangement.outlet(source)) is outlet
     running = arrangement.operators(source)
+    running.begin(running.streams)
     for chain in running.chains.values():
         assert chain.names == [each for each in operators if each in chain.names]
     assert running.chains["a"].names == [each for each in operators if each != "pattern"]

@@ -118,6 +118,7 @@ def test_a_query_is_compiled_once_for_all_partitions_and_not_in_the_loop(
     monkeypatch.setattr(compiled_module, "Compiled", own_only)
     for stage in partitions:
         stage.set_queries(feed.queries, feed.compiled)
+        stage.begin(stage.streams)
     first, second = (compiled(stage) for stage in partitions)
     assert set(first) == {"own", "new"}
     assert first["new"] is second["new"] is feed.compiled["new"]

@@ -103,6 +103,7 @@ def test_a_join_holds_the_very_events_that_came() -> None:
 
 def test_a_stream_that_no_join_names_leaves_nothing_behind() -> None:
     stage = Stage(topology(JOIN), ["join"])
+    stage.begin(stage.streams)
     assert stage.chains["a"].edges
     assert not stage.chains["c"].edges
 

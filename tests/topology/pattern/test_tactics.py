@@ -296,7 +296,7 @@ def test_matches_of_a_unit_are_in_order_and_a_limit_cuts_there() -> None:
         query = random_query(rng, modes=BY_END, skips=("none",))
         form = sliceable(rng) if seed % 2 else normalise(query)
         limited = normalise(replace(form.query, limit=2))
-        stream = random_stream(rng, 10)
+        stream = random_stream(rng, 14)
         is_exact = all(alternative.is_linear for alternative in form.alternatives)
         for (_, full), (_, some) in zip(units(form, stream), units(limited, stream), strict=True):
             assert contents(full.matches) == contents(in_order(full.matches)), seed
