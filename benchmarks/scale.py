@@ -5,16 +5,17 @@ are partitions, and each stream lies in a partition of its own (`keyed_by: strea
 partition is a place of order of its own. The stage is `reorder+merge`, exactly once, state in
 RocksDB. At each point, of all processes of all workers together:
 
-* `start`: CPU until they are ready on empty topics, for a partition and a worker.
-* `flow`: CPU against the wall clock while the fleet sends at its rate.
-* `rest`: the same a while after it has stopped.
+* `start`: CPU until they are ready on empty topics.
+* `flow`: CPU against the wall clock, and checkpoints a second, while the fleet sends at its rate.
+* `rest`: CPU a while after it has stopped.
 * `memory`: their own and their part of shared pages, then.
 * `backlog`: CPU an event, less that of `start`, and events a second, of what was sent while they
   were down.
 
-The model has four prices, each from one pair of points: an event in the flow (one worker, one
-partition), a partition to which events come and one at rest (50 partitions less one), and a worker
-(two less one, 50 partitions). The table puts what it says of all points beside what was measured.
+The model has two prices, from the points of one worker with 1 and 50 partitions: an event, and a
+checkpoint. A checkpoint is one transaction of a partition that events came to, each `checkpoint`
+(100 ms) as long as the broker keeps up. The table puts what the prices say of the flow at each
+point, with the checkpoints that were made there, beside what was measured.
 """
 
 from __future__ import annotations
@@ -52,6 +53,9 @@ FLOW_S: Final = 15.0
 """Behind `SETTLE_S`, in which the sources get known."""
 
 SETTLE_S: Final = 5.0
+QUIET_S: Final = 15.0
+"""Until a worker is at rest."""
+
 REST_S: Final = 10.0
 BACKLOG_S: Final = 20
 """Of the fleet's time; sent `BACKLOG_SPEED` times as fast."""
@@ -99,6 +103,7 @@ class Cost:
 
     start_s: float
     flow: float
+    checkpoints_hz: float
     rest: float
     memory_mib: float
     backlog_us: float
@@ -107,36 +112,29 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """In CPU seconds: an event, a partition a second while events come to it, one at rest, and a
-    worker a second beside its partitions."""
+    """CPU seconds of an event and of a checkpoint."""
 
     event_s: float
-    flowing_s: float
-    resting_s: float
-    worker_s: float
+    checkpoint_s: float
 
     @classmethod
     def of(cls, found: Mapping[Point, Cost], events_hz: int) -> Model | None:
-        """None where one of the points it is made from is not measured."""
-        few, many = QUICK_PARTITIONS
-        if not {(1, few), (1, many), (2, many)} <= found.keys():
+        """None where one of its points is not measured."""
+        one, fifty = (found.get((1, partitions)) for partitions in QUICK_PARTITIONS)
+        if one is None or fifty is None:
             return None
-        one, fifty, two = found[1, few], found[1, many], found[2, many]
-        worker_s = max(two.rest - fifty.rest, 0.0)
-        flowing_s = (fifty.flow - one.flow) / (many - few)
-        return cls(
-            (one.flow - flowing_s * few - worker_s) / events_hz,
-            flowing_s,
-            (fifty.rest - one.rest) / (many - few),
-            worker_s,
-        )
+        more_hz = fifty.checkpoints_hz - one.checkpoints_hz
+        checkpoint_s = max(fifty.flow - one.flow, 0.0) / more_hz
+        return cls((one.flow - one.checkpoints_hz * checkpoint_s) / events_hz, checkpoint_s)
 
-    def flow(self, events_hz: float, workers: int, partitions: int) -> float:
+    def flow(self, events_hz: float, checkpoints_hz: float) -> float:
         """The share of a core."""
-        return events_hz * self.event_s + partitions * self.flowing_s + workers * self.worker_s
+        return events_hz * self.event_s + checkpoints_hz * self.checkpoint_s
 
-    def rest(self, workers: int, partitions: int) -> float:
-        return partitions * self.resting_s + workers * self.worker_s
+    def __str__(self) -> str:
+        return (
+            f"an event {1e6 * self.event_s:.1f} us, a checkpoint {1e6 * self.checkpoint_s:.0f} us"
+        )
 
 
 def stream_of(partition: int) -> str:
@@ -173,6 +171,12 @@ def spent_s(workers: Sequence[Worker]) -> float:
     return sum(cpu_seconds(worker.pid) for worker in workers)
 
 
+def commits(workers: Sequence[Worker]) -> float:
+    """Checkpoints of all of them since they began."""
+    name = "inorder_checkpoint_commits_total"
+    return sum(s.value for worker in workers for s in worker.samples() if s.name == name)
+
+
 def share_of_core(workers: Sequence[Worker], seconds: float) -> float:
     began_s, before_s = time.monotonic(), spent_s(workers)
     time.sleep(seconds)
@@ -202,10 +206,12 @@ def measured(point: Point, fleet: Fleet, folder: Path, bootstrap: str) -> Cost:
         feed = Thread(target=produce, args=(bootstrap, raw, flowing, 1.0, places))
         feed.start()
         time.sleep(SETTLE_S)
+        checkpoints, began_s = commits(workers), time.monotonic()
         flow = share_of_core(workers, FLOW_S)
+        checkpoints_hz = (commits(workers) - checkpoints) / (time.monotonic() - began_s)
         feed.join()
         progress.wait_for(len(flowing))
-        time.sleep(SETTLE_S)
+        time.sleep(QUIET_S)
         rest = share_of_core(workers, REST_S)
         memory = sum(sum(memory_mib(worker.pid).values()) for worker in workers)
         for worker in workers:
@@ -221,7 +227,13 @@ def measured(point: Point, fleet: Fleet, folder: Path, bootstrap: str) -> Cost:
         wall_s = time.monotonic() - first_s
         cpu_s = max(spent_s(workers) - start_s, 0.0)
     return Cost(
-        start_s, flow, rest, memory, 1e6 * cpu_s / len(backlog), len(backlog) / max(wall_s, 1e-9)
+        start_s,
+        flow,
+        checkpoints_hz,
+        rest,
+        memory,
+        1e6 * cpu_s / len(backlog),
+        len(backlog) / max(wall_s, 1e-9),
     )
 
 
@@ -232,30 +244,23 @@ def begin(workers: Sequence[Worker]) -> None:
         worker.wait_until_ready()
 
 
-def percent(share: float) -> str:
-    return f"{100 * share:.1f}"
-
-
 def table_of(found: Mapping[Point, Cost], events_hz: int) -> Table:
     columns = (
         *("workers", "partitions", "start: CPU s", f"% of a core at {thousands(events_hz)}/s"),
-        *("by the model", "at rest %", "by the model", "MiB", "backlog: us/event", "events/s"),
+        *("checkpoints/s", "by the model %", "at rest %", "MiB", "backlog: us/event", "events/s"),
     )
-    table = Table("workers and partitions", columns)
     model = Model.of(found, events_hz)
+    table = Table("workers and partitions", columns, note="" if model is None else str(model))
     for (workers, partitions), cost in found.items():
-        flow, rest = ("-", "-")
-        if model is not None:
-            flow = percent(model.flow(events_hz, workers, partitions))
-            rest = percent(model.rest(workers, partitions))
+        flow = None if model is None else model.flow(events_hz, cost.checkpoints_hz)
         table.add(
             str(workers),
             str(partitions),
             f"{cost.start_s:.1f}",
-            percent(cost.flow),
-            flow,
-            percent(cost.rest),
-            rest,
+            f"{100 * cost.flow:.0f}",
+            f"{cost.checkpoints_hz:.0f}",
+            "-" if flow is None else f"{100 * flow:.0f}",
+            f"{100 * cost.rest:.1f}",
             f"{cost.memory_mib:.0f}",
             f"{cost.backlog_us:.1f}",
             thousands(cost.backlog_hz),
@@ -264,7 +269,9 @@ def table_of(found: Mapping[Point, Cost], events_hz: int) -> Table:
 
 
 @click.command("scale")
-@click.option("--full", is_flag=True, help=f"{PARTITIONS[-1]} partitions, too.")
+@click.option(
+    "--full", is_flag=True, help=f"Up to {WORKERS[-1]} workers and {PARTITIONS[-1]} partitions."
+)
 @click.option("--workers", multiple=True, type=click.IntRange(1), help="So many; again for more.")
 @click.option("--partitions", multiple=True, type=click.IntRange(1), help="Likewise.")
 @click.option("--machines", default=MACHINES, show_default=True, type=click.IntRange(1))
@@ -292,7 +299,7 @@ def command(
         place = folder or Path(temporary)
         place.mkdir(parents=True, exist_ok=True)
         for count in partitions or (PARTITIONS if full else QUICK_PARTITIONS):
-            for running in workers or WORKERS:
+            for running in workers or (WORKERS if full else WORKERS[:1]):
                 with new_broker(place / f"kafka-{running}-{count}") as broker:
                     point = running, count
                     found[point] = measured(point, fleet, place, broker.bootstrap)

@@ -17,10 +17,12 @@ import argparse
 import ast
 import json
 import os
+import resource
 import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,6 +35,7 @@ from .worlds import QUERIES, RECORDED, WORLDS, asked_in
 HERE: Final = Path(__file__).parent
 TIMEOUT_S: Final = 600.0
 LEAST_CPU_S: Final = 0.3
+SHOWN_LINES: Final = 20
 OURS: Final = "inorder"
 
 
@@ -64,7 +67,7 @@ def _bytewax(name: str, wait_ms: str) -> Entry:
 
 def _quix(name: str, grace_ms: str) -> Entry:
     program = "entries/quix_windows.py"
-    return Entry(name, ("{peers}", "-Wignore", program, grace_ms), program, _PATTERNLESS)
+    return Entry(name, ("{peers}", program, grace_ms), program, _PATTERNLESS)
 
 
 def _spark(name: str, wait_ms: str, batch_ms: str) -> Entry:
@@ -81,8 +84,7 @@ def _on_java(
 ) -> Entry:
     """`engine` is the folder, and the class path in the programs of this machine."""
     opened = [part for each in _OPENED for part in ("--add-opens", each)]
-    quiet = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-Dlog4j2.StatusLogger.level=OFF")
-    command = ("java", *opened, *quiet, "-cp", f"{{{engine}}}", "Entry", *settings)
+    command = ("java", *opened, "-cp", f"{{{engine}}}", "Entry", *settings)
     return Entry(name, command, f"entries/{engine}/Entry.java", queries)
 
 
@@ -203,8 +205,20 @@ def measure(
 
 
 def _run(argv: Sequence[str], into: IO[str]) -> Spent:
+    """EntryFailed with the end of what it said where it fails; else nobody reads that."""
+    with tempfile.TemporaryFile("w+", errors="replace") as said:
+        process = subprocess.Popen(argv, stdout=into, stderr=said)
+        usage = _ended(process)
+        if process.returncode:
+            said.seek(0)
+            closing = "".join(said.readlines()[-SHOWN_LINES:])
+            raise EntryFailed(f"{shlex.join(argv)}: exit code {process.returncode}\n{closing}")
+    return Spent(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+def _ended(process: subprocess.Popen[bytes]) -> resource.struct_rusage:
+    """What it has used when it ends, which it is made to after `TIMEOUT_S`."""
     began_s = time.monotonic()
-    process = subprocess.Popen(argv, stdout=into)
     while True:
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
         if pid:
@@ -213,9 +227,7 @@ def _run(argv: Sequence[str], into: IO[str]) -> Spent:
             os.kill(process.pid, signal.SIGKILL)
         time.sleep(0.01)
     process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise EntryFailed(f"{shlex.join(argv)}: exit code {process.returncode}")
-    return Spent(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    return usage
 
 
 def _extent(records: Path) -> tuple[int, int]:

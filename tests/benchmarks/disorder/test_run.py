@@ -115,8 +115,8 @@ def test_who_looks_ahead_is_refused(folder: Path, tmp_path: Path) -> None:
 
 
 def test_who_fails_is_named(folder: Path) -> None:
-    entry = Entry("broken", ("{python}", "-c", "raise SystemExit(3)"), "run.py")
-    with pytest.raises(EntryFailed, match="exit code 3"):
+    entry = Entry("broken", ("{python}", "-c", "raise SystemExit('no disk')"), "run.py")
+    with pytest.raises(EntryFailed, match=r"exit code 1\nno disk"):
         measure(entry, folder, "calm", "q7", {"python": sys.executable})
 
 
