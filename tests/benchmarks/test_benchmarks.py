@@ -28,7 +28,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
 def test_all_are_found() -> None:
     assert " ".join(found()) == (
         "audit changelog checkpoint clock core frontier joins kafka mapped merge parts patterns"
-        " probslack reorder restore soak sources spark speculation streaming sync thesis watching"
+        " probslack reorder restore scale soak sources spark speculation streaming sync thesis watching"
         " windows"
     )
 
