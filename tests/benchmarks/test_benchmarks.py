@@ -28,8 +28,8 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
 def test_all_are_found() -> None:
     assert " ".join(found()) == (
         "audit changelog checkpoint clock core frontier joins kafka mapped merge parts patterns"
-        " probslack reorder restore scale soak sources spark speculation streaming sync thesis watching"
-        " windows"
+        " probslack reorder restore scale soak sources spark speculation streaming sync thesis"
+        " watching windows"
     )
 
 
