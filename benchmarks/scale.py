@@ -58,7 +58,7 @@ QUIET_S: Final = 15.0
 
 REST_S: Final = 10.0
 BACKLOG_S: Final = 20
-"""Of the fleet's time; sent `BACKLOG_SPEED` times as fast."""
+"""The fleet's time, sent `BACKLOG_SPEED` times as fast."""
 
 BACKLOG_SPEED: Final = 10.0
 ASK_EVERY_S: Final = 0.5
