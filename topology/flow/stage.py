@@ -4,9 +4,9 @@ This is the whole of what a worker runs for a partition, and, with all operators
 stage, the whole topology in the process: `inorder replay`, the kit for users' tests,
 and the simulation are this class and nothing else.
 
-Of several streams each begins, together with those that joins bring it together with, when its
-first event comes or its state is restored: most input partitions never meet most streams, and one
-that has not come costs nothing there. Nothing follows from that; a law shows it.
+Where there are several streams, each begins when its first event comes or its state is restored,
+together with those that joins bring it together with: most input partitions never meet most
+streams, and one that has not come costs nothing there. Nothing follows from that; a law shows it.
 
 Inputs are what a reader of records made of them: events, or `Malformed` values. A
 dead letter whose source and number could be read still takes its place in the
