@@ -116,6 +116,7 @@ class Partition:
         self._topic_id = services.topic_ids.get(source.topic, "")
         self._history = ""
         self._arrangement = arrangement
+        self._fingerprint = arrangement.fingerprint(source)
         self._services = services
         counts_in = (
             self.stage.counts_in
@@ -466,7 +467,7 @@ class Partition:
         progress = Progress(
             next_offset,
             self.clock.snapshot(),
-            self._arrangement.fingerprint(self.source),
+            self._fingerprint,
             self._topic_id,
             changelog.STATE_FORMAT,
             self._tally.entries,
