@@ -31,6 +31,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from itertools import accumulate
 from time import thread_time_ns
 from typing import Any, Final
@@ -116,7 +117,6 @@ class Partition:
         self._topic_id = services.topic_ids.get(source.topic, "")
         self._history = ""
         self._arrangement = arrangement
-        self._fingerprint = arrangement.fingerprint(source)
         self._services = services
         counts_in = (
             self.stage.counts_in
@@ -439,6 +439,11 @@ class Partition:
             self._traces.found(step.results)
 
     # -- checkpoints ------------------------------------------------------------------------------
+
+    @cached_property
+    def _fingerprint(self) -> list[str]:
+        """The same in each checkpoint; O(streams) to make."""
+        return self._arrangement.fingerprint(self.source)
 
     def _begin_checkpoint(self) -> None:
         """Cut: no await between the outputs, the changes and the offset."""
