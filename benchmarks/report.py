@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import mean
 from typing import Final, NamedTuple
 
 from benchmarks.disorder.run import (
@@ -189,6 +190,34 @@ def table_of(part: Part) -> Table:
     return table
 
 
+def overview(parts: Sequence[Part]) -> Table:
+    """Each entry over all that it was measured on, those first that are right most often, then
+    those that wait least. The wait is that of the queries it has right in the end."""
+    columns = ("entry", "worlds and queries", "right in the end", "answers wrong in the end")
+    table = Table("All together", (*columns, "wrong at first", "where right: mean ms"))
+    by_entry: dict[str, list[Measured]] = {}
+    for part in parts:
+        for one in part.found:
+            by_entry.setdefault(one.entry, []).append(one)
+    lines = []
+    for name, found in by_entry.items():
+        scores = [one.score for one in found]
+        right = sum(not score.wrong_end for score in scores)
+        answers = sum(score.expected for score in scores)
+        waits_ms = [score.first_mean_ms or 0 for score in scores if not score.wrong_end]
+        wait_ms = mean(waits_ms) if waits_ms else None
+        wrong = (
+            f"{share(sum(each), answers)} %"
+            for each in zip(*((s.wrong_end, s.wrong_first) for s in scores), strict=True)
+        )
+        shown = f"**{name}**" if name.startswith(OURS) else name
+        cells = (shown, str(len(found)), f"{right} of {len(found)}", *wrong, _ms(wait_ms))
+        lines.append((-right / len(found), wait_ms or 0, cells))
+    for *_, cells in sorted(lines):
+        table.add(*cells)
+    return table
+
+
 def cpu_table(parts: Sequence[Part], records: int, rates: Sequence[int]) -> Table:
     """All that was measured at these rates, the quickest first."""
     world, query, _ = parts[0]
@@ -328,7 +357,11 @@ def _names(places: Sequence[tuple[float, float]]) -> list[float]:
 def page_of(parts: Sequence[Part], head: str, cpu: Table) -> str:
     """One HTML page. Green: right in the end."""
     body = [f"<pre>{html.escape(head)}</pre>"]
-    tables = [("", cpu), *((picture(part), table_of(part)) for part in parts)]
+    tables = [
+        ("", overview(parts)),
+        ("", cpu),
+        *((picture(part), table_of(part)) for part in parts),
+    ]
     for drawn, table in tables:
         rows = "".join(
             "<tr>" + "".join(f"<td>{html.escape(cell.strip('*'))}</td>" for cell in row) + "</tr>"
@@ -368,7 +401,12 @@ def run(arguments: Sequence[str]) -> int:
     if is_whole:
         cpu = cpu_table(taken, asked.cpu_records, (FAST_RATE, RATE))
         head = introduction(asked, [*ABSENT, *missing, *failures])
-        texts = [head, cpu.markdown(), *(table_of(part).markdown() for part in parts)]
+        texts = [
+            head,
+            overview(parts).markdown(),
+            cpu.markdown(),
+            *(table_of(part).markdown() for part in parts),
+        ]
         MARKDOWN.write_text("\n".join(texts))
         HTML.parent.mkdir(exist_ok=True)
         HTML.write_text(page_of(parts, head, cpu))

@@ -43,11 +43,25 @@ def test_the_report_has_a_table_for_each_query(
     assert report.run(["--seconds", "1", "--cpu-records", "1000"]) == 0
     text, page = (file.read_text() for file in files)
     parts = sum(len(asked_in(world)) for world in (*WORLDS, RECORDED))
-    assert (text.count("### "), page.count("<svg")) == (1 + parts, parts)
+    assert (text.count("### "), page.count("<svg")) == (2 + parts, parts)
+    assert text.index("### All together") < text.index("### Events per CPU second")
     assert "--world rough --query q11" in text
     assert "Events per CPU second: calm, q7, 1 000 records" in text
     assert "* peers: none" in text
     assert f"**{OURS}**" in text
+
+
+def test_over_all_those_come_first_that_are_right_most_often_then_soonest() -> None:
+    parts = [
+        report.Part("calm", "q7", [_measured("slow", wait_ms=90.0), _measured(OURS)]),
+        report.Part("calm", "q8", [_measured("slow", wait_ms=70.0), _measured(OURS)]),
+        report.Part("calm", "q7", [_measured("wrong", wrong_end=2, wait_ms=1.0)]),
+        report.Part("calm", "q8", [_measured("wrong", wait_ms=3.0)]),
+    ]
+    rows = report.overview(parts).rows
+    assert [row[0] for row in rows] == [f"**{OURS}**", "slow", "wrong"]
+    assert rows[1][1:] == ("2", "2 of 2", "0 %", "3.00 %", "80")
+    assert rows[2][1:] == ("2", "1 of 2", "1.00 %", "3.00 %", "3"), "the wait where it is right"
 
 
 def test_names_in_a_picture_lie_above_one_another() -> None:
