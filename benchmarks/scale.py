@@ -53,8 +53,8 @@ FLOW_S: Final = 15.0
 """Behind `SETTLE_S`, in which the sources get known."""
 
 SETTLE_S: Final = 5.0
-QUIET_S: Final = 15.0
-"""Until a worker is at rest."""
+QUIET_S: Final = 40.0
+"""Behind the last event: then the watermark follows the clock again (`merge.quiet_after`)."""
 
 REST_S: Final = 10.0
 BACKLOG_S: Final = 20
