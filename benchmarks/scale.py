@@ -156,12 +156,14 @@ class Progress:
         found = self._consumer.committed(self._partitions, timeout=ASK_TIMEOUT_S)
         return sum(max(0, each.offset) for each in found)
 
-    def wait_for(self, records: int) -> None:
+    def wait_for(self, records: int) -> int:
+        """How many there are then."""
         deadline_s = time.monotonic() + DRAIN_TIMEOUT_S
         while (done := self.records()) < records:
             if time.monotonic() > deadline_s:
                 raise NotReady(f"{done} of {records} records after {DRAIN_TIMEOUT_S:.0f} s")
             time.sleep(ASK_EVERY_S)
+        return done
 
     def close(self) -> None:
         self._consumer.close()
@@ -216,14 +218,12 @@ def measured(point: Point, fleet: Fleet, folder: Path, bootstrap: str) -> Cost:
         memory = sum(sum(memory_mib(worker.pid).values()) for worker in workers)
         for worker in workers:
             worker.stop()
-        first = flowing[-1].seq + 1
-        backlog = fleet.rows(first, BACKLOG_S)
+        backlog = fleet.rows(flowing[-1].seq + 1, BACKLOG_S)
         produce(bootstrap, raw, backlog, BACKLOG_SPEED, places)
         for worker in workers:
             worker.begin()
-        progress.wait_for(len(flowing) + 1)
-        first_s = time.monotonic()
-        progress.wait_for(len(flowing) + len(backlog))
+        first, first_s = progress.wait_for(len(flowing) + 1), time.monotonic()
+        last = progress.wait_for(len(flowing) + len(backlog))
         wall_s = time.monotonic() - first_s
         cpu_s = max(spent_s(workers) - start_s, 0.0)
     return Cost(
@@ -233,7 +233,7 @@ def measured(point: Point, fleet: Fleet, folder: Path, bootstrap: str) -> Cost:
         rest,
         memory,
         1e6 * cpu_s / len(backlog),
-        len(backlog) / max(wall_s, 1e-9),
+        (last - first) / max(wall_s, 1e-9),
     )
 
 

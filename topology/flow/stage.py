@@ -224,7 +224,8 @@ class Stage(Composite):
         """From now on these patterns are looked for (`topology.live_queries`). One that is new
         counts what starts from now on; one that is no more retracts nothing. What is `compiled`
         already, by name, is not compiled here; several stages may share it."""
-        self._live = queries, compiled or {}
+        # Copies: the caller's change between two batches, streams begin within one.
+        self._live = dict(queries), dict(compiled or {})
         self._set_queries(self._graph, *self._live)
 
     def _set_queries(

@@ -63,8 +63,9 @@ def content(result: MatchResult) -> Content:
     return tuple(sorted((m.alias, (m.source, m.epoch, m.seq)) for m in result.members))
 
 
-def told(result: MatchResult) -> tuple[Content, str, str]:
-    return content(result), result.confidence, repr(result.values)
+def told(result: MatchResult) -> tuple[object, ...]:
+    span_ns = result.start_ns, result.end_ns
+    return content(result), span_ns, result.confidence, repr(result.values)
 
 
 def contents(query: Compiled, matches: Iterable[Match]) -> list[Content]:

@@ -164,6 +164,37 @@ def test_the_language_returns_what_was_before(options: str) -> None:
         assert sorted(map(repr, found)) == sorted(map(repr, wanted)), seed
 
 
+DOWN = (
+    "MATCH_RECOGNIZE (MEASURES x AS x ALL ROWS PER MATCH AFTER MATCH SKIP PAST LAST ROW"
+    " PATTERN (S D*) WITHIN INTERVAL '0.000000031' SECOND DEFINE D AS x < PREV(x))"
+)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 2, 0), (2, 1, 0)])
+def test_all_rows_of_a_match_bear_its_start_and_end(order: tuple[int, ...]) -> None:
+    """In whatever order they arrive."""
+    rows = [entry("T", 10 + at, at, {"x": 10 - at}) for at in range(3)]
+    query = compiled(DOWN)
+    standing = followed(query, [rows[at] for at in order], Random(1))
+    assert {(each.start_ns, each.end_ns) for each in standing.values()} == {(10, 12)}
+    assert len(standing) == 3
+
+
+@pytest.mark.parametrize(
+    ("measure", "hint"),
+    [
+        ("LAST(D.x, -1)", "LAST(D.price, 2)"),
+        ("FIRST(D.x, -1)", "FIRST(D.price, 2)"),
+        ("PREV(x, -1)", "PREV(D.price, 2)"),
+        ("COUNT(CLASSIFIER())", "COUNT(A.price)"),
+    ],
+)
+def test_a_measure_that_has_no_meaning_is_refused(measure: str, hint: str) -> None:
+    with pytest.raises(QueryRefused) as refused:
+        compiled(DOWN.replace("x AS x", f"{measure} AS m"))
+    assert hint.replace("D.price", "A.price") in str(refused.value)
+
+
 def test_a_late_row_before_a_match_corrects_what_is_shown_of_it() -> None:
     query = compiled("T a WITHIN 30 ns RETURN PREV(a.x) AS p")
     engine = Engine([query])

@@ -187,8 +187,14 @@ def _same(one: FoundMatch, other: FoundMatch) -> bool:
     if one is other:
         return True
     if one.row is not None and other.row is not None:
-        of_row = (one.row[0], one.match.alternative) == (other.row[0], other.match.alternative)
-        return of_row and one.values == other.values and one.confidence == other.confidence
+        return (
+            one.row[0] == other.row[0]
+            and one.confidence == other.confidence
+            and one.values == other.values
+            and one.match.alternative == other.match.alternative
+            and one.match.first.time_ns == other.match.first.time_ns
+            and one.match.last.time_ns == other.match.last.time_ns
+        )
     return (
         one.confidence == other.confidence
         and one.values == other.values

@@ -161,6 +161,7 @@ class RowConditions:
         if (
             len(of) != 1
             or not all(map(_is_last, refs))
+            or any(ref.is_label for ref in refs)
             or any(isinstance(part, RowAggregate) for part in walk(expr.operand))
         ):
             message = f"`{expr.function}` is over the rows of one variable, each by itself"

@@ -389,6 +389,7 @@ class RecognizeReader(ConditionReader):
             len(arguments) not in (1, 2)
             or not isinstance(step, Constant)
             or type(step.value) is not int
+            or step.value < 0
             or not any(isinstance(each, RowRef) for each in refs)
         ):
             hint = f"write it like {function.upper()}(A.price), or {function.upper()}(A.price, 2)"

@@ -42,6 +42,11 @@ def chain_errors(queries: Sequence[Query]) -> Iterator[ChainError]:
         if query.sets:
             message = f"`{type_}` are matches, which are no members of sets"
             yield ChainError(query.name, message, "leave AS SETS out")
+        for writer in queries:
+            if writer.sets and writer.into in read[query.name]:
+                message = f"reads `{writer.into}`, which are sets of matches and no events"
+                hint = f"leave AS SETS out of `{writer.name}`"
+                yield ChainError(query.name, message, hint)
 
 
 def _types_named(queries: Sequence[Query]) -> dict[str, frozenset[str]]:

@@ -163,6 +163,9 @@ def test_three_one_above_the_other() -> None:
         assert run(queries, arrivals, rng) == one_after_the_other(queries, stream), seed
 
 
+SETS = "UNCERTAIN IGNORE MATCHES ALL AS SETS"
+
+
 @pytest.mark.parametrize(
     ("texts", "word"),
     [
@@ -181,6 +184,13 @@ def test_three_one_above_the_other() -> None:
                 "SEQ(A a, X x) WITHIN 1 s USING skip_till_any UNCERTAIN IGNORE MATCHES ALL AS SETS",
             ],
             "no members of sets",
+        ),
+        (
+            [
+                f"SEQ(A a, B b) WITHIN 1 s USING skip_till_any {SETS} RETURN * INTO X",
+                "X x WITHIN 1 s",
+            ],
+            "sets of matches and no events",
         ),
     ],
 )
