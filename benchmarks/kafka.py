@@ -16,7 +16,6 @@ half of the bare loop, wall time close to CPU time.
 from __future__ import annotations
 
 import sys
-import tempfile
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ import click
 
 from benchmarks.backlog import produce, settle
 from benchmarks.peers import bring
-from benchmarks.race import Program, Spent, run
+from benchmarks.race import Program, Spent, kept_in, run
 from benchmarks.tables import Page, Table, count, thousands
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row
@@ -250,25 +249,22 @@ def command(
         page.say(f"left out: {absent}")
         return
     length = records or (FULL_RECORDS if full else QUICK_RECORDS)
-    with tempfile.TemporaryDirectory() as temporary:
-        place = folder or Path(temporary)
-        place.mkdir(parents=True, exist_ok=True)
-        with new_broker(place / "kafka") as broker:
-            course = prepare(place, broker.bootstrap, length)
-            done = []
-            for _ in range(rounds):
-                found = {}
-                for key in only or CONTENDERS:
-                    contender = CONTENDERS[key]
-                    try:
-                        found[contender.name] = course.spent(contender)
-                    except bring.PeerUnavailable as absence:
-                        page.say(f"{contender.name}: left out: {absence}")
-                        continue
-                    page.say(_row_text(contender.name, found[contender.name][1]))
-                done.append(found)
-            if done[0]:
-                page.table(table_of(done))
+    with kept_in(folder) as place, new_broker(place / "kafka") as broker:
+        course = prepare(place, broker.bootstrap, length)
+        done = []
+        for _ in range(rounds):
+            found = {}
+            for key in only or CONTENDERS:
+                contender = CONTENDERS[key]
+                try:
+                    found[contender.name] = course.spent(contender)
+                except bring.PeerUnavailable as absence:
+                    page.say(f"{contender.name}: left out: {absence}")
+                    continue
+                page.say(_row_text(contender.name, found[contender.name][1]))
+            done.append(found)
+        if done[0]:
+            page.table(table_of(done))
 
 
 def _row_text(name: str, spent: Spent) -> str:

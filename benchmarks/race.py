@@ -10,9 +10,10 @@ below the end, since the very last events rightly wait for time to pass.
 from __future__ import annotations
 
 import os
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -122,6 +123,15 @@ def run(program: Program, bootstrap: str, folder: Path, records: int, timeout_s:
     finally:
         process.stop()
         outcome.close()
+
+
+@contextmanager
+def kept_in(folder: Path | None) -> Iterator[Path]:
+    """Where logs and data lie: in the folder, which is made, or in one that goes afterwards."""
+    with tempfile.TemporaryDirectory() as temporary:
+        place = folder or Path(temporary)
+        place.mkdir(parents=True, exist_ok=True)
+        yield place
 
 
 def cpu_seconds(pid: int) -> float:

@@ -178,7 +178,7 @@ def table_of(part: Part) -> Table:
     for one in part.found:
         score = one.score
         table.add(
-            f"**{one.entry}**" if one.entry.startswith(OURS) else one.entry,
+            _bold(one.entry),
             f"{score.wrong_first} ({share(score.wrong_first, expected)} %)",
             str(score.wrong_end),
             _ms(score.first_mean_ms),
@@ -206,12 +206,10 @@ def overview(parts: Sequence[Part]) -> Table:
         answers = sum(score.expected for score in scores)
         waits_ms = [score.first_mean_ms or 0 for score in scores if not score.wrong_end]
         wait_ms = mean(waits_ms) if waits_ms else None
-        wrong = (
-            f"{share(sum(each), answers)} %"
-            for each in zip(*((s.wrong_end, s.wrong_first) for s in scores), strict=True)
-        )
-        shown = f"**{name}**" if name.startswith(OURS) else name
-        cells = (shown, str(len(found)), f"{right} of {len(found)}", *wrong, _ms(wait_ms))
+        wrong_end = share(sum(score.wrong_end for score in scores), answers)
+        wrong_first = share(sum(score.wrong_first for score in scores), answers)
+        of_all = str(len(found)), f"{right} of {len(found)}"
+        cells = (_bold(name), *of_all, f"{wrong_end} %", f"{wrong_first} %", _ms(wait_ms))
         lines.append((-right / len(found), wait_ms or 0, cells))
     for *_, cells in sorted(lines):
         table.add(*cells)
@@ -232,8 +230,13 @@ def cpu_table(parts: Sequence[Part], records: int, rates: Sequence[int]) -> Tabl
         for of_rate in found:
             rate, ours = of_rate.get(name), of_rate.get(OURS)
             cells += [thousands(rate), f"{rate / ours:.2f}"] if rate and ours else ["-", "-"]
-        table.add(f"**{name}**" if name.startswith(OURS) else name, *cells)
+        table.add(_bold(name), *cells)
     return table
+
+
+def _bold(name: str) -> str:
+    """Ours stand out."""
+    return f"**{name}**" if name.startswith(OURS) else name
 
 
 def _ms(value: float | None) -> str:

@@ -20,7 +20,6 @@ point, with the checkpoints that were made there, beside what was measured.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -35,7 +34,7 @@ from confluent_kafka import Consumer, TopicPartition
 from agents.kafka.stage_topics import group_of
 from benchmarks.backlog import Setting, produce, settle
 from benchmarks.kafka import APPEND_TIME
-from benchmarks.race import ASK_TIMEOUT_S, cpu_seconds
+from benchmarks.race import ASK_TIMEOUT_S, cpu_seconds, kept_in
 from benchmarks.soak import memory_mib
 from benchmarks.tables import Page, Table, thousands
 from benchmarks.worker import Worker
@@ -295,9 +294,7 @@ def command(
         return
     fleet = Fleet(machines, hz)
     found: dict[Point, Cost] = {}
-    with tempfile.TemporaryDirectory() as temporary:
-        place = folder or Path(temporary)
-        place.mkdir(parents=True, exist_ok=True)
+    with kept_in(folder) as place:
         for count in partitions or (PARTITIONS if full else QUICK_PARTITIONS):
             for running in workers or (WORKERS if full else WORKERS[:1]):
                 with new_broker(place / f"kafka-{running}-{count}") as broker:

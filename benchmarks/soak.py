@@ -21,7 +21,6 @@ expected: other figures are those of processes that live on. The clock of each s
 from __future__ import annotations
 
 import csv
-import tempfile
 import threading
 import time
 import uuid
@@ -48,7 +47,7 @@ from benchmarks._soak_kills import Clocks, Kills, SyncServer
 from benchmarks.backlog import Setting, settle
 from benchmarks.kafka import APPEND_TIME
 from benchmarks.plots import Axes, Curve, NoPlots, draw
-from benchmarks.race import cpu_seconds
+from benchmarks.race import cpu_seconds, kept_in
 from benchmarks.tables import Page, Table, thousands
 from benchmarks.worker import Worker
 from benchmarks.workloads.churn import churn
@@ -438,9 +437,7 @@ def command(
     if absent:
         page.say(f"left out: {absent}")
         return
-    with tempfile.TemporaryDirectory() as temporary:
-        place = folder or Path(temporary)
-        place.mkdir(parents=True, exist_ok=True)
+    with kept_in(folder) as place:
         rows = churn(rate, 60 * minutes, life_s=life, seed=seed)
         samples, faults = run(place, rows, 60 * minutes, page, with_kills=kills)
         page.table(table_of(samples))

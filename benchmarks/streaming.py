@@ -15,7 +15,6 @@ those, are in it as well, so the median says most.
 from __future__ import annotations
 
 import sys
-import tempfile
 import threading
 import time
 import uuid
@@ -30,7 +29,7 @@ from confluent_kafka import Consumer, Producer
 
 from benchmarks.backlog import VALUE_BYTES, settle
 from benchmarks.kafka import APPEND_TIME, BARE, bare_loop
-from benchmarks.race import ROOT, Program, cpu_seconds
+from benchmarks.race import ROOT, Program, cpu_seconds, kept_in
 from benchmarks.tables import Page, Table, ms, thousands
 from benchmarks.workloads import crowd
 from benchmarks.workloads.crowd import RATE_HZ
@@ -280,9 +279,7 @@ def command(
     if absent:
         page.say(f"left out: {absent}")
         return
-    with tempfile.TemporaryDirectory() as temporary:
-        place = folder or Path(temporary)
-        place.mkdir(parents=True, exist_ok=True)
+    with kept_in(folder) as place:
         found = {}
         with new_broker(place / "kafka") as broker:
             for rate in rates or RATES:
