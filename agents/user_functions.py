@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from topology.config.user_functions import faults
+from topology.config.written_functions import texts_of
 from topology.model.user_functions import BadFunctions, UserFunctions
 
 MODULE: Final = "inorder_own"
@@ -36,7 +37,8 @@ def bring(path: Path) -> UserFunctions:
     brought = UserFunctions(aggregates, functions, detectors)
     for message, remedy in faults(brought):
         raise BadFunctions(f"{path}: {message}", remedy)
-    return brought
+    names = {"aggregates": aggregates, "functions": functions, "detectors": detectors}
+    return brought._replace(texts=texts_of(path.read_bytes(), names))
 
 
 def _run(path: Path) -> ModuleType:

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from topology.config.user_functions import name_faults
+from topology.config.written_functions import OWN_NAMES, check_name, texts_of, written_entries
 from topology.detector.detector import Detector
 from topology.model.user_functions import BadFunctions, UserFunctions
 from topology.pattern.compile.values import FUNCTIONS
@@ -28,8 +28,6 @@ from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.aggregates.custom import Function
 
 MAX_BYTES: Final = 1_000_000
-OWN_NAMES: Final = ("aggregates", "functions", "detectors")
-TRUST: Final = "write {0} = {{'name': ...}}, or let the file be run: inorder check --trust"
 
 Defined = ast.FunctionDef | ast.Lambda
 
@@ -52,36 +50,33 @@ def reading(folder: Path) -> Callable[[str], UserFunctions]:
 
 def read(path: Path) -> UserFunctions:
     """BadFunctions if it is not there, no Python, or does not write its names out."""
-    tree = _tree(path)
+    text = _text(path)
+    tree = _tree(path, text)
     defined = {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
-    found = {name: _mapping(path, tree, name) for name in OWN_NAMES}
+    found = {name: written_entries(path, tree, name) for name in OWN_NAMES}
     if not any(found.values()):
         raise BadFunctions(
             f"{path} defines neither `aggregates` nor `functions` nor `detectors`",
             "write functions = {'distance': distance}",
         )
     for name in found["aggregates"]:
-        _check_name(path, name, BUILT_IN)
+        check_name(path, name, BUILT_IN)
     for name, value in found["functions"].items():
-        _check_name(path, name, FUNCTIONS)
+        check_name(path, name, FUNCTIONS)
         if isinstance(value, ast.Constant | ast.Dict | ast.List | ast.Tuple):
             raise BadFunctions(f"{path}: {name!r} cannot be called", "give a function")
     for name in found["detectors"]:
-        _check_name(path, name, ())
+        check_name(path, name, ())
     nothing = Unread(None)
     return UserFunctions(
         dict.fromkeys(found["aggregates"], Function(nothing, nothing, nothing)),
         {name: Unread(_definition(value, defined)) for name, value in found["functions"].items()},
         dict.fromkeys(found["detectors"], Detector(nothing)),
+        texts_of(text, found),
     )
 
 
-def _check_name(path: Path, name: Any, taken: Collection[str]) -> None:
-    for message, remedy in name_faults(name, taken):
-        raise BadFunctions(f"{path}: {message}", remedy)
-
-
-def _tree(path: Path) -> ast.Module:
+def _text(path: Path) -> bytes:
     if not path.is_file():
         raise BadFunctions(
             f"there is no Python file {path}", "name one, by its path from the topology file"
@@ -93,78 +88,15 @@ def _tree(path: Path) -> ast.Module:
         raise BadFunctions(f"{path} cannot be read ({wrong.strerror})", "name another") from wrong
     if len(text) > MAX_BYTES:
         raise BadFunctions(f"{path} is larger than {MAX_BYTES:,} bytes", "name a smaller file")
+    return text
+
+
+def _tree(path: Path, text: bytes) -> ast.Module:
     try:
         return ast.parse(text, str(path))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as wrong:
         reason = f"{type(wrong).__name__}: {wrong}"
         raise BadFunctions(f"{path} is no Python ({reason})", "correct it") from wrong
-
-
-def _mapping(path: Path, tree: ast.Module, name: str) -> dict[str, ast.expr]:
-    """The entries of the mapping of that name, as far as they are written out."""
-    entries: dict[str, ast.expr] = {}
-    plain: list[ast.AST] = []
-    for statement in tree.body:
-        target, value = _assigned(statement)
-        if value is None:
-            continue
-        if isinstance(target, ast.Name) and target.id == name:
-            entries = _written(path, name, value)
-            plain.append(target)
-        elif isinstance(target, ast.Subscript) and _is_named(target.value, name):
-            entries |= {_key(path, name, target.slice): value}
-            plain.append(target.value)
-    if any(use not in plain for use in _uses(tree, name)):
-        raise _unwritten(path, name)
-    return entries
-
-
-def _assigned(statement: ast.stmt) -> tuple[ast.expr | None, ast.expr | None]:
-    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-        return statement.targets[0], statement.value
-    if isinstance(statement, ast.AnnAssign):
-        return statement.target, statement.value
-    return None, None
-
-
-def _uses(tree: ast.Module, name: str) -> Iterator[ast.AST]:
-    """All nodes that bind the name, or may change its value."""
-    for each in ast.walk(tree):
-        imported = isinstance(each, ast.alias) and (each.asname or each.name) in (name, "*")
-        defined = isinstance(each, ast.FunctionDef | ast.ClassDef) and each.name == name
-        if imported or defined or _is_named(each, name):
-            yield each
-
-
-def _is_named(each: ast.AST, name: str) -> bool:
-    return isinstance(each, ast.Name) and each.id == name
-
-
-def _written(path: Path, name: str, value: ast.expr) -> dict[str, ast.expr]:
-    if isinstance(value, ast.Dict):
-        keys = [_key(path, name, key) for key in value.keys]
-        return dict(zip(keys, value.values, strict=True))
-    if isinstance(value, ast.Constant | ast.List | ast.Tuple | ast.Set):
-        raise BadFunctions(f"{path}: `{name}` is no mapping", f"write {name} = {{'name': ...}}")
-    if isinstance(value, ast.Call) and _is_named(value.func, "dict") and not value.args:
-        named = {each.arg: each.value for each in value.keywords if each.arg is not None}
-        if len(named) == len(value.keywords):
-            return named
-    raise _unwritten(path, name)
-
-
-def _key(path: Path, name: str, key: ast.expr | None) -> str:
-    if isinstance(key, ast.Constant):
-        _check_name(path, key.value, ())
-        return str(key.value)
-    raise _unwritten(path, name)
-
-
-def _unwritten(path: Path, name: str) -> BadFunctions:
-    return BadFunctions(
-        f"{path}: `{name}` is not written out, so only running the file shows its names",
-        TRUST.format(name),
-    )
 
 
 def _definition(value: ast.expr, defined: dict[str, ast.FunctionDef]) -> Defined | None:

@@ -18,15 +18,6 @@ from topology.spelling.values import NS_PER, in_unit
 if TYPE_CHECKING:
     from agents.kafka.brokers import Brokers
 
-kafka_option = click.option(
-    "--kafka",
-    "kafka_path",
-    envvar="INORDER_KAFKA",
-    metavar="FILE",
-    help="TLS and SASL settings (security.protocol=… and the like, a line each); each may also"
-    " come from the environment, as INORDER_SECURITY_PROTOCOL.",
-)
-
 
 def security(path: str | None) -> Security:
     """From the file of `--kafka` and the environment; `Refused` says what is wrong."""

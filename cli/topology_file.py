@@ -90,6 +90,14 @@ brokers_option = click.option(
     callback=_outside,
     help="Kafka brokers.",
 )
+kafka_option = click.option(
+    "--kafka",
+    "kafka_path",
+    envvar="INORDER_KAFKA",
+    metavar="FILE",
+    help="TLS and SASL settings (security.protocol=… and the like, a line each); each may also"
+    " come from the environment, as INORDER_SECURITY_PROTOCOL.",
+)
 brokers_or_embedded_option = click.option(
     "--brokers",
     required=True,

@@ -41,7 +41,14 @@ from typing import Final, NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_analytics.instants import digits, header_time_ns, integer, to_ns, to_timestamp
+from spark_analytics.instants import (
+    digits,
+    header_time_ns,
+    integer,
+    is_rfc3339,
+    to_ns,
+    to_timestamp,
+)
 from spark_analytics.once import once
 from topology.config import HeaderConfig
 
@@ -334,7 +341,8 @@ def _number_faults(field: str, name: str, *, needed: bool = False) -> list[_Faul
 
 def _time_faults(name: str, unit: str) -> list[_Fault]:
     unread = _bytes("ts").isNotNull() & _number("ts").isNull()
-    number = F.coalesce(_text("ts").rlike(r"\A-?[0-9]+\z"), F.lit(False))
+    text = _text("ts")
+    number = F.coalesce(text.rlike(r"\A-?[0-9]+\z") | is_rfc3339(text), F.lit(False))
     huge = _says(name, "ts", "write a time between 1678 and 2261")
     remedy = f"write an integer in {unit}, or RFC 3339 without leap seconds"
     return [

@@ -47,14 +47,26 @@ def digits(text: Column) -> Column:
 
 def header_time_ns(text: Column, unit: str) -> Column:
     """A stamp of the header contract: an integer in `unit`, or RFC 3339. Null if it is
-    neither, or no long of nanoseconds."""
+    neither, or no long of nanoseconds, or the smallest, whose negative is none."""
     number = integer(text)
     in_ns = F.try_multiply(number, F.lit(UNIT_NS[unit]).cast("long"))
+    in_ns = F.when(number > F.lit(-(2**63)), in_ns)
     return F.when(number.isNotNull(), in_ns).when(text.isNotNull(), rfc3339_ns(text))
 
 
 def rfc3339_ns(text: Column) -> Column:
-    """Exact to the nanosecond; leap seconds and times without an offset are null."""
+    """Exact to the nanosecond; leap seconds and times without an offset are null, and so are those
+    of which a long does not hold the nanoseconds and their negative."""
+    return F.try_subtract(F.lit(0).cast("long"), (-_instant(text)).try_cast("long"))
+
+
+def is_rfc3339(text: Column) -> Column:
+    """Return whether it is a time, be it one that no long holds."""
+    return _instant(text).isNotNull()
+
+
+def _instant(text: Column) -> Column:
+    """Return the nanoseconds as a decimal."""
 
     def part(group: int) -> Column:
         return F.regexp_extract(text, _RFC3339, group)
@@ -69,9 +81,9 @@ def rfc3339_ns(text: Column) -> Column:
     west = F.when(part(6) == "-", F.lit(1)).otherwise(F.lit(-1))
     minutes = (day * 24 + hour) * 60 + minute + west * (east_hour * 60 + east_minute)
     fraction_ns = F.rpad(part(5), 9, "0").try_cast("long")
-    # As a decimal: at the smallest long the whole seconds lie below it.
+    # As a decimal: no long holds all years.
     time_ns = (minutes * 60 + second).cast("decimal(20,0)") * NS_PER_S + fraction_ns
-    return F.when(text.rlike(_RFC3339) & sane, time_ns.try_cast("long"))
+    return F.when(text.rlike(_RFC3339) & sane, time_ns)
 
 
 def _spelled(text: Column, pattern: str) -> Column:

@@ -89,6 +89,12 @@ class Brokers:
             found = {topic: ask.describe(topic, TIMEOUT_S).topics[topic] for topic in topics}
         return {topic: len(described.partitions) for topic, described in found.items()}
 
+    def topics(self) -> dict[str, int]:
+        """Return all topics that may be seen, with their partitions. Blocks."""
+        with _Asking(self.servers, self.security, may_create=False) as ask:
+            known = ask.describe(None, TIMEOUT_S).topics
+        return {topic: len(described.partitions) for topic, described in known.items()}
+
     def written(self, topics: Iterable[str]) -> list[str]:
         """Those that exist and in which anything was ever written. Blocks."""
         with _Asking(self.servers, self.security, may_create=False) as ask:

@@ -1,7 +1,9 @@
 """The least rights that each stage needs of brokers that allow nothing unasked.
 
 A stage reads its input and the feeds it listens to, writes its outputs and reports, and has its
-changelog, its group and its transactional ids to itself. Where it only counts a topic's partitions
+changelog, its group and its transactional ids to itself. At its start it looks at its outputs and
+the application's changelogs, to see whose records are there and what a changed topology file means
+(agents.stage.plan). Where it only counts a topic's partitions
 it needs Describe. The stage that merges may delete what all are done with of `events.sequenced`.
 """
 
@@ -66,13 +68,16 @@ def rights(topology: Topology, stage: StageConfig) -> list[Right]:
         need(READ, topics.clock)
     if PATTERN in operators and topology.live_queries:
         need(READ, topics.queries)
-    if MERGE in operators:
-        need(WRITE, *sorted({stream.output for stream in topology.streams.values()}))
-    elif REORDER in operators:
-        need(WRITE, topics.sequenced)
-    need(WRITE, *(topic for name, topic in topology.result_topics.items() if name in operators))
     queries = topology.queries
-    need(WRITE, *(t for q, t in topology.result_tables.items() if queries[q].kind in operators))
+    outputs: list[str] = []
+    if MERGE in operators:
+        outputs = sorted({stream.output for stream in topology.streams.values()})
+    elif REORDER in operators:
+        outputs = [topics.sequenced]
+    outputs += [topic for name, topic in topology.result_topics.items() if name in operators]
+    outputs += [t for q, t in topology.result_tables.items() if queries[q].kind in operators]
+    need(WRITE, *outputs)
+    need(READ, *outputs)
     orders = {REORDER, MERGE} & set(operators)
     need(WRITE if orders else DESCRIBE, topics.late, topics.gaps)
     need(WRITE, topics.dead)
@@ -90,6 +95,7 @@ def rights(topology: Topology, stage: StageConfig) -> list[Right]:
             Right(Kind.TOPIC, name, tuple(sorted(operations)))
             for name, operations in wanted.items()
         ),
+        Right(Kind.TOPIC, f"{topology.application}.", (READ,), prefixed=True),
         Right(Kind.GROUP, group, (READ,)),
         *(Right(Kind.GROUP, other, (DESCRIBE,)) for other in others),
         Right(Kind.TRANSACTIONAL_ID, f"{group}.", (DESCRIBE, WRITE), prefixed=True),

@@ -72,12 +72,13 @@ class NotBegun(Exception):
 
 class Process:
     """A child of this one. `pipe`: on which it announces where it listens. `returncode`: None until
-    it was seen to have ended; negative: the signal that ended it."""
+    it was seen to have ended; negative: the signal that ended it. `was_killed`: by this process."""
 
     def __init__(self, pid: int, pipe: FileIO) -> None:
         self.pid = pid
         self.pipe = pipe
         self.returncode: int | None = None
+        self.was_killed = False
         self._ended = asyncio.Event()
 
     def look(self) -> None:
@@ -98,6 +99,7 @@ class Process:
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
+        self.was_killed = True
         self._signal(signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:

@@ -1,5 +1,6 @@
 """The process of one stage: from the topology to a running Faust application.
 
+    plan       what the topology file changes under the states that are there
     arrange    the topics' partitions -> Arrangement
     build      Services, StageHandler, Application, HttpServer
     run        until SIGTERM or SIGINT, or until something fails
@@ -27,6 +28,7 @@ from prometheus_client import CollectorRegistry
 import codec
 from agents.kafka.application import Application, build_app, run
 from agents.kafka.brokers import Brokers, BrokersUnavailable, await_brokers
+from agents.kafka.compacted import CompactedInput, refuse_compacted
 from agents.kafka.fetching import SESSION_TIMEOUT_S
 from agents.kafka.log_reader import LogReader
 from agents.kafka.membership import InstanceFenced
@@ -41,13 +43,13 @@ from agents.stage.arrangement import (
     Arrangement,
     ArrangementError,
     arrange,
-    refuse_another_cut,
     topics_of,
 )
 from agents.stage.clock_feed import ClockFeed
 from agents.stage.delivery import AtLeastOnce, Delivery, ExactlyOnce
 from agents.stage.handler import StageHandler
 from agents.stage.history import Histories
+from agents.stage.plan import plan
 from agents.stage.services import Services, Traces
 from agents.stage.topic_watch import Known, TopicWatch, looking_at
 from agents.state.changelog import StateRefused
@@ -64,6 +66,7 @@ from codec.compression import MAX_OWN_BYTES, max_unpacked_bytes
 from topology.clock.drift_table import DriftTable
 from topology.clock.server_view import GUESS_WINDOWS
 from topology.config import StageConfig, Topology
+from topology.config.change import REFUSED, Contract, refusals
 from topology.config.stages import PATTERN
 from topology.flow.unmet import KINDS, unmet_by
 
@@ -117,10 +120,18 @@ async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSet
     """Run until a signal to stop; raise what ended it otherwise."""
     garbage.begin()
     brokers, partitions = await described(settings, topics_of(topology, stage))
-    arrangement = arrange(topology, stage, partitions, settings.masters)
-    await asyncio.to_thread(refuse_another_cut, brokers, arrangement)
+    made = await plan(brokers, topology, stage)
+    for each in made.differences:
+        if each.verdict != REFUSED:
+            log.info("%s", each)
+    if refused := refusals(made.differences):
+        raise StateRefused(refused)
+    arrangement = arrange(topology, stage, partitions, settings.masters, made.lanes)
+    if arrangement.is_first:
+        await asyncio.to_thread(refuse_compacted, brokers, arrangement.inputs)
     topic_ids = await asyncio.to_thread(brokers.topic_ids, topics_of(topology, stage))
-    process = StageProcess(arrangement, brokers, topic_ids, settings)
+    seen = None if brokers.is_embedded else made.seen.get(stage.name, {})
+    process = StageProcess(arrangement, brokers, topic_ids, settings, seen)
     await process.run()
 
 
@@ -155,6 +166,7 @@ class StageProcess:
         brokers: Brokers,
         topic_ids: Mapping[str, str],
         settings: ProcessSettings,
+        seen: Mapping[TopicPartition, Contract] | None = None,
     ) -> None:
         self._arrangement = arrangement
         self._brokers = brokers
@@ -188,6 +200,7 @@ class StageProcess:
             ),
             self._traces,
             settings.histories,
+            seen=seen,
             schemas=SchemaFeed(),
         )
         watchdog = Watchdog(Patience.until(topology.stuck_after_ns))
@@ -375,15 +388,7 @@ class StageProcess:
         return settings.traces(arrangement.topology, names, about, counted)
 
     def _delivery(self, source: TopicPartition) -> Delivery:
-        topology = self._arrangement.topology
-        changelog = self._arrangement.changelog(source)
-        client = self._brokers.client
-        group = self._arrangement.group
-        transactional_id = f"{group}.{source.topic}.{source.partition}"
-        timeout_ms = topology.transaction_timeout_ns // 1_000_000
-        if topology.delivery == "at_least_once":
-            return AtLeastOnce(client, transactional_id, group, changelog, timeout_ms)
-        return ExactlyOnce(client, transactional_id, group, changelog, timeout_ms)
+        return delivery_of(self._brokers, self._arrangement, source)
 
     def _clock_feed(self, metrics: Metrics, topic_ids: Mapping[str, str]) -> ClockFeed | None:
         """What fills the drift table; None where no stream of the stage syncs."""
@@ -421,6 +426,17 @@ class StageProcess:
         return open_store(topology.state, name, self._settings.state_dir, topology.redis)
 
 
+def delivery_of(brokers: Brokers, arrangement: Arrangement, source: TopicPartition) -> Delivery:
+    """Return the way of a partition's checkpoints to Kafka."""
+    topology, group = arrangement.topology, arrangement.group
+    transactional_id = f"{group}.{source.topic}.{source.partition}"
+    timeout_ms = topology.transaction_timeout_ns // 1_000_000
+    given = (brokers.client, transactional_id, group, arrangement.changelog(source), timeout_ms)
+    if topology.delivery == "at_least_once":
+        return AtLeastOnce(*given)
+    return ExactlyOnce(*given)
+
+
 def _left_behind(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """The Kafka client leaves futures that nobody asks, when a producer is fenced for one.
     Whoever waits for the commit gets the error; a debug line is enough here."""
@@ -430,6 +446,7 @@ def _left_behind(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 
 
 EXPECTED_FAILURES: Final = (
-    ArrangementError, BrokersUnavailable, InstanceFenced, RegistryRefuses, StateRefused,
+    ArrangementError, BrokersUnavailable, CompactedInput, InstanceFenced, RegistryRefuses,
+    StateRefused,
 )  # fmt: skip
 """The user gets one line of each."""

@@ -49,7 +49,7 @@ from agents.process.child_process import (
     attend,
     spawned,
 )
-from agents.process.scrapes import SUPERVISOR, Scrapes
+from agents.process.scrapes import SUPERVISOR, Scrapes, memory_limit, resident_bytes
 from agents.watch.last_lines import LOG, LastLines
 from agents.watch.location import verdict
 from agents.watch.page.serving import Page
@@ -81,6 +81,9 @@ LONGEST_SILENCE_S: Final = 5.0
 """The most that is counted between two questions, so that no stage is blamed for a machine that
 slept."""
 
+WITHOUT_MEMORY: Final = (-signal.SIGKILL, -signal.SIGABRT)
+"""How a process ends for which there is no memory."""
+
 START_TIMEOUT_S: Final = 120.0
 """For a stage to announce its port, beyond the time it may wait for brokers."""
 
@@ -102,6 +105,8 @@ class Child:
     silent_s: float = 0.0
     hung: str = ""
     """Why it was killed, until it has announced its port anew."""
+    resident_bytes: int = 0
+    """What its process had of the memory at the last look; 0: nobody knows."""
     lines: LastLines = field(default_factory=LastLines)
     """Those of its processes, the ended ones too."""
 
@@ -228,13 +233,13 @@ class Supervisor:
                 if code is None:
                     return
                 if code != Exit.DONE and not child.hung:  # else we have killed it, and logged why
-                    log.error("stage %s: exit %d at the stop", child.stage, code)
+                    log.error("stage %s: exit %d at the stop%s", child.stage, code, _why(child))
                     self._fail(_exit_of(code))
                 return
             if code == Exit.DONE and await self._stops_too():
                 return
             if code is not None:
-                log.error("stage %s: exit %d", child.stage, code)
+                log.error("stage %s: exit %d%s", child.stage, code, _why(child))
             if code == Exit.REFUSED or not self._may_restart(child):
                 self._fail(_exit_of(code))
                 return
@@ -250,7 +255,7 @@ class Supervisor:
 
     async def _run_once(self, child: Child) -> int:
         child.started_s.append(child.ready_s)
-        child.silent_s = 0.0
+        child.silent_s, child.resident_bytes = 0.0, 0
         process, child.forked = child.forked or spawned(child.command), None
         child.process = process
         process.look()  # it may have ended before anybody attended to it
@@ -415,6 +420,8 @@ class Supervisor:
         """Kill the child where it has not answered for too long."""
         if not self._reasons(child, "ready"):
             child.ready_s += elapsed_s
+        if child.process is not None and child.runs:
+            child.resident_bytes = resident_bytes(child.process.pid) or child.resident_bytes
         if not child.runs or "fault" not in self._health_of[child.stage]:
             child.silent_s = 0.0
             return
@@ -500,6 +507,20 @@ class Supervisor:
             for peer in await self._peers.ask("/health")
         ]
         await asyncio.sleep(OTHERS_EVERY_S)
+
+
+def _why(child: Child) -> str:
+    """Return what to add to the exit code of a process that has ended: the system kills one, or it
+    aborts itself, where no memory is left."""
+    process = child.process
+    if process is None or process.was_killed or process.returncode not in WITHOUT_MEMORY:
+        return ""
+    had = f"it had {child.resident_bytes >> 20:,} MiB, " if child.resident_bytes else ""
+    return (
+        f", probably for want of memory: {had}and all processes of the worker may take"
+        f" {memory_limit() >> 20:,} MiB; raise the limit of memory, or lower max_held_bytes and"
+        " max_queued_bytes (docs/operations.md, Memory)"
+    )
 
 
 def _exit_of(code: int | None) -> Exit:

@@ -1,20 +1,18 @@
 """What one process runs: a stage of the topology, wired to real topics.
 
 Settled once at the start, from the topology and from how many partitions the topics
-have; the same value for every partition the process owns. Where `stages:` has changed, or what the
-default cut follows from (topology.config.cut), the stage that writes events is refused.
+have; the same value for every partition the process owns. What a state of it rests on is its
+contract (topology.config.change).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Final
 
 from aiokafka.structs import TopicPartition
 
-from agents.kafka.brokers import Brokers
 from agents.kafka.rights import Kind, rights
 from agents.kafka.stage_topics import (
     ORDERED,
@@ -33,7 +31,6 @@ from agents.stage.inlet import (
     PayloadInlet,
     RawInlet,
     SequencedInlet,
-    first_partitions,
 )
 from agents.stage.outlet import (
     NoOutlet,
@@ -44,7 +41,6 @@ from agents.stage.outlet import (
     SideOutlet,
     partition_of,
 )
-from agents.state.changelog import StateRefused
 from agents.state.held import Spilled
 from codec.values.mapped import field_reader, registered_schemas, short_way
 from codec.values.payloads import payload_readers, tables_of
@@ -52,8 +48,12 @@ from codec.values.registered import RegisteredSchemas
 from codec.values.schema_fault import SchemaFault
 from topology.clock.drift_table import DriftTable
 from topology.config import ClockConfig, StageConfig, StreamConfig, Topology
-from topology.config.stages import MERGE, REORDER, link_of, operators
-from topology.flow.registry import in_chain
+from topology.config.change import Contract, StreamContract, extended, reading_of, stretches
+from topology.config.cut import scattered
+from topology.config.stages import MERGE, REORDER
+from topology.flow.lanes import Lanes
+from topology.flow.query_digest import query_digest
+from topology.flow.registry import in_chain, shapes_of
 from topology.flow.stage import Stage
 from topology.wire.header_reader import HeaderReader
 from topology.wire.header_writer import HeaderWriter
@@ -68,14 +68,14 @@ class ArrangementError(Exception):
 class Arrangement:
     """`partitions`: how many each topic has that the stage reads or writes.
 
-    `upstream_partitions`: how many input partitions the stage before has, of all its topics.
-    `masters`: the master keys by which signed streams are checked.
+    `lane_places`: the input partitions by the number that the header `lane` has for each, in a
+    stage that writes or reads it. `masters`: the master keys by which signed streams are checked.
     """
 
     topology: Topology
     stage: StageConfig
     partitions: Mapping[str, int]
-    upstream_partitions: int
+    lane_places: tuple[tuple[str, int], ...]
     masters: tuple[bytes, ...] = field(default=(), repr=False)
 
     @property
@@ -158,33 +158,39 @@ class Arrangement:
         feeds = {topics.clock, topics.queries} & self.partitions.keys()
         return {*self.inputs, *upstream, *feeds}
 
-    def fingerprint(self, source: TopicPartition) -> list[str]:
-        """What the state of a partition depends on beside the settings of its operators, and where
-        it has written to: half a stream in one place and half in another is no stream."""
-        names = in_chain(self.topology, self.operator_names)
-        streams = sorted(self.streams_of(source.topic))
-        met = {stream: self.topology.partition_name_of(stream) for stream in streams}
-        moved = [f"{stream} with {met[stream]}" for stream in streams if met[stream] != stream]
-        by_time = [f"{s} by time" for s in streams if not self.topology.streams[s].reorder.numbered]
-        written = [f"{s} to {t}/{p}" for s, (t, p) in sorted(self._written(source).items())]
-        found = [
-            f"{name} to {topic}" for name, (topic, _) in sorted(self._result_targets().items())
-        ]
-        by_time = by_time if REORDER in names else []
-        return [*names, *streams, *moved, *by_time, *written, *found]
+    def contract(self, source: TopicPartition) -> Contract:
+        """Return what the state of a partition rests on beside the settings of its operators."""
+        topology, names = self.topology, in_chain(self.topology, self.operator_names)
+        written = self._written(source)
+        streams = {
+            name: StreamContract(
+                stream.input if self.is_first else "",
+                "/".join(map(str, written[name])) if name in written else "",
+                stream.reorder.numbered or REORDER not in names,
+                reading_of(stream, is_derived=not self.is_first),
+            )
+            for name, stream in self.streams_of(source.topic).items()
+        }
+        places = {f"results of {kind}": at for kind, at in self._result_targets().items()}
+        places |= {f"queries.{name}.output": at for name, at in self._result_tables().items()}
+        results = {path: f"{topic} ({count} partitions)" for path, (topic, count) in places.items()}
+        queries = {
+            name: query_digest(topology, name)
+            for name, query in topology.queries.items()
+            if query.kind in names and topology.read_by(query) <= streams.keys()
+        }
+        lanes = stretches(self.lane_places)
+        shapes = shapes_of(names)
+        return Contract(self.stage.name, self.inputs, shapes, streams, results, queries, lanes)
 
-    def accept(self, source: TopicPartition, fingerprint: list[str]) -> None:
-        """StateRefused if the state that was found is another arrangement's."""
-        mine = self.fingerprint(source)
-        if fingerprint == mine:
-            return
-        was = [part for part in fingerprint if part not in mine] or fingerprint
-        differing = [part for part in mine if part not in fingerprint] or mine
-        raise StateRefused(
-            f"the state of {source.topic}/{source.partition} was made by {', '.join(was)}; now it"
-            f" would be {', '.join(differing)}; set another `application:` to begin anew, or put"
-            " stages, streams and outputs back as they were"
-        )
+    def outputs(self) -> list[str]:
+        """The topics into which it writes what would count twice: events in order, and results."""
+        topology = self.topology
+        if REORDER in self.operator_names and MERGE not in self.operator_names:
+            return [topology.topics.sequenced]
+        events = [] if self.only_looks else [s.output for s in topology.streams.values()]
+        found = [*self._result_targets().values(), *self._result_tables().values()]
+        return sorted({*events, *(topic for topic, _ in found)})
 
     @property
     def clocks(self) -> list[ClockConfig]:
@@ -195,7 +201,19 @@ class Arrangement:
 
     def operators(self, source: TopicPartition, table: DriftTable | None = None) -> Stage:
         streams = self.streams_of(source.topic)
-        return Stage(self.topology, self.operator_names, self.upstream_partitions, streams, table)
+        return Stage(self.topology, self.operator_names, self.lanes(source), streams, table)
+
+    def lanes(self, source: TopicPartition) -> Lanes | None:
+        """Return the lanes of a partition of `events.sequenced`, and None where none is read."""
+        if self.reads != SEQUENCED:
+            return None
+        come = {
+            stream.input
+            for name, stream in self.topology.streams.items()
+            if self._partition_of(name, source.topic) == source.partition
+        }
+        awaited = (lane for lane, (topic, _) in enumerate(self.lane_places) if topic in come)
+        return Lanes(self.lane_places, frozenset(awaited))
 
     def inlet(self, source: TopicPartition) -> Inlet:
         if self.is_first:
@@ -206,7 +224,7 @@ class Arrangement:
             return ordered_reader(self.topology, source.topic)
         streams = self.streams_of(source.topic)
         headers = next(iter(streams.values())).headers
-        sequenced = SequencedInlet(HeaderReader(headers), self.upstream_partitions)
+        sequenced = SequencedInlet(HeaderReader(headers), len(self.lane_places))
         return _reading_payloads(sequenced, streams, tables_of(self.topology))
 
     def outlet(self, source: TopicPartition) -> Outlet:
@@ -216,8 +234,8 @@ class Arrangement:
             return NoOutlet()
         if MERGE in self.operator_names:
             return OrderedOutlet(writer, self._written(source))
-        first = first_partitions({t: self.partitions[t] for t in self.inputs})[source.topic]
-        return SequencedOutlet(writer, first + source.partition, self._written(source))
+        lane = self.lane_places.index((source.topic, source.partition))
+        return SequencedOutlet(writer, lane, self._written(source))
 
     def _written(self, source: TopicPartition) -> dict[str, tuple[str, int]]:
         """Where the events of each stream go."""
@@ -229,13 +247,16 @@ class Arrangement:
         return self._targets(dict.fromkeys(streams, self.topology.topics.sequenced))
 
     def result_outlet(self) -> ResultOutlet:
+        return ResultOutlet(self._result_targets(), self._result_tables())
+
+    def _result_tables(self) -> dict[str, tuple[str, int]]:
+        """Where the results of queries go that have a topic of their own, by query."""
         names, queries = self.operator_names, self.topology.queries
-        tables = {
+        return {
             query: (topic, self.partitions[topic])
             for query, topic in self.topology.result_tables.items()
             if queries[query].kind in names
         }
-        return ResultOutlet(self._result_targets(), tables)
 
     def _result_targets(self) -> dict[str, tuple[str, int]]:
         """Where the results of each operator go, and over how many partitions."""
@@ -328,7 +349,11 @@ NO_MASTERS: Final = (
 
 def topics_of(topology: Topology, stage: StageConfig) -> list[str]:
     """Every topic whose number of partitions the stage needs to know: those it has a right to."""
-    return sorted(right.name for right in rights(topology, stage) if right.kind == Kind.TOPIC)
+    return sorted(
+        right.name
+        for right in rights(topology, stage)
+        if right.kind == Kind.TOPIC and not right.prefixed
+    )
 
 
 def arrange(
@@ -336,9 +361,12 @@ def arrange(
     stage: StageConfig,
     partitions: Mapping[str, int],
     masters: tuple[bytes, ...] = (),
+    lanes: Sequence[tuple[str, int, int]] = (),
 ) -> Arrangement:
-    """ArrangementError where a changelog does not have its input's partitions, or an input more
-    than the cut of the stages rests on, or keys are missing."""
+    """Settle what a stage does on these topics. `lanes`: the upstream partitions that the state
+    knows (topology.config.change), behind which new ones come. ArrangementError where a changelog
+    does not have its input's partitions, or an input more than the cut of the stages rests on, or
+    keys are missing."""
     _look_at_cut(topology, stage, partitions)
     for topic in inputs_of(topology, stage):
         changelog = changelog_topic(topology.application, stage.name, topic)
@@ -348,10 +376,13 @@ def arrange(
                 f" {partitions[topic]}; run `inorder topics create --grow` to make them equal, and"
                 " restart all workers"
             )
-    upstream_partitions = 0
-    if reads(topology, stage) == SEQUENCED:
-        upstream_partitions = sum(partitions[topic] for topic in upstream_inputs(topology))
-    arrangement = Arrangement(topology, stage, partitions, upstream_partitions, masters)
+    lane_places: tuple[tuple[str, int], ...] = ()
+    if reads(topology, stage) in (RAW, SEQUENCED):
+        upstream = extended(lanes, {t: partitions[t] for t in upstream_inputs(topology)})
+        lane_places = tuple(
+            (t, n) for t, first, count in upstream for n in range(first, first + count)
+        )
+    arrangement = Arrangement(topology, stage, partitions, lane_places, masters)
     if arrangement.is_first:
         for topic in arrangement.inputs:
             input_reader(topology, topic, masters)
@@ -359,54 +390,5 @@ def arrange(
 
 
 def _look_at_cut(topology: Topology, stage: StageConfig, partitions: Mapping[str, int]) -> None:
-    if not (topology.cut.rests_on_one and REORDER in stage.operators):
-        return
-    for topic in inputs_of(topology, stage):
-        if partitions[topic] > 1:
-            raise ArrangementError(
-                f"{topic} has {partitions[topic]} partitions and the topology file says"
-                " `topics: {partitions: 1}`, by which reorder and merge are one stage: a stream"
-                " that lies in several would not be put in order; write"
-                f" `partitions: {partitions[topic]}` there, with `keyed_by: stream` in the stream"
-                " if its records are keyed so"
-            )
-
-
-def refuse_another_cut(brokers: Brokers, arrangement: Arrangement) -> None:
-    """StateRefused where another cut of this application has written what this stage would write.
-    Groups and changelogs bear the name of their stage, so it would find no state and put out
-    everything again from the first record. One that has a state of its own has passed this look;
-    one that only looks begins anew, as its results bear the same ids; the embedded broker keeps
-    nothing that could be found. Blocks."""
-    if brokers.is_embedded or arrangement.only_looks or brokers.written(arrangement.changelogs):
-        return
-    topology = arrangement.topology
-    others = dict(others_of(topology, arrangement.stage))
-    for changelog in brokers.written(others):
-        raise StateRefused(
-            f"the application {topology.application} has worked with a stage"
-            f" `{others[changelog]}` ({changelog} has its state), and now this one is"
-            f" `{arrangement.stage.name}`: {topology.cut.why}. It would begin anew with the first"
-            " record of the input and put everything out again. Write the stages as they were, like"
-            f" `stages: [{', '.join(_before(others[changelog]))}]`, to go on, or set another"
-            " `application:` to begin anew"
-        )
-
-
-def others_of(topology: Topology, stage: StageConfig) -> Iterator[tuple[str, str]]:
-    """(changelog, name) of each stage that would write events of this one's in another cut."""
-    mine = {each.name for each in topology.stages}
-    writing = {REORDER, MERGE} & set(stage.operators)
-    for length in range(1, len(operators()) + 1):
-        for chosen in combinations(operators(), length):
-            other = StageConfig("+".join(chosen), chosen)
-            if other.name not in mine and writing & set(chosen):
-                for topic in inputs_of(topology, other):
-                    yield changelog_topic(topology.application, other.name, topic), other.name
-
-
-def _before(name: str) -> list[str]:
-    """Stages of which this was one."""
-    common = [operator for operator in operators() if not link_of(operator).is_rare]
-    rest = [operator for operator in common if operator not in name.split("+")]
-    return sorted([name, *rest], key=lambda each: operators().index(each.split("+")[0]))
+    for found in scattered(topology.streams, [stage], partitions):
+        raise ArrangementError(f"{found.what}; {found.remedy}")

@@ -15,7 +15,7 @@ from agents.kafka.partition_queue import PolledBatch
 from agents.kafka.transport import PartitionReset
 from agents.stage.arrangement import Arrangement
 from agents.stage.delivery import CommitFailed
-from agents.stage.partition import Partition
+from agents.stage.partition import FAR_BEHIND_NS, Partition
 from agents.stage.restoring import together
 from agents.stage.services import Services
 from agents.watch.location import knows
@@ -34,9 +34,6 @@ PULSE_S: Final = 0.02
 OPENED_AT_ONCE: Final = 16
 """Partitions; the others that have come wait their turn. So many fetches and connecting producers
 there are at most."""
-
-BEHIND_NS: Final = 10_000_000_000
-"""A partition whose next record has waited for longer is named in the answer to `/ready`."""
 
 REST_S: Final = 2.0
 """The same while all partitions rest, until a record comes."""
@@ -277,9 +274,9 @@ class StageHandler:
         return self._watchdog.verdict(time.monotonic_ns())
 
     def faults(self) -> tuple[str, ...]:
-        """What is wrong with the input of partitions."""
-        clocks = ((source, each.clock) for source, each in sorted(self._partitions.items()))
-        faults = ((f"{source.topic}/{source.partition}", clock.fault()) for source, clock in clocks)
+        """Return what is wrong with the input of partitions, or with what they wait for."""
+        found = ((source, each.fault()) for source, each in sorted(self._partitions.items()))
+        faults = ((f"{source.topic}/{source.partition}", fault) for source, fault in found)
         of_input = (f"{place}: {fault}" for place, fault in faults if fault)
         return (*self._services.schemas.faults, *of_input)
 
@@ -288,13 +285,13 @@ class StageHandler:
         return [f"{source.topic}/{source.partition}" for source in sorted(self._partitions)]
 
     def behind(self) -> tuple[str, ...]:
-        """Partitions that lag by more than `BEHIND_NS`, and how far, the farthest first."""
+        """Partitions that lag by more than `FAR_BEHIND_NS`, and how far, the farthest first."""
         open_ones = ((source, each) for source, each in self._partitions.items() if each.is_open)
         lags = sorted((-(each.lag_ns or 0), source, each.lag) for source, each in open_ones)
         return tuple(
             f"{source.topic}/{source.partition}: {records:,} records, {-ns / 1e9:.0f} s behind"
             for ns, source, records in lags
-            if -ns > BEHIND_NS
+            if -ns > FAR_BEHIND_NS
         )
 
     def last_checkpoint_s(self) -> float | None:

@@ -34,6 +34,7 @@ from typing import Any, Final, Protocol
 
 import orjson
 from aiokafka.structs import TopicPartition
+from msgspec import Raw
 from msgspec.msgpack import decode as decoded
 
 from agents.kafka.log_reader import LogReader
@@ -50,7 +51,8 @@ from inorder import rfc3339
 from inorder.contract import UNIT_NS
 from inorder.header_writer import HeaderWriter
 from topology.clock.drift_table import DriftTable
-from topology.config import HeaderConfig
+from topology.config import HeaderConfig, Topology
+from topology.config.change import begin_anew
 from topology.flow.replay import SavedReplay
 from topology.flow.share import renumbered
 from topology.model.event import DATA, DEAD, NO_EPOCH, Event
@@ -166,7 +168,8 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
         entries[_record_key(event.offset)] = changelog.encode(record_of(event))
     written = {key: value for key, value in entries.items() if value is not None}
     arrival, form = [history.now_ns, 0, 0], changelog.STATE_FORMAT
-    progress = Progress(history.next_offset, arrival, [], "", form, 0, 0, histories.name)
+    contract = Raw(changelog.encode(arrangement.contract(source)))
+    progress = Progress(history.next_offset, arrival, contract, "", form, 0, 0, histories.name)
     return Origin(written, last, progress)
 
 
@@ -266,14 +269,16 @@ def _is_json(content: bytes) -> bool:
     return True
 
 
-def refuse_other(found: Progress, wanted: Histories | None, source: TopicPartition) -> None:
+def refuse_other(
+    found: Progress, wanted: Histories | None, source: TopicPartition, topology: Topology
+) -> None:
     """StateRefused where a state is there already that did not begin with this history."""
     if wanted is None or found.history == wanted.name:
         return
     raise StateRefused(
         f"there is a state of {source.topic}/{source.partition} already, and it did not begin with"
-        " this backfill (--from-backfill): leave the option out to go on with that state, or set"
-        " another `application:` before the backfill to begin anew with it"
+        " this backfill (--from-backfill): leave the option out to go on with that state, or,"
+        f" before the backfill, {begin_anew(topology)}"
     )
 
 

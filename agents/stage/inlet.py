@@ -317,13 +317,3 @@ class PayloadInlet:
 
 class UnknownPartition(Exception):
     """The upstream topic has grown."""
-
-
-def first_partitions(partitions: Mapping[str, int]) -> dict[str, int]:
-    """The number of each input topic's first partition, counted over all input topics."""
-    first = 0
-    begins = {}
-    for topic in sorted(partitions):
-        begins[topic] = first
-        first += partitions[topic]
-    return begins

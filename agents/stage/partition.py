@@ -37,6 +37,7 @@ from time import thread_time_ns
 from typing import Any, Final
 
 from aiokafka.structs import TopicPartition
+from msgspec import Raw
 
 from agents.kafka.partition_queue import PolledBatch
 from agents.kafka.stage_topics import SEQUENCED
@@ -51,6 +52,7 @@ from agents.stage.inlet import Read
 from agents.stage.input_lag import InputLag
 from agents.stage.item_price import ItemPrice
 from agents.stage.outbox import Outbox
+from agents.stage.readings import Readings
 from agents.stage.rebuilding import Rebuilding
 from agents.stage.restoring import FoundState, Restoring
 from agents.stage.services import Services
@@ -66,8 +68,10 @@ from agents.watch.metrics.partition import (
     StreamFigures,
     current_figures,
 )
+from agents.watch.overdue import Overdue
 from agents.watch.port.question import Question
 from agents.watch.unhealthy import explained
+from topology.config.change import Contract
 from topology.model.event import DATA
 from topology.model.outcome import Step
 
@@ -78,6 +82,9 @@ PIECE: Final = 500
 
 LONG_S: Final = 0.5
 """Other tasks of the process get a turn after this time."""
+
+FAR_BEHIND_NS: Final = 10_000_000_000
+"""A partition whose next record has waited for longer has a backlog."""
 
 RESTS_AFTER_S: Final = 5.0
 """A partition rests after this time without an event."""
@@ -134,9 +141,12 @@ class Partition:
         self._results = arrangement.result_outlet()
         self._delivery = services.new_delivery(source)
         self._outbox = Outbox(self._delivery.new_batch)
-        self._held = HeldPages(topology.spill_after_ns, STAMPED_FROM, self.stage.waiting_places)
+        self._readings, self._held = (
+            Readings(),
+            HeldPages(topology.spill_after_ns, STAMPED_FROM, self.stage.waiting_places),
+        )
         topic_ids = services.topic_ids
-        self._restoring = Restoring(services.logs, arrangement, source, topic_ids)
+        self._restoring = Restoring(services.logs, arrangement, source, topic_ids, services.seen)
         self._copy = LocalCopy(
             f"{source.topic}/{source.partition}",
             lambda: services.new_store(source),
@@ -154,9 +164,9 @@ class Partition:
         self._progress_ns = 0
         self._last_checkpoint_s = 0.0
         self._waits = True  # some event was held at the last `observe`
+        self._overdue = Overdue(self.stage, topology)
         self._event_came_s = time.monotonic()
-        self._taken = 0
-        self._warned = False
+        self._taken, self._warned = 0, False
         self._on_its_way: asyncio.Task[None] | None = None
 
     # -- opening and closing -------------------------------------------------------------
@@ -169,10 +179,15 @@ class Partition:
         self._look_for_queries()
         histories = self._services.histories
         if found.progress is not None:
-            refuse_other(found.progress, histories, self.source)
-            await self._restore(found.state, found.progress)
+            refuse_other(found.progress, histories, self.source, self._arrangement.topology)
+            await self._restore(found.state, found.progress, found.before)
+            if found.before is not None:
+                # Whoever still runs the old file sees it, and does not take the state over.
+                await self._commit(self._cut(self.clock.now_ns, found.progress.next_offset))
         elif histories is not None:
             await self._begin_with(histories)
+        else:
+            await self._begin_empty()
         self._metrics.restored(time.monotonic() - started)
         self._metrics.begins(self._current(), self._totals())
         self.is_open = True
@@ -231,7 +246,21 @@ class Partition:
     def _note_restored(self, position: int, end: int) -> None:
         self.restored = (position, end)
 
-    async def _restore(self, state: Mapping[bytes, bytes], progress: Progress) -> None:
+    async def _begin_empty(self) -> None:
+        """Begin with the first record. One whose outputs are seen before its state claims them, so
+        that a start after a crash knows whose they are."""
+        logs = self._services.logs
+        if logs.is_embedded or self._arrangement.topology.delivery != "at_least_once":
+            return
+        self.next_offset = self.through.next_offset = (await logs.bounds(self.source))[0]
+        await self._commit(self._cut(self.clock.now_ns, self.next_offset))
+
+    async def _restore(
+        self, state: Mapping[bytes, bytes], progress: Progress, before: Contract | None = None
+    ) -> None:
+        self.stage.begins_amid = progress.amid
+        if before is not None:
+            self._readings.note(progress.next_offset, before, self._contract)
         self._topic_id = self._topic_id or progress.topic_id
         self.next_offset = self.through.next_offset = progress.next_offset
         self.clock.restore(progress.arrival)
@@ -241,12 +270,16 @@ class Partition:
             self._services.logs,
             self.source,
             self._inlet,
+            self._arrangement,
             self._note_restored,
             self._metrics.held_missing,
             self.restored[0],
             self._services.schemas,
         )
-        await rebuilding.rebuild(state, self.stage, self._held)
+        await rebuilding.rebuild(state, self.stage, self._held, self._readings)
+        for letter in rebuilding.dead:
+            self._side.put(letter, self._outbox)
+        self._metrics.received((), rebuilding.dead)
 
     async def _begin_with(self, histories: Histories) -> None:
         """Commit the state of a history, and what follows from its last instant, in one
@@ -441,9 +474,13 @@ class Partition:
     # -- checkpoints ------------------------------------------------------------------------------
 
     @cached_property
-    def _fingerprint(self) -> list[str]:
+    def _contract(self) -> Contract:
+        return self._arrangement.contract(self.source)
+
+    @cached_property
+    def _contract_encoded(self) -> Raw:
         """The same in each checkpoint; O(streams) to make."""
-        return self._arrangement.fingerprint(self.source)
+        return Raw(changelog.encode(self._contract))
 
     def _begin_checkpoint(self) -> None:
         """Cut: no await between the outputs, the changes and the offset."""
@@ -463,22 +500,26 @@ class Partition:
     def _cut(self, now_ns: int, next_offset: int) -> Checkpoint:
         encoded = changelog.encoded(self.stage.changes(), changelog.STATE)
         log_end = self._committing.log_end
-        if self._last_whole.is_due(log_end, self._tally.entries) and self._held.touch_all():
+        is_due = self._last_whole.is_due(log_end, self._tally.entries) and not self._readings
+        if is_due and self._held.touch_all():
             whole = changelog.encoded(self.stage.snapshot(), changelog.STATE)
             if self._last_whole.fits(whole, log_end):
                 encoded |= whole
         encoded |= changelog.encoded(dict(self._held.changes(now_ns)))
+        if self._readings:
+            encoded |= changelog.encoded(self._readings.changes(self._held.first_offset()))
         self._tally.change(encoded)
         progress = Progress(
             next_offset,
             self.clock.snapshot(),
-            self._fingerprint,
+            self._contract_encoded,
             self._topic_id,
             changelog.STATE_FORMAT,
             self._tally.entries,
             self._tally.digest,
             self._history,
             self._last_whole.since,
+            self.stage.begins_amid,
         )
         encoded[changelog.PROGRESS] = changelog.encode(progress)
         self._metrics.cut(encoded)
@@ -573,9 +614,21 @@ class Partition:
 
     def observe(self) -> None:
         """Bring the gauges up to date."""
-        self._waits = self._held.waits()
+        oldest = self._held.oldest()
+        self._waits = oldest is not None
+        self._overdue.look(oldest, self.clock.now_ns, has_backlog=self._has_backlog)
+        self._metrics.overdue(self._overdue.seconds, self._overdue.waits_for)
         self._metrics.set_current(self._current(), self.lag, self._totals(), self.lag_ns)
         self._metrics.answers(self.stage.chosen())
+
+    @property
+    def _has_backlog(self) -> bool:
+        lag_ns = self.lag_ns
+        return bool(self.lag) and (lag_ns is None or lag_ns > FAR_BEHIND_NS)
+
+    def fault(self) -> str | None:
+        """Return what is wrong with its input, or with what it waits for."""
+        return self.clock.fault() or self._overdue.fault()
 
     def _current(self) -> dict[str, StreamFigures]:
         waiting = self._held.by_stream(self.stage.chains)

@@ -167,7 +167,7 @@ class QueryFeed:
             if wrong:
                 return Word(name, wrong=wrong)
             pattern = replace(query.pattern, name=name)
-            environment = Environment(functions=self._topology.user_functions.functions)
+            environment = Environment.of(self._topology.user_functions)
             return Word(name, query, compiled=Compiled(pattern, environment))
         return Word(name, query)
 

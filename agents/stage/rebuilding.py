@@ -5,6 +5,9 @@ operators. There may be millions, so all of it goes step by step, and every `TUR
 its turn: the process answers, and `on_progress` is called with how far it is. Every `LOG_EVERY_S` a
 log line has so too.
 
+Records from before a change of the topology file are read as they were then
+(agents.stage.readings). Those that waited and cannot be read any more are dead letters.
+
 Cost: some 6 us of CPU per held event beside its reading, 9 where it is in the state whole; the
 loop is not kept for longer than a step.
 """
@@ -14,9 +17,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, Final
 
 import msgspec
@@ -24,13 +28,17 @@ from aiokafka.structs import TopicPartition
 
 from agents.kafka.log_reader import LogReader
 from agents.registry.feed import SchemaFeed
+from agents.stage.arrangement import Arrangement, ArrangementError
 from agents.stage.inlet import Inlet
+from agents.stage.readings import Readings
 from agents.state import changelog
-from agents.state.changelog import OnProgress
+from agents.state.changelog import OnProgress, StateRefused
 from agents.state.held import HeldPages, Note, Spilled, apply_note
 from agents.state.reread import read_again
+from topology.config.change import begin_anew, read_as
 from topology.flow.stage import Stage
 from topology.model.event import Event
+from topology.model.outcome import Malformed
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +58,7 @@ class StateParts:
     operators: dict[str, Any] = field(default_factory=dict)
     notes: dict[int, Note] = field(default_factory=dict)
     spilled: dict[int, Spilled] = field(default_factory=dict)
+    readings: Readings = field(default_factory=Readings)
 
     def add(self, name: str, value: bytes) -> None:
         if name.startswith(changelog.STATE):
@@ -60,17 +69,21 @@ class StateParts:
         elif name.startswith(changelog.RECORD):
             spilled = msgspec.msgpack.decode(value, type=Spilled)
             self.spilled[spilled.offset] = spilled
+        elif name.startswith(changelog.READING):
+            self.readings.load(name, value)
 
 
 class Rebuilding:
-    """`on_progress` is called with how far it is, counted on from `begins_at`; `on_missing` with
-    how many held records the input no longer has."""
+    """The way from a state to the operators of a partition. `on_progress` is called with how far it
+    is, counted on from `begins_at`; `on_missing` with how many held records the input no longer
+    has. Afterwards `dead` has those that cannot be read."""
 
     def __init__(
         self,
         logs: LogReader,
         source: TopicPartition,
         inlet: Inlet,
+        arrangement: Arrangement,
         on_progress: OnProgress,
         on_missing: Callable[[int], None],
         begins_at: int,
@@ -79,6 +92,9 @@ class Rebuilding:
         self._logs = logs
         self._source = source
         self._inlet = inlet
+        self._arrangement = arrangement
+        self._inlets: dict[int, Inlet | None] = {}
+        self.dead: list[Malformed] = []
         self._on_progress = on_progress
         self._on_missing = on_missing
         self._schemas = schemas
@@ -86,21 +102,38 @@ class Rebuilding:
         self._end = begins_at
         self._logged_s = self._turn_s = time.monotonic()
 
-    async def rebuild(self, state: Mapping[bytes, bytes], stage: Stage, held: HeldPages) -> None:
-        parts = StateParts()
+    async def rebuild(
+        self, state: Mapping[bytes, bytes], stage: Stage, held: HeldPages, readings: Readings
+    ) -> None:
+        """Fill the stage and the book of held events. StateRefused where the state cannot be read.
+        `readings` gets those of the state; some may be noted in it before."""
+        parts = StateParts(readings=readings)
         self._end += len(state)
         for key, value in state.items():
             parts.add(key.decode(), value)
             if self._is_turn_over(1):
                 await self._pass_turn("state")
-        events = await self._events(parts)
+        events = await self._events(parts, stage)
         self._end += len(events)
-        for count in stage.restoring(parts.operators, events):
+        steps = stage.restoring(parts.operators, events)
+        while (count := self._restored(steps)) is not None:
             if self._is_turn_over(count):
                 await self._pass_turn("operators")
         held.restore(events, parts.notes, parts.spilled)
 
-    async def _events(self, parts: StateParts) -> list[Event]:
+    def _restored(self, steps: Iterator[int]) -> int | None:
+        """Go one step; None: that was all."""
+        try:
+            return next(steps, None)
+        except (LookupError, TypeError, ValueError, AttributeError) as wrong:
+            anew = begin_anew(self._arrangement.topology)
+            raise StateRefused(
+                f"the state of {self._source.topic}/{self._source.partition} has another layout"
+                f" than this version of inorder reads ({type(wrong).__name__}: {wrong}); go on with"
+                f" the version that wrote it, or {anew}"
+            ) from wrong
+
+    async def _events(self, parts: StateParts, stage: Stage) -> list[Event]:
         """All that are held, in log order."""
         found: dict[int, Event] = {}
         spilled = [parts.spilled[offset] for offset in sorted(parts.spilled)]
@@ -120,7 +153,17 @@ class Rebuilding:
                     if self._is_turn_over(reached - position):
                         await self._pass_turn("held events")
                     position = reached
-        self._report_missing(parts.notes, found)
+        unread = {letter.offset for letter in self.dead}
+        waiting = stage.waiting_places
+        self.dead = [d for d in self.dead if parts.notes[d.offset].held_by & waiting]
+        self._report_missing(parts.notes.keys() - unread, found)
+        strange = {e.stream for e in found.values() if e.held_by & waiting} - {*stage.streams}
+        if strange:
+            raise StateRefused(
+                f"events of the stream {', '.join(sorted(strange))} wait in the state of"
+                f" {self._source.topic}/{self._source.partition}, and the topology file has it no"
+                " more; put it back"
+            )
         return [found[offset] for offset in sorted(found)]
 
     async def _make(
@@ -128,10 +171,38 @@ class Rebuilding:
     ) -> None:
         notes = parts.notes
         noted = [record for record in records if record.offset in notes]
-        await self._schemas.reach_for(self._inlet.registered, noted)
-        for event in self._inlet.read_again(noted):
-            apply_note(event, notes[event.offset])
-            found[event.offset] = event
+        for inlet, alike in self._by_inlet(noted, parts.readings):
+            read: set[int] = set()
+            if inlet is not None:
+                await self._schemas.reach_for(inlet.registered, alike)
+                for event in inlet.read_again(alike):
+                    apply_note(event, notes[event.offset])
+                    found[event.offset] = event
+                    read.add(event.offset)
+            self.dead += [_unreadable(r, notes[r.offset]) for r in alike if r.offset not in read]
+
+    def _by_inlet(
+        self, records: Sequence[Any], readings: Readings
+    ) -> Iterator[tuple[Inlet | None, Sequence[Any]]]:
+        """The records, with what reads them; None: nothing does any more."""
+        if not readings:
+            yield self._inlet, records
+            return
+        for before, alike in groupby(records, lambda record: readings.of(record.offset)):
+            if before is None:
+                yield self._inlet, list(alike)
+                continue
+            key = id(before)
+            if key not in self._inlets:
+                topology = read_as(self._arrangement.topology, before)
+                try:
+                    self._inlets[key] = replace(self._arrangement, topology=topology).inlet(
+                        self._source
+                    )
+                except ArrangementError as wrong:
+                    log.error("%s: what was held cannot be read as before: %s", self._source, wrong)
+                    self._inlets[key] = None
+            yield self._inlets[key], list(alike)
 
     def _report_missing(self, notes: Collection[int], found: Collection[int]) -> None:
         missing = sorted(offset for offset in notes if offset not in found)
@@ -160,3 +231,14 @@ class Rebuilding:
             log.info("%s: restoring its %s, at least %d more steps", place, what, left)
         await asyncio.sleep(0)
         self._turn_s = time.monotonic()
+
+
+def _unreadable(record: Any, note: Note) -> Malformed:
+    detail = (
+        "the record waited when the topology file was changed, and cannot be read any more as it"
+        " was before; put back what read it, as its schema, and send it again"
+    )
+    epoch, seq = (note.epoch, note.seq) if note.stamped else (None, None)
+    return Malformed(
+        note.at_ns, record.offset, "record_unreadable", detail, epoch=epoch, seq=seq, record=record
+    )

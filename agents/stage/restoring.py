@@ -15,7 +15,9 @@ whole, the changelog alone, from its beginning. Before it is believed:
   the changelog holds the aborted checkpoint itself, which it would not if it had lost its end. The
   outputs were aborted with it, so the state is right and work goes on from there. A group that
   has been forgotten changes nothing: the state has the offset where reading goes on.
-* Its format, arrangement and input have to be those of today.
+* Its format and input have to be those of today, and its contract one from which today's follows
+  (topology.config.change). A contract that was not there when this process started is of a worker
+  that runs another topology file: who runs the old one gives way.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from aiokafka.structs import TopicPartition
 
@@ -38,6 +40,7 @@ from agents.state.changelog import (
     Progress,
     StateRefused,
     claim_of,
+    contract_of,
     instant_of,
     read_changelog,
     was_aborted,
@@ -45,21 +48,17 @@ from agents.state.changelog import (
 )
 from agents.state.local_copy import LocalCopy, same_log
 from agents.state.stores.seal import StateTally
+from topology.config.change import Contract, begin_anew, differences, refusals, ways_out
 
 log = logging.getLogger(__name__)
-
-WAYS_OUT: Final = (
-    "restore the topic, or begin anew with the first record of the input, which puts everything"
-    " out again: with another `application:`, or under this one without its changelogs, groups and"
-    " local copies (--state-dir, or the keys in Redis)"
-)
 
 
 @dataclass(frozen=True, slots=True)
 class FoundState:
     """The state by its keys, empty at the first start, and its position in its changelog:
     `changes` lead there from the position of the local copy. `tally` is of all but its progress.
-    `passed_over`: the group's offset was that of an aborted transaction."""
+    `passed_over`: the group's offset was that of an aborted transaction. `before`: the contract
+    that it was made under, where that is another than today's."""
 
     state: Mapping[bytes, bytes]
     progress: Progress | None
@@ -67,11 +66,13 @@ class FoundState:
     changes: Mapping[bytes, bytes | None]
     position: int
     passed_over: bool = False
+    before: Contract | None = None
 
 
 class Restoring:
     """The state of the partition `source`; `topic_ids` are those of its input and changelog,
-    as far as the brokers give some."""
+    as far as the brokers give some. `seen`: the contracts of all states when the process
+    started; None: nobody looked."""
 
     def __init__(
         self,
@@ -79,7 +80,10 @@ class Restoring:
         arrangement: Arrangement,
         source: TopicPartition,
         topic_ids: Mapping[str, str],
+        seen: Mapping[TopicPartition, Contract] | None = None,
     ) -> None:
+        self._seen = seen
+        self._ways_out = ways_out(arrangement.topology)
         self._logs = logs
         self._arrangement = arrangement
         self._source = source
@@ -113,7 +117,24 @@ class Restoring:
         self._look_for_later(progress, None if passed_over else committed, known)
         if unfit is not None:  # not before all else is found to be in order
             await asyncio.to_thread(copy.discard, unfit)
-        return FoundState(state, progress, tally, read.changes, read.end, passed_over)
+        before = None if progress is None else self._contract_before(progress)
+        return FoundState(state, progress, tally, read.changes, read.end, passed_over, before)
+
+    def _contract_before(self, progress: Progress) -> Contract | None:
+        """Return the contract of the state where it is not today's. StateRefused where today's does
+        not follow from it."""
+        topology, mine = self._arrangement.topology, self._arrangement.contract(self._source)
+        found = contract_of(progress)
+        if found == mine:
+            return None
+        if self._seen is not None and found != self._seen.get(self._source):
+            raise StateRefused(
+                f"the state of {self._whose} was gone on with under another topology file since"
+                " this worker started: start it anew with that file"
+            )
+        if refused := refusals(differences(found, mine, topology)):
+            raise StateRefused(f"the state of {self._whose} cannot be gone on with: {refused}")
+        return found
 
     async def changes_since(self, position: int) -> LogRead:
         """What the changelog holds from there on. No transaction of it is open."""
@@ -144,17 +165,16 @@ class Restoring:
         if changelog.PROGRESS not in state:
             raise StateRefused(
                 f"{self._changelog} holds {tally.entries} entries of the state of {self._whose},"
-                f" and not how far it is: a part of it was lost; {WAYS_OUT}"
+                f" and not how far it is: a part of it was lost; {self._ways_out}"
             )
-        progress = changelog.read_progress(state[changelog.PROGRESS], self._whose)
-        self._arrangement.accept(self._source, progress.arrangement)
+        anew = begin_anew(self._arrangement.topology)
+        progress = changelog.read_progress(state[changelog.PROGRESS], self._whose, anew)
         if not same_log(progress.topic_id, self._input_id):
             raise StateRefused(
                 f"{self._source.topic} is not the topic that the state of its partition"
                 f" {self._source.partition} was made from (id {progress.topic_id}, now"
                 f" {self._input_id}): it was made anew, or this is another cluster, and the"
-                " offsets of the state mean nothing in it; set another `application:` to begin"
-                " anew"
+                f" offsets of the state mean nothing in it; {anew}"
             )
         if not _is_whole(state, tally):
             raise StateRefused(
@@ -162,7 +182,7 @@ class Restoring:
                 f" and {progress.entries} were written"
                 + (", with other content" if tally.entries == progress.entries else "")
                 + ": a part of it was lost, as when it is made anew while a worker runs, or is"
-                f" trimmed (cleanup.policy has to be compact alone); {WAYS_OUT}"
+                f" trimmed (cleanup.policy has to be compact alone); {self._ways_out}"
             )
         return progress
 
@@ -200,11 +220,11 @@ class Restoring:
         if found is None:
             raise StateRefused(
                 f"there is no state of {self._whose} in {self._changelog}, and {who}: the"
-                f" changelog was lost or made anew; {WAYS_OUT}"
+                f" changelog was lost or made anew; {self._ways_out}"
             )
         raise StateRefused(
             f"the state of {self._whose} in {self._changelog} is at offset {instant[0]}, and"
-            f" {who}: the changelog has lost its end; {WAYS_OUT}{moved}"
+            f" {who}: the changelog has lost its end; {self._ways_out}{moved}"
         )
 
     def accept_end(self, before: int, now: int) -> None:
@@ -212,7 +232,7 @@ class Restoring:
         if now < before:
             raise StateRefused(
                 f"{self._changelog} went back from offset {before} to {now} while this stage was at"
-                f" work: it was made anew, or has lost its end; {WAYS_OUT}"
+                f" work: it was made anew, or has lost its end; {self._ways_out}"
             )
 
     @property

@@ -18,6 +18,7 @@ from agents.stage.delivery import Delivery
 from agents.stage.history import Histories
 from agents.state.stores.store import StateStore
 from agents.watch.metrics.worker import Metrics
+from topology.config.change import Contract
 from topology.flow.probe import Probe
 from topology.model.result import Finding
 
@@ -49,7 +50,8 @@ class Traces(Protocol):
 @dataclass(frozen=True)
 class Services:
     """Partitions without a state begin with their part of `histories`, or empty where that is None.
-    `cut_sizes` has an entry for each partition that was open here."""
+    `seen`: the contracts of the states that were there when the process started. `cut_sizes` has an
+    entry for each partition that was open here."""
 
     logs: LogReader
     metrics: Metrics
@@ -60,6 +62,7 @@ class Services:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     traces: Traces | None = None
     histories: Histories | None = None
+    seen: Mapping[TopicPartition, Contract] | None = None
     cut_sizes: dict[TopicPartition, CutSize] = field(default_factory=dict)
     schemas: SchemaFeed = field(default_factory=SchemaFeed)
 

@@ -44,8 +44,8 @@ from confluent_kafka.admin import AdminClient
 
 from agents.kafka.brokers import Brokers, known_id
 from agents.stage.arrangement import Arrangement
-from agents.stage.restoring import WAYS_OUT
 from agents.state.changelog import StateRefused
+from topology.config.change import begin_anew, ways_out
 
 log = logging.getLogger(__name__)
 
@@ -86,13 +86,16 @@ Look = Callable[[Collection[str]], Mapping[str, TopicState]]
 @dataclass(frozen=True, slots=True)
 class Known:
     """How many partitions each topic had at the start, and its id, where brokers give some; which
-    of them the stage needs whole, its inputs among them, and which are its own changelogs."""
+    of them the stage needs whole, its inputs among them, and which are its own changelogs. `anew`
+    and `ways_out` say how to begin anew."""
 
     partitions: Mapping[str, int]
     ids: Mapping[str, str]
     read: Collection[str]
     inputs: Collection[str]
     changelogs: Collection[str]
+    anew: str = ""
+    ways_out: str = ""
 
     @classmethod
     def by(cls, arrangement: Arrangement, topic_ids: Mapping[str, str]) -> Known:
@@ -102,6 +105,8 @@ class Known:
             arrangement.needs_whole,
             arrangement.inputs,
             arrangement.changelogs,
+            begin_anew(arrangement.topology),
+            ways_out(arrangement.topology),
         )
 
 
@@ -217,11 +222,11 @@ class TopicWatch:
         self._ids[topic] = topic_id
         what = f"{topic} was deleted and made anew while this stage was at work"
         if topic in self._known.changelogs:
-            raise StateRefused(f"{what}: the stage's state is no longer in it; {WAYS_OUT}")
+            ways_out = self._known.ways_out
+            raise StateRefused(f"{what}: the stage's state is no longer in it; {ways_out}")
         if topic in self._known.inputs:
             raise StateRefused(
-                f"{what}: the offsets of the stage's state mean nothing in it; set another"
-                " `application:` to begin anew"
+                f"{what}: the offsets of the stage's state mean nothing in it; {self._known.anew}"
             )
         log.error("%s: what it held is gone", what)
 

@@ -9,6 +9,7 @@ msgpack, a tombstone where a key was removed:
     state/<operator key>   what an operator keeps (topology.model.operator)
     page/<n>               which events are held (agents.state.held)
     record/<offset>        an event held for long, whole
+    reading/<offset>       how records below this offset were read before a change of the topology
 
 `progress` has the number of the other entries of the state, and their digest
 (agents.state.stores.seal). So it is known whether what a changelog holds is all that was written,
@@ -33,12 +34,14 @@ from aiokafka.structs import TopicPartition
 
 from agents.kafka.log_reader import LogReader
 from codec.face import Unreadable
+from topology.config.change import Contract
 
 PROGRESS: Final = b"progress"
 STATE: Final = "state/"
 PAGE: Final = "page/"
 RECORD: Final = "record/"
-STATE_FORMAT: Final = 1
+READING: Final = "reading/"
+STATE_FORMAT: Final = 2
 """The layout of a whole state: operators' snapshots and changes, pages, records, `Progress`. After
 the first release, raise it when any of them changes: a state of another number is refused, never
 guessed at."""
@@ -66,26 +69,28 @@ OnProgress = Callable[[int, int], None]
 
 
 class StateRefused(Exception):
-    """The state found belongs to another arrangement; the message says what to do."""
+    """A state that this worker cannot go on with; the message says what to do."""
 
 
 class Progress(msgspec.Struct):
-    """How far the state is: the next input offset, the arrival clock, and the
-    arrangement of operators it was made by. `topic_id` is the input topic's own, which a
+    """How far the state is: the next input offset, the arrival clock, and the contract that it was
+    made under (`contract_of`). `topic_id` is the input topic's own, which a
     topic of the same name made anew does not have; "" where brokers give none. `format` is the
     layout that all of the state has. `entries` and `digest` are those of all of the state but
     this. `history`: what it began with (agents.stage.history); "" where that was nothing. `since`:
-    no entry was written last before this offset of the changelog."""
+    no entry was written last before this offset of the changelog. `amid`: it began amid a stream
+    that others had worked on (agents.stage.take_over)."""
 
     next_offset: int
     arrival: list[int]
-    arrangement: list[str]
+    contract: msgspec.Raw
     topic_id: str
     format: int
     entries: int
     digest: int
     history: str = ""
     since: int = 0
+    amid: bool = False
 
 
 class Claim(msgspec.Struct):
@@ -98,6 +103,7 @@ class Claim(msgspec.Struct):
     entries: int = -1
     digest: int = -1
     since: int = 0
+    contract: msgspec.Raw = msgspec.Raw()
 
 
 class LastWhole:
@@ -158,14 +164,19 @@ async def was_aborted(
     return False
 
 
-def read_progress(value: bytes, whose: str) -> Progress:
-    """StateRefused where the state of `whose` partition has another format."""
+def contract_of(state: Claim | Progress) -> Contract:
+    """Decode the contract that the state was made under."""
+    return msgspec.msgpack.decode(state.contract, type=Contract)
+
+
+def read_progress(value: bytes, whose: str, anew: str) -> Progress:
+    """Decode how far the state of `whose` partition is. StateRefused where it has another format;
+    `anew` says how to begin anew."""
     found = _claim(value).format
     if found != STATE_FORMAT:
         raise StateRefused(
             f"the state of {whose} has format {found}, and this version of inorder reads format"
-            f" {STATE_FORMAT}; go on with the version that wrote it, or set another `application:`"
-            " to begin anew with the first record of the input"
+            f" {STATE_FORMAT}; go on with the version that wrote it, or {anew}"
         )
     return msgspec.msgpack.decode(value, type=Progress)
 
@@ -184,6 +195,17 @@ class LogRead:
 
     changes: dict[bytes, bytes | None]
     end: int
+
+
+async def last_claim(logs: LogReader, partition: TopicPartition) -> Claim | None:
+    """Return how far the state is, by the end of its changelog; None where there is no state."""
+    first, end = await logs.bounds(partition)
+    for begin in dict.fromkeys((max(first, end - TAIL), first)):
+        tail = await read_changelog(logs, partition, begin, lambda _, __: None)
+        claim = claim_of({key: value for key, value in tail.changes.items() if value is not None})
+        if claim is not None:
+            return claim
+    return None
 
 
 async def whole_since(logs: LogReader, partition: TopicPartition) -> int | None:

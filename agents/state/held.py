@@ -110,6 +110,11 @@ def apply_note(event: Event, note: Note) -> None:
         event.segment = note.segment
 
 
+def notes_waiting(notes: Iterable[Note], places: int) -> set[int]:
+    """Return the offsets of events that wait at these places."""
+    return {note.offset for note in notes if note.held_by & places}
+
+
 class Waiting(NamedTuple):
     """So many events wait, the one that came first since `since_ns` (None: none waits)."""
 
@@ -171,11 +176,13 @@ class HeldPages:
                         since_ns[stream] = event.arrival_ns
         return {stream: Waiting(held, since_ns.get(stream)) for stream, held in counts.items()}
 
-    def waits(self) -> bool:
-        """Anything waits here, be it only for its number."""
-        return any(
-            event.held_by & self._waiting for events in self._pages.values() for event in events
-        )
+    def oldest(self) -> Event | None:
+        """Return the first in the log that waits here, be it only for its number."""
+        for page in sorted(self._pages):
+            waiting = [event for event in self._pages[page] if event.held_by & self._waiting]
+            if waiting:
+                return min(waiting, key=offset_of)
+        return None
 
     def __len__(self) -> int:
         return sum(1 for events in self._pages.values() for event in events if event.held_by)
@@ -190,6 +197,11 @@ class HeldPages:
                 return max(0, min(waiting))
             pages = {page: events for page, events in pages.items() if page > first}
         return next_offset
+
+    def first_offset(self) -> int | None:
+        """Return the first offset that is held, in the state whole or not."""
+        offsets = [e.offset for events in self._pages.values() for e in events if e.held_by]
+        return min(offsets, default=None)
 
     def touch_all(self) -> bool:
         """The next changes are of all pages; False where events are in the state whole, which is

@@ -189,10 +189,10 @@ def _held_by_merge(fact: Fact, answer: Mapping[str, Any]) -> list[str]:
 
 
 def _held_for_partitions(fact: Fact, aligned: Mapping[str, Any]) -> list[str]:
-    partitions = ", ".join(map(str, aligned["lanes"]))
+    partitions = ", ".join(aligned["waiting_for"])
     waits = f"held before merge {_at(fact)} for {_since(fact, aligned['since'])}"
     return [
-        f"{waits}: waits for progress of input partition {partitions} of the stage before",
+        f"{waits}: waits for progress of {partitions} through the stage before",
         (
             "an input partition sends no progress where its worker lags or has ended; see whether"
             " all are owned"

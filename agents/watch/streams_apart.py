@@ -42,8 +42,8 @@ class StreamsApart:
         log.warning(
             "stream %s comes in several partitions (%s), and the topology file says `keyed_by:"
             " stream`: each part is put in order by itself, so the stream's output is in no one"
-            " order; key its records by stream, or write `keyed_by: source` and name a new"
-            " application",
+            " order; key its records by stream; else begin a new application with `keyed_by:"
+            " source`, a new input topic and new output topics",
             stream,
             ", ".join(f"{topic}/{number}" for topic, number in places),
         )

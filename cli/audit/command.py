@@ -23,12 +23,12 @@ from cli.audit.page import page_of
 from cli.audit.remarks import remarks
 from cli.audit.source import AuditSource
 from cli.audit.text import shown
-from cli.kafka_options import duration_ns, kafka_option, reached, security
+from cli.kafka_options import duration_ns, reached, security
 from cli.mapping_options import MappingOptions, mapping_options
 from cli.printable import printable
 from cli.progress import counting
 from cli.recordings import readable
-from cli.topology_file import Refused
+from cli.topology_file import Refused, kafka_option
 from cli.value_format import ValueFormat, value_format_options
 from producers.recording.audit.counting import MAX_MACHINES, TooManyMachines
 from producers.recording.audit.document import document

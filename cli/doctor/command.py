@@ -14,8 +14,8 @@ from cli.as_json import json_option
 from cli.doctor.finding import Weight
 from cli.doctor.inputs import input_findings
 from cli.doctor.topics import findings, looked
-from cli.kafka_options import kafka_option, reached, security
-from cli.topology_file import brokers_option, load, topology_option
+from cli.kafka_options import reached, security
+from cli.topology_file import brokers_option, kafka_option, load, topology_option
 
 
 @click.command("doctor")

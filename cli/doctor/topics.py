@@ -25,8 +25,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, ResourceType  # type: ignore[attr-defined]
 
+from agents.kafka.compacted import asked_configs, compaction, config_of
 from agents.kafka.declared import TopicSpec, declared
 from agents.kafka.rights import DESCRIBE, WRITE, Kind, Right, rights
 from agents.kafka.security import PLAINTEXT, Security
@@ -48,6 +49,7 @@ from cli.doctor.groups import SeenGroup, group_findings, seen_group
 from cli.doctor.open_transactions import Place, stay_open
 from cli.doctor.transactional_ids import may_write
 from topology.config import Topology
+from topology.config.cut import scattered
 
 NS_PER_MS: Final = 1_000_000
 SAFE_COPIES: Final = 3
@@ -118,8 +120,8 @@ def looked(
                 include_authorized_operations=True,
                 request_timeout=TIMEOUT_S,
             )
-        configs = _configs(admin, ResourceType.TOPIC, names)
-        broker_configs = _configs(admin, ResourceType.BROKER, asked)
+        configs = asked_configs(admin, ResourceType.TOPIC, names)
+        broker_configs = asked_configs(admin, ResourceType.BROKER, asked)
         groups = admin.describe_consumer_groups(
             [group_of(topology, stage) for stage in topology.stages if works(topology, stage)],
             include_authorized_operations=True,
@@ -135,11 +137,11 @@ def looked(
             len(partitions),
             min((len(partition.replicas) for partition in partitions), default=0),
             tuple(partition.id for partition in partitions if partition.leader < 0),
-            _config(configs.get(name)),
+            config_of(configs.get(name)),
             _may(described),
         )
         gives_ids = gives_ids and _has_id(described)
-    config = next((_config(each) for each in broker_configs.values()), {})
+    config = next((config_of(each) for each in broker_configs.values()), {})
     inputs = {name: found[name].partitions for name in upstream_inputs(topology) if name in found}
     ahead_ms = newest_after_now_ms(admin, inputs)
     brokers = SeenBrokers(len(known.brokers), gives_ids, config, ahead_ms, shows_settings)
@@ -153,26 +155,12 @@ def looked(
     return Cluster(brokers, found, may, ids, open_at, read_by)
 
 
-def _configs(admin: AdminClient, kind: ResourceType, names: Sequence[str]) -> dict[str, Any]:
-    """What will be answered, by name."""
-    if not names:
-        return {}
-    asked = [ConfigResource(kind, name) for name in names]
-    answers = admin.describe_configs(asked, request_timeout=TIMEOUT_S)
-    return {resource.name: answer for resource, answer in answers.items()}
-
-
 def _answer(asked: Any) -> Any:
     """None where this principal may not see it, or no answer comes: `findings` says so."""
     try:
         return None if asked is None else asked.result(TIMEOUT_S)
     except (KafkaException, TimeoutError):
         return None
-
-
-def _config(asked: Any) -> dict[str, str]:
-    config = _answer(asked) or {}
-    return {key: entry.value for key, entry in config.items() if entry.value is not None}
 
 
 def _has_id(described: Any) -> bool:
@@ -222,6 +210,7 @@ def findings(topology: Topology, cluster: Cluster) -> list[Finding]:
     return [
         *broker_findings(topology, cluster.brokers),
         *_topics(topology, cluster),
+        *_cut(topology, cluster),
         *_widths(topology, cluster),
         *_rights(topology, cluster),
         *_transactions(topology, cluster),
@@ -369,13 +358,8 @@ def _bytes_kept(name: str, seen: SeenTopic) -> Iterator[Finding]:
 
 
 def _is_compacted(name: str, seen: SeenTopic) -> Iterator[Finding]:
-    if "compact" in seen.config.get("cleanup.policy", ""):
-        yield Finding(
-            Weight.ERROR,
-            name,
-            "is compacted: of each key only the newest record stays",
-            _altered(name, "cleanup.policy", "delete"),
-        )
+    if (fault := compaction(name, seen.config)) is not None:
+        yield Finding(Weight.ERROR, name, *fault)
 
 
 def _compaction(
@@ -397,6 +381,12 @@ def _compaction(
             " would meet the last sample of each source alone",
             _altered(spec.name, COMPACTION_LAG, str(declared_ms)),
         )
+
+
+def _cut(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
+    partitions = {name: seen.partitions for name, seen in cluster.topics.items()}
+    for each in scattered(topology.streams, topology.stages, partitions):
+        yield Finding(Weight.ERROR, each.topic, each.what, each.remedy)
 
 
 def _widths(topology: Topology, cluster: Cluster) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
@@ -11,16 +12,21 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import orjson
 
+from agents.exits import Exit
 from agents.kafka.declared import declared
 from agents.user_functions import bringing
 from cli.as_json import json_option
 from cli.functions_text import reading
-from cli.topology_file import Refused, load
+from cli.topology_file import Refused, kafka_option, load
 from topology.config import QueryConfig, Topology, TopologyError, reference
+from topology.config.change import refusals
+from topology.config.cut import scattered
+from topology.spelling.problem import Problem
 
 if TYPE_CHECKING:
     from rich.tree import Tree
 
+    from topology.config.change import Difference
     from topology.pattern.tree.syntax import Call, Query
 
 NS_PER_S: Final = 1_000_000_000
@@ -35,10 +41,25 @@ SMALLEST: Final[dict[str, Any]] = {"streams": {"default": {}}}
     is_flag=True,
     help="Run the Python file that `functions:` names, as a worker does; else it is read only.",
 )
+@click.option(
+    "--brokers",
+    metavar="HOST:PORT[,…]",
+    help="Compare FILE with the running application of its name: a line for each difference.",
+)
+@kafka_option
 @json_option("CHECK", "For programs: what was found, on standard output.")
 @click.argument("path", metavar="[FILE]", required=False)
-def command(schema: bool, defaults: bool, trust: bool, as_json: bool, path: str | None) -> None:
-    """Check the topology FILE; exit 0 if it is sound, 2 with every problem if not."""
+def command(
+    schema: bool,
+    defaults: bool,
+    trust: bool,
+    brokers: str | None,
+    kafka_path: str | None,
+    as_json: bool,
+    path: str | None,
+) -> None:
+    """Check the topology FILE; exit 0 if it is sound, 2 with every problem if not. With --brokers,
+    exit 2 too where a change is refused."""
     if schema:
         text = orjson.dumps(reference.schema(), option=orjson.OPT_INDENT_2).decode()
         click.echo(text)
@@ -46,12 +67,37 @@ def command(schema: bool, defaults: bool, trust: bool, as_json: bool, path: str 
         click.echo(filled(path, trust), nl=False)
     elif path is None:
         raise Refused("FILE is missing; give a topology file, or --schema, or --defaults")
+    elif brokers is not None:
+        differences = changes(sound(path, trust), brokers, kafka_path)
+        if as_json:
+            answer = {**found(path, trust), "changes": [each._asdict() for each in differences]}
+            click.echo(orjson.dumps(answer))
+        else:
+            for each in differences:
+                click.echo(str(each))
+            if not differences:
+                click.echo(f"{path}: changes nothing of what runs")
+        if refusals(differences):
+            raise SystemExit(Exit.REFUSED)
     elif as_json:
         click.echo(orjson.dumps(found(path, trust)))
     else:
         from rich.console import Console
 
-        Console().print(drawn(path, load(path, runs_functions=trust)))
+        Console().print(drawn(path, sound(path, trust)))
+
+
+def changes(topology: Topology, servers: str, kafka_path: str | None) -> list[Difference]:
+    """Return how the file differs from the application of its name that runs there."""
+    from agents.stage.plan import plan
+    from agents.state.changelog import StateRefused
+    from cli.kafka_options import reached, security
+
+    brokers = reached(servers, security(kafka_path))
+    try:
+        return asyncio.run(plan(brokers, topology)).differences
+    except StateRefused as refused:
+        raise Refused(str(refused)) from refused
 
 
 def filled(path: str | None, trust: bool = False) -> str:
@@ -65,10 +111,27 @@ def filled(path: str | None, trust: bool = False) -> str:
     return reference.filled(document, (bringing if trust else reading)(Path(path).parent))
 
 
+def sound(path: str, trust: bool) -> Topology:
+    """Return what the file says; Refused where it contradicts itself about the input's partitions.
+    A replay has no partitions, so it is not refused there."""
+    topology = load(path, runs_functions=trust)
+    count = topology.topics.partitions
+    inputs = dict.fromkeys((stream.input for stream in topology.streams.values()), count)
+    said = f"`topics.partitions` is {count} (write 1 where the input has one)"
+    problems = [
+        Problem(f"streams.{each.stream}.keyed_by", f"{said}, and {each.what}", each.remedy)
+        for each in scattered(topology.streams, topology.stages, inputs)
+    ]
+    if problems:
+        error = TopologyError(problems)
+        raise Refused(f"{path}:\n{error}") from error
+    return topology
+
+
 def found(path: str, trust: bool) -> dict[str, Any]:
     """The answer for JSON. A file with faults is reported, and ends the command."""
     try:
-        topology = load(path, runs_functions=trust)
+        topology = sound(path, trust)
     except Refused as refused:
         cause = refused.__cause__
         if isinstance(cause, TopologyError):

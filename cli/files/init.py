@@ -27,11 +27,11 @@ from cli.files.foreign import (
     told,
     topic_rows,
 )
-from cli.kafka_options import kafka_option, reached, security
+from cli.kafka_options import reached, security
 from cli.mapping_options import MappingOptions, mapping_options
 from cli.progress import counting
 from cli.recordings import Unreadable, readable
-from cli.topology_file import Refused
+from cli.topology_file import Refused, kafka_option
 from cli.value_format import ValueFormat, value_format_options
 from producers.recording.audit.advice import LEAST_IDLE_NS, ROOM, stepped
 from producers.recording.file import STDIN, at_rest
@@ -189,9 +189,14 @@ def _head(survey: Survey, name: str) -> Iterator[str]:
         yield f"# {survey.clock_lines:,} lines are words about clocks."
 
 
+def _units_differ(survey: Survey) -> bool:
+    """Return whether the streams cannot share a topic, so that reorder and merge share a stage."""
+    return len({survey.units.get(stream, "ns") for stream in survey.streams}) > 1
+
+
 def _streams(survey: Survey, topic: str | None, how: HowRead) -> Iterator[str]:
     yield "streams:"
-    apart = len({survey.units.get(stream, "ns") for stream in survey.streams}) > 1
+    apart = _units_differ(survey)
     for number, (name, seen) in enumerate(sorted(survey.streams.items())):
         more = " or more" if seen.more_sources else ""
         yield f"  {_scalar(name)}:  # events: {seen.events:,}; sources: {len(seen.sources)}{more}"
@@ -310,7 +315,7 @@ def _queries(survey: Survey) -> Iterator[str]:
         yield (
             f"#   q: {{stream: {_scalar(name)}, window: tumbling 10s, aggregate: {{v: {value}}}}}"
         )
-    yield "topics: {partitions: 4}"
+    yield f"topics: {{partitions: {1 if _units_differ(survey) else 4}}}"
     yield ""
 
 

@@ -19,10 +19,10 @@ from agents.kafka.brokers import BrokersUnavailable
 from agents.kafka.security import Security
 from agents.registry.client import RegistryRefuses
 from cli.as_json import json_option
-from cli.kafka_options import kafka_option, reached, security
+from cli.kafka_options import reached, security
 from cli.progress import counting
 from cli.signing import master_keys
-from cli.topology_file import Refused, brokers_option, load, topology_option
+from cli.topology_file import Refused, brokers_option, kafka_option, load, topology_option
 from producers.recording.topic_dump import DumpRefused, DumpStalled, dumped
 from topology.config import Topology
 

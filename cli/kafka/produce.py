@@ -11,12 +11,12 @@ from typing import Any, Final, Literal, TypedDict
 import click
 
 from cli.as_json import json_option
-from cli.kafka_options import kafka_option, reached, security
+from cli.kafka_options import reached, security
 from cli.mapping_options import MappingOptions, mapping_options
 from cli.progress import counting
 from cli.recordings import readable
 from cli.signing import signing_key
-from cli.topology_file import Refused, brokers_option, load
+from cli.topology_file import Refused, brokers_option, kafka_option, load
 from cli.value_format import ValueFormat, value_format_options
 from inorder import rfc3339
 from inorder.contract import DEFAULT_STREAM

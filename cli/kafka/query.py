@@ -20,8 +20,8 @@ from confluent_kafka import (
 
 from agents.kafka.security import Security
 from cli.as_json import json_option
-from cli.kafka_options import kafka_option, reached, security
-from cli.topology_file import Refused, brokers_option, load, topology_option
+from cli.kafka_options import reached, security
+from cli.topology_file import Refused, brokers_option, kafka_option, load, topology_option
 from topology.config import Topology, TopologyError, query_of
 
 TIMEOUT_S: Final = 15.0

@@ -19,8 +19,8 @@ from aiokafka.errors import KafkaError
 
 from agents.kafka.brokers import Brokers
 from agents.kafka.whole_topic import NoTopic, records_of
-from cli.kafka_options import kafka_option, reached, security
-from cli.topology_file import Refused, brokers_option, load
+from cli.kafka_options import reached, security
+from cli.topology_file import Refused, brokers_option, kafka_option, load
 from inorder.contract import retraction_line
 from topology.config import HeaderConfig
 from topology.model.event import DATA, Event

@@ -27,9 +27,9 @@ from confluent_kafka import (
 
 from agents.kafka.security import Security
 from cli.as_json import json_option
-from cli.kafka_options import kafka_option, reached, security
+from cli.kafka_options import reached, security
 from cli.printable import printable
-from cli.topology_file import Refused, brokers_option, load, topology_option
+from cli.topology_file import Refused, brokers_option, kafka_option, load, topology_option
 from inorder.resending import Request, request_of
 from topology.config import Topology
 

@@ -22,11 +22,11 @@ from agents.watch.port.http import Health, HttpServer, HttpUnavailable
 from cli.as_json import json_option
 from cli.http_token import http_token
 from cli.instance import session_option
-from cli.kafka_options import brokers_wait_option, kafka_option, security
+from cli.kafka_options import brokers_wait_option, security
 from cli.logs import log_option, quiet_option, set_up
 from cli.redis_place import let_in, redis_url
 from cli.serving import http_option, listening, turning
-from cli.topology_file import Refused, brokers_option
+from cli.topology_file import Refused, brokers_option, kafka_option
 from sinks.counts import Counts, SinkCollector
 from sinks.dead import DeadLetters, DeadLines, DeadTopic
 from sinks.runner import Runner, RunnerLimits, SourceFailed, consumer_of

@@ -9,8 +9,10 @@ from typing import Final
 
 import click
 
+from agents.kafka.compacted import CompactedInput, refuse_compacted
 from agents.kafka.declared import declared
 from agents.kafka.rights import Right, rights
+from agents.kafka.stage_topics import upstream_inputs
 from agents.kafka.topics import (
     Grown,
     Outcome,
@@ -20,8 +22,8 @@ from agents.kafka.topics import (
     narrow_changelogs,
 )
 from cli.as_json import json_option
-from cli.kafka_options import kafka_option, reached, seconds, security
-from cli.topology_file import Refused, brokers_option, load, topology_option
+from cli.kafka_options import reached, seconds, security
+from cli.topology_file import Refused, brokers_option, kafka_option, load, topology_option
 from topology.config import Topology
 
 SAFE_COPIES: Final = 3
@@ -63,7 +65,11 @@ def create_command(
     """Make every topic the topology needs; those that exist are left as they are."""
     topology = load(topology_path)
     access = security(kafka_path)
-    reached(brokers, access, brokers_wait_s)
+    there = reached(brokers, access, brokers_wait_s)
+    try:
+        refuse_compacted(there, upstream_inputs(topology))
+    except CompactedInput as error:
+        raise Refused(str(error)) from error
     try:
         outcomes = create(declared(topology), brokers, topology.topics.replication, access)
         grown = grow_changelogs(topology, brokers, access) if grow else []

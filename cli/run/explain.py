@@ -200,9 +200,9 @@ def _partition(part: dict[str, Any], source: str | None) -> list[str]:
     ]
     general += _answers(part) if source is None else []
     alignment = part["alignment"]
-    if alignment is not None and part["held"]:
-        inputs = ", ".join(map(str, alignment["waiting_for_lanes"]))
-        general.insert(0, f"  waits for progress of input partition {inputs}")
+    if alignment is not None and alignment["waiting_for"]:
+        inputs = ", ".join(alignment["waiting_for"])
+        general.insert(0, f"  waits for progress of {inputs}")
     return general + lines
 
 

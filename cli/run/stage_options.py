@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from cli.instance import NONE, instance_option, session_option
-from cli.kafka_options import brokers_wait_option, kafka_option
+from cli.kafka_options import brokers_wait_option
 from cli.logs import TEXT, log_option, quiet_option, verbose_option
 from cli.program import PROGRAM
 from cli.run.from_backfill import OPTION, from_backfill_option
 from cli.run.otlp import USUAL, otlp_options
-from cli.topology_file import redis_option
+from cli.topology_file import kafka_option, redis_option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

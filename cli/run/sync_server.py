@@ -17,10 +17,10 @@ from agents.exits import Exit
 from agents.kafka.brokers import BrokersUnavailable
 from agents.watch.port.http import Health, HttpServer, HttpUnavailable
 from cli.http_token import http_token
-from cli.kafka_options import kafka_option, reached, security
+from cli.kafka_options import reached, security
 from cli.logs import log_option, quiet_option, set_up
 from cli.serving import http_option, listening, turning
-from cli.topology_file import Refused, brokers_option, load
+from cli.topology_file import Refused, brokers_option, kafka_option, load
 from inorder.sync.keys import BadKeys, KeyRing
 from producers.sync_server.metrics import ServerCollector
 from producers.sync_server.publishing import LinePublishing, Publishing, TopicPublishing

@@ -8,8 +8,10 @@ import logging
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from socket import socket
@@ -26,7 +28,7 @@ from agents.watch.port.http import HttpUnavailable, bound
 from agents.watch.port.peers import PeersRefused, peers_in
 from cli.functions_text import reading
 from cli.http_token import hand_on, http_token
-from cli.kafka_options import security
+from cli.kafka_options import reached, security
 from cli.local.embedded import EmbeddedBroker
 from cli.logs import set_up
 from cli.main import main
@@ -44,6 +46,7 @@ from cli.topology_file import (
     load,
     topology_option,
 )
+from inorder import rfc3339
 from topology.config import Topology, reference
 
 log = logging.getLogger("inorder.worker")
@@ -79,8 +82,17 @@ WHO = re.compile(r"//[^/@\s]*@")
     help="The other workers of the topology, which are asked about an event too: http://HOST:PORT"
     " each, or dns://NAME:PORT for all that the name resolves to. This worker may be among them.",
 )
+@click.option(
+    "--take-over",
+    "instant",
+    metavar="INSTANT",
+    help="Begin in outputs that hold the records of another application, with what is appended to"
+    " the inputs from now on (`now`) or from an instant on, like 2026-11-24T08:00:00Z.",
+)
 @stage_options
-def command(options: StageOptions, names: tuple[str, ...], http: str, peers: str) -> None:
+def command(
+    options: StageOptions, names: tuple[str, ...], http: str, peers: str, instant: str | None
+) -> None:
     """Run the named stages (default: all) until SIGTERM; exit 0 after a graceful stop."""
     set_up("worker", quiet=options.quiet, verbose=options.verbose, style=options.log_style)
     topology = load(options.topology_path, options.redis)
@@ -102,6 +114,8 @@ def command(options: StageOptions, names: tuple[str, ...], http: str, peers: str
         raise Refused("--brokers embedded speaks PLAINTEXT; leave --kafka and its variables out")
     if CORE != COMPILED:
         log.info("%s", IN_PYTHON)
+    if instant is not None:
+        _take_over(instant, options, topology)
     with _brokers(options.brokers, topology) as servers:
         filled = replace(options, brokers=servers, otlp=checked(options.otlp))
         commands = {stage: filled.words_for(stage) for stage in stages}
@@ -119,6 +133,21 @@ def command(options: StageOptions, names: tuple[str, ...], http: str, peers: str
         except HttpUnavailable as error:
             raise Refused(str(error)) from error
     sys.exit(code)
+
+
+def _take_over(instant: str, options: StageOptions, topology: Topology) -> None:
+    from agents.process.stage_process import EXPECTED_FAILURES, delivery_of
+    from agents.stage.take_over import take_over
+
+    since_ns = time.time_ns() if instant == "now" else rfc3339.parse_ns(instant.encode())
+    if since_ns is None:
+        remedy = "write now, or an instant like 2026-11-24T08:00:00Z"
+        raise Refused(f"--take-over {instant}: is no instant; {remedy}")
+    brokers = reached(options.brokers, security(options.kafka_path), options.brokers_wait_s)
+    try:
+        asyncio.run(take_over(brokers, topology, since_ns // 10**6, partial(delivery_of, brokers)))
+    except EXPECTED_FAILURES as refused:
+        raise Refused(str(refused)) from refused
 
 
 def with_all_keys(path: str, redis: str | None) -> Callable[[], str]:

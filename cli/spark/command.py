@@ -14,7 +14,7 @@ import click
 
 from cli.as_json import json_option
 from cli.files.summary import print_summary, warn
-from cli.kafka_options import kafka_option, security
+from cli.kafka_options import security
 from cli.spark import jars
 from cli.spark.around import open_session, plain_errors, require_spark
 from cli.spark.live import command as live
@@ -28,7 +28,7 @@ from cli.spark.options import (
     settings_of,
 )
 from cli.spark.views import command as views
-from cli.topology_file import Refused, brokers_option, load, topology_option
+from cli.topology_file import Refused, brokers_option, kafka_option, load, topology_option
 
 if TYPE_CHECKING:
     from cli.spark.job import Asked

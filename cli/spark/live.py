@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.kafka_options import kafka_option, security
+from cli.kafka_options import security
 from cli.signing import master_keys
 from cli.spark.around import plain_errors, require_spark
 from cli.spark.options import length_of, output_options, session_options
-from cli.topology_file import brokers_option, load, topology_option
+from cli.topology_file import brokers_option, kafka_option, load, topology_option
 
 if TYPE_CHECKING:
     from cli.spark.job import Asked

@@ -23,7 +23,15 @@ PAGES = [
     ROOT / "README.md",
     *(
         ROOT / f"docs/{name}.md"
-        for name in ("audit", "input", "patterns", "ten_patterns", "match_recognize", "absence")
+        for name in (
+            "audit",
+            "input",
+            "patterns",
+            "ten_patterns",
+            "match_recognize",
+            "absence",
+            "two_topics",
+        )
     ),
     *OPERATORS,
 ]

@@ -41,6 +41,7 @@ def test_law_records_become_the_same_events(topic: Topic, seed: int) -> None:
 
 
 TIMES = (
+    "1677-09-21T00:12:43.145224192Z", "1677-09-21T00:12:43.145224193Z",
     "2024-02-29T23:59:59Z", "2023-02-29T00:00:00Z", "2000-02-29t00:00:00.000000001z",
     "1900-02-29T00:00:00Z", "2100-02-28 23:59:59.9+23:59", "1970-01-01T00:00:00-00:01",
     "2024-05-01T12:00:00.1234567890Z", "2024-05-01T12:00:00.Z", "2024-05-01T12:00:60Z",
@@ -59,6 +60,26 @@ def test_a_time_of_rfc_3339_is_read_as_the_contract_reads_it(time: str) -> None:
     assert ways[0].seen == ways[1].seen
     if reads[1].events and not reads[1].dead:
         assert reads[0].events[0].ts_ns == rfc3339.parse_ns(time.encode())
+
+
+@pytest.mark.parametrize(
+    ("ts", "ts_ns"),
+    [
+        (b"-9223372036854775808", None),
+        (b"-9223372036854775807", 1 - 2**63),
+        (b"9223372036854775807", 2**63 - 1),
+        (b"9223372036854775808", None),
+    ],
+)
+def test_a_time_is_dead_where_int64_does_not_hold_it_and_its_negative(
+    ts: bytes, ts_ns: int | None
+) -> None:
+    headers = [(b"sourceId", b"a"), (b"seqNum", b"1"), (b"ts", ts)]
+    for is_native in (True, False):
+        read = Way(Setting(), is_native=is_native).read(RAW, batch([record(None, None, headers)]))
+        assert [each.reason for each in read.dead] == (["ts_huge"] if ts_ns is None else [])
+        if ts_ns is not None:
+            assert [event.ts_ns for event in read.events] == [ts_ns]
 
 
 def test_what_is_plain_does_not_go_to_the_general_path() -> None:

@@ -96,6 +96,10 @@ def settle(
     raw = raw or f"raw-{name}"
     like = f"input: {raw}, output: ordered-{name}, clock: {{{clock}}}"
     streams = others if isinstance(others, Mapping) else dict.fromkeys(others, "")
+    if "reorder+merge" in stages and partitions > 1 and "keyed_by" not in stream:
+        # `key` writes them so, and sources in several partitions are refused.
+        like += ", keyed_by: stream"
+        stream = ", ".join(filter(None, ["keyed_by: stream", stream]))
     text = TEMPLATE.format(
         name=name,
         raw=raw,

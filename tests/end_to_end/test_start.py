@@ -10,7 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 import infra.kafka
 from agents.kafka.declared import declared
@@ -148,18 +154,30 @@ def once(setting: Setting, worker: Worker) -> None:
 
 
 def test_state_of_another_arrangement(kafka: SharedKafka, tmp_path: Path) -> None:
-    """The same application with another stream: its state says something else."""
+    """The same application with another output: half of the stream is in the other one."""
     setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
     once(setting, Worker("a", setting.path, setting.bootstrap, tmp_path))
     text = setting.path.read_text()
-    other = text.replace("streams:\n", f"streams:\n  other: {{input: {setting.raw}}}\n")
-    assert other != text
-    setting.path.write_text(
-        other.replace("  other: {", "  other: {output: " + setting.ordered + ", ")
-    )
+    other = text.replace(setting.ordered, f"{setting.ordered}-b")
+    create(declared(parse(other)), setting.bootstrap, 1)
+    setting.path.write_text(other)
     said = refused(Worker("b", setting.path, setting.bootstrap, tmp_path))
-    assert "was made by" in said
-    assert "set another `application:`" in said
+    assert f"{setting.ordered}/0 -> {setting.ordered}-b/0" in said
+    assert "write it as it was to go on, or drain the application and begin anew" in said
+
+
+def test_a_compacted_input(kafka: SharedKafka, tmp_path: Path) -> None:
+    """What a stage had held would be gone."""
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED, partitions=1)
+    admin = AdminClient({"bootstrap.servers": setting.bootstrap})
+    compacting = ConfigEntry(
+        "cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET
+    )
+    changed = ConfigResource(ResourceType.TOPIC, setting.raw, incremental_configs=[compacting])
+    admin.incremental_alter_configs([changed])[changed].result(TIMEOUT_S)
+    said = refused(Worker("a", setting.path, setting.bootstrap, tmp_path))
+    assert said.count(f"{setting.raw} is compacted") == 1
+    assert "cleanup.policy=delete" in said
 
 
 def test_an_input_made_anew_and_longer_than_the_state(kafka: SharedKafka, tmp_path: Path) -> None:
@@ -177,8 +195,9 @@ def test_an_input_made_anew_and_longer_than_the_state(kafka: SharedKafka, tmp_pa
     send(setting, [("t", b"1", contract("t", seq)) for seq in range(9)])
     said = refused(Worker("b", setting.path, setting.bootstrap, tmp_path))
     assert f"{setting.raw} is not the topic that the state of its partition 0 was made from" in said
-    assert "set another `application:`" in said
-    text = setting.path.read_text()
+    assert "begin anew with `application: " in said
+    assert f"streams.default.output: {setting.ordered}-2" in said
+    text = setting.path.read_text().replace(setting.ordered, f"{setting.ordered}-2")
     renamed = text.replace("application: app-", "application: anew-")
     assert renamed != text
     setting.path.write_text(renamed)
@@ -187,7 +206,7 @@ def test_an_input_made_anew_and_longer_than_the_state(kafka: SharedKafka, tmp_pa
     worker = Worker("c", anew.path, anew.bootstrap, tmp_path)
     with running(worker):
         emitted = Emitted(anew)
-        emitted.wait_for(3 + 9)
+        emitted.wait_for(9)
         emitted.close()
         assert worker.stop() == 0, worker.log
 

@@ -74,6 +74,7 @@ SOUND_S = 6.0
 UNIT_S = {"s": 1, "m": 1, "h": 60, "d": 1440}
 
 BY_PROMTOOL_ALONE = {
+    "InorderOverdue": "takes minutes; tests/end_to_end/test_overdue.py has what `/ready` says",
     "InorderFewerWorkers": "needs a second worker for half of its hour",
     "InorderMemoryScarce": "needs a container with a limit of memory",
     "InorderCheckpointsSlow": "needs brokers that are slow and not away",

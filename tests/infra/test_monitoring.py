@@ -156,6 +156,7 @@ STREAM = 'stage="merge",stream="default"'
 OLD = f'inorder_records_late_total{{{STREAM},reason="old_epoch"}}'
 DIFFERS = f"inorder_records_conflict_total{{{STREAM}}}"
 STORE = 'inorder_state_store_errors_total{stage="merge",'
+OVERDUE = '{stage="merge",topic="events.sequenced",partition="1",waits_for="progress of b/2"}'
 FORGED = f'inorder_records_dead_total{{{STREAM},reason="forged"}}'
 
 
@@ -349,6 +350,8 @@ FIRING = [
     ("InorderClocksStale", clocks("a", "0x200", "9x60 0x94", "0x200"), 80, False),
     ("InorderClocksStale", clocks("a", "0x200", "9x200", "0x60 9x90"), 80, False),
     *both("InorderWatermarkStands", of_stream(merge_watermark_lag_seconds=("90x60", "9x60"))),
+    *both("InorderOverdue", {f"inorder_overdue_seconds{OVERDUE}": ("1+60x60", "_x60")}),
+    ("InorderOverdue", {f"inorder_overdue_seconds{OVERDUE}": "_x40 1 stale"}, 42, False),
     *both("InorderBehindAHole", of_stream(merge_blocked=("3x60", "0x60"))),
     *both("InorderManyLate", of_stream(records_late_total=("0+50x60", "0+1x60"))),
     *both(

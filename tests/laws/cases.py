@@ -31,6 +31,7 @@ from topology.clock.sample import Declared, Sample
 from topology.config import ClockConfig, MergeConfig, parse
 from topology.flow.alignment import Alignment
 from topology.flow.chain import Chain
+from topology.flow.lanes import lanes_of
 from topology.flow.stage import Stage
 from topology.merge.operator import Merge
 from topology.model.event import Event
@@ -287,7 +288,7 @@ CASES = [
     ),
     Case(
         "alignment",
-        lambda: Alignment(3, 1_000),
+        lambda: Alignment(lanes_of("raw", 3), 1_000),
         aligned,
         replays=False,
         aligned=True,
@@ -295,7 +296,7 @@ CASES = [
     ),
     Case(
         "alignment, four queued",
-        lambda: Alignment(3, 4),
+        lambda: Alignment(lanes_of("raw", 3), 4),
         aligned,
         replays=False,
         max_held=4,
@@ -341,7 +342,9 @@ CASES = [
     ),
     Case(
         "stage, windows behind three lanes",
-        lambda: Stage(_topology(UNMERGED), ("window",), lanes=3, streams=["default"]),
+        lambda: Stage(
+            _topology(UNMERGED), ("window",), lanes=lanes_of("raw", 3), streams=["default"]
+        ),
         aligned,
         stamped_from=1,
         replays=False,
@@ -365,7 +368,7 @@ CASES = [
     ),
     Case(
         "stage, merge behind three lanes",
-        lambda: Stage(_topology(), ("merge",), lanes=3, streams=["default"]),
+        lambda: Stage(_topology(), ("merge",), lanes=lanes_of("raw", 3), streams=["default"]),
         aligned,
         stamped_from=1,
         replays=False,

@@ -14,6 +14,7 @@ from tests.laws.streams_between import MAX_WAIT, aligned, sequenced
 from tests.seeds import seeds_of_today
 from topology.config import MergeConfig, ReorderConfig
 from topology.flow.alignment import Alignment
+from topology.flow.lanes import lanes_of
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, PROGRESS, UNBLOCKED, Event
 from topology.model.operator import Operator
@@ -186,7 +187,7 @@ def test_the_hour_makes_no_difference(seed: int, made: type[Merge]) -> None:
 @every_seed
 def test_lanes_leave_by_instant_then_lane_then_offset(seed: int) -> None:
     events = aligned(seed)
-    alignment = Alignment(3, max_queued=10_000)
+    alignment = Alignment(lanes_of("raw", 3), max_queued=10_000)
     step = alignment.on_batch(copies(events), 0)
     released = step.released + alignment.on_end(0).released
     order = [(event.at_ns, event.lane, event.offset) for event in released]
@@ -198,7 +199,7 @@ def test_lanes_leave_by_instant_then_lane_then_offset(seed: int) -> None:
 @every_seed
 def test_a_lane_that_lags_is_waived_at_the_bound_and_counted(seed: int) -> None:
     events = aligned(seed)
-    alignment = Alignment(3, max_queued=3)
+    alignment = Alignment(lanes_of("raw", 3), max_queued=3)
     released: list[Event] = []
     spoken_ns = 0
     for event in copies(events):
@@ -215,18 +216,18 @@ def test_a_lane_that_lags_is_waived_at_the_bound_and_counted(seed: int) -> None:
 
 
 def test_a_silent_lane_holds_the_others_until_it_says_progress() -> None:
-    alignment = Alignment(2, max_queued=100)
+    alignment = Alignment(lanes_of("raw", 2), max_queued=100)
     event = Event("default", "a", 0, 0, 5, 5)
     assert not alignment.on_batch([event], 5).released
-    assert alignment.waiting_for() == [1]
+    assert alignment.waiting_for() == ["raw/1"]
     progress = Event("default", "", 0, 0, 0, 6, kind=PROGRESS)
     progress.lane = 1
     assert [e.source for e in alignment.on_batch([progress], 6).released] == ["a"]
-    assert alignment.waiting_for() == [0]
+    assert alignment.waiting_for() == ["raw/0"]
 
 
 def test_what_a_waived_lane_brings_counts_as_arriving_now_and_leaves_at_once() -> None:
-    alignment = Alignment(2, max_queued=1)
+    alignment = Alignment(lanes_of("raw", 2), max_queued=1)
     events = [Event("default", "a", 0, seq, at, at) for seq, at in enumerate((5, 6))]
     for event in events:
         event.lane = 1
@@ -238,4 +239,4 @@ def test_what_a_waived_lane_brings_counts_as_arriving_now_and_leaves_at_once() -
     next_one = Event("default", "a", 0, 2, 8, 8)
     next_one.lane = 1
     assert alignment.on_batch([caught_up, next_one], 8).released == [caught_up]
-    assert alignment.waiting_for() == [0]  # again
+    assert alignment.waiting_for() == ["raw/0"]  # again

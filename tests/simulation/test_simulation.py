@@ -27,6 +27,7 @@ from tests.kit.runs import held_after_restart, through_changelog
 from tests.seeds import seeds_of_today
 from tests.simulation.world import World
 from topology.config import HeaderConfig, Topology, parse
+from topology.flow.lanes import lanes_of
 from topology.flow.stage import Stage
 from topology.model.event import DATA, PROGRESS, WATERMARK, Event
 from topology.model.outcome import Duplicate, Late, Malformed, Report
@@ -233,7 +234,7 @@ class Split:
 
 
 def new_stage(topology: Topology, *operators: str, lanes: int = 0) -> Stage:
-    return Stage(topology, operators, lanes)
+    return Stage(topology, operators, lanes_of("raw", lanes))
 
 
 def batches(events: list[Event], rng: Random) -> Iterator[list[Event]]:

@@ -14,6 +14,7 @@ from topology.spelling.problem import Fault, meant
 from topology.spelling.values import TOPIC_NAME
 from topology.window.config import BOUNDS, SLIDING, THESIS3, TUMBLING
 
+WHERE_FUSED: Final = " where each input has one partition, or its records are keyed by stream"
 SHORTEST_STUCK_NS: Final = 10_000_000_000
 
 
@@ -43,7 +44,7 @@ def header_faults(topology: TopologyFile) -> Iterator[Fault]:
             message = f"other headers than stream `{first}`, though both travel by `{shared}`"
             remedy = f"write the same headers as for `{first}`"
             apart = not topology.fused and stream.input != other.input
-            fuse = ", or fuse reorder+merge" if apart else ""
+            fuse = f", or fuse reorder+merge{WHERE_FUSED}" if apart else ""
             yield Fault(("streams", name, "headers"), message, remedy + fuse)
 
 

@@ -7,14 +7,14 @@ partition alone (`topics.partitions: 1`). It cannot where something reads the to
 where streams that are joined would not meet in one partition of one topic.
 
 The file alone decides, and not what the brokers say today: all workers of a group, and each after a
-restart, have to cut alike, since groups, changelogs and their states belong to stages. A worker
-whose topics are not as the file says them refuses to start (agents.stage.arrangement). Stages that
-the file writes always win.
+restart, have to cut alike, since groups, changelogs and their states belong to stages. Stages that
+the file writes always win. A worker whose topics have more partitions than a cut allows refuses to
+start, as `inorder check` and `inorder doctor` refuse it (`scattered`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from topology.config.stages import MERGE, REORDER, StageConfig, each_alone
@@ -22,13 +22,20 @@ from topology.config.stream import StreamConfig
 
 TOGETHER: Final = (REORDER, MERGE)
 
+REMEDY: Final = (
+    "either write `keyed_by: stream` if the producers key records by stream; or, where the"
+    " sources' records lie in several partitions, {headers}cut between reorder and merge (`stages:"
+    " [reorder, merge, ...]`) — an application that has already worked with them as one stage"
+    " keeps its cut: drain it, then begin a new application with a new input topic and new output"
+    " topics (docs/change.md)"
+)
+
 
 class Cut(NamedTuple):
-    """`rests_on_one`: it is right only as long as each input has one partition."""
+    """The stages that run, and why these."""
 
     stages: tuple[StageConfig, ...]
     why: str
-    rests_on_one: bool = False
 
     @property
     def is_one(self) -> bool:
@@ -51,7 +58,7 @@ class Cut(NamedTuple):
         first, last = at[0], at[-1] + 1
         together = tuple(name for stage in self.stages[first:last] for name in stage.operators)
         stages = (*self.stages[:first], StageConfig("+".join(together), together))
-        return Cut((*stages, *self.stages[last:]), self.why, self.rests_on_one)
+        return Cut((*stages, *self.stages[last:]), self.why)
 
 
 def written(stages: tuple[StageConfig, ...]) -> Cut:
@@ -84,16 +91,46 @@ def default_cut(
             f" {streams[name].input} (`keyed_by: stream`, or one partition, makes them one stage)",
         )
     if apart:
-        why = "`topics.partitions` is 1, so each stream lies in one partition"
-        return _one(alone, why, on_one=True)
+        return _one(alone, "`topics.partitions` is 1, so each stream lies in one partition")
     return _one(alone, "`keyed_by: stream`: each stream lies in one partition of its input")
 
 
-def _one(alone: Sequence[StageConfig], why: str, *, on_one: bool = False) -> Cut:
+def _one(alone: Sequence[StageConfig], why: str) -> Cut:
     first = StageConfig("+".join(TOGETHER), TOGETHER)
     rest = [stage for stage in alone if not {*stage.operators} & {*TOGETHER}]
-    return Cut((first, *rest), f"reorder and merge are one stage, as {why}", on_one)
+    return Cut((first, *rest), f"reorder and merge are one stage, as {why}")
 
 
 def _two(alone: tuple[StageConfig, ...], why: str) -> Cut:
     return Cut(alone, f"reorder and merge are two stages, as {why}")
+
+
+class Scattered(NamedTuple):
+    """A stream that a stage of both reorder and merge cannot put in order: its sources may lie in
+    several partitions of the topic. `what` is wrong, and the `remedy`."""
+
+    stream: str
+    topic: str
+    what: str
+    remedy: str
+
+
+def scattered(
+    streams: Mapping[str, StreamConfig],
+    stages: Sequence[StageConfig],
+    partitions: Mapping[str, int],
+) -> Iterator[Scattered]:
+    """Yield the streams that would leave these stages out of order. `partitions`: of the input
+    topics; one that is not known is not judged."""
+    fused = [stage.name for stage in stages if {*TOGETHER} <= {*stage.operators}]
+    alike = len({stream.headers.contract() for stream in streams.values()}) == 1
+    for name, stream in streams.items() if fused else ():
+        count = partitions.get(stream.input, 1)
+        if stream.keyed_by == "source" and count > 1:
+            what = (
+                f"stage `{fused[0]}` puts each partition in order by itself, and the sources of"
+                f" stream `{name}` (`keyed_by: source`) may lie in any of the {count} partitions of"
+                f" {stream.input}: its events would leave out of order, and unmarked"
+            )
+            headers = "" if alike else "give all streams the same headers and "
+            yield Scattered(name, stream.input, what, REMEDY.format(headers=headers))

@@ -185,7 +185,8 @@ class TopologyFile(Section):
             "use 1 to 150 of the characters A-Z a-z 0-9 . _ -",
         ),
     ] = "inorder"
-    """Names consumer groups, transactions and changelogs; a new one begins anew."""
+    """Names consumer groups, transactions and changelogs; a new one begins anew, and needs outputs
+    of its own."""
     topics: Annotated[TopicsConfig, or_nothing(TopicsConfig)] = TopicsConfig()
     """The topics besides those of the streams, and how topics are made."""
     state: Annotated[StateStore, one_of(StateStore)] = "rocksdb"
@@ -281,6 +282,13 @@ class TopologyFile(Section):
             if query.stream == stream or (query.stream is None and len(self.streams) == 1)
         }
 
+    def read_by(self, query: QueryConfig) -> set[str]:
+        """Return the streams that the query reads."""
+        only = next(iter(self.streams))
+        if query.sides is None:
+            return {query.stream or only}
+        return {side.stream or only for side in query.sides.values()}
+
     def corrects_for_ns(self, query: QueryConfig) -> int:
         """How long late events change the query's results."""
         return self.correct_for_ns if query.correct_for_ns is None else query.correct_for_ns
@@ -355,12 +363,7 @@ class TopologyFile(Section):
     @property
     def joined_streams(self) -> list[set[str]]:
         """The streams of each join."""
-        only = next(iter(self.streams))
-        return [
-            {side.stream or only for side in query.sides.values()}
-            for query in self.queries.values()
-            if query.sides is not None
-        ]
+        return [self.read_by(query) for query in self.queries.values() if query.sides is not None]
 
     def partition_name_of(self, stream: str) -> str:
         """The name by which the stream's partition is found: streams that a join brings together

@@ -19,7 +19,8 @@ class DetectorConfig(Answering):
     stream. `lag_ns`: results of these may come so far behind what is final. `below`: what the
     results of these depend on. `max_events`: held until they are final; at the bound what was
     read is made final, `max_keys`: keys with a state; what comes for one more is left out. Both
-    are counted."""
+    are counted. `functions_digest`: of the texts of the detector and of what it reads is computed
+    by, empty where they have none."""
 
     query: str
     detector: str
@@ -34,6 +35,7 @@ class DetectorConfig(Answering):
     reads_stream: bool = True
     lag_ns: int = 0
     below: tuple[bytes, ...] = ()
+    functions_digest: str = ""
 
     @property
     def fingerprint(self) -> bytes:
@@ -42,3 +44,8 @@ class DetectorConfig(Answering):
         if self.reads:
             own = (*own, self.reads, self.reads_stream, self.below)
         return repr(own).encode()
+
+    @property
+    def known_by(self) -> bytes:
+        """Return what the state is known by: the fingerprint, and the texts of the functions."""
+        return self.fingerprint + self.functions_digest.encode()

@@ -128,7 +128,7 @@ class Detecting(KeepingQuery):
         behaviour: Behaviour,
         decode: Decode = read_payload,
     ) -> None:
-        super().__init__(config.query, config.fingerprint)
+        super().__init__(config.query, config.known_by)
         self.config = config
         self._behaviour = behaviour
         self._types = behaviour.types

@@ -14,7 +14,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from inorder import rfc3339
-from inorder.contract import MAX_INT64, MIN_INT64
+from inorder.contract import MAX_INT64
 from topology.fields.values import Timestamp
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?")
@@ -40,9 +40,9 @@ def zone_of(name: str) -> ZoneInfo | None:
 
 
 def instant_ns(value: object, unit_ns: int, zone: ZoneInfo | None) -> int:
-    """Nanoseconds since the epoch; TimeFault where the value is no time that int64 holds."""
+    """Nanoseconds since the epoch; TimeFault where int64 does not hold it and its negative."""
     ns = _read_ns(value, unit_ns, zone)
-    if not MIN_INT64 <= ns <= MAX_INT64:
+    if not -MAX_INT64 <= ns <= MAX_INT64:
         raise TimeFault("huge", "lies outside of 1678 to 2261; write its unit: `ts_unit`")
     return ns
 

@@ -4,9 +4,10 @@ The append time of a topic that a stage writes is the time when a worker ran, no
 things happened. So every record there bears `at`, the instant of the decision, and the header
 `lane`, the upstream partition. Records are taken in the order (at, upstream partition, offset). A
 record may be taken when no upstream partition can still bring an earlier one: at or below the
-smallest (newest at, upstream partition) over all of them. An upstream partition without records
-sends `progress`, so a worker that crashed or lags is waited for and not taken for silence
-(DESIGN.md 5).
+smallest (newest at, upstream partition) over all that are awaited. An upstream partition without
+records sends `progress`, so a worker that crashed or lags is waited for and not taken for silence
+(DESIGN.md 5). It sends that only where its own streams go, so others are not awaited here
+(topology.flow.lanes): an event that comes by one all the same counts as arriving now.
 
 Time downstream is the `at` of that smallest upstream partition and nothing else; `on_time` moves
 nothing. At `max_queued` waiting records, or `max_queued_bytes` of their payload, the upstream
@@ -24,6 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final
 
+from topology.flow.lanes import Lanes
 from topology.model.event import PROGRESS, Event
 from topology.model.operator import Changes, Operator, Plain, State
 from topology.model.outcome import Step
@@ -34,17 +36,19 @@ STATE: Final = "lanes"
 
 
 class Alignment(Operator):
-    """`partitions`: how many the upstream topic has."""
+    """An operator that takes the events of several lanes in one order."""
 
     def __init__(
-        self, partitions: int, max_queued: int, position: int = 1, max_queued_bytes: int = 256 << 20
+        self, lanes: Lanes, max_queued: int, position: int = 1, max_queued_bytes: int = 256 << 20
     ) -> None:
+        partitions = len(lanes.places)
+        self._lanes = lanes
         self._position = position
         self._max_queued = max_queued
         self._max_queued_bytes = max_queued_bytes
         self._bytes = 0
         self._newest_ns = [NOTHING_YET] * partitions
-        self._waived = [False] * partitions
+        self._waits = [lane in lanes.awaited for lane in range(partitions)]
         self._queues: list[deque[Event]] = [deque() for _ in range(partitions)]
         self._heads: list[tuple[int, int]] = []
         self._frontier = self._smallest_newest()
@@ -55,11 +59,11 @@ class Alignment(Operator):
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         """The frontier is moved where an event may change more than it, and at the end."""
-        newest_ns, waived = self._newest_ns, self._waived
+        newest_ns, waits = self._newest_ns, self._waits
         released: list[Event] = []
         for event in events:
             lane = event.lane
-            if event.at_ns < newest_ns[lane] or waived[lane]:
+            if event.at_ns < newest_ns[lane] or not waits[lane]:
                 self._advance(released)
                 self._settle(event)
             else:
@@ -90,12 +94,19 @@ class Alignment(Operator):
         self._frontier = self._smallest_newest()
 
     def explain(self) -> dict[str, Plain]:
-        return {"waiting_for_lanes": self.waiting_for(), "waivers": self.waivers}
+        waiting_for = self.waiting_for() if self._queued else []
+        return {"waiting_for": waiting_for, "waivers": self.waivers}
 
-    def waiting_for(self) -> list[int]:
-        """The partitions that hold the others up, for people: those at the frontier."""
+    def waiting_for(self) -> list[str]:
+        """Return the upstream partitions that hold the others up, as TOPIC/NUMBER, for people."""
         first = self._frontier[0]
-        return [i for i, at_ns in enumerate(self._newest_ns) if at_ns <= first]
+        return [
+            f"{topic}/{partition}"
+            for (topic, partition), at_ns, waits in zip(
+                self._lanes.places, self._newest_ns, self._waits, strict=True
+            )
+            if waits and at_ns <= first
+        ]
 
     def _settle(self, event: Event) -> None:
         """It is older than one before it, or of a partition that is not waited for."""
@@ -104,8 +115,8 @@ class Alignment(Operator):
             event.at_ns = self._now_ns
             self.overtaken += 1
         self._newest_ns[lane] = max(self._newest_ns[lane], event.at_ns)
-        if self._waived[lane] and event.at_ns > self._now_ns:
-            self._waived[lane] = False
+        if event.at_ns > self._now_ns and lane in self._lanes.awaited:
+            self._waits[lane] = True
 
     def _hold(self, event: Event) -> None:
         queue = self._queues[event.lane]
@@ -126,7 +137,7 @@ class Alignment(Operator):
             self._release_until(self._frontier, released)
             if not self._is_full():
                 break
-            self._waived[self._frontier[1]] = True
+            self._waits[self._frontier[1]] = False
             self.waivers += 1
         self._now_ns = max(self._now_ns, self._frontier[0])
 
@@ -134,7 +145,7 @@ class Alignment(Operator):
         waited_for = [
             (at_ns, partition)
             for partition, at_ns in enumerate(self._newest_ns)
-            if not self._waived[partition]
+            if self._waits[partition]
         ]
         if waited_for:
             return min(waited_for)
@@ -159,9 +170,9 @@ class Alignment(Operator):
                 heappush(heads, (queue[0].at_ns, lane))
 
     def snapshot(self) -> State:
-        return {
-            STATE: [self._now_ns, self._newest_ns[:], self._waived[:], self.waivers, self.overtaken]
-        }
+        waits, awaited = self._waits, self._lanes.awaited
+        waived = [lane in awaited and not each for lane, each in enumerate(waits)]
+        return {STATE: [self._now_ns, self._newest_ns[:], waived, self.waivers, self.overtaken]}
 
     def changes(self) -> Changes:
         return self.snapshot()
@@ -174,7 +185,8 @@ class Alignment(Operator):
         if STATE in state:
             self._now_ns, newest_ns, waived, self.waivers, self.overtaken = state[STATE]
             self._newest_ns[: len(newest_ns)] = newest_ns
-            self._waived[: len(waived)] = waived
+            for lane in self._lanes.awaited & frozenset(range(len(waived))):
+                self._waits[lane] = not waived[lane]
             self._frontier = self._smallest_newest()
         for event in held:
             self._hold(event)

@@ -16,9 +16,17 @@ from topology.answer.rules import FINAL
 from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
 from topology.config import QueryConfig, SpeculateConfig, StreamConfig, Topology
-from topology.config.chains import corrects_for_ns, lag_of, read_by, readings_of, reads_stream
+from topology.config.chains import (
+    corrects_for_ns,
+    lag_of,
+    patterns_read,
+    read_by,
+    readings_of,
+    reads_stream,
+)
 from topology.merge.operator import Merge
 from topology.model.operator import Operator
+from topology.pattern.tree.mentions import called
 from topology.query.fields import path_of
 from topology.query.queries import Queries
 from topology.reorder.by_time import ReorderByTime
@@ -31,6 +39,7 @@ if TYPE_CHECKING:
     from topology.pattern.compile.scope import Environment
     from topology.pattern.run.compiled import Compiled
     from topology.pattern.run.engine import Engine
+    from topology.pattern.tree.syntax import Query
     from topology.window.config import WindowConfig
 
 
@@ -129,7 +138,10 @@ def windows(site: Site) -> Operator | None:
         return None
     own = topology.user_functions.aggregates
     ordered = topology.windows_read == "ordered"
-    return Queries([Windows(stream, each, functions=own, ordered=ordered) for each in configs])
+    begins = _beginning(topology, [stream])
+    return Queries(
+        [Windows(stream, each, functions=own, ordered=ordered, **begins) for each in configs]
+    )
 
 
 def window_config(topology: Topology, stream: str, name: str, query: QueryConfig) -> WindowConfig:
@@ -154,6 +166,7 @@ def window_config(topology: Topology, stream: str, name: str, query: QueryConfig
         max_error_ns=config.clock.max_error_ns,
         play=config.clock.play,
         max_windows=query.max_windows,
+        functions_digest=functions_digest(topology, query),
         **_answering(topology, query, [stream]),
     )
 
@@ -167,7 +180,7 @@ def pattern(site: Site) -> Operator | None:
     from topology.pattern.operator import Pattern
 
     return Pattern(
-        engine_of(stream, queries, Environment(functions=topology.user_functions.functions)),
+        engine_of(stream, queries, Environment.of(topology.user_functions)),
         topology.correct_for_ns,
         site.place,
         newcomers_ns=topology.newcomers_ns(stream),
@@ -175,6 +188,7 @@ def pattern(site: Site) -> Operator | None:
         qualities=qualities_of(queries, config),
         play=config.clock.play,
         only_final=only_final_of(queries),
+        announced=topology.watermark,
     )
 
 
@@ -232,7 +246,7 @@ def joins(site: Site) -> Operator | None:
     ]
     ordered = site.topology.joins_read == "ordered"
     found = [
-        Join(config, ordered=ordered)
+        Join(config, ordered=ordered, **_beginning(site.topology, site.streams))
         for config in configs
         if {side.stream for side in config.sides} <= set(site.streams)
     ]
@@ -316,8 +330,28 @@ def detector_config(
         reads_stream=reads_stream(topology, query),
         lag_ns=lag_of(topology, query),
         below=tuple(_meaning(topology, stream, each) for each in read),
+        functions_digest=functions_digest(topology, query),
         **_answering(topology, query, [stream]),
     )
+
+
+def functions_digest(topology: Topology, query: QueryConfig, *patterns: Query) -> str:
+    """Return a digest of the texts of all functions by which the query, and what it reads, is
+    computed; empty where they have none. `patterns`: those that it reads by INTO."""
+    own, waiting, read = topology.user_functions, [query], [*patterns]
+    if not own.texts:
+        return ""
+    names: dict[str, set[str]] = {"aggregates": set(), "functions": set(), "detectors": set()}
+    while waiting:  # It ends, as no query reads itself.
+        each = waiting.pop()
+        for name in read_by(topology, each):
+            waiting.append(topology.queries[name])
+            read += patterns_read(topology, name)
+        read += [each.pattern] if each.pattern is not None else []
+        names["aggregates"] |= {one.function for one in (each.aggregate or {}).values()}
+        names["detectors"] |= {each.detector} if each.detector is not None else set()
+    names["functions"] = {name for pattern in read for name in called(pattern)}
+    return own.state_digest(names)
 
 
 def _meaning(topology: Topology, stream: str, name: str) -> bytes:
@@ -346,6 +380,12 @@ def _answering(topology: Topology, query: QueryConfig, streams: Sequence[str]) -
         "newcomers_ns": max(topology.newcomers_ns(stream) for stream in streams),
         "quality": quality_of(query, [topology.streams[stream] for stream in streams]),
     }
+
+
+def _beginning(topology: Topology, streams: Sequence[str]) -> dict[str, Any]:
+    """What a query that begins amid the streams has to know of them."""
+    ahead_ns = max(topology.streams[stream].clock.max_ahead_ns for stream in streams)
+    return {"announced": topology.watermark, "max_ahead_ns": ahead_ns}
 
 
 def quality_of(query: QueryConfig, streams: Sequence[StreamConfig]) -> Quality | None:

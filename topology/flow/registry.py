@@ -32,12 +32,14 @@ FIRST_PLACE: Final = 2
 class OperatorRow(NamedTuple):
     """`module`: where `FIGURES` is, which says what its figures mean; imported when asked for.
     `build` makes the operator of a stream, or, if it `takes_several`, of all streams that are
-    joined with it; None: there it has no work."""
+    joined with it; None: there it has no work. `shape`: the version of the layout of its state, to
+    be raised when that changes; a state of another is refused."""
 
     name: str
     module: str
     build: Callable[[Site], Operator | None]
     takes_several: bool = False
+    shape: int = 1
 
 
 ROWS: tuple[OperatorRow, ...] = (
@@ -58,6 +60,15 @@ def figures(operators: Sequence[str] | None = None) -> dict[str, Figure]:
         for row in ROWS
         if operators is None or (REORDER if row.name == CLOCK else row.name) in operators
         for name, figure in import_module(row.module).FIGURES.items()
+    }
+
+
+def shapes_of(operators: Sequence[str]) -> dict[str, int]:
+    """Return the versions of the layouts that the operators of a stage save."""
+    return {
+        row.name: row.shape
+        for row in ROWS
+        if (REORDER if row.name == CLOCK else row.name) in operators
     }
 
 

@@ -7,6 +7,8 @@ and the simulation are this class and nothing else.
 Where there are several streams, each begins when its first event comes or its state is restored,
 together with those that joins bring it together with: most input partitions never meet most
 streams, and one that has not come costs nothing there. Nothing follows from that; a law shows it.
+A driver that knows that events have passed before there was a state to restore sets `begins_amid`:
+then the queries that begin emit nothing of what began earlier (`topology.query.beginning`).
 
 Inputs are what a reader of records made of them: events, or `Malformed` values. A
 dead letter whose source and number could be read still takes its place in the
@@ -26,12 +28,13 @@ from typing import TYPE_CHECKING, Final
 from topology.answer.choice import Chosen
 from topology.clock.drift_table import DriftTable
 from topology.config import QueryConfig, Topology
-from topology.config.stages import PATTERN, REORDER, only_looks
+from topology.config.stages import JOIN, PATTERN, REORDER, WINDOW, only_looks
 from topology.flow.alignment import Alignment
 from topology.flow.bounded import bounded
 from topology.flow.build import engine_of, only_final_of, qualities_of
 from topology.flow.chain import Chain, instant
 from topology.flow.graph import Graph
+from topology.flow.lanes import Lanes, lanes_of
 from topology.flow.probe import Probe
 from topology.flow.registry import ALIGN_PLACE, graph_of, places_of
 from topology.model.composite import SEPARATOR, Composite, CompositePart
@@ -50,15 +53,15 @@ ALIGN: Final = "\n\nalign/"
 
 class Stage(Composite):
     """`operators` are the stage's, in order; `streams` those that can occur in its input (default:
-    all). Behind the sequenced topic, `lanes` is the number of partitions of the topic upstream of
-    it, which are aligned first. `table` is what is received about the clocks of the sources;
+    all). Behind the sequenced topic, `lanes` are the upstream partitions, which are aligned first
+    (default: there is one). `table` is what is received about the clocks of the sources;
     whoever owns it adds to it."""
 
     def __init__(
         self,
         topology: Topology,
         operators: Sequence[str],
-        lanes: int = 0,
+        lanes: Lanes | None = None,
         streams: Iterable[str] | None = None,
         table: DriftTable | None = None,
     ) -> None:
@@ -79,6 +82,7 @@ class Stage(Composite):
         self._graph = Graph({}, [], own_clocks=self._begins_ordered)
         self._live: tuple[Mapping[str, QueryConfig], Mapping[str, Compiled]] | None = None
         self._ahead: list[DetectorQueries] = []
+        self._begins_amid = False
         self._moved: list[Event] = []
         self._keeps_moved = False
         self._most_bytes = topology.topics.max_record_bytes
@@ -86,7 +90,7 @@ class Stage(Composite):
         if is_aligned:
             merges = [topology.streams[name].merge for name in self.streams]
             self.alignment = Alignment(
-                lanes,
+                lanes_of(topology.topics.sequenced, 1) if lanes is None else lanes,
                 max(merge.max_queued for merge in merges),
                 ALIGN_PLACE,
                 max(merge.max_queued_bytes for merge in merges),
@@ -117,6 +121,8 @@ class Stage(Composite):
             self._set_queries(part, *self._live)
         ahead = [each.detectors for each in part.nodes if each.reads_accepted]
         self._ahead += [each for each in ahead if each is not None]
+        if self._begins_amid:
+            _begin_amid(part)
         self._graph.add(part, self._order)
         in_front = [(ALIGN_PLACE, each) for each in self._in_front]
         for name, chain in part.chains.items():
@@ -127,6 +133,18 @@ class Stage(Composite):
             self._takers[name] = sum([places for places, _ in found]), found
         chains = [self._chain_parts[name] for name in self.chains]
         self._parts = [*self._in_front, *chains, *(each.node for each in self._graph.junctions)]
+
+    @property
+    def begins_amid(self) -> bool:
+        """Whether streams that begin here without a state had events before. To be set before
+        anything comes or is restored."""
+        return self._begins_amid
+
+    @begins_amid.setter
+    def begins_amid(self, begins_amid: bool) -> None:
+        self._begins_amid = begins_amid
+        if begins_amid:
+            _begin_amid(self._graph)
 
     @property
     def chains(self) -> Mapping[str, Chain]:
@@ -234,7 +252,7 @@ class Stage(Composite):
         from topology.pattern.compile.scope import Environment
         from topology.pattern.operator import Pattern
 
-        environment = Environment(functions=self._topology.user_functions.functions)
+        environment = Environment.of(self._topology.user_functions)
         for stream, chain in graph.chains.items():
             for node in chain.nodes:
                 pattern = node.operator
@@ -274,7 +292,7 @@ class Stage(Composite):
                         "stream": event.stream,
                         "epoch": event.epoch,
                         "since": event.at_ns,
-                        "lanes": self.alignment.waiting_for(),
+                        "waiting_for": self.alignment.waiting_for(),
                     }
                     break
         return {
@@ -325,7 +343,8 @@ class Stage(Composite):
     def restoring(self, state: Mapping[str, Plain], held: Iterable[Event]) -> Iterator[int]:
         held = list(held)
         met = {key.split(SEPARATOR, 2)[key.startswith(SEPARATOR)] for key in state}
-        self.begin((met | {event.stream for event in held}) & self._order.keys())
+        # A stream of which events are aligned and no more has had none pass: it has not begun.
+        self.begin(met & self._order.keys())
         yield from super().restoring(state, held)
 
     def prefix_of(self, key: str) -> str:
@@ -333,9 +352,17 @@ class Stage(Composite):
 
     def takers(self, event: Event) -> Sequence[CompositePart]:
         """All that hold the event. What is there no more, holds it no longer."""
-        known, found = self._takers.get(event.stream, (0, []))
+        in_front = [(ALIGN_PLACE, part) for part in self._in_front]
+        known, found = self._takers.get(event.stream, (ALIGN_PLACE, in_front))
         event.held_by &= known
         return [part for places, part in found if event.held_by & places]
+
+
+def _begin_amid(graph: Graph) -> None:
+    """Tell the queries of a graph where nothing has come that events came before them."""
+    for node in graph.nodes:
+        if node.name in (WINDOW, PATTERN, JOIN):
+            node.operator.restore({}, ())
 
 
 def placeholder(dead: Malformed) -> Event | None:

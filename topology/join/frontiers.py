@@ -5,6 +5,10 @@ instant or after it. The first side waits for all others, another for the first 
 row with nulls is that it has no first. `final_ns(side)`: nor will anything come before that
 instant. `released_ns`: on none of the streams, so that what ends before it can be forgotten.
 
+A join that began amid its streams has not seen what came before (`topology.query.beginning`), of
+each stream up to an instant of its own. `since_ns(side)`: nothing that the side's rows wait for
+lies at or after it and was not seen.
+
 With quality one target follows the sources of all streams (topology.answer.quality_target): what it
 closes is closed on each stream. A row that awaits partners of one stream may thus
 wait for a source of another; in turn nothing is to be divided among streams that share one target.
@@ -12,7 +16,7 @@ wait for a source of another; in turn nothing is to be divided among streams tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from topology.answer.frontier import FOR_EVER, NOT_YET, Frontier
@@ -21,6 +25,7 @@ from topology.answer.quality_target import QualityTarget, rule_of
 from topology.join.config import INTERVAL, JoinConfig
 from topology.model.event import BYE, HEARTBEAT, WATERMARK, Event
 from topology.model.operator import NEVER, Plain
+from topology.query.beginning import ALWAYS, Beginning
 
 FRONTIERS: Final = 0
 TARGET: Final = 1
@@ -63,9 +68,16 @@ class SharedTarget(QualityTarget):
 
 
 class Frontiers:
-    """`target`: None without quality."""
+    """`target`: None without quality. `beginnings` by stream."""
 
-    def __init__(self, config: JoinConfig, target: SharedTarget | None, *, ordered: bool) -> None:
+    def __init__(
+        self,
+        config: JoinConfig,
+        target: SharedTarget | None,
+        beginnings: Mapping[str, Beginning],
+        *,
+        ordered: bool,
+    ) -> None:
         self._config = config
         self._ordered = ordered
         self._streams = [side.stream for side in config.sides]
@@ -78,6 +90,7 @@ class Frontiers:
             )
             for stream in self._streams
         }
+        self._beginnings = beginnings
         self._look_at_all()
         self._goal_ns = [NOT_YET, NOT_YET]
         self._final_ns = [NOT_YET, NOT_YET]
@@ -123,7 +136,7 @@ class Frontiers:
 
     def after(self, watermarks: Iterable[Event]) -> Frontiers:
         """As they would stand if these came; without the target."""
-        other = Frontiers(self._config, None, ordered=self._ordered)
+        other = Frontiers(self._config, None, self._beginnings, ordered=self._ordered)
         other._of_stream = {
             stream: frontier.after([event for event in watermarks if event.stream == stream])
             for stream, frontier in self._of_stream.items()
@@ -180,6 +193,21 @@ class Frontiers:
 
     def proven_ns(self, side: int) -> int:
         return self._proven_ns[side > 0]
+
+    def since_ns(self, side: int) -> int:
+        streams = self._streams[1:] if side == 0 else self._streams[:1]
+        return max([self._beginnings[stream].since_ns for stream in streams])
+
+    @property
+    def are_whole(self) -> bool:
+        """The join was there from the first event on."""
+        return self._beginnings[self._streams[0]].since_ns == ALWAYS
+
+    def came_before(self, event: Event) -> bool:
+        """Whether a late event is of the time before the join began: it may be one that would have
+        been final by then."""
+        since_ns = self._beginnings[event.stream].since_ns
+        return event.ref_time_ns + event.error_ns < since_ns
 
     def is_sure(self, side: int, end_ns: int) -> bool:
         """Nothing more comes for the side's rows that end there, and nothing is missing."""

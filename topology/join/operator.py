@@ -14,6 +14,10 @@ frontier of their own stream (`expired`), and a second one of the same coordinat
 the rows with a null that it has or may fill are emitted as they stand, as final. An `Overflow`
 reports an event that has more than `max_rows` rows.
 
+A join that is restored without a state of its own begins amid its streams: `outer` says which rows
+it does not emit. A late event of the time before is left out as one that is `expired`, which it may
+be: how far the final frontier was is not known before the first watermark.
+
 Events that are kept are *held*: they are in the log and come back with `restore`, in silence.
 Cost per event: O(log n) and a step for each event in its reach, and for each row.
 """
@@ -40,6 +44,13 @@ from topology.model.journal import part_of
 from topology.model.operator import Changes, Figure, Figures, Plain, State
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
+from topology.query.beginning import (
+    HOUR_NS,
+    SINCE,
+    Beginning,
+    beginnings_state,
+    restore_beginnings,
+)
 from topology.query.fields import Decode
 from topology.query.queries import KeepingQuery
 
@@ -69,10 +80,17 @@ FIGURES: Final[Mapping[str, Figure]] = {
 
 class Join(KeepingQuery):
     """`ordered`: events come as MERGE lets them go, so that each in order raises its stream's
-    frontier; else only watermark records do."""
+    frontier; else only watermark records do. Watermarks come if `announced`; no event is further
+    than `max_ahead_ns` ahead of its arrival."""
 
     def __init__(
-        self, config: JoinConfig, *, decode: Decode = read_payload, ordered: bool = True
+        self,
+        config: JoinConfig,
+        *,
+        decode: Decode = read_payload,
+        ordered: bool = True,
+        announced: bool = True,
+        max_ahead_ns: int = HOUR_NS,
     ) -> None:
         super().__init__(config.query, config.fingerprint)
         self.config = config
@@ -80,7 +98,14 @@ class Join(KeepingQuery):
         self._index = JoinIndex(len(config.sides))
         self._rows = Rows(config, self._relation, self._index)
         self._retention = Retention(config, self._relation, self._index, self._rows)
-        self._frontiers = Frontiers(config, target_of(config), ordered=ordered)
+        self.is_ordered = ordered
+        self._beginnings = {
+            side.stream: Beginning(ordered=ordered, announced=announced, max_ahead_ns=max_ahead_ns)
+            for side in config.sides
+        }
+        self.beginnings = list(self._beginnings.values())
+        self._is_beginning = False
+        self._frontiers = Frontiers(config, target_of(config), self._beginnings, ordered=ordered)
         self._reading = JoinReading(config, decode)
         self._emitter = RowEmitter(config, self._relation)
         self._owners = Owners(config, self._relation, self._rows, self._frontiers, self._emitter)
@@ -92,8 +117,10 @@ class Join(KeepingQuery):
     # -- the contract ------------------------------------------------------------------------------
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
-        return self._frontiers.is_waiting or (
-            self._is_outer and self._owners.is_due(self._frontiers.after(watermarks))
+        return (
+            self._frontiers.is_waiting
+            or self._is_beginning
+            or (self._is_outer and self._owners.is_due(self._frontiers.after(watermarks)))
         )
 
     def seal(self) -> None:
@@ -110,11 +137,20 @@ class Join(KeepingQuery):
         frontier = self._frontiers.of(event.stream)
         if frontier is None:
             return
+        if self._is_beginning:
+            self._begin_with(event)
         if event.kind == DATA:
             self._add(event, frontier)
         elif not self._frontiers.heed(event, frontier):
             return
         self._instant_open = True
+
+    def _begin_with(self, event: Event) -> None:
+        """Learn since when the join counts on the stream of the event."""
+        beginning = self._beginnings[event.stream]
+        if beginning.is_unknown:
+            beginning.hear(event)
+        self._is_beginning = any(each.is_unknown for each in self.beginnings)
 
     def _decide(self, step: Step) -> None:
         self._frontiers.settle(self._now_ns)
@@ -138,7 +174,8 @@ class Join(KeepingQuery):
         self._emitter.now_ns = self._now_ns
         sides = self._reading.sides(event)
         entries: list[JoinEntry] = []
-        if sides and event.ref_time_ns < frontier.final_ns:
+        is_expired = event.ref_time_ns < frontier.final_ns
+        if sides and (is_expired or (event.late and self._frontiers.came_before(event))):
             self._expired += 1
             self.marks.leave_out(event, sides)
         elif sides:
@@ -240,7 +277,7 @@ class Join(KeepingQuery):
             and self._relation.first_end(entry) <= self._frontiers.goal_ns(entry.side)
         }
         own = [self._now_ns, self._instant_open, sorted(late), self._frontiers.snapshot()]
-        return {QUERY: own}
+        return {QUERY: own, **beginnings_state(self.beginnings)}
 
     def held(self) -> Iterable[Event]:
         return (entry.event for entry in self._index)
@@ -249,13 +286,17 @@ class Join(KeepingQuery):
         """`held`: also what only other queries hold, as far as the state shows."""
         self._owners.restored()
         self.marks.restored()
+        restore_beginnings(self.beginnings, state, is_known=QUERY in state)
+        self._is_beginning = any(each.is_unknown for each in self.beginnings)
         if QUERY not in state:
             for event in held:
                 self.marks.leave_out(event, self._reading.sides(event))
             return
         self._now_ns, self._instant_open, late, frontiers = state[QUERY]
         self._frontiers.restore(frontiers)
-        parts = {part_of(name): value for name, value in state.items() if name != QUERY}
+        parts = {
+            part_of(name): value for name, value in state.items() if name not in (QUERY, SINCE)
+        }
         for part, value in parts.items():
             if part[0] in KINDS:
                 self.marks.load(part, value)

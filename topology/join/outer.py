@@ -8,6 +8,9 @@ forgotten; where the query asks for it they are emitted once more.
 
 An owner without such a row will not get one later: partners only come. So nothing is kept of it.
 
+A join that began amid its streams emits no such row of an owner whose partner may have come before
+it. A row without a null it does emit: nothing that came before can undo it.
+
 At a bound an owner is *abandoned*: its rows are emitted as they stand, as final.
 
 State: per owner that has emitted rows which are not final, and per abandoned one.
@@ -152,6 +155,8 @@ class Owners(StateInParts[Part]):
         return rows, len(found) > self._max_rows
 
     def _close(self, owner: Owner, *, is_final: bool) -> None:
+        if not self._frontiers.are_whole and self._may_lack_unseen(owner):
+            return
         rows, is_cut = self._rows_now(owner)
         current: CurrentRows = {}
         for id_, row in rows.items():
@@ -160,6 +165,10 @@ class Owners(StateInParts[Part]):
             self._emitter.overflow(owner[1], len(rows))
         elif current and not is_final:
             self.note((EMITTED, *self._keep(owner, current)))
+
+    def _may_lack_unseen(self, owner: Owner) -> bool:
+        """Whether an event that came before the query may be its partner."""
+        return self._relation.reach(*owner)[0] < self._frontiers.since_ns(owner[1].side)
 
     def _keep(self, owner: Owner, current: CurrentRows) -> Key:
         key = key_of(owner)

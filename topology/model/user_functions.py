@@ -13,16 +13,31 @@ aggregate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from hashlib import blake2b
 from typing import Any, Final, NamedTuple
+
+Texts = Mapping[str, Mapping[str, str]]
+"""The text of each function, by kind and name."""
 
 
 class UserFunctions(NamedTuple):
-    """By name."""
+    """What a user brings along, by name. `texts`: of what a file defines, with all that it needs of
+    that file (`topology.config.written_functions`); what is given in code has none."""
 
     aggregates: Mapping[str, Any] = {}
     functions: Mapping[str, Callable[..., Any]] = {}
     detectors: Mapping[str, Any] = {}
+    texts: Mapping[str, Mapping[str, str]] = {}
+
+    def state_digest(self, names: Mapping[str, Collection[str]]) -> str:
+        """Return a digest of the texts of these functions, by kind; empty if none has a text."""
+        found = [
+            (kind, name, self.texts[kind][name])
+            for kind in sorted(names.keys() & self.texts.keys())
+            for name in sorted({*names[kind]} & self.texts[kind].keys())
+        ]
+        return blake2b(repr(found).encode(), digest_size=16).hexdigest() if found else ""
 
 
 NOTHING: Final = UserFunctions()

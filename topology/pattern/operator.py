@@ -22,6 +22,11 @@ With `quality` a query waits: a match is emitted once it is as sure as asked tha
 later changes it (`targets`), instead of at once; it is corrected all the same.
 Patterns have no windows that are known beforehand, so what is counted is pieces of time.
 
+Queries count matches that start after they were added, as the engine knows the newest event. Where
+it is restored without a state of its own, events of which it knows nothing have come before it. It
+begins when it is sure that they lie behind (`topology.query.beginning`), and passes by what comes
+until then.
+
 The state is what was emitted of results not yet final. The events themselves are *held*: they are
 in the log, and `held_by` says that this operator still wants them after it has let them pass.
 """
@@ -53,10 +58,17 @@ from topology.pattern.run.admit import (
     UNSURE,
 )
 from topology.pattern.run.compiled import Compiled
-from topology.pattern.run.engine import Engine
+from topology.pattern.run.engine import ENGINE, Engine
 from topology.pattern.run.ledger import BEFORE_ALL_TIME
 from topology.pattern.store.entry import Entry
 from topology.pattern.targets import QualityTargets
+from topology.query.beginning import (
+    HOUR_NS,
+    SINCE,
+    Beginning,
+    beginnings_state,
+    restore_beginnings,
+)
 
 Decode = Callable[[Any], Any]
 
@@ -97,7 +109,8 @@ FIGURES: Final[Mapping[str, Figure]] = {
 class Pattern(InstantOperator):
     """`position` is its bit in `Event.held_by`. `correct_for_ns`: see above. `max_ahead_ns`: it is
     before MERGE. `qualities`: of the queries that wait, by name. `play`: that of the stream's
-    clocks. `only_final`: the queries that emit nothing before it is final, by name."""
+    clocks. `only_final`: the queries that emit nothing before it is final, by name. Watermarks
+    come if `announced`."""
 
     keeps_passed = True
 
@@ -112,12 +125,17 @@ class Pattern(InstantOperator):
         newcomers_ns: int = 600 * 10**9,
         play: Play = STEADY,
         only_final: Collection[str] = (),
+        *,
+        announced: bool = True,
     ) -> None:
         super().__init__()
         self._engine = engine
         self._targets = QualityTargets()
         self._frontier = Frontier(correct_for_ns, newcomers_ns, heeds_errors=True)
         self._is_ordered = max_ahead_ns is None
+        self._beginning = Beginning(
+            ordered=self._is_ordered, announced=announced, max_ahead_ns=max_ahead_ns or HOUR_NS
+        )
         self._emitted_when_received = self._gaps_of(engine, qualities or {}, only_final)
         self._wait_as(qualities or {})
         self._correct_for_ns = correct_for_ns
@@ -135,7 +153,7 @@ class Pattern(InstantOperator):
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns, list(events))
-        if self._engine.is_plain and not self._targets:
+        if self._engine.is_plain and not self._targets and not self._beginning.is_unknown:
             self._take_all(events, now_ns, step)
             return step
         for piece, until_ns in pieces(events, now_ns, self._is_due):
@@ -240,6 +258,8 @@ class Pattern(InstantOperator):
         return False
 
     def _take(self, event: Event, step: Step) -> None:
+        if self._beginning.is_unknown and not self._begins_with(event):
+            return
         if event.kind == DATA:
             self._accept(event)
         elif event.kind == WATERMARK:
@@ -251,8 +271,19 @@ class Pattern(InstantOperator):
         elif event.kind in (HEARTBEAT, BYE):
             self._hear_of(event)
 
+    def _begins_with(self, event: Event) -> bool:
+        """Whether an event says since when the queries count."""
+        beginning = self._beginning
+        beginning.hear(event)
+        if beginning.is_unknown:
+            return False
+        # By true time its own error may bring a match as near as those of the others theirs.
+        error_ns = max(event.error_ns, event.error_all_ns)
+        self._engine.begin_after(beginning.since_ns - 1 + error_ns)
+        return True
+
     def _is_due(self, watermarks: Sequence[Event]) -> bool:
-        if self._targets.is_waiting:
+        if self._targets.is_waiting or self._beginning.is_unknown:
             return True
         after = self._frontier.after(watermarks)
         decided_ns = after.heard_ns if self._engine.is_crowded else after.decided_ns
@@ -409,6 +440,8 @@ class Pattern(InstantOperator):
             engine.raise_target(name, BEFORE_ALL_TIME, 0)
         self._emitted_when_received = self._gaps_of(engine, qualities or {}, only_final)
         engine.restore(before.snapshot(), entries)
+        if self._beginning.is_amid and not self._beginning.is_unknown:
+            engine.begin_after(self._beginning.since_ns - 1)
         self._engine = engine
         self._asked = {}
         if self._targets and not qualities:
@@ -422,10 +455,11 @@ class Pattern(InstantOperator):
         return self._engine.snapshot() | self._waiting_state()
 
     def _waiting_state(self) -> State:
+        own = beginnings_state([self._beginning])
         if not self._targets:
-            return {}
+            return own
         kept = self._targets.snapshot()
-        return {TARGETS: [self._now_ns, self._instant_open, self._frontier.snapshot(), kept]}
+        return {**own, TARGETS: [self._now_ns, self._instant_open, self._frontier.snapshot(), kept]}
 
     def changes(self) -> Changes:
         changes = self._ended | self._engine.changes()
@@ -439,7 +473,9 @@ class Pattern(InstantOperator):
         return (entry.event for entry in self._engine.entries())
 
     def restore(self, state: Mapping[str, Any], held: Iterable[Event]) -> None:
+        restore_beginnings([self._beginning], state, is_known=ENGINE in state)
         own = dict(state)
+        own.pop(SINCE, None)
         waiting = own.pop(TARGETS, None)
         if waiting is not None and not self._targets:
             self._ended[TARGETS] = None

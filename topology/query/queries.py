@@ -1,8 +1,8 @@
 """All queries of one place as one operator of the stage.
 
 The state of each is kept under its name and what it computes: one that was changed begins anew,
-and what is kept of one that is no more goes with the next changes. Results of one instant stand in
-the order of the queries.
+amid the stream (`topology.query.beginning`), and what is kept of one that is no more goes with the
+next changes. Results of one instant stand in the order of the queries.
 
 Watermarks of a quiet stream come as ramps (`topology.model.ramp`): each query gets those beats at
 which any of them decides something.
@@ -15,15 +15,20 @@ from hashlib import blake2b
 from typing import Any, Final, Generic, TypeVar
 
 from topology.model.composite import SEPARATOR, Composite, CompositePart
-from topology.model.event import Event
+from topology.model.event import DATA, Event
 from topology.model.instant import InstantOperator
 from topology.model.native import mypyc_attr
-from topology.model.operator import Figures
+from topology.model.operator import Changes, Figures, State
 from topology.model.outcome import Step
 from topology.model.ramp import climb, pieces, side_by_side
 from topology.model.result import Finding
+from topology.model.saved import packed, unpacked
+from topology.query.beginning import ALWAYS, Beginning
 
 KNOWN_BY_BYTES: Final = 8
+
+NEWEST: Final = "newest"
+"""The key of the newest instant that was passed before MERGE. Keys of queries hold a SEPARATOR."""
 
 WORST: Final[Mapping[str, Any]] = {
     "promised_ppm": max,
@@ -41,7 +46,9 @@ is 0 where nothing is read ahead, that one which wins most."""
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class QueryOperator(InstantOperator):
-    """One query as an operator. `known_by`: its name and what it computes."""
+    """One query as an operator. `known_by`: its name and what it computes. `beginnings`: since when
+    it counts, by stream, where that is heeded; one that is restored without a state of its own
+    begins amid the stream. `is_ordered`: its events come behind MERGE."""
 
     def __init__(self, name: str, fingerprint: bytes) -> None:
         """`fingerprint`: equal for queries whose results are the same."""
@@ -49,6 +56,8 @@ class QueryOperator(InstantOperator):
         self.name = name
         digest = blake2b(fingerprint, digest_size=KNOWN_BY_BYTES).hexdigest()
         self.known_by = f"{digest}@{name}"
+        self.beginnings: list[Beginning] = []
+        self.is_ordered = True
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
         """Whether these, of one instant, would decide something (`topology.model.ramp`)."""
@@ -69,6 +78,9 @@ class Queries(Composite, Generic[Q]):
         self._queries = list(queries)
         self._runners: list[InstantOperator] = [*self._queries]
         """What is run: each query by itself, unless some hang together."""
+        self._is_ordered = all(query.is_ordered for query in queries)
+        self._newest_ns = ALWAYS
+        """Before MERGE: no event that has come may lie after it."""
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
         step = Step(now_ns, list(events))
@@ -79,6 +91,9 @@ class Queries(Composite, Generic[Q]):
         return step
 
     def _found(self, events: Sequence[Event], now_ns: int) -> list[Finding]:
+        if not self._is_ordered:
+            ends = [each.ref_time_ns + each.error_ns for each in events if each.kind == DATA]
+            self._newest_ns = max([self._newest_ns, *ends])
         found: list[Finding] = []
         for each in self._runners:
             found += each.on_batch(events, now_ns).results
@@ -109,6 +124,26 @@ class Queries(Composite, Generic[Q]):
     def figures(self) -> Figures:
         """Those of all queries together, or of the worst (`worst`)."""
         return worst(query.figures() for query in self._queries)
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def snapshot(self) -> State:
+        return super().snapshot() | self._passed()
+
+    def changes(self) -> Changes:
+        return super().changes() | self._passed()
+
+    def _passed(self) -> State:
+        return {} if self._newest_ns == ALWAYS else {NEWEST: packed(self._newest_ns)}
+
+    def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
+        own = dict(state)
+        if not self._is_ordered and NEWEST in own:
+            self._newest_ns = unpacked(own.pop(NEWEST))
+        yield from super().restoring(own, held)
+        if self._newest_ns != ALWAYS:
+            for beginning in [each for query in self._queries for each in query.beginnings]:
+                beginning.follow(self._newest_ns)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

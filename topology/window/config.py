@@ -67,7 +67,8 @@ class WindowConfig(Answering):
     """`size_ns` is the gap of a session, `events` the size of a count window. `every_ns` of a
     tumbling window is its size. `early_ns`: 0 for no early results. `max_error_ns` is the
     largest clock error that `thesis3` reckons with; `play` is how far
-    the error of one source is not the same for all its events (`shifts`)."""
+    the error of one source is not the same for all its events (`shifts`). `functions_digest`: of
+    the texts of the user's aggregates, empty where they have none."""
 
     query: str
     kind: str
@@ -83,6 +84,7 @@ class WindowConfig(Answering):
     max_windows: int = 1_000_000
     max_edge_events: int = 1_000
     max_recount: int = 10_000
+    functions_digest: str = ""
 
     @property
     def heeds_errors(self) -> bool:
@@ -94,3 +96,8 @@ class WindowConfig(Answering):
         what = (self.kind, self.size_ns, self.every_ns, self.events, self.key)
         outputs = [(o.name, o.function, o.path, o.quantile_ppm) for o in self.outputs]
         return repr((self.query, what, outputs, self.uncertainty)).encode()
+
+    @property
+    def known_by(self) -> bytes:
+        """Return what the state is known by: the fingerprint, and the texts of the functions."""
+        return self.fingerprint + self.functions_digest.encode()

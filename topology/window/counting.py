@@ -13,6 +13,13 @@ passed its events. What is never full is never emitted, at the end of the input 
 It is sure if its events certainly come after all before them and before all behind; else its
 bounds are not given (reorder_drift_merge.md 4.3).
 
+A query that began amid the stream counts the events from the instant on from which it has all
+(`topology.query.beginning`); what lies before is left out. Where its windows begin follows from
+that instant, not from the stream: an unbroken run would have cut elsewhere. So each is emitted, but
+none as confirmed, and the instant is part of the ids: no earlier life of the query had them.
+To emit nothing would be as true, and of no use; to call them confirmed would be a promise that a
+replay breaks.
+
 Bounds: `max_windows` keys; the events of further ones are left out (`refused`). Keys are not
 forgotten: their count would begin anew. Cost per event O(log kept), per window emitted O(kept).
 """
@@ -57,6 +64,8 @@ class Counting(WindowKind):
     # -- taking events in --------------------------------------------------------------------------
 
     def add(self, event: Event, key: str, values: Values) -> None:
+        if event.ref_time_ns < self._emitter.beginning.since_ns:
+            return
         counted = self._keys.get(key)
         if counted is None:
             if len(self._keys) >= self._config.max_windows:
@@ -137,7 +146,10 @@ class Counting(WindowKind):
         latest_ns = counted.latest(number)
         is_final = is_final or latest_ns < self._frontier.final_ns
         row = counted.row_of(number, self._makers)
-        is_apart = counted.is_apart(number)
+        beginning = self._emitter.beginning
+        if beginning.is_amid:
+            self._emitter.prefix = f"{beginning.since_ns}/"
+        is_apart = counted.is_apart(number) and not beginning.is_amid
         current = self._emitter.emit(
             key,
             number,

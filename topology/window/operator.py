@@ -30,7 +30,8 @@ that of the operators before.
 Most events do nothing but belong to windows that are open: `run` decides which, and they are taken
 many at a time.
 
-Restore: state is read back as it was; no events are held.
+Restore: state is read back as it was; no events are held. A query that has no state of its own then
+begins amid the stream: what began before is not emitted (`topology.query.beginning`).
 """
 
 from __future__ import annotations
@@ -46,6 +47,13 @@ from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, Stat
 from topology.model.outcome import Step
 from topology.model.payload import read_payload
 from topology.model.saved import dump, load
+from topology.query.beginning import (
+    HOUR_NS,
+    SINCE,
+    Beginning,
+    beginnings_state,
+    restore_beginnings,
+)
 from topology.query.fields import Decode
 from topology.query.queries import QueryOperator
 from topology.window.aggregates.custom import Function
@@ -122,8 +130,9 @@ def target_of(config: WindowConfig) -> QualityTarget | None:
 
 class Windows(QueryOperator):
     """`functions` are a user's aggregates by name. `ordered`: events come as MERGE lets them
-    go, so that each in order raises W; else only watermark records do. `plain`: if False, there
-    is no plain case (`run`), and all is slower and the same."""
+    go, so that each in order raises W; else only watermark records do. Watermarks come if
+    `announced`; no event is further than `max_ahead_ns` ahead of its arrival. `plain`: if False,
+    there is no plain case (`run`), and all is slower and the same."""
 
     def __init__(
         self,
@@ -133,12 +142,21 @@ class Windows(QueryOperator):
         decode: Decode = read_payload,
         functions: Mapping[str, Function] | None = None,
         ordered: bool = True,
+        announced: bool = True,
+        max_ahead_ns: int = HOUR_NS,
         plain: bool = True,
     ) -> None:
-        super().__init__(config.query, config.fingerprint)
+        super().__init__(config.query, config.known_by)
         known = functions or {}
         self._early_ns = config.early_ns
-        self._ordered = ordered
+        self._ordered = self.is_ordered = ordered
+        self._beginning = Beginning(
+            ordered=ordered,
+            announced=announced,
+            max_ahead_ns=max_ahead_ns,
+            margin_ns=config.max_error_ns if config.uncertainty == THESIS3 else 0,
+        )
+        self.beginnings = [self._beginning]
         self._target = target_of(config)
         if self._target is not None:
             self._target.keep_apart()
@@ -150,7 +168,7 @@ class Windows(QueryOperator):
             rule=rule_of(config, self._target),
         )
         self._reading = WindowReading(config, decode, known)
-        self._emitter = WindowEmitter(stream, config, self._frontier)
+        self._emitter = WindowEmitter(stream, config, self._frontier, self._beginning)
         makers = self._makers = Makers(config.outputs, known, plain=plain)
         kind = KINDS[config.kind]
         self._windows = kind(config, makers, self._frontier, self._emitter)
@@ -161,12 +179,12 @@ class Windows(QueryOperator):
     # -- the contract ------------------------------------------------------------------------------
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:
-        if self._target is not None and self._target.is_waiting:
+        if self._beginning.is_unknown or (self._target is not None and self._target.is_waiting):
             return True
         return self._windows.is_due(self._frontier.after(watermarks))
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
-        if not self._has_plain_case:
+        if not self._has_plain_case or self._beginning.is_unknown:
             return super().on_batch(events, now_ns)
         step = self._begin(events, now_ns)
         at = 0
@@ -198,6 +216,8 @@ class Windows(QueryOperator):
         return step
 
     def _take(self, event: Event, step: Step) -> None:
+        if self._beginning.is_unknown:
+            self._beginning.hear(event)
         if event.kind == DATA:
             self._add(event)
         elif event.kind == WATERMARK:
@@ -325,19 +345,18 @@ class Windows(QueryOperator):
         return stale | self._windows.changes() | _of_target(of_target) | self._query_state()
 
     def _query_state(self) -> State:
-        own = dump(self, FIELDS)
-        return (
-            {QUERY: own} if self._target is None else {QUERY: own, TARGET: self._target.snapshot()}
-        )
+        own = {QUERY: dump(self, FIELDS), **beginnings_state(self.beginnings)}
+        return own if self._target is None else {**own, TARGET: self._target.snapshot()}
 
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
+        restore_beginnings(self.beginnings, state, is_known=QUERY in state)
         if QUERY in state:
             load(self, FIELDS, state[QUERY])
         of_target: State = {}
         for name, value in state.items():
             if name.startswith(OF_TARGET):
                 of_target[name[len(OF_TARGET) :]] = value
-            elif name not in (QUERY, TARGET):
+            elif name not in (QUERY, TARGET, SINCE):
                 self._windows.load(part_of(name), value)
         target = self._target
         if TARGET in state and (

@@ -16,6 +16,7 @@ from topology.model.result import (
     WindowResult,
     framed,
 )
+from topology.query.beginning import Beginning
 from topology.query.numbers import scalar_of
 from topology.query.results import NO_NEWS, CurrentResult, ResultEmitter
 from topology.window.config import WindowConfig
@@ -33,7 +34,10 @@ class WindowEmitter(ResultEmitter):
     """A result is confirmed if it is sure, closed, and touched by no gap and no waiver that the
     frontier knows of."""
 
-    def __init__(self, stream: str, config: WindowConfig, frontier: Frontier) -> None:
+    def __init__(
+        self, stream: str, config: WindowConfig, frontier: Frontier, beginning: Beginning
+    ) -> None:
+        """What begins before `since_ns` of the `beginning` is not emitted."""
         super().__init__()
         self._stream = stream
         self._query = config.query
@@ -41,6 +45,9 @@ class WindowEmitter(ResultEmitter):
         self._names = [output.name for output in config.outputs]
         self._ids = ResultIds(framed(config.fingerprint))
         self._frontier = frontier
+        self.beginning = beginning
+        self.prefix = ""
+        """Numbers that identify windows."""
 
     def emit(
         self,
@@ -123,7 +130,7 @@ class WindowEmitter(ResultEmitter):
             self.now_ns,
             self._stream,
             self._query,
-            self._ids.of(framed(key.encode()) + framed(str(number).encode())),
+            self._ids.of(framed(key.encode()) + framed(f"{self.prefix}{number}".encode())),
             op,
             revision,
             False,  # noqa: FBT003

@@ -10,6 +10,10 @@ true session that holds its first core, whichever other cores of the envelope be
 A session is emitted anew when one near enough to be part of it has changed and closed, too, if that
 changes what is known of it.
 
+A query that began amid the stream emits nothing that may belong together with events from before
+it: nothing that possibly starts within a gap of the instant from which on it counts
+(`topology.query.beginning`). A session that a late event draws there is retracted.
+
 Bounds: `max_windows` cores, given up and refused as with `spans`; `max_edge_events` cores an
 envelope: beyond, its sessions are emitted by reference time alone from there on. Counted in
 `expired` is what comes by reference time before the final frontier and near no session that is
@@ -166,8 +170,9 @@ class Sessions(WindowKind):
 
     def _settle_envelope(self, key: str, envelope: Envelope) -> None:
         closed_ns = self._frontier.goal_ns
-        sessions = sessions_of(envelope.cores, self._gap_ns)
-        self._retract_moved(key, envelope, sessions)
+        sessions = self._whole_sessions(key, envelope)
+        if not sessions:
+            return
         least_ns = NOT_YET
         if self._frontier.waits_for_final:  # all that may belong together is final at once
             least_ns = envelope.upper + self._gap_ns
@@ -178,6 +183,18 @@ class Sessions(WindowKind):
                 self._closing.arm(key, end_ns)
             elif is_stirred or any(core.is_fresh for core in session):
                 self._emit(key, envelope, session, is_closed=True)
+
+    def _whole_sessions(self, key: str, envelope: Envelope) -> list[Cores]:
+        """Retract what is no session any more; those that there are. None where something may
+        belong to them that came before the query."""
+        sessions = sessions_of(envelope.cores, self._gap_ns)
+        if envelope.lower < self._emitter.beginning.since_ns + self._gap_ns:
+            sessions = []
+            for core in envelope.cores:
+                core.is_fresh = False
+            self._note(key, envelope)
+        self._retract_moved(key, envelope, sessions)
+        return sessions
 
     def _end_of(self, session: Cores) -> int:
         return max(core.last for core in session) + self._gap_ns
@@ -237,9 +254,7 @@ class Sessions(WindowKind):
                     continue
                 envelope.is_news = False
                 self._note(key, envelope)
-                sessions = sessions_of(envelope.cores, self._gap_ns)
-                self._retract_moved(key, envelope, sessions)
-                for session in sessions:
+                for session in self._whole_sessions(key, envelope):
                     if any(core.is_fresh for core in session):
                         self._emit(key, envelope, session, is_closed=False)
         self._fresh.clear()

@@ -11,6 +11,9 @@ are given up (`given_up`), as if `correct_for` were shorter; if there are none, 
 that would open one more is left out (`refused`): other keys and windows are not touched by
 one key too many. What comes for windows that are final is counted in `expired`.
 
+A query that began amid the stream keeps the windows that start before it counts as all others, and
+does not emit them (`topology.query.beginning`).
+
 Plain events (`run`) are taken many at a time, and plain windows that close together are emitted in
 one loop; for what has been emitted of those nothing is kept as long as their panes stay the same.
 
@@ -243,7 +246,7 @@ class Spans(WindowKind):
 
     def _emit_plain(self, start_ns: int, keys: Sequence[str]) -> None:
         """As `_emit`, of windows that close, of which nothing was emitted before."""
-        if not keys:
+        if not keys or start_ns < self._emitter.beginning.since_ns:
             return
         panes = self._panes.by_slice[start_ns]
         rows = [panes[key].row for key in keys]
@@ -283,6 +286,8 @@ class Spans(WindowKind):
         start_ns, key = window
         end_ns = start_ns + self._config.size_ns
         self._emitted_ns = max(self._emitted_ns, end_ns)
+        if start_ns < self._emitter.beginning.since_ns:
+            return
         measured = self._panes.measured(start_ns, key)
         if measured is None:
             return

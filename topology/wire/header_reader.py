@@ -3,7 +3,7 @@
 Headers, their names and ranges are in `inorder.contract`. Values are ASCII; numbers are plain
 digits, without sign (but for `ts`), space or underscore. Without `epoch` the epoch is left to
 REORDER (`NO_EPOCH`), without `ts` the record's own timestamp counts; `ts` must fit int64 as
-nanoseconds.
+nanoseconds, and so must its negative: -2^63 is `huge`.
 
 In a stream with `reorder.rule: time` the offset of a record is its number, whatever its `seqNum`
 says or does not say: so numbers that are none do no harm, and a copy cannot be recognized. One from
@@ -133,7 +133,7 @@ class HeaderReader:
             if (
                 seq <= MAX_INT64
                 and epoch <= MAX_EPOCH
-                and MIN_INT64 <= ts_ns <= MAX_INT64
+                and -MAX_INT64 <= ts_ns <= MAX_INT64
                 and stream
                 and len(stream) <= MAX_STREAM_BYTES
             ):
@@ -437,7 +437,7 @@ class _Look:
         if ts_ns is None:
             self._fault("ts", "unreadable", f"header `{name}` is {_shown(value)}; {remedy}")
             return otherwise_ns
-        if not MIN_INT64 <= ts_ns <= MAX_INT64:
+        if not -MAX_INT64 <= ts_ns <= MAX_INT64:
             detail = f"header `{name}` is {_shown(value)}; write a time between 1678 and 2261"
             self._fault("ts", "huge", detail)
             return otherwise_ns

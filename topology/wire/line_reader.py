@@ -190,7 +190,7 @@ class LineReader:
                 and type(seq) is int
                 and 0 < len(source) <= _SHORT_SOURCE
                 and 0 <= seq <= MAX_INT64
-                and (ts_ns is None or (type(ts_ns) is int and MIN_INT64 <= ts_ns <= MAX_INT64))
+                and (ts_ns is None or (type(ts_ns) is int and -MAX_INT64 <= ts_ns <= MAX_INT64))
                 and (
                     arrival_ns is None
                     or (type(arrival_ns) is int and 0 <= arrival_ns <= MAX_ARRIVAL_NS)
@@ -203,7 +203,7 @@ class LineReader:
                 name = self._unnamed if stream is None else stream
                 if ts_ns is not None and name in self._units_ns and not row.ts_is_instant:
                     ts_ns *= self._units_ns[name]
-                if ts_ns is None or MIN_INT64 <= ts_ns <= MAX_INT64:
+                if ts_ns is None or -MAX_INT64 <= ts_ns <= MAX_INT64:
                     at_ns = self._arrive(arrival_ns, ts_ns)
                     return Event(
                         name,
@@ -385,16 +385,16 @@ class _Look:
         """An integer of the unit, or RFC 3339; None means ns alone."""
         if unit_ns is None:
             remedy = "write an integer in ns, or the unit as headers: {ts_unit: ms}"
-            return self.integer(key, MIN_INT64, MAX_INT64, remedy=remedy)
+            return self.integer(key, -MAX_INT64, MAX_INT64, remedy=remedy)
         value = self._values.get(key)
         instant_ns = _instant_ns(value)
         if instant_ns is None:
             unit = next(unit for unit, each_ns in UNIT_NS.items() if each_ns == unit_ns)
             remedy = f"write an integer in {unit}, or text like 2024-05-01T12:00:00.25Z"
-            low, high = -(-MIN_INT64 // unit_ns), MAX_INT64 // unit_ns
-            amount = self.integer(key, low, high, remedy=remedy)
+            most = MAX_INT64 // unit_ns
+            amount = self.integer(key, -most, most, remedy=remedy)
             return None if amount is None else amount * unit_ns
-        if not MIN_INT64 <= instant_ns <= MAX_INT64:
+        if not -MAX_INT64 <= instant_ns <= MAX_INT64:
             self._fault(key, "huge", f"is {_shown(value)}", "write a time between 1678 and 2261")
             return None
         return instant_ns

@@ -79,6 +79,7 @@ class PartitionMetrics:
         self.latest: dict[str, float] = {}
         """`checkpoint_bytes` of state that the last one wrote, and `restore_s`."""
         self._shell = ShellTotals(0, 0)
+        self._overdue: tuple[str, ...] | None = None  # the labels of its gauge
         self._figures: dict[str, Figures] = {}  # by stream, as they were last
 
     def _place(self, stream: str) -> PlaceMetrics:
@@ -148,6 +149,16 @@ class PartitionMetrics:
         )
         self._shell = shell
 
+    def overdue(self, seconds: float, waits_for: str) -> None:
+        """Set by how much the oldest event is overdue, and what it waits for; 0: it is not."""
+        labels = (self._stage, self._source.topic, str(self._source.partition), waits_for)
+        if self._overdue is not None and (not seconds or labels != self._overdue):
+            self._metrics.overdue.remove(*self._overdue)
+            self._overdue = None
+        if seconds:
+            self._overdue = labels
+            self._metrics.overdue.labels(*labels).set(seconds)
+
     def answers(self, chosen: Sequence[Chosen]) -> None:
         """Set the current answers of detectors that choose theirs."""
         self._metrics.answers.set(self._stage, self._source, chosen)
@@ -193,6 +204,7 @@ class PartitionMetrics:
         self._shell = shell
 
     def forget(self) -> None:
+        self.overdue(0.0, "")
         self._metrics.forget(self._stage, self._source, {*self._streams, NO_STREAM})
 
 

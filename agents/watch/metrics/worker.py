@@ -2,7 +2,8 @@
 
 Times are seconds, sizes bytes; names follow the operators (`inorder_reorder_*`,
 `inorder_merge_*`, `inorder_checkpoint_*`). Labels are stage, stream, partition, reason,
-kind, and a source only for the few that are late most often (agents.watch.unhealthy): label
+kind, and a source only for the few that are late most often (agents.watch.unhealthy) and in what
+an overdue event waits for, of which a partition has one at a time (agents.watch.overdue): label
 sets stay within what the topology file and the topic name, and reasons and kinds beyond the first
 `MAX_REASONS` of a worker are counted as `other`, streams beyond `MAX_STREAMS` likewise.
 
@@ -70,8 +71,7 @@ class Metrics:
         self.unmet: Unmet | None = None
         """In a stage with queries: what they ask for and no event had."""
         self._answered: set[str] = set()
-        self._reasons = Bounded(MAX_REASONS)
-        self._streams = Bounded(MAX_STREAMS)
+        self._reasons, self._streams = Bounded(MAX_REASONS), Bounded(MAX_STREAMS)
         self._queries = Bounded(MAX_QUERIES)
 
         # Per stage, stream and partition: the balance.
@@ -128,6 +128,12 @@ class Metrics:
             "append_time_off_seconds",
             "Seconds that a broker's clock is ahead of what is believed, or has stepped back",
             "stage",
+        )
+        self.overdue = self._gauge(
+            "overdue_seconds",
+            "Time by which the oldest event that waits exceeds all waits of the topology file, in"
+            " seconds; absent where none does",
+            *("stage", "topic", "partition", "waits_for"),
         )
         self.waived_partitions = self._counter(
             "lanes_waived",

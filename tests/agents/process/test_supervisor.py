@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -286,6 +287,28 @@ def test_a_child_that_never_tells_its_port_is_started_anew(
             await until(lambda: asyncio.sleep(0, caplog.text.count("exit -9") >= 2))
 
     asyncio.run(scenario())
+    assert "want of memory" not in caplog.text  # the supervisor has killed it
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT, signal.SIGSEGV])
+def test_a_child_that_the_system_kills_may_have_wanted_memory(
+    number: signal.Signals, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with supervised("reorder", stuck_after_s=PATIENCE_S) as ask:
+            await until(lambda: answers(ask, "/ready"))
+            (first,) = await pids(ask)
+            await asyncio.sleep(2 * supervising.ASK_PAUSE_S)  # for a look at it
+            os.kill(first, number)
+            await until(lambda: asyncio.sleep(0, f"exit -{number:d}" in caplog.text))
+
+    asyncio.run(scenario())
+    (said,) = [line for line in caplog.messages if line.startswith("stage reorder: exit")]
+    if number == signal.SIGSEGV:
+        assert said == f"stage reorder: exit -{number:d}"
+    else:
+        assert re.search(r"want of memory: it had [1-9]\d* MiB, and .* may take [\d,]+ MiB", said)
+        assert "raise the limit of memory, or lower max_held_bytes and max_queued_bytes" in said
 
 
 def test_a_child_that_prints_is_heard_and_started_anew(capfd: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from agents.kafka.brokers import Brokers
 from agents.kafka.log_reader import LogReader
 from agents.kafka.partition_queue import PolledBatch
-from agents.kafka.stage_topics import ORDERED, SEQUENCED, works
+from agents.kafka.stage_topics import ORDERED, SEQUENCED, changelog_topic, inputs_of, works
 from agents.stage import history, rebuilding
 from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.delivery import Checkpoint, CommitFailed
@@ -39,22 +39,36 @@ Logs = dict[TopicPartition, list[FakeRecord]]
 
 
 class Chain:
-    """`logs`: what the input topics hold; those between stages, and the outputs, come to it."""
+    """`logs`: what the input topics hold; those between stages, and the outputs, come to it.
+    `widths`: the partitions of input topics that have others than the topology says."""
 
-    def __init__(self, topology: Topology, logs: Mapping[TopicPartition, list[FakeRecord]]) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        logs: Mapping[TopicPartition, list[FakeRecord]],
+        widths: Mapping[str, int] | None = None,
+    ) -> None:
         self.topology = topology
         self.logs: Logs = defaultdict(list, {place: list(log) for place, log in logs.items()})
         stamps_ms = [record.timestamp for log in logs.values() for record in log]
         self.begin_ms, self.end_ms = min(stamps_ms), max(stamps_ms)
         self.put: list[tuple[str, Put]] = []
         """All that was committed, by topic."""
-        parts = topology.topics.partitions
+        parts, widths = topology.topics.partitions, widths or {}
         self.stages: list[list[Place]] = []
         for stage in topology.stages:
             if works(topology, stage):
-                partitions = dict.fromkeys(topics_of(topology, stage), parts)
+                names = topics_of(topology, stage)
+                partitions = {name: widths.get(name, parts) for name in names}
+                for topic in inputs_of(topology, stage):
+                    changelog = changelog_topic(topology.application, stage.name, topic)
+                    partitions[changelog] = partitions[topic]
                 arrangement = arrange(topology, stage, partitions)
-                sources = [TopicPartition(t, p) for t in arrangement.inputs for p in range(parts)]
+                sources = [
+                    TopicPartition(topic, number)
+                    for topic in arrangement.inputs
+                    for number in range(partitions[topic])
+                ]
                 self.stages.append([Place(self, arrangement, each) for each in sources])
 
     @property
@@ -141,7 +155,7 @@ class Place:
         tally.change({key: value for key, value in state.items() if key != changelog.PROGRESS})
         progress = None
         if state:
-            progress = changelog.read_progress(state[changelog.PROGRESS], str(self.source))
+            progress = changelog.read_progress(state[changelog.PROGRESS], str(self.source), "")
             assert (progress.entries, progress.digest) == (tally.entries, tally.digest)
         return FoundState(state, progress, tally, {}, self.commits)
 

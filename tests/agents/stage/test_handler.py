@@ -43,13 +43,16 @@ class FakePartition:
         self.streams_seen = streams_seen
         self.is_open = True
         self.clock = ArrivalClock(0)
-
+        self.overdue = ""
         self.lag, self.lag_ns = 0, 0
         self.source = TopicPartition("events.raw", 0)
         self.current, self.next_offset = True, 7
 
     def observe(self) -> None:
         return
+
+    def fault(self) -> str | None:
+        return self.overdue or self.clock.fault()
 
     async def take(self, _: PolledBatch) -> None:
         return
@@ -65,7 +68,7 @@ class FakePartition:
 
 
 def handler(stages: str, rests: Sequence[bool] = (), of: int = 2) -> StageHandler:
-    topology = parse(f"streams: {{default: {{}}}}\nstages: [{stages}]\n")
+    topology = parse(f"streams: {{default: {{keyed_by: stream}}}}\nstages: [{stages}]\n")
     stage = topology.stages[0]
     partitions = dict.fromkeys(topics_of(topology, stage), of)
     around: Any = SimpleNamespace(schemas=SchemaFeed(), query_feed=None)
@@ -107,6 +110,13 @@ def test_it_names_partitions_that_are_far_behind() -> None:
         "events.raw/1: 157,000 records, 168 s behind",
         "events.raw/0: 157,000 records, 11 s behind",
     )
+
+
+def test_what_is_overdue_in_a_partition_is_a_fault_of_the_stage() -> None:
+    found = handler("reorder+merge", [True] * 2)
+    late: Any = found._partitions[TopicPartition("events.raw", 1)]
+    late.overdue = "it waits for progress of b/0"
+    assert found.faults() == ("events.raw/1: it waits for progress of b/0",)
 
 
 def test_a_record_wakes_it() -> None:

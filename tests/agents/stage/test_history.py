@@ -372,7 +372,7 @@ def test_a_state_that_began_otherwise_is_refused(
     began = [place for place in live.places if place.state]
     assert len(began) > 1
     for place in began:
-        with pytest.raises(StateRefused, match=r"did not begin with this backfill.*`application:`"):
+        with pytest.raises(StateRefused, match=r"did not begin with this backfill.*`application: "):
             asyncio.run(place.opened(histories, monkeypatch))
 
 

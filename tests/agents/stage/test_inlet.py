@@ -15,7 +15,6 @@ from agents.stage.inlet import (
     RawInlet,
     SequencedInlet,
     UnknownPartition,
-    first_partitions,
     largest_size,
 )
 from agents.stage.outbox import Headers
@@ -226,7 +225,3 @@ def test_a_stamped_record_bears_its_own_times_and_lane() -> None:
 def test_a_lane_that_was_not_there_at_the_start_is_loud() -> None:
     with pytest.raises(UnknownPartition, match="upstream partition 4.*were 4 when.*restart"):
         SequencedInlet(READER, upstream_partitions=4).read([sequenced(4)], ArrivalClock(0))
-
-
-def test_lanes_of_several_topics_follow_each_other() -> None:
-    assert first_partitions({"b": 3, "a": 2, "c": 1}) == {"a": 0, "b": 2, "c": 5}

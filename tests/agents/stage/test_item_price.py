@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agents.stage.item_price import STRETCH_NS, ItemPrice
 from inorder.engine import Detector, parse
+from topology.flow.lanes import lanes_of
 from topology.flow.stage import Stage
 from topology.model.event import Event
 
@@ -13,7 +14,7 @@ STREAMS = "streams: {default: {clock: {unsynced: trust}}}\n"
 
 def _stage(answer: str) -> Stage:
     text = f"{STREAMS}queries: {{q: {{detector: any, answer: {answer}}}}}"
-    return Stage(parse(text, detectors=OWN), ["merge", "detector"], lanes=1)
+    return Stage(parse(text, detectors=OWN), ["merge", "detector"], lanes=lanes_of("raw", 1))
 
 
 def test_a_price_is_the_time_by_the_items() -> None:

@@ -15,6 +15,7 @@ import agents.stage.rebuilding as room
 from agents.registry.feed import SchemaFeed
 from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.arrival import ArrivalClock
+from agents.stage.readings import Readings
 from agents.stage.rebuilding import Rebuilding
 from agents.state.changelog import STATE, encoded
 from agents.state.held import STAMPED_FROM, HeldPages
@@ -118,9 +119,11 @@ def test_held_events_come_back_and_the_loop_has_its_turns(
         def tell(position: int, end: int) -> None:
             told.append((position, end))
 
-        rebuilding = Rebuilding(brokers, SOURCE, inlet, tell, missing.append, 7, SchemaFeed())
+        rebuilding = Rebuilding(
+            brokers, SOURCE, inlet, arrangement(), tell, missing.append, 7, SchemaFeed()
+        )
         began_s = time.thread_time()
-        await rebuilding.rebuild(state, stage, held)
+        await rebuilding.rebuild(state, stage, held, Readings())
         whole_s = time.thread_time() - began_s
         breathing.cancel()
         assert {event.offset for event in stage.held()} == expected - lost

@@ -24,6 +24,7 @@ from tests.simulation.world import World
 from tests.topology.merge.test_one_instant import with_copies
 from topology.config import Topology
 from topology.config.stages import DETECTOR, JOIN, MERGE, PATTERN
+from topology.flow.lanes import lanes_of
 from topology.flow.stage import Stage
 from topology.model.event import Event
 from topology.model.outcome import Step
@@ -88,7 +89,7 @@ class Kept:
         self._begin()
 
     def _begin(self) -> None:
-        self._stage = Stage(self._topology, self._operators, self._lanes)
+        self._stage = Stage(self._topology, self._operators, lanes_of("raw", self._lanes))
         self._stage.keep_moved()
         self._held = HeldPages(
             self._topology.spill_after_ns, STAMPED_FROM, self._stage.waiting_places

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from aiokafka.structs import TopicPartition
+from msgspec import Raw
 
 import agents.stage.restoring as restoring_room
 from agents.stage.arrangement import arrange, topics_of
@@ -66,12 +67,12 @@ def arrangement() -> Any:
 
 def progress(reached: int, now_ns: int = 1, topic_id: str = "raw-id") -> bytes:
     """The progress of a state with these `OTHERS`."""
-    fingerprint = arrangement().fingerprint(SOURCE)
+    contract = Raw(encode(arrangement().contract(SOURCE)))
     tally = StateTally()
     tally.change(OTHERS)
     arrival = [now_ns, 2, 0]
     whole = (tally.entries, tally.digest)
-    return encode(Progress(reached, arrival, fingerprint, topic_id, STATE_FORMAT, *whole))
+    return encode(Progress(reached, arrival, contract, topic_id, STATE_FORMAT, *whole))
 
 
 def copied(position: int, log_id: str, reached: int, **more: Any) -> MemoryStore:
@@ -252,7 +253,7 @@ def test_an_empty_copy_is_as_good_as_none(found: Callable[..., int | None]) -> N
             Log(None, end=0),
             None,
             (10, BEFORE, 50),
-            "no state .*, and the local copy of it has come to offset 50: .*--state-dir",
+            "no state .*, and the local copy of it has come to offset 50: ",
             id="made anew, of a forgotten group",
         ),
         pytest.param(
@@ -305,7 +306,7 @@ def test_what_was_lost_is_refused_with_the_ways_out(
     with pytest.raises(StateRefused, match=says) as refused:
         found(log, committed, store)
     assert LOG in str(refused.value)
-    assert "another `application:`" in str(refused.value)
+    assert "begin anew with `application: app-2`" in str(refused.value)
     assert store is None or store.position() is not None  # the sound copy is still there
 
 

@@ -27,6 +27,8 @@ KNOWN = Known(
     read={"raw"},
     inputs={"raw"},
     changelogs={"changelog"},
+    anew="begin anew",
+    ways_out="restore it",
 )
 SOUND: Mapping[str, TopicState] = {
     "raw": TopicState(2),
@@ -138,8 +140,8 @@ def test_that_a_topic_was_made_anew_is_told_once(caplog: pytest.LogCaptureFixtur
 
 
 MADE_ANEW = [
-    ("changelog", "in it; restore the topic, or begin anew .*another `application:`"),
-    ("raw", "offsets of the stage's state mean nothing in it; set another `application:`"),
+    ("changelog", "in it; restore it"),
+    ("raw", "offsets of the stage's state mean nothing in it; begin anew"),
 ]
 
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 from aiokafka.structs import TopicPartition
+from msgspec import Raw
 
 from agents.kafka.declared import FRAMING_BYTES, STAMPS_BYTES, declared
 from agents.kafka.log_reader import LogReader
@@ -18,6 +19,7 @@ from agents.state.changelog import (
     STATE_FORMAT,
     Progress,
     StateRefused,
+    contract_of,
     decode,
     encode,
     encoded,
@@ -28,6 +30,7 @@ from agents.state.held import Note, Spilled
 from codec.face import NO_RECORD, Unreadable
 from tests.agents.records import SOUND
 from topology.config import parse
+from topology.config.change import Contract
 
 
 def test_changes_are_bytes_and_what_is_gone_a_tombstone() -> None:
@@ -41,10 +44,6 @@ def test_changes_are_bytes_and_what_is_gone_a_tombstone() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        Progress(2**62, [1, 2, 3], ["reorder", "pitch"], "", STATE_FORMAT, 0, 0),
-        Progress(
-            2**62, [1, 2, 3], ["reorder", "pitch"], "d3VadlG2RnGjXNPBl9Gzlw", 7, 2**40, 2**64 - 1
-        ),
         Note(2**62, 3),
         Note(17, 3, 5, 6, stamped=True, epoch=2**62, seq=9, ref_time_ns=-5),
         Spilled(17, -1, None, None, None, []),
@@ -64,14 +63,17 @@ def test_what_is_written_is_read_back(value: msgspec.Struct) -> None:
     ],
 )
 def test_a_state_of_another_format_is_refused(state: Any) -> None:
-    says = r"raw/3 has format \d+, and .* reads format 1; go on with .* another `application:`"
+    says = r"raw/3 has format \d+, and .* reads format 2; go on with .*, or begin anew"
     with pytest.raises(StateRefused, match=says):
-        read_progress(encode(state), "raw/3")
+        read_progress(encode(state), "raw/3", "begin anew")
 
 
 def test_a_state_of_this_format_is_read() -> None:
-    progress = Progress(7, [1], ["reorder"], "", STATE_FORMAT, 3, 5)
-    assert read_progress(encode(progress), "raw/3") == progress
+    contract = Contract("merge", ["raw"], {"merge": 1}, {}, {}, {}, [("raw", 0, 4)])
+    progress = Progress(2**62, [1], Raw(encode(contract)), "", STATE_FORMAT, 3, 2**64 - 1)
+    found = read_progress(encode(progress), "raw/3", "begin anew")
+    assert contract_of(found) == contract
+    assert (found.next_offset, found.digest) == (2**62, 2**64 - 1)
 
 
 def test_keys_of_one_kind_never_begin_another() -> None:

@@ -19,6 +19,7 @@ from agents.state.changelog import encode
 from agents.state.held import STAMPED_FROM, HeldPages, Note, Spilled, apply_note
 from tests.simulation.world import World
 from topology.config import Topology, parse
+from topology.flow.lanes import lanes_of
 from topology.flow.stage import Stage
 from topology.model.event import DATA, DEAD, Event
 
@@ -68,7 +69,7 @@ class Book:
         topology: Topology = TOPOLOGY,
         lanes: int = 0,
     ) -> None:
-        self.stage = Stage(topology, operators, lanes)
+        self.stage = Stage(topology, operators, lanes_of("raw", lanes))
         self.stage.keep_moved()
         self.pages = HeldPages(spill_after_ns, STAMPED_FROM, self.stage.waiting_places)
         self.log: dict[str, Any] = {}

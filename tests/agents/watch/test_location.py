@@ -69,9 +69,14 @@ CASES: list[tuple[str, list[dict[str, Any]], str, str]] = [
     ("an epoch", [fact("reorder", reorder=HELD | {"reason": "epoch"})], "held", "epoch 0 of its"),
     (
         "for a lane",
-        [fact("merge", aligned={"stream": "pitch", "since": NOW - MS, "lanes": [1, 2]})],
+        [
+            fact(
+                "merge",
+                aligned={"stream": "pitch", "since": NOW - MS, "waiting_for": ["b/1", "b/2"]},
+            )
+        ],
         "held",
-        "progress of input partition 1, 2",
+        "progress of b/1, b/2 through",
     ),
     (
         "in merge",

@@ -31,6 +31,7 @@ from tests.cli.invoking import inorder
 from tests.end_to_end.setting import settle
 from tests.services import SharedKafka, UniqueName
 from topology.config import parse, parse_with
+from topology.config.cut import scattered
 from topology.detector.detector import Detector
 from topology.model.user_functions import UserFunctions
 
@@ -385,3 +386,17 @@ def test_a_right_to_transactional_ids_that_is_lacking_is_told_with_its_stage() -
     assert (finding.where, finding.weight) == ("transactional-id inorder.reorder.", "error")
     assert finding.what == "stage reorder may not Write it as this principal"
     assert finding.remedy == "inorder topics acls --stage reorder says the rights"
+
+
+def test_sources_in_several_partitions_of_one_stage_are_found() -> None:
+    topology = parse("streams: {default: {}}\nstages: [reorder+merge]")
+    topics = {
+        each.name: SeenTopic(each.partitions, 3, config={**SETTINGS, **each.config})
+        for each in declared(topology)
+    }
+    (one,) = findings(topology, Cluster(SeenBrokers(3), topics))
+    assert (one.weight, one.where) == (Weight.ERROR, "events.raw")
+    assert "8 partitions of events.raw" in one.what
+    assert one.remedy.startswith("either write `keyed_by: stream`")
+    (problem,) = scattered(topology.streams, topology.stages, {"events.raw": 8})
+    assert (one.what, one.remedy) == (problem.what, problem.remedy)

@@ -232,3 +232,39 @@ def test_an_absence_that_is_not_reported_in_time_is_told(
     if found:
         assert "600 s" in found[0]
         assert "EMIT EAGER" in found[0] or "answer: early" in found[0]
+
+
+FUSED = "streams: {default: {}}\nstages: [reorder+merge]\n"
+
+
+@pytest.mark.parametrize(
+    "text", [FUSED, f"{FUSED}topics: {{partitions: 3}}\n"], ids=["by default", "written"]
+)
+def test_sources_in_several_partitions_of_one_stage_are_refused(tmp_path: Path, text: str) -> None:
+    path = written(tmp_path, text)
+    answer = inorder("check", path)
+    assert (answer.code, answer.out) == (2, "")
+    assert "streams.default.keyed_by: `topics.partitions` is" in answer.err
+    assert "partitions of events.raw: its events would leave out of order" in answer.err
+    assert "either write `keyed_by: stream`" in answer.err
+    answer = inorder("check", "--json", path)
+    (found,) = answer.lines
+    assert (answer.code, found["sound"]) == (2, False)
+    (problem,) = found["problems"]
+    assert problem["path"] == "streams.default.keyed_by"
+    assert problem["remedy"].startswith("either write `keyed_by: stream`")
+    events = tmp_path / "events.jsonl"
+    events.write_text('{"source": "s", "seq": 0, "ts": 0}\n')
+    assert inorder("replay", "--topology", path, events).code == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        FUSED.replace("{default: {}}", "{default: {keyed_by: stream}}"),
+        f"{FUSED}topics: {{partitions: 1}}\n",
+        FUSED.replace("reorder+merge", "reorder, merge"),
+    ],
+)
+def test_each_remedy_makes_the_file_sound(tmp_path: Path, text: str) -> None:
+    assert inorder("check", written(tmp_path, text)).code == 0

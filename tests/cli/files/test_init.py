@@ -128,6 +128,8 @@ def test_streams_with_different_units_are_kept_apart(tmp_path: Path) -> None:
     assert {name: stream.headers.ts_unit for name, stream in streams.items()} == {
         "a": "ns", "b": "ms"
     }  # fmt: skip
+    (tmp_path / "made.yaml").write_text(init(tmp_path, rows).out)
+    assert inorder("check", tmp_path / "made.yaml").code == 0
 
 
 def test_dead_lines_are_told(tmp_path: Path) -> None:

@@ -67,6 +67,23 @@ def test_an_input_that_has_grown_asks_for_grow(
 
 
 @pytest.mark.kafka
+def test_a_compacted_input_is_refused_before_anything_is_made(
+    kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
+) -> None:
+    path, raw, out = tmp_path / "t.yaml", unique_name("raw"), unique_name("out")
+    kafka.create_topic(raw, config={"cleanup.policy": "compact,delete"})
+    path.write_text(f"streams: {{default: {{input: {raw}, output: {out}}}}}\n")
+    for more in ((), ("--grow", "--json")):
+        refused = inorder(
+            "topics", "create", "--topology", path, "--brokers", kafka.bootstrap, *more
+        )
+        assert (refused.code, refused.out) == (Exit.REFUSED, "")
+        assert f"{raw} is compacted: of each key only the newest record stays" in refused.err
+        assert f"--entity-name {raw} --add-config cleanup.policy=delete" in refused.err
+    assert out not in AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics().topics
+
+
+@pytest.mark.kafka
 def test_more_copies_than_brokers_is_refused_with_the_remedy(
     kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path
 ) -> None:

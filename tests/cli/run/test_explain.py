@@ -70,7 +70,7 @@ MERGE: dict[str, Any] = {
     "now": NOW,
     "held": 2,
     "overtaken": 0,
-    "alignment": {"waiting_for_lanes": [1, 3], "waivers": 0},
+    "alignment": {"waiting_for": ["b/1", "b/3"], "waivers": 0},
     "streams": {
         "pitch": {
             "merge": {
@@ -111,7 +111,7 @@ WORDS = [
         " for 20 ms, at most 0 ms more"
     ),
     "merge events.sequenced/0: 2 held, next offset 5, end 5",
-    "  waits for progress of input partition 1, 3",
+    "  waits for progress of b/1, b/3",
     "  pitch: 2 wait for the merge, the first from s1 (ref_time 77)",
     "    held back by s2: its events wait behind a hole",
     "    held back by s3: it is silent, until 99 at most",
@@ -143,7 +143,9 @@ def test_one_source_alone() -> None:
 
 
 def test_what_is_empty_is_counted_and_not_listed() -> None:
-    idle = MERGE | {"held": 0, "streams": {"court": MERGE["streams"]["court"]}}
+    streams = {"court": MERGE["streams"]["court"]}
+    alignment = {"waiting_for": [], "waivers": 0}
+    idle = MERGE | {"held": 0, "alignment": alignment, "streams": streams}
     behind = idle | {"partition": 4, "next_offset": 2}
     everything = "in all of 8 partitions nothing is held, and all is read"
     assert explained([idle] * 8, None) == [everything]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from topology.config import parse
+from topology.config.cut import scattered
 
 ONE = ["reorder+merge", "window", "pattern", "join"]
 TWO = ["reorder", "merge", "window", "pattern", "join"]
@@ -53,7 +54,36 @@ def test_the_stages_follow_from_where_streams_lie(text: str, stages: list[str], 
     assert topology.fused == ("reorder+merge" in stages)
 
 
-def test_only_a_cut_that_rests_on_one_partition_says_so() -> None:
-    assert parse("streams: {default: {}}\ntopics: {partitions: 1}").cut.rests_on_one
-    keyed = "streams: {default: {keyed_by: stream}}\ntopics: {partitions: 1}"
-    assert not parse(keyed).cut.rests_on_one
+FUSED = "stages: [reorder+merge+window]\n"
+TWO_STREAMS = f"streams: {{a: {{keyed_by: stream}}, b: {{input: other}}}}\n{FUSED}"
+
+
+@pytest.mark.parametrize(
+    ("text", "partitions", "streams"),
+    [
+        (f"streams: {{default: {{}}}}\n{FUSED}", {"events.raw": 3}, ["default"]),
+        (f"streams: {{default: {{}}}}\n{FUSED}", {"events.raw": 1}, []),
+        (f"streams: {{default: {{}}}}\n{FUSED}", {}, []),
+        ("streams: {default: {}}\ntopics: {partitions: 1}", {"events.raw": 3}, ["default"]),
+        (f"streams: {{default: {{keyed_by: stream}}}}\n{FUSED}", {"events.raw": 3}, []),
+        ("streams: {default: {}}", {"events.raw": 3}, []),
+        ("streams: {default: {}}\nstages: [reorder, merge+window]", {"events.raw": 3}, []),
+        (TWO_STREAMS, {"events.raw": 3, "other": 2}, ["b"]),
+        (TWO_STREAMS, {"events.raw": 3, "other": 1}, []),
+    ],
+)
+def test_sources_in_several_partitions_are_put_in_order_by_two_stages(
+    text: str, partitions: dict[str, int], streams: list[str]
+) -> None:
+    topology = parse(text)
+    found = list(scattered(topology.streams, topology.stages, partitions))
+    assert [each.stream for each in found] == streams
+    for each in found:
+        assert f"{partitions[each.topic]} partitions of {each.topic}" in each.what
+        assert each.remedy.startswith("either write `keyed_by: stream` if the producers key")
+
+
+def test_streams_that_cannot_share_a_topic_are_told_so_with_the_remedy() -> None:
+    other = f"streams: {{a: {{}}, b: {{input: b, headers: {{ts_unit: ms}}}}}}\n{FUSED}"
+    (one,) = scattered(parse(other).streams, parse(other).stages, {"b": 2})
+    assert "give all streams the same headers and cut between reorder and merge" in one.remedy

@@ -10,6 +10,7 @@ from tests.kit.runs import through_changelog
 from topology.config import Topology, parse
 from topology.flow.chain import Chain
 from topology.flow.graph import Graph, Junction
+from topology.flow.lanes import lanes_of
 from topology.flow.node import JoinInput
 from topology.flow.stage import Stage
 from topology.model.event import NO_EPOCH, Event
@@ -93,7 +94,7 @@ def test_a_join_holds_the_very_events_that_came() -> None:
     for reads in ("ordered", "sequenced"):
         asked = topology(f"{JOIN}, {QUALITY}", more=f"joins_read: {reads}")
         for operators in (["join"], ["merge", "join"]):
-            stage = Stage(asked, operators, lanes=1)
+            stage = Stage(asked, operators, lanes=lanes_of("raw", 1))
             events = alternating("ab")
             stage.on_batch(events, events[-1].at_ns)
             held = list(stage.held())

@@ -24,6 +24,8 @@ from topology.model.event import BYE, HEARTBEAT, NO_EPOCH, Event
 from topology.model.outcome import Malformed
 from topology.wire.line_reader import BEFORE_EVERYTHING_NS, MAX_ARRIVAL_NS, LineReader, Row
 
+LAST_NS = 2**63 - 1
+
 FIELDS = (
     *("arrival_ns", "at_ns", "complete_ns", "epoch", "error_ns", "held_by", "kind", "lane", "late"),
     *("ref_time_ns", "segment", "seq", "source", "stream", "ts_ns", "type"),
@@ -102,7 +104,7 @@ TIMES: list[tuple[str, list[dict[str, int]], list[tuple[int, int]]]] = [
     ("mixed", [{"ts": 9, "arrival": 5}, {"ts": 3}, {"ts": 2, "arrival": 6}],
      [(9, 5), (3, 9), (2, 9)]),
     ("before 1970", [{"ts": -5}, {"ts": -7}, {}], [(-5, -5), (-7, -5), (-5, -5)]),
-    ("at the edges", [{"ts": -(2**63), "arrival": MAX_ARRIVAL_NS}], [(-(2**63), MAX_ARRIVAL_NS)]),
+    ("at the edges", [{"ts": -LAST_NS, "arrival": MAX_ARRIVAL_NS}], [(-LAST_NS, MAX_ARRIVAL_NS)]),
 ]  # fmt: skip
 
 
@@ -206,6 +208,7 @@ BAD: list[tuple[str | bytes, str, str, tuple[Any, ...]]] = [
     (line(ts="2024-01-01T00:00:00Z"), "ts_not_integer", "write an integer", PLACE),
     (line(ts=2**63), "ts_huge", "write an integer", PLACE),
     (line(ts=-(2**63) - 1), "ts_huge", "write an integer", PLACE),
+    (line(ts=-(2**63)), "ts_huge", "write an integer", PLACE),
     (line(arrival=False), "arrival_not_integer", "`arrival` is false", PLACE),
     (line(arrival=2**63), "arrival_huge", "write an integer", PLACE),
     (line(epoch=-1), "epoch_negative", "from 0 to 9223372036854775807", ("default", "s", None, 1)),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from topology.model.user_functions import Texts, UserFunctions
 from topology.pattern.compile.neighbours import Neighbours
 from topology.pattern.tree.normal_form import Alternative
 
@@ -19,12 +20,18 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """`params`: the values of parameters by name. `functions`: a user's own by name. `neighbours`:
-    of the query that is evaluated right now."""
+    """`params`: the values of parameters by name. `functions`: a user's own by name, and `texts`:
+    those of them that have one. `neighbours`: of the query that is evaluated right now."""
 
     params: Mapping[str, Any] = field(default_factory=dict)
     functions: Mapping[str, Function] = field(default_factory=dict)
     neighbours: Neighbours = field(default_factory=Neighbours)
+    texts: Texts = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, own: UserFunctions) -> Environment:
+        """Return the environment of a topology's patterns."""
+        return cls(functions=own.functions, texts=own.texts)
 
 
 NO_ENVIRONMENT: Final = Environment()

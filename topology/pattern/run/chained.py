@@ -288,6 +288,11 @@ class ChainedEngine(Engine):
         due = [super().next_deadline_ns(), *(engine.next_deadline_ns() for engine in self.above)]
         return min((each for each in due if each is not None), default=None)
 
+    def begin_after(self, newest_ns: int) -> None:
+        super().begin_after(newest_ns)
+        for engine in self.above:
+            engine.begin_after(newest_ns)
+
     def is_due(self, frontier_ns: int, target_ns: int) -> bool:
         """What is found below may change all above."""
         return True

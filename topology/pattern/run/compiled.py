@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from topology.model.user_functions import UserFunctions
 from topology.pattern.compile import expression
 from topology.pattern.compile.expression import Binding
 from topology.pattern.compile.rows import up_to
@@ -27,7 +28,8 @@ from topology.pattern.match.tactics.greedy import goes_on
 from topology.pattern.match.uncertain.grade import Grading
 from topology.pattern.match.uncertain.possible import Possible
 from topology.pattern.store.entry import Entry
-from topology.pattern.tree.mentions import aliases, looks_back, looks_on
+from topology.pattern.tree.fingerprint import with_functions
+from topology.pattern.tree.mentions import aliases, called, looks_back, looks_on
 from topology.pattern.tree.normal_form import (
     Alternative,
     Blocker,
@@ -84,11 +86,11 @@ class Shape:
 
 
 class Compiled:
-    """`ids`: what its matches are known by. `filters`: those of its slots by slot, `untils` those
-    of components with UNTIL, and `anchors` the slots that a unit's event can fill. `reach_ns` is
-    for exact times. `settles`: what is found is decided once its evaluation is (`hi_ns`), be that
-    before its window ends; not where an error may still put it in doubt. `steps`: those of its
-    walks, where they can be followed event by event.
+    """`ids`: what its matches are known by, and `known_by`: its state. `filters`: those of its
+    slots by slot, `untils` those of components with UNTIL, and `anchors` the slots that a unit's
+    event can fill. `reach_ns` is for exact times. `settles`: what is found is decided once its
+    evaluation is (`hi_ns`), be that before its window ends; not where an error may still put it in
+    doubt. `steps`: those of its walks, where they can be followed event by event.
 
     `shows_apart`: what readers are shown of a match does not follow from its events alone, or is
     shown event by event (`run.shown`); `reads_beyond`: for its columns look beyond it.
@@ -103,6 +105,8 @@ class Compiled:
         self.name = query.name
         heeds_errors = query.uncertain != "ignore"
         self.form = timed_apart(normalise(query)) if heeds_errors else normalise(query)
+        digest = UserFunctions(texts=environment.texts).state_digest({"functions": called(query)})
+        self.known_by = with_functions(self.form.fingerprint, digest)
         layouts = layouts_of(self.form, environment)
         self.tactic: Tactic = tactic_for(layouts)
         self.sets = Sets(layouts[0]) if query.sets else None

@@ -308,9 +308,22 @@ class Engine:
         self._emitter.forget_overflows()
         self.context.closed.update(dict.fromkeys(rest))  # of queries that are no more
 
+    def begin_after(self, newest_ns: int) -> None:
+        """Let no query count matches that may rest on events up to that instant; nothing has come
+        since the engine is there."""
+        for wiring in self.store.wirings:
+            wiring.since_ns = max(wiring.since_ns, _apart_from(newest_ns, wiring.query))
+
     def _from_now_on(self, query: Compiled) -> int:
         """Matches that start here or later rest on no event that came before now: those were
         kept only if another query asked for them."""
         if self.now.clock_ns == BEFORE_ALL_TIME:
             return BEFORE_ALL_TIME
-        return self.now.clock_ns + 1 + (query.span_ns if query.shape.has_start_negation else 0)
+        margin_ns = 0 if query.grading is None else self._doubt.margin_ns
+        return _apart_from(self.now.clock_ns + margin_ns, query)
+
+
+def _apart_from(newest_ns: int, query: Compiled) -> int:
+    """The first instant at which a match may start that rests on nothing up to the newest one."""
+    before_ns = query.span_ns if query.shape.has_start_negation else 0
+    return newest_ns + 1 + before_ns + (query.within_ns if query.shape.looks_back else 0)

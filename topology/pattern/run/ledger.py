@@ -233,7 +233,7 @@ class UnitRows:
         self._run = run
         self._changed = changed
         self._closed = closed
-        self._known_by = f"{query.form.fingerprint[:KNOWN_BY]}/{query.name}"
+        self._known_by = f"{query.known_by[:KNOWN_BY]}/{query.name}"
         self._barrier_key = f"barrier/{self._known_by}/{result_id(spelled_key(partition))}"
         self._touched: dict[Key, Entry] = {}
         self._barrier = BEFORE_ALL

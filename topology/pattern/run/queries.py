@@ -127,7 +127,7 @@ def wiring_rows(wirings: Iterable[Wiring]) -> dict[str, Any]:
     """The state of queries, by their names. A query is known again by its fingerprint."""
     return {
         wiring.query.name: [
-            wiring.query.form.fingerprint,
+            wiring.query.known_by,
             wiring.since_ns,
             wiring.lateness.snapshot(),
             wiring.target_ns,
@@ -147,7 +147,7 @@ def restore_wirings(
         fingerprint, since_ns, lateness, target_ns = rows.get(
             wiring.query.name, ("", 0, None, None)
         )
-        known = fingerprint == wiring.query.form.fingerprint
+        known = fingerprint == wiring.query.known_by
         wiring.since_ns = since_ns if known else from_now_on(wiring.query)
         if target_ns is not None and wiring.target_ns is not None:
             wiring.target_ns = target_ns

@@ -23,6 +23,14 @@ def fingerprint(query: Query) -> str:
     return blake2b(text.encode("ascii"), digest_size=DIGEST_BYTES).hexdigest()
 
 
+def with_functions(fingerprint: str, digest: str) -> str:
+    """Return the fingerprint of a query and of its user's functions, whose texts have the digest;
+    that of the query where none has a text."""
+    if not digest:
+        return fingerprint
+    return blake2b((fingerprint + digest).encode("ascii"), digest_size=DIGEST_BYTES).hexdigest()
+
+
 def _plain(tree: Any) -> Any:
     if isinstance(tree, tuple):
         return [_plain(part) for part in tree]

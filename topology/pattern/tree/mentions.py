@@ -13,15 +13,17 @@ from typing import Final, Literal
 from topology.pattern.tree.syntax import (
     AggregateCall,
     At,
+    Call,
     Each,
     Expr,
     Previous,
+    Query,
     Ref,
     RowRef,
     Running,
     Same,
 )
-from topology.pattern.tree.walk import walk
+from topology.pattern.tree.walk import expressions, walk
 
 How = Literal["plain", "each", "at", "whole", "before", "running", "previous", "all"]
 """`a.x`, of a group each of its elements; `a[i+k].x`; `a[k].x`; an aggregate over all; one up to
@@ -43,6 +45,12 @@ class Mention:
     how: How
     path: tuple[str, ...] = ()
     number: int = 0
+
+
+def called(query: Query) -> set[str]:
+    """Return the names of the functions that the query calls."""
+    parts = (part for expr in expressions(query) for part in walk(expr))
+    return {part.function for part in parts if isinstance(part, Call)}
 
 
 def mentions(expr: Expr) -> Iterator[Mention]:

@@ -16,6 +16,7 @@ from agents.watch.metrics.worker import MAX_STREAMS, OTHER, Metrics
 from topology.config import parse_with
 from topology.config.stages import operators
 from topology.detector.detector import Detector
+from topology.flow.lanes import lanes_of
 from topology.flow.registry import figures as figures_of_all
 from topology.flow.stage import Stage
 from topology.model.event import Event
@@ -54,7 +55,7 @@ class Told:
 @pytest.mark.parametrize("name", operators())
 def test_a_stage_has_the_families_of_its_operators(name: str) -> None:
     own = UserFunctions(detectors={"any": Detector(lambda state, event: (state, None))})
-    stage = Stage(parse_with(TOPOLOGY, own), [name], lanes=1)
+    stage = Stage(parse_with(TOPOLOGY, own), [name], lanes=lanes_of("raw", 1))
     assert figures_of_all([name]).keys() >= stage.figures_of("default").keys()
     registry = CollectorRegistry()
     Metrics(registry, [name])

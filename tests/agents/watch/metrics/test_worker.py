@@ -114,8 +114,26 @@ def test_no_family_is_labelled_by_source_but_the_bounded_one(registry: Collector
     assert set(unhealthy.LABELS) - allowed == {"source"}
     for name, collector in {**vars(metrics), **operators}.items():
         labels = set(getattr(collector, "_labelnames", getattr(collector, "_labels", ())))
-        assert labels <= allowed, name
+        assert labels <= allowed | ({"topic", "waits_for"} if name == "overdue" else set()), name
     assert all(name.startswith("inorder_") for name, _ in names)
+
+
+def test_what_a_partition_waits_for_has_one_series_at_a_time(registry: CollectorRegistry) -> None:
+    partition = PartitionMetrics(Metrics(registry), "merge", TopicPartition("seq", 1), ["pitch"])
+
+    def shown() -> dict[str, float]:
+        (family,) = [each for each in registry.collect() if each.name == "inorder_overdue_seconds"]
+        return {each.labels["waits_for"]: each.value for each in family.samples}
+
+    assert shown() == {}
+    for words, seconds in (("sources a", 1.0), ("sources a", 2.0), ("progress of b/2", 1.0)):
+        partition.overdue(seconds, words)
+        assert shown() == {words: seconds}
+    partition.overdue(0.0, "")
+    assert shown() == {}
+    partition.overdue(3.0, "sources a")
+    partition.forget()
+    assert shown() == {}
 
 
 def test_gauges_go_with_the_partition_and_counters_stay(

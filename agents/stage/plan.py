@@ -1,0 +1,306 @@
+"""What a topology file changes in the running application of its name, before it is done.
+
+The contracts that the states were written under are in the changelogs. Each is compared with that
+of the new file (topology.config.change), and what the verdict depends on is looked up: what waits,
+what is unread, whose records the outputs hold. `inorder check FILE --brokers B` prints the lines, a
+stage prints those of its own at its start and does not begin where one is refused.
+
+Cost: the ends of the changelogs are read, some milliseconds a partition, `AT_ONCE` at a time. Only
+where a stream or an input is gone, or topics between stages would be read differently, more is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from aiokafka.structs import TopicPartition
+
+from agents.kafka.brokers import Brokers
+from agents.kafka.log_reader import LogReader
+from agents.kafka.stage_topics import RAW, changelog_topic, inputs_of, reads, works
+from agents.stage.arrangement import Arrangement, ArrangementError, arrange, topics_of
+from agents.stage.rebuilding import StateParts
+from agents.state.changelog import (
+    STATE_FORMAT,
+    Claim,
+    contract_of,
+    last_claim,
+    read_changelog,
+)
+from agents.state.held import notes_waiting
+from agents.state.reread import read_again
+from codec.compression import MAX_OWN_BYTES, max_unpacked_bytes
+from topology.config import StageConfig, Topology
+from topology.config.change import (
+    DERIVED,
+    REFUSED,
+    STAGES,
+    Abandoned,
+    Contract,
+    Difference,
+    Facts,
+    abandoned,
+    asks_facts,
+    begin_anew,
+    differences,
+    read_as,
+    taken,
+)
+from topology.config.stages import only_looks
+from topology.flow.registry import places_of
+
+AT_ONCE: Final = 16
+"""Partitions asked about."""
+
+SUFFIX: Final = ".changelog"
+ANY_MASTER: Final = (b"\0" * 32,)
+"""In place of master keys, for who only looks."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """The differences, each once; by stage the contracts found; and the upstream partitions that
+    the states know."""
+
+    differences: list[Difference] = field(default_factory=list)
+    seen: dict[str, dict[TopicPartition, Contract]] = field(default_factory=dict)
+    lanes: list[tuple[str, int, int]] = field(default_factory=list)
+
+
+async def plan(brokers: Brokers, topology: Topology, only: StageConfig | None = None) -> Plan:
+    """Return what changes for the stages of the topology, or for `only` one of them."""
+    if brokers.is_embedded:
+        return Plan()
+    topics = await asyncio.to_thread(brokers.topics)
+    looking = _Looking(brokers, topology, topics)
+    try:
+        await looking.begin()
+        return await looking.plan(only)
+    finally:
+        await looking.end()
+
+
+class _Looking:
+    """One look at all changelogs of an application."""
+
+    def __init__(self, brokers: Brokers, topology: Topology, topics: Mapping[str, int]) -> None:
+        self._topology = topology
+        self._topics = topics
+        self._stages = [stage for stage in topology.stages if works(topology, stage)]
+        application = topology.application
+        self._ours = {
+            changelog_topic(application, stage.name, topic): (stage.name, topic)
+            for stage in self._stages
+            for topic in inputs_of(topology, stage)
+        }
+        prefix = f"{application}."
+        named = [t for t in topics if t.startswith(prefix) and t.endswith(SUFFIX)]
+        self._others = [topic for topic in named if topic not in self._ours]
+        most_bytes = max_unpacked_bytes(topology.topics.max_record_bytes)
+        read = dict.fromkeys(self._looked_at(), most_bytes) | dict.fromkeys(named, MAX_OWN_BYTES)
+        self._logs = LogReader(brokers, "inorder-plan", read)
+        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._claims: dict[str, dict[int, Claim]] = {}
+
+    def _looked_at(self) -> set[str]:
+        """The topics that exist of those in which records may be looked for."""
+        topology = self._topology
+        names = {topic for stage in self._stages for topic in inputs_of(topology, stage)}
+        names |= {stream.output for stream in topology.streams.values()}
+        names |= {topology.topics.sequenced, *topology.all_result_topics}
+        left = {t for t in self._topics for o in self._others if o.endswith(f".{t}{SUFFIX}")}
+        return (names | left) & self._topics.keys()
+
+    async def begin(self) -> None:
+        await self._logs.start()
+
+    async def end(self) -> None:
+        await self._logs.stop()
+
+    async def plan(self, only: StageConfig | None) -> Plan:
+        made = Plan()
+        for changelog, (name, topic) in self._ours.items():
+            for number, contract in (await self._contracts(changelog)).items():
+                made.seen.setdefault(name, {})[TopicPartition(topic, number)] = contract
+        tables = [c.lanes for by in made.seen.values() for c in by.values()]
+        made.lanes = max(tables, key=lambda table: sum(count for _, _, count in table), default=[])
+        found: list[Difference] = []
+        for stage in self._stages if only is None else [only]:
+            found += await self._of_stage(stage, made)
+        found += [
+            each
+            for name, each in await self._of_others(made)
+            if only is None or {*name.split("+")} & {*only.operators}
+        ]
+        made.differences = list(dict.fromkeys(found))
+        return made
+
+    async def _of_stage(self, stage: StageConfig, made: Plan) -> list[Difference]:
+        topology = self._topology
+        partitions = {
+            topic: self._topics.get(topic) or topology.topics.partitions
+            for topic in topics_of(topology, stage)
+        }
+        for topic in inputs_of(topology, stage):
+            changelog = changelog_topic(topology.application, stage.name, topic)
+            if not self._topics.get(changelog):
+                partitions[changelog] = partitions[topic]
+        try:
+            arrangement = arrange(topology, stage, partitions, ANY_MASTER, made.lanes)
+        except ArrangementError as wrong:
+            what, _, remedy = str(wrong).partition("; ")
+            return [Difference(STAGES, "", stage.name, REFUSED, what, remedy)]
+        seen = made.seen.get(stage.name, {})
+        claims = [c for log in arrangement.changelogs for c in self._claims[log].values()]
+        for claim in claims:
+            if claim.format != STATE_FORMAT:
+                effect = "this version of inorder does not read a state of another format"
+                remedy = f"go on with the version that wrote it, or {begin_anew(topology)}"
+                was, now = f"{claim.format}", f"{STATE_FORMAT}"
+                return [Difference("state", was, now, REFUSED, effect, remedy)]
+        if not seen:
+            owned = {place.split(" (")[0] for c in await self._all(made) for place in _places(c)}
+            strange = [t for t in arrangement.outputs() if t in self._topics and t not in owned]
+            held = [topic for topic in strange if await self._holds(topic)]
+            if held:
+                return [taken(stage.name, held, topology)]
+        found: list[Difference] = []
+        for source, old in seen.items():
+            new = arrangement.contract(source)
+            facts = Facts()
+            if asks_facts(old, new):
+                facts = await self._facts(arrangement, source, old, new, made)
+            found += differences(old, new, topology, facts)
+        return found
+
+    async def _all(self, made: Plan) -> list[Contract]:
+        others = [await self._contracts(changelog) for changelog in self._others]
+        ours = [contract for by in made.seen.values() for contract in by.values()]
+        return ours + [contract for by in others for contract in by.values()]
+
+    async def _contracts(self, changelog: str) -> dict[int, Contract]:
+        """By partition, of those that have a state which this version can read."""
+        if changelog not in self._claims:
+            numbers = range(self._topics.get(changelog, 0))
+            found = await asyncio.gather(*(self._claim(changelog, n) for n in numbers))
+            claims = {
+                n: claim for n, claim in zip(numbers, found, strict=True) if claim is not None
+            }
+            self._claims[changelog] = claims
+        return {
+            number: contract_of(claim)
+            for number, claim in self._claims[changelog].items()
+            if claim.format == STATE_FORMAT
+        }
+
+    async def _claim(self, changelog: str, number: int) -> Claim | None:
+        async with self._turns:
+            return await last_claim(self._logs, TopicPartition(changelog, number))
+
+    # -- facts -------------------------------------------------------------------------------------
+
+    async def _facts(
+        self, arrangement: Arrangement, source: TopicPartition, old: Contract, new: Contract,
+        made: Plan,
+    ) -> Facts:  # fmt: skip
+        waiting: set[str] = set()
+        if old.streams.keys() - new.streams.keys():
+            waiting = await self._waiting(arrangement, source, old)
+        kept = old.streams.keys() & new.streams.keys()
+        differs = any(_derived(old, name) != _derived(new, name) for name in kept)
+        return Facts(waiting, differs and await self._is_unread(new, made))
+
+    async def _waiting(
+        self, arrangement: Arrangement, source: TopicPartition, old: Contract
+    ) -> set[str]:
+        """The streams of which events wait in this partition."""
+        parts, waiting = await self._held(old, TopicPartition(*arrangement.changelog(source)))
+        topology = read_as(arrangement.topology, old.streams)
+        inlet = replace(arrangement, topology=topology).inlet(source)
+        records = [spilled for offset, spilled in parts.spilled.items() if offset in waiting]
+        if wanted := waiting - parts.spilled.keys():
+            async with aclosing(read_again(self._logs, source, wanted)) as pieces:
+                async for piece, _ in pieces:
+                    records += piece
+        return {event.stream for event in inlet.read_again(records)}
+
+    async def _held(self, old: Contract, changelog: TopicPartition) -> tuple[StateParts, set[int]]:
+        """The state, and the offsets of what waits in it."""
+        read = await read_changelog(self._logs, changelog, None, lambda _, __: None)
+        parts = StateParts()
+        for key, value in read.changes.items():
+            if value is not None:
+                parts.add(key.decode(), value)
+        places = places_of(self._topology, old.stage.split("+")).items()
+        places_waiting = 1 | sum(place for name, place in places if not only_looks(name))
+        return parts, notes_waiting(parts.notes.values(), places_waiting)
+
+    async def _is_unread(self, new: Contract, made: Plan) -> bool:
+        """Whether a topic between stages has records that are still to be read as before. Where the
+        first stage has gone over to the new reading, what its readers lacked then was nothing."""
+        topology = self._topology
+        first = next(s.name for s in self._stages if reads(topology, s) == RAW)
+        for contract in made.seen.get(first, {}).values():
+            kept = contract.streams.keys() & new.streams.keys()
+            if kept and all(_derived(contract, name) == _derived(new, name) for name in kept):
+                return False
+        for changelog, (name, topic) in self._ours.items():
+            stage = next(stage for stage in self._stages if stage.name == name)
+            if reads(topology, stage) == RAW:
+                continue
+            claims = self._claims[changelog]
+            for number in range(self._topics.get(topic, 0)):
+                at = claims[number].next_offset if number in claims else 0
+                if await self._has_records(TopicPartition(topic, number), at):
+                    return True
+        return False
+
+    async def _holds(self, topic: str) -> bool:
+        places = [TopicPartition(topic, number) for number in range(self._topics[topic])]
+        return any([await self._has_records(place, 0) for place in places])
+
+    async def _has_records(self, place: TopicPartition, begin: int) -> bool:
+        """Whether anything that is committed lies there from this offset on."""
+        first, end = await self._logs.bounds(place)
+        async with aclosing(self._logs.stretch(place, max(first, begin), end, 1)) as pieces:
+            async for records, _ in pieces:
+                if records:
+                    return True
+        return False
+
+    # -- what no stage reads any more --------------------------------------------------------------
+
+    async def _of_others(self, made: Plan) -> list[tuple[str, Difference]]:
+        """Each with the name of the stage."""
+        found = []
+        for changelog in self._others:
+            contracts = await self._contracts(changelog)
+            for number, contract in contracts.items():
+                begins = changelog_topic(self._topology.application, contract.stage, "")
+                topic = changelog[len(begins) - len(SUFFIX) : -len(SUFFIX)]
+                seen = made.seen.get(contract.stage, {}).values()
+                if seen and all(topic not in other.inputs for other in seen):
+                    continue  # That change has been made before.
+                place = TopicPartition(topic, number)
+                _, waiting = await self._held(contract, TopicPartition(changelog, number))
+                at = self._claims[changelog][number].next_offset
+                is_unread = topic in self._topics and await self._has_records(place, at)
+                left = Abandoned(contract.stage, topic, bool(waiting), is_unread)
+                each = abandoned(left, self._topology, self._topics)
+                found.append((contract.stage, each))
+        return found
+
+
+def _derived(contract: Contract, stream: str) -> dict[str, object]:
+    reading = contract.streams[stream].reading
+    return {key: value for key, value in reading.items() if key in DERIVED}
+
+
+def _places(contract: Contract) -> Iterable[str]:
+    """The topics that a stage of this contract writes into."""
+    events = [stream.output.rpartition("/")[0] for stream in contract.streams.values()]
+    return [*events, *contract.results.values()]

@@ -1,0 +1,132 @@
+"""Events that wait far beyond every wait that the topology file allows, whatever the cause.
+
+An event may wait for numbers before it, for other sources, and for upstream partitions. The first
+two waits have bounds in the file. The third has none: what is waited for may never come. So each
+second a partition looks at its oldest event that waits. Where that stays the same for longer than
+all waits of the file together, and `OVERDUE_MARGIN_S`, the stage is not ready. Time is the local
+monotonic clock here, since the arrival clock may be what stands.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from agents.watch.sentences import why_held
+from topology.config import StreamConfig, Topology
+from topology.flow.registry import ALIGN_PLACE
+from topology.flow.stage import Stage
+from topology.model.event import Event
+from topology.model.location import HELD
+
+OVERDUE_MARGIN_S: Final = 60.0
+"""Workers that restart, restore and hand over partitions are given so much beyond the file."""
+
+REORDER_WAITS: Final = 3
+"""A number waits for the start of its source, an epoch before its own, and a hole."""
+
+LONGEST_STEP_S: Final = 5.0
+"""More than that between two looks does not count: the process has been stopped meanwhile."""
+
+NAMED: Final = 5
+NS_PER_S: Final = 1_000_000_000
+
+
+def longest_wait_s(topology: Topology, streams: Iterable[StreamConfig]) -> float:
+    """Return how long the file lets an event of these streams wait at most, in all operators."""
+    waits = (
+        REORDER_WAITS * stream.reorder.max_wait_ns
+        + stream.clock.activation_ns
+        + stream.clock.broker_slack_ns
+        + stream.merge.max_wait_ns
+        + stream.merge.idle_after_ns
+        + stream.merge.quiet_after_ns
+        + stream.merge.outage_wait_ns
+        for stream in streams
+    )
+    shell_ns = topology.tick_lag_ns + topology.heartbeat_ns + topology.checkpoint_ns
+    return (max(waits, default=0) + shell_ns + topology.transaction_timeout_ns) / NS_PER_S
+
+
+class Overdue:
+    """A watch over the oldest event that waits in a partition of a stage.
+
+    `seconds`: for how long the event is overdue; 0: it is not. `waits_for`: in words, where it is.
+    """
+
+    def __init__(self, stage: Stage, topology: Topology) -> None:
+        streams = [topology.streams[name] for name in stage.streams]
+        self._stage = stage
+        self.allowed_s = longest_wait_s(topology, streams) + OVERDUE_MARGIN_S
+        self._streams = topology.streams
+        self._oldest: tuple[int, ...] | None = None
+        self._looked_s = 0.0
+        self._looked_ns = self._since_ns = 0  # by the arrival clock
+        self.waited_s = 0.0
+        """For how long the event has been the oldest, as far as it counts."""
+        self.seconds = 0.0
+        self.waits_for = ""
+
+    def look(self, oldest: Event | None, now_ns: int, *, has_backlog: bool) -> None:
+        """Take note of the oldest event (None: none waits). A backlog is another alarm. O(1), and
+        O(events that wait) once for an event that becomes overdue."""
+        now_s = time.monotonic()
+        step_s = min(now_s - self._looked_s, LONGEST_STEP_S)
+        if self._stage.alignment is None and now_ns == self._looked_ns:
+            step_s = 0.0  # a broker that does not answer gives no time
+        self._looked_s, self._looked_ns = now_s, now_ns
+        key: tuple[int, ...] | None = None
+        if oldest is not None and not has_backlog:
+            # Behind an alignment whose time goes on, an event waits for its own instant.
+            aligned_ns = now_ns if oldest.held_by == ALIGN_PLACE else 0
+            key = (oldest.offset, oldest.held_by, aligned_ns)
+        if key is None or oldest is None or key != self._oldest:
+            self._oldest, self._since_ns = key, now_ns
+            self.waited_s, self.seconds, self.waits_for = 0.0, 0.0, ""
+            return
+        self.waited_s += step_s
+        # It waits for its own time, too, where that lies after its arrival.
+        most_ahead_ns = self._streams[oldest.stream].clock.max_ahead_ns
+        ahead_ns = min(max(0, oldest.ref_time_ns - oldest.at_ns), most_ahead_ns)
+        self.seconds = max(0.0, self.waited_s - self.allowed_s - ahead_ns / NS_PER_S)
+        if self.seconds and not self.waits_for:
+            located = self._stage.locate_in(oldest.stream, oldest.source, oldest.epoch, oldest.seq)
+            self.waits_for = waits_for(located, oldest.source, self._lacking(now_ns))
+
+    def _lacking(self, now_ns: int) -> Sequence[str]:
+        """Return the upstream partitions without which time does not go on, where it stands."""
+        alignment = self._stage.alignment
+        if alignment is None or (now_ns - self._since_ns) / NS_PER_S >= self.allowed_s:
+            return ()
+        return alignment.waiting_for()
+
+    def fault(self) -> str | None:
+        """Return what is wrong, for people; None where nothing is."""
+        if not self.waits_for:
+            return None
+        return (
+            f"the oldest event has waited for {self.waited_s:.0f} s, longer than all waits of the"
+            f" topology file together: it waits for {self.waits_for}"
+        )
+
+
+def waits_for(located: Mapping[str, Any], source: str, lanes: Sequence[str]) -> str:
+    """Return what an event of the source waits for, by `Stage.locate_in`. `lanes`: the upstream
+    partitions without which time does not go on, where it stands."""
+    if located["alignment"] is not None:
+        lanes = located["alignment"]["waiting_for"]
+    if lanes:
+        return f"progress of {_some(lanes)}"
+    for answers in located["streams"].values():
+        merge, reorder = answers.get("merge") or {}, answers.get("reorder") or {}
+        if merge.get("where") == HELD and merge["waits_for"]:
+            return f"sources {_some([feed['source'] for feed in merge['waits_for']])}"
+        if reorder.get("where") == HELD:
+            return f"source {source}, {why_held(reorder)}"
+    return "its time to come"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,43 @@
+"""Examples: an input that is compacted, and one of which nothing may be known."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from agents.kafka import compacted
+from agents.kafka.brokers import Brokers
+from agents.kafka.compacted import CompactedInput, refuse_compacted
+
+
+def answered(monkeypatch: pytest.MonkeyPatch, policies: dict[str, str | None]) -> None:
+    """Let brokers answer so; None: the principal may not see the settings."""
+    answers: dict[str, Future[Any]] = {name: Future() for name in policies}
+    for name, policy in policies.items():
+        if policy is None:
+            refusal = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+            answers[name].set_exception(KafkaException(refusal))
+        else:
+            answers[name].set_result({"cleanup.policy": SimpleNamespace(value=policy)})
+    monkeypatch.setattr(compacted, "asked_configs", lambda *_: answers)
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete", "delete,compact"])
+def test_a_compacted_input_is_refused(monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
+    answered(monkeypatch, {"a": "delete", "b": policy})
+    with pytest.raises(CompactedInput, match=r"b is compacted.*--entity-name b .*policy=delete"):
+        refuse_compacted(Brokers("127.0.0.1:1", is_embedded=False), ["a", "b"])
+
+
+def test_settings_that_may_not_be_seen_are_let_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered(monkeypatch, {"a": "delete", "b": None})
+    refuse_compacted(Brokers("127.0.0.1:1", is_embedded=False), ["a", "b"])
+
+
+def test_the_embedded_broker_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered(monkeypatch, {"a": "compact"})
+    refuse_compacted(Brokers("127.0.0.1:1", is_embedded=True), ["a"])

@@ -1,0 +1,243 @@
+"""Examples and a law: which verdict each change of a topology file gets."""
+
+from __future__ import annotations
+
+from itertools import combinations, permutations
+
+import pytest
+from aiokafka.structs import TopicPartition
+
+from agents.stage.arrangement import Arrangement, ArrangementError, arrange, topics_of
+from topology.config import Topology, parse
+from topology.config.change import (
+    BEGINS,
+    ENDS,
+    REFUSED,
+    Abandoned,
+    Contract,
+    Difference,
+    Facts,
+    abandoned,
+    asks_facts,
+    differences,
+    extended,
+    refusals,
+    stretches,
+)
+
+WINDOW = "w: {stream: default, window: tumbling 1s, aggregate: {n: count()}}"
+OTHER = "v: {stream: default, window: tumbling 2s, aggregate: {n: count()}}"
+CHANGED = "w: {stream: default, window: tumbling 3s, aggregate: {n: count()}}"
+TABLE = (
+    "w: {stream: default, window: tumbling 1s, aggregate: {n: count()}, upsert: true, output: t}"
+)
+
+
+def file(
+    streams: str = "default: {}", queries: str = WINDOW, more: str = "topics: {partitions: 1}"
+) -> str:
+    return f"streams: {{{streams}}}\nqueries: {{{queries}}}\n{more}\n"
+
+
+BASE = file()
+
+
+def arranged(text: str, stage: str, partitions: int = 1) -> Arrangement:
+    topology = parse(text)
+    chosen = next(each for each in topology.stages if each.name == stage)
+    return arrange(topology, chosen, dict.fromkeys(topics_of(topology, chosen), partitions))
+
+
+def contract(text: str, stage: str) -> Contract:
+    made = arranged(text, stage)
+    return made.contract(TopicPartition(made.inputs[0], 0))
+
+
+def compared(was: str, now: str, stage: str, facts: Facts = Facts()) -> list[Difference]:  # noqa: B008
+    return differences(contract(was, stage), contract(now, stage), parse(now), facts)
+
+
+FIRST, LOOKS = "reorder+merge", "window"
+MAPPED = "default: {fields: {source: payload.s, seq: payload.q}}"
+TWO = "default: {}, second: {}"
+WAITS = Facts(waiting={"second"})
+UNREAD = Facts(unread=True)
+HEADERS = "default: {headers: {preset: cloudevents}}"
+
+# docs/change.md has these rows, by their names.
+ROWS = {
+    "waits and bounds": (
+        BASE, file("default: {reorder: {max_wait: 9s, late: side, max_held: 9}}"), FIRST, Facts(),
+        [],
+    ),
+    "delivery and store": (
+        BASE, file(more="topics: {partitions: 1}\ndelivery: at_least_once\nstate: memory"), FIRST,
+        Facts(), [],
+    ),
+    "order in the file": (file(TWO), file("second: {}, default: {}"), FIRST, Facts(), []),
+    "a mapping": (BASE, file(MAPPED), FIRST, Facts(), [("streams.default.fields", BEGINS)]),
+    "a mapping, while something is unread between": (
+        BASE, file(MAPPED), FIRST, UNREAD, [("streams.default.fields", BEGINS)],
+    ),
+    "header names": (BASE, file(HEADERS), FIRST, Facts(), [("streams.default.headers", BEGINS)]),
+    "header names, while something is unread between": (
+        BASE, file(HEADERS), LOOKS, UNREAD, [("streams.default.headers", REFUSED)],
+    ),
+    "a query added": (BASE, file(queries=f"{WINDOW}, {OTHER}"), LOOKS, Facts(),
+        [("queries.v", BEGINS)]),
+    "a query removed": (file(queries=f"{WINDOW}, {OTHER}"), BASE, LOOKS, Facts(),
+        [("queries.v", ENDS)]),
+    "a query changed": (BASE, file(queries=CHANGED), LOOKS, Facts(), [("queries.w", BEGINS)]),
+    "a stream added": (BASE, file(TWO), FIRST, Facts(), [("streams.second", BEGINS)]),
+    "a stream removed": (file(TWO), BASE, FIRST, Facts(), [("streams.second", ENDS)]),
+    "a stream removed that waits": (file(TWO), BASE, FIRST, WAITS, [("streams.second", REFUSED)]),
+    "a stream renamed": (
+        BASE, file("other: {}", WINDOW.replace("default", "other")), FIRST, Facts(),
+        [("streams.default", REFUSED)],
+    ),
+    "an output": (BASE, file("default: {output: o}"), FIRST, Facts(),
+        [("streams.default.output", REFUSED)]),
+    "a topic of results": (BASE, file(more="topics: {partitions: 1, windows: o}"), LOOKS, Facts(),
+        [("results of window", REFUSED)]),
+    "a table of results": (
+        file(queries=TABLE), file(queries=TABLE.replace("output: t", "output: u")), LOOKS, Facts(),
+        [("queries.w.output", REFUSED)],
+    ),
+    "a table where there was none": (BASE, file(queries=TABLE), LOOKS, Facts(),
+        [("queries.w.output", REFUSED)]),
+    "order by time": (BASE, file("default: {reorder: {rule: time}}"), FIRST, Facts(),
+        [("streams.default.reorder.rule", REFUSED)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_each_change_has_its_verdict(row: str) -> None:
+    was, now, stage, facts, says = ROWS[row]
+    found = compared(was, now, stage, facts)
+    assert [(each.path, each.verdict) for each in found] == says
+    for each in found:
+        assert bool(each.remedy) == (each.verdict == REFUSED)
+        assert str(each).startswith(each.verdict)
+        assert each.effect in str(each)
+
+
+def test_a_law_over_pairs_of_files() -> None:
+    """Each difference has one verdict, files that are equal have none, and what is read from the
+    brokers changes a verdict only where it is asked for."""
+    texts = list(dict.fromkeys(text for was, now, *_ in ROWS.values() for text in (was, now)))
+    for stage in (FIRST, LOOKS):
+        for text in texts:
+            assert compared(text, text, stage) == []
+        for was, now in permutations(texts, 2):
+            found = compared(was, now, stage)
+            paths = [each.path for each in found]
+            assert len(paths) == len(set(paths))
+            old, new = contract(was, stage), contract(now, stage)
+            assert bool(found) == (
+                old._replace(inputs=[], lanes=[]) != new._replace(inputs=[], lanes=[])
+            )
+            if not asks_facts(old, new):
+                assert compared(was, now, stage, Facts({"default", "second"}, unread=True)) == found
+
+
+def test_every_refusal_names_new_outputs_and_no_refusal_advises_the_name_alone() -> None:
+    """Another application in the same outputs would count everything twice."""
+    for was, now, stage, facts, _ in ROWS.values():
+        said = refusals(compared(was, now, stage, facts))
+        if "application" in said and "begin anew" in said:
+            assert "streams." in said
+            assert "output: " in said
+
+
+# -- what no stage goes on with --------------------------------------------------------------------
+
+ONE = "streams: {default: {}}\ntopics: {partitions: 1}\n"
+SPLIT = f"{ONE}stages: [reorder, merge, window]\n"
+
+
+def left(text: str, stage: str, topic: str, *, partitions: int = 1, **facts: bool) -> Difference:
+    topology = parse(text)
+    known = {"waiting": False, "unread": False} | facts
+    counts = dict.fromkeys(["events.raw", topic], partitions)
+    return abandoned(Abandoned(stage, topic, **known), topology, counts)
+
+
+@pytest.mark.parametrize(
+    ("text", "stage", "topic", "remedy"),
+    [
+        (ONE, "reorder", "events.raw", "stages: [reorder, merge, window, pattern, join]"),
+        (ONE, "merge", "events.sequenced", "stages: [reorder, merge, window, pattern, join]"),
+        (SPLIT, "reorder+merge", "events.raw", "stages: [reorder+merge, window, pattern, join]"),
+    ],
+)
+def test_another_cut_is_refused(text: str, stage: str, topic: str, remedy: str) -> None:
+    found = left(text, stage, topic)
+    assert found.verdict == REFUSED
+    assert remedy in found.remedy
+    assert "new names for what it writes" in found.remedy
+
+
+def test_queries_that_moved_to_another_stage_are_refused() -> None:
+    """Their results bear the same ids, and would begin with revision 0 again."""
+    joined = file(more="topics: {partitions: 1}\nstages: [reorder+merge, window+pattern]")
+    assert left(joined, "window", "events.ordered").verdict == REFUSED
+    assert left(ONE, "window", "events.ordered").verdict == ENDS
+
+
+def test_an_input_is_left_only_when_it_is_drained() -> None:
+    now = "streams: {default: {input: other}}\ntopics: {partitions: 1}\n"
+    assert left(now, "reorder+merge", "events.raw").verdict == ENDS
+    for facts in ({"waiting": True}, {"unread": True}):
+        found = left(now, "reorder+merge", "events.raw", **facts)
+        assert (found.verdict, found.path) == (REFUSED, "input events.raw")
+        assert "put it back" in found.remedy
+
+
+@pytest.mark.parametrize("text", [ONE, "streams: {default: {}}\nstages: [reorder+merge, window]\n"])
+def test_sources_in_several_partitions_of_one_stage_are_refused(text: str) -> None:
+    arranged(text, "reorder+merge")
+    with pytest.raises(ArrangementError, match=r"3 partitions of events\.raw") as refused:
+        arranged(text, "reorder+merge", 3)
+    said = str(refused.value)
+    assert "either write `keyed_by: stream`" in said
+    assert "`partitions: 3`" not in said
+    arranged(text.replace("{default: {}}", "{default: {keyed_by: stream}}"), "reorder+merge", 3)
+
+
+def test_no_refusal_advises_what_another_one_refuses() -> None:
+    """An input of one partition has grown to three, and the stages are two now."""
+    found = left(SPLIT, "reorder+merge", "events.raw", partitions=3)
+    assert "write the stages as they were" not in found.remedy
+    assert "either write `keyed_by: stream`" in found.remedy
+    assert "drain it, then begin a new application with a new input topic" in found.remedy
+
+
+# -- upstream partitions ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("added", ["a", "m", "z"])
+def test_a_new_input_comes_behind_those_that_are_there(added: str) -> None:
+    before = extended([], {"k": 2, "p": 3})
+    assert before == [("k", 0, 2), ("p", 0, 3)]
+    after = extended(before, {"k": 2, "p": 3, added: 2})
+    assert after[:2] == before
+    assert after[2:] == [(added, 0, 2)]
+    assert extended(after, {"k": 4, "p": 3, added: 2})[3:] == [("k", 2, 2)]
+    assert extended(after, {"k": 2}) == after
+
+
+def test_a_table_of_upstream_partitions_comes_back_from_a_contract() -> None:
+    for tables in combinations([("k", 0, 2), ("p", 0, 3), ("k", 2, 1), ("a", 0, 1)], 3):
+        places = [(t, n) for t, first, count in tables for n in range(first, first + count)]
+        assert [
+            (t, n) for t, first, count in stretches(places) for n in range(first, first + count)
+        ] == places
+
+
+def test_a_layout_of_another_version_is_refused() -> None:
+    was, now = contract(BASE, FIRST), contract(BASE, FIRST)
+    was.shapes["clock"] += 1
+    topology: Topology = parse(BASE)
+    (found,) = differences(was, now, topology)
+    assert (found.path, found.verdict) == ("state of clock", REFUSED)
+    assert "go on with the version that wrote it" in found.remedy

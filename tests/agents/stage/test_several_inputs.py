@@ -1,0 +1,236 @@
+"""Law: streams with inputs of their own, of equal and of different partition counts, come to what
+one replay of all of it tells, wherever partitions are lost. Without brokers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+from aiokafka.structs import TopicPartition
+from prometheus_client import CollectorRegistry
+
+from agents.kafka.partition_queue import PolledBatch
+from agents.registry.feed import SchemaFeed
+from agents.stage.arrangement import arrange, input_reader, topics_of
+from agents.stage.arrival import ArrivalClock
+from agents.stage.handler import StageHandler
+from agents.stage.outlet import partition_of
+from agents.watch import overdue
+from agents.watch.metrics.worker import Metrics
+from agents.watch.watchdog import Watchdog
+from inorder.header_writer import HeaderWriter
+from producers.recording.topic_lines import record_line
+from tests.agents.records import FakeRecord
+from tests.agents.stage.chain import MS, Chain, Logs
+from tests.agents.stage.test_history import at_of, by_instant, said, told_by, until_ns
+from tests.cli.invoking import inorder
+from topology.config import HeaderConfig, Topology, parse
+from topology.flow.alignment import Alignment
+from topology.flow.lanes import Lanes
+from topology.model.event import PROGRESS, Event
+
+BEGIN_MS = 1_700_000_000_000
+REORDER = "reorder: {rule: fixed, max_wait: 400ms}"
+"""One that learns has fewer delays to learn from in each of several partitions."""
+
+SIDES = "sides: {x: {stream: a}, y: {stream: b}}"
+TEXT = """\
+application: several
+state: memory
+topics: {{partitions: {partitions}}}
+stages: [{stages}]
+streams:
+{streams}queries:
+  near: {{join: interval 50ms, {sides}, outer: full}}
+  cells: {{join: tumbling 200ms, {sides}, outer: left}}
+  counts: {{stream: b, window: tumbling 1s, aggregate: {{n: count()}}}}
+"""
+CUTS = ("reorder, merge+window+join", "reorder, merge, window, join", "reorder, merge+window, join")
+
+
+def topology_of(names: str, partitions: int, stages: str = CUTS[0]) -> tuple[str, Topology]:
+    streams = "".join(
+        f"  {name}: {{input: raw.{name}, clock: {{unsynced: trust}}, {REORDER}}}\n"
+        for name in names
+    )
+    text = TEXT.format(partitions=partitions, stages=stages, streams=streams, sides=SIDES)
+    return text, parse(text)
+
+
+def logs_of(rng: Random, names: str, widths: dict[str, int]) -> Logs:
+    """Late, lost and doubled records of three sources in each stream; one comes at a time."""
+    writer = HeaderWriter(HeaderConfig())
+    logs: Logs = {TopicPartition(t, p): [] for t, width in widths.items() for p in range(width)}
+    seqs: dict[str, int] = {}
+    ms = BEGIN_MS
+    for _ in range(150):
+        ms += rng.choice((1, 3, 20, 90, 3_000 if rng.random() < 0.1 else 5))
+        stream = rng.choice(names)
+        source = f"{stream}{rng.randrange(3)}"
+        seqs[source] = seqs.get(source, -1) + 1
+        if rng.random() < 0.05 and seqs[source]:  # where a source starts, partitions judge apart
+            continue
+        ts_ns = (ms - rng.choice((0, 1, 2, 60))) * MS
+        written: Any = writer.write(source, seqs[source], ts_ns=ts_ns, epoch=None, stream=stream)
+        topic = f"raw.{stream}"
+        log = logs[TopicPartition(topic, partition_of(source, widths[topic]))]
+        for _ in range(2 if rng.random() < 0.05 else 1):
+            log.append(FakeRecord(len(log), tuple(written), b'{"v":1}', source.encode(), ms))
+    return logs
+
+
+def lines_of(topology: Topology, logs: Logs) -> list[bytes]:
+    found: list[tuple[Any, bytes]] = []
+    for place, log in logs.items():
+        inlet, clock = input_reader(topology, place.topic), ArrivalClock(0)
+        for record in log:
+            line = record_line(inlet, 1, record, clock)
+            found.append(((clock.now_ns, place, record.offset), orjson.dumps(line) + b"\n"))
+    return [line for _, line in sorted(found)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("widths", [(4, 4), (1, 3), (4, 2), (3, 3, 3), (2, 4, 1)], ids=str)
+def test_streams_with_inputs_of_their_own_are_one_replay(
+    widths: Sequence[int], seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, names = Random(seed), "abc"[: len(widths)]
+    text, topology = topology_of(names, rng.choice((2, 4)), rng.choice(CUTS))
+    counts = {f"raw.{name}": width for name, width in zip(names, widths, strict=True)}
+    logs = logs_of(rng, names, counts)
+    (tmp_path / "t.yaml").write_text(text)
+    (tmp_path / "whole.jsonl").write_bytes(b"".join(lines_of(topology, logs)))
+    replay = inorder(
+        *("replay", "--no-to-end", "--topology", tmp_path / "t.yaml", tmp_path / "whole.jsonl")
+    )
+    assert replay.code == 0, replay.err
+    live = Chain(topology, logs, counts)
+    asyncio.run(live.through(None, rng, monkeypatch))
+    later, wanted = told_by(live), said(replay.lines)
+    for key in wanted.keys() | later.keys():
+        until = until_ns(live, *key)
+        found, right = (
+            [each for each in told[key] if at_of(key[0], each) < until] for told in (later, wanted)
+        )
+        if key[0] != "event":  # at one instant in any order
+            found, right = (sorted(told, key=by_instant) for told in (found, right))
+        assert found == right, key
+    kinds = {kind for (kind, _), told in later.items() if told}
+    assert kinds >= {"event", "window", "join"}
+
+
+def test_each_partition_awaits_the_inputs_of_its_own_streams() -> None:
+    _, topology = topology_of("abc", 4)
+    stage = topology.stages[1]
+    partitions = dict.fromkeys(topics_of(topology, stage), 4) | {"raw.b": 2, "raw.c": 1}
+    arrangement = arrange(topology, stage, partitions)
+    places = arrangement.lane_places
+    assert len(places) == 7
+    homes = {name: partition_of(topology.partition_name_of(name), 4) for name in "abc"}
+    assert homes["a"] == homes["b"] != homes["c"], "a and b are joined"
+    for partition in range(4):
+        lanes = arrangement.lanes(TopicPartition("events.sequenced", partition))
+        assert lanes is not None
+        awaited = {places[lane][0] for lane in lanes.awaited}
+        assert awaited == {f"raw.{name}" for name in "abc" if homes[name] == partition}
+    first = arrange(
+        topology, topology.stages[0], dict.fromkeys(topics_of(topology, topology.stages[0]), 4)
+    )
+    assert first.lanes(TopicPartition("raw.a", 0)) is None
+
+
+TWO = (("a", 0), ("b", 0))
+
+
+def event(lane: int, at_ns: int, kind: str = "") -> Event:
+    made = Event("default", f"s{lane}", 0, at_ns, at_ns, at_ns, kind=kind)
+    made.lane = lane
+    return made
+
+
+def test_what_comes_by_a_lane_that_is_not_awaited_counts_as_arriving_now() -> None:
+    alignment = Alignment(Lanes(TWO, frozenset({1})), max_queued=10)
+    first = event(1, 10)
+    assert alignment.on_batch([first], 10).released == [first]
+    (late,) = alignment.on_batch([event(0, 4)], 10).released
+    assert (late.at_ns, alignment.overtaken) == (10, 1)
+    ahead = event(0, 15)
+    assert not alignment.on_batch([ahead], 10).released, "its instant has not come"
+    assert alignment.on_batch([event(1, 16, PROGRESS)], 16).released == [ahead]
+    assert alignment.waiting_for() == ["b/0"]
+    assert not alignment.waivers
+
+
+def test_where_no_lane_is_awaited_nothing_is_held() -> None:
+    alignment = Alignment(Lanes(TWO, frozenset()), max_queued=10)
+    for lane, at_ns in ((0, 5), (1, 3), (1, 9)):
+        assert len(alignment.on_batch([event(lane, at_ns)], at_ns).released) == 1
+    assert not alignment.waiting_for()
+
+
+def test_a_table_of_lanes_may_have_grown_before_a_restore() -> None:
+    before = Alignment(Lanes(TWO[:1], frozenset({0})), max_queued=10)
+    before.on_batch([event(0, 10)], 10)
+    after = Alignment(Lanes(TWO, frozenset({0, 1})), max_queued=10)
+    after.restore(before.snapshot(), ())
+    assert not after.on_batch([event(0, 12)], 12).released
+    assert after.waiting_for() == ["b/0"]
+    assert len(after.on_batch([event(1, 13, PROGRESS)], 13).released) == 1
+
+
+@pytest.mark.parametrize("is_waived", [False, True])
+def test_a_lane_that_is_awaited_no_longer_holds_nothing_up_after_a_restore(
+    is_waived: bool,
+) -> None:
+    before = Alignment(Lanes(TWO, frozenset({0, 1})), max_queued=0 if is_waived else 10)
+    held = event(0, 10)
+    before.on_batch([held], 10)
+    assert before.waivers == is_waived
+    after = Alignment(Lanes(TWO, frozenset({0})), max_queued=10)
+    after.restore(before.snapshot(), before.held())
+    assert after.waiting_for() == ["a/0"]
+    assert len(after.on_batch([event(0, 11, PROGRESS)], 11).released) == (not is_waived)
+    again = Alignment(Lanes(TWO, frozenset({0, 1})), max_queued=10)
+    again.restore(after.snapshot(), ())
+    assert again.waiting_for() == ["b/0"], "awaited anew"
+
+
+def test_a_lane_that_never_speaks_turns_the_stage_red_with_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The worker has no partition of `raw.b`, which is joined with `raw.a`."""
+    _, topology = topology_of("ab", 1)
+    widths = {"raw.a": 1, "raw.b": 1}
+    live = Chain(topology, logs_of(Random(1), "ab", widths), widths)
+    (first, _), (merge,) = live.stages[:2]
+    now_s = [1_000.0]
+    monkeypatch.setattr(overdue, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    metrics = Metrics(CollectorRegistry())
+
+    async def scenario() -> tuple[str, ...]:
+        await first.through(None, Random(1), monkeypatch)
+        partition = await merge.opened(None, monkeypatch)
+        log = live.logs[merge.source]
+        await partition.take(PolledBatch(merge.source, log, len(log), len(log), None))
+        around: Any = SimpleNamespace(schemas=SchemaFeed(), query_feed=None, metrics=metrics)
+        no_log: Any = None
+        found = StageHandler(merge.arrangement, around, Watchdog(), no_log)
+        found._partitions[merge.source] = partition
+        sound_s = int(partition._overdue.allowed_s)
+        for second in range(sound_s + 3):
+            assert second > sound_s or not found.faults()
+            now_s[0] += 1.0
+            found.observe()
+        faults = found.faults()
+        await partition.close()
+        return faults
+
+    (fault,) = asyncio.run(scenario())
+    assert fault.startswith("events.sequenced/0: the oldest event has waited for ")
+    assert fault.endswith("it waits for progress of raw.b/0")

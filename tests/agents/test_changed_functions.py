@@ -1,0 +1,213 @@
+"""Examples: a state is carried on by the functions that made it, and by no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from agents.user_functions import bring, bringing
+from cli.functions_text import read
+from inorder.engine import Function
+from topology.config import Topology, parse
+from topology.flow.query_digest import query_digest
+from topology.flow.replay import Replay
+from topology.model.event import NO_EPOCH, Event
+
+MS: Final = 1_000_000
+START: Final = 1_700_000_000_000 * MS
+
+FORMULAS: Final = '''\
+"""What the site computes."""
+from inorder.engine import Detector, Function
+
+SCALE = {"of": 1}
+UNUSED = 3
+
+class Sum:
+    """The whole."""
+    def start(self):
+        return 0
+
+def scaled(value):
+    """Take one event."""
+    return value * SCALE["of"]  # in its unit
+
+def added(state, value):
+    return state + scaled(value)
+
+def step(state, event):
+    state += scaled(event.payload["v"])
+    return state, {"sum": state}
+
+aggregates = {"total": Function(Sum().start, added, lambda a, b: a + b, lambda s: s)}
+functions = {"near": lambda a, b: scaled(abs(a - b)) < 99}
+detectors = {"sums": Detector(step, 0)}
+'''
+TOPOLOGY: Final = """\
+streams: {s: {clock: {unsynced: trust}, merge: {idle_after: 10ms}}}
+functions: formulas.py
+queries:
+  w: {window: tumbling 4s, aggregate: {t: total(payload.v)}}
+  n: {window: tumbling 4s, aggregate: {n: count()}}
+  p: {pattern: "PATTERN SEQ(A a, B b) WHERE near(a.v, b.v) WITHIN 9 s"}
+  q: {pattern: "PATTERN SEQ(A a, B b) WITHIN 9 s"}
+  d: {detector: sums}
+"""
+
+
+def topology(folder: Path, formulas: str = FORMULAS, text: str = TOPOLOGY) -> Topology:
+    (folder / "formulas.py").write_text(formulas)
+    return parse(text, bringing(folder))
+
+
+def event(at: int) -> Event:
+    made = Event("s", "a", NO_EPOCH, at, START + at * 1_000 * MS, START + at * 1_000 * MS)
+    made.type = "A" if at < 3 else "B"
+    made.value = b'{"v": 5}'
+    made.offset = at
+    return made
+
+
+def found(old: Topology, new: Topology) -> dict[str, list[Any]]:
+    """Return the results of two files, each over the half of an input, by query, in order."""
+    first, second = Replay(old), Replay(new)
+    step = first.on_inputs([event(at) for at in range(3)])
+    results = [] if step is None else [*step.results]
+    saved = first.saved()
+    assert saved is not None
+    second.restore(saved)
+    for done in (second.on_inputs([event(at) for at in range(3, 12)]), second.on_end()):
+        results += [] if done is None else done.results
+    by_query: dict[str, list[Any]] = {}
+    for each in results:
+        by_query.setdefault(each.query, []).append(each)
+    return by_query
+
+
+CHANGES: Final = {
+    "the function": ("return value * ", "return 7 + value * "),
+    "what it calls": ('SCALE["of"]', '2 * SCALE["of"]'),
+    "a value that it names": ('{"of": 1}', '{"of": 2}'),
+    "that value, afterwards": ("UNUSED = 3", 'SCALE["of"] = 2'),
+    "that value, by a call": ("UNUSED = 3", "SCALE.update(of=2)"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_changed_function_begins_anew(tmp_path: Path, change: tuple[str, str]) -> None:
+    old = topology(tmp_path)
+    kept = found(old, topology(tmp_path))
+    assert [one.values for one in kept["w"]] == [{"t": 20}] * 3
+    assert [one.values for one in kept["n"]] == [{"n": 4}] * 3
+    new = topology(tmp_path, FORMULAS.replace(*change))
+    anew = found(old, new)
+    each = 12 if "7" in change[1] else 10
+    # Nothing that the old function has added is in the first window, if it is emitted at all.
+    assert {one.values["t"] for one in anew["w"][:-2]} <= {each, 2 * each}
+    assert [one.values for one in anew["w"][-2:]] == [{"t": 4 * each}] * 2
+    assert [one.values for one in anew["n"]] == [{"n": 4}] * 3
+    assert len(anew.get("p", [])) < len(kept["p"])  # it counts what begins after the change
+    assert len(anew["q"]) == len(kept["q"]) > 0
+    assert [one.values["sum"] for one in anew["d"]][-1] == 10 * each  # One event was held.
+    names = {name for name in new.queries if query_digest(old, name) != query_digest(new, name)}
+    assert names == {"w", "p", "d"}
+
+
+ALIKE: Final = {
+    "a comment": ("  # in its unit", ""),
+    "a docstring": ('    """Take one event."""\n', ""),
+    "the docstring of a class": ("The whole.", "A sum."),
+    "layout": ('value * SCALE["of"]', '(\n        value\n        * SCALE["of"])'),
+    "what it does not need": ("UNUSED = 3", "OTHER = 4"),
+    "what only a program runs": ("UNUSED = 3", 'if __name__ == "__main__":\n    scaled(3)'),
+}
+
+
+@pytest.mark.parametrize("change", ALIKE.values(), ids=ALIKE)
+def test_what_does_not_change_a_function_keeps_its_state(
+    tmp_path: Path, change: tuple[str, str]
+) -> None:
+    old, new = topology(tmp_path), topology(tmp_path, FORMULAS.replace(*change))
+    assert FORMULAS.replace(*change) != FORMULAS
+    assert old.user_functions.texts == new.user_functions.texts
+    assert [query_digest(old, name) for name in old.queries] == [
+        query_digest(new, name) for name in new.queries
+    ]
+
+
+def test_ids_of_results_do_not_change(tmp_path: Path) -> None:
+    old = topology(tmp_path)
+    new = topology(tmp_path, FORMULAS.replace("UNUSED = 3", 'SCALE["of"] = 2'))
+    ids = [
+        {name: {one.id for one in results} for name, results in found(each, each).items()}
+        for each in (old, new)
+    ]
+    assert ids[0] == ids[1]
+
+
+def test_functions_given_in_code_have_no_text(tmp_path: Path) -> None:
+    own = topology(tmp_path).user_functions
+    given = topology(tmp_path).with_functions(own.functions, own.aggregates, own.detectors)
+    assert given.user_functions.texts == {}
+    counting = Function(lambda: 0, lambda state, _: state + 1, lambda a, b: a + b)
+    other = given.with_functions(own.functions, {"total": counting}, own.detectors)
+    assert query_digest(given, "w") == query_digest(other, "w")
+    assert query_digest(given, "w") != query_digest(topology(tmp_path), "w")
+
+
+def test_a_file_that_is_read_has_the_texts_of_one_that_is_run(tmp_path: Path) -> None:
+    path = tmp_path / "formulas.py"
+    path.write_text(FORMULAS)
+    assert bring(path).texts == read(path).texts
+    assert {kind: [*named] for kind, named in read(path).texts.items()} == {
+        "aggregates": ["total"],
+        "functions": ["near"],
+        "detectors": ["sums"],
+    }
+
+
+@pytest.mark.parametrize(
+    "computed",
+    ["functions = dict([('x', one)])", "functions = {}\nfunctions.update(x=one)"],
+)
+def test_of_a_mapping_that_is_not_written_out_the_whole_file_counts(
+    tmp_path: Path, computed: str
+) -> None:
+    path = tmp_path / "formulas.py"
+    path.write_text(f"def one(a): return a\n{computed}\n# a comment\n")
+    old = bring(path).texts
+    path.write_text(f"def one(a): return a\n{computed}\n")
+    assert bring(path).texts == old
+    path.write_text(f"def one(a): return a\n{computed}\nother = 3\n")
+    assert bring(path).texts != old
+
+
+def test_an_expression_too_deep_to_write_again_has_the_text_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "formulas.py"
+    deep = "def one(a): return " + " + ".join(["a"] * 600) + "\nfunctions = {'x': one}\n"
+    path.write_text(deep)
+    old = bring(path).texts["functions"]["x"]
+    path.write_text(deep.replace("a + a\n", "a\n"))
+    assert bring(path).texts["functions"]["x"] != old
+
+
+def test_what_a_query_reads_counts_too(tmp_path: Path) -> None:
+    text = TOPOLOGY.replace("{detector: sums}", "{detector: sums, reads: [p]}")
+    text = text.replace('"PATTERN SEQ(A a, B b) WITHIN 9 s"', '"PATTERN M m WITHIN 9 s"')
+    text = text.replace(
+        "near(a.v, b.v) WITHIN 9 s", "near(a.v, b.v) WITHIN 9 s RETURN a.v AS v INTO M"
+    )
+    old = topology(tmp_path, text=text)
+    new = topology(tmp_path, FORMULAS.replace("< 99", "< 98"), text)
+    names = {name for name in new.queries if query_digest(old, name) != query_digest(new, name)}
+    assert names == {"p", "q", "d"}
+
+
+def test_a_renamed_query_or_stream_is_another(tmp_path: Path) -> None:
+    old = topology(tmp_path)
+    new = topology(tmp_path, text=TOPOLOGY.replace("streams: {s:", "streams: {t:"))
+    assert all(query_digest(old, name) != query_digest(new, name) for name in old.queries)
+    other = topology(tmp_path, text=TOPOLOGY.replace("  n: {", "  m: {"))
+    assert query_digest(old, "n") != query_digest(other, "m")

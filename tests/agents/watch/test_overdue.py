@@ -1,0 +1,176 @@
+"""Examples: which event is overdue, when, and what it is said to wait for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agents.watch import overdue
+from agents.watch.overdue import Overdue, longest_wait_s, waits_for
+from topology.config import Topology, parse
+from topology.flow.lanes import Lanes
+from topology.flow.registry import ALIGN_PLACE
+from topology.flow.stage import Stage
+from topology.model.event import PROGRESS, Event
+
+S = 1_000_000_000
+TEXT = """\
+streams:
+  a: {input: a, clock: {unsynced: trust, max_ahead: 50s}}
+  b: {input: b, reorder: {max_wait: 5s}, merge: {max_wait: 7s}}
+"""
+LANES = Lanes((("a", 0), ("b", 2)), frozenset({0, 1}))
+
+
+class Time:
+    """A clock that a test moves; `now_ns` is the arrival clock beside it."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+        self.now_ns = 500 * S
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> Time:
+    found = Time()
+    monkeypatch.setattr(overdue, "time", found)
+    return found
+
+
+def of(operator: str) -> tuple[Topology, Stage, Overdue]:
+    topology = parse(TEXT)
+    stage = Stage(topology, [operator], LANES)
+    return topology, stage, Overdue(stage, topology)
+
+
+def event(source: str = "s", ahead_s: int = 0, *, held_by: int = 2, offset: int = 7) -> Event:
+    made = Event("a", source, 0, 0, (500 + ahead_s) * S, 500 * S, offset)
+    made.held_by = held_by
+    return made
+
+
+def pass_time(
+    time: Time,
+    watch: Overdue,
+    oldest: Event | None,
+    seconds: float,
+    *,
+    arrival: bool = True,
+    has_backlog: bool = False,
+) -> None:
+    """Look each second. `arrival`: the arrival clock goes on, too."""
+    for _ in range(int(seconds)):
+        time.now_s += 1.0
+        time.now_ns += S if arrival else 0
+        watch.look(oldest, time.now_ns, has_backlog=has_backlog)
+
+
+def test_what_the_file_allows_is_the_most_of_all_streams_together() -> None:
+    topology = parse(TEXT)
+    of_a = longest_wait_s(topology, [topology.streams["a"]])
+    of_both = longest_wait_s(topology, topology.streams.values())
+    assert of_both - of_a == pytest.approx(3 * (5 - 0.5) + (7 - 0.5))
+    assert of_a > 60.0, "an outage, and a stream that is quiet"
+
+
+def test_one_event_that_stays_the_oldest_is_overdue_and_another_is_not(time: Time) -> None:
+    _, _, watch = of("reorder")
+    held = event()
+    pass_time(time, watch, held, watch.allowed_s)
+    assert (watch.seconds, watch.fault()) == (0.0, None)
+    pass_time(time, watch, held, 12)
+    assert 10 < watch.seconds < 13
+    fault = watch.fault()
+    assert fault is not None
+    assert f"has waited for {watch.waited_s:.0f} s" in fault
+    pass_time(time, watch, event(offset=8), 1)
+    assert (watch.seconds, watch.fault()) == (0.0, None)
+    pass_time(time, watch, None, 1)
+    assert watch.fault() is None
+
+
+def test_a_backlog_is_another_alarm(time: Time) -> None:
+    _, _, watch = of("reorder")
+    for _ in range(3):
+        pass_time(time, watch, event(), watch.allowed_s - 5)
+        pass_time(time, watch, event(), 2, has_backlog=True)
+    assert watch.fault() is None
+
+
+def test_time_that_no_broker_gave_a_first_stage_does_not_count(time: Time) -> None:
+    _, _, watch = of("reorder")
+    pass_time(time, watch, event(), 10 * watch.allowed_s, arrival=False)
+    assert watch.fault() is None
+
+
+def test_a_process_that_was_stopped_for_long_begins_no_alarm(time: Time) -> None:
+    _, _, watch = of("reorder")
+    pass_time(time, watch, event(), 2)
+    time.now_s += 10_000
+    pass_time(time, watch, event(), 2)
+    assert watch.fault() is None
+
+
+def test_an_event_ahead_of_its_arrival_waits_for_its_time(time: Time) -> None:
+    _, _, watch = of("reorder")
+    pass_time(time, watch, event(ahead_s=9_000), watch.allowed_s + 49)
+    assert watch.fault() is None
+    pass_time(time, watch, event(ahead_s=9_000), 3)
+    assert watch.fault() is not None, "further ahead would have been dead"
+
+
+def test_an_upstream_partition_that_never_speaks_is_named(time: Time) -> None:
+    _, stage, watch = of("merge")
+    held = event()
+    stage.on_batch([held], 500 * S)
+    assert held.held_by == ALIGN_PLACE
+    pass_time(time, watch, held, watch.allowed_s + 3, arrival=False)
+    assert (watch.fault() or "").endswith("it waits for progress of b/2")
+    assert 0 < watch.seconds <= 3
+
+
+def test_where_the_time_of_upstream_partitions_goes_on_an_event_waits_for_its_own(
+    time: Time,
+) -> None:
+    _, stage, watch = of("merge")
+    held = event()
+    stage.on_batch([held], 500 * S)
+    pass_time(time, watch, held, 10 * watch.allowed_s)
+    assert watch.fault() is None
+
+
+def test_behind_the_alignment_it_is_time_that_lacks_where_that_stands(time: Time) -> None:
+    _, stage, watch = of("merge")
+    one, other = event("s"), event("r", -1, offset=8)
+    progress = Event("", "", 0, 0, 0, 500 * S, kind=PROGRESS)
+    progress.lane = 1
+    stage.on_batch([other, one, progress], 500 * S)
+    assert one.held_by > ALIGN_PLACE
+    pass_time(time, watch, one, watch.allowed_s + 3, arrival=False)
+    assert "progress of a/0, b/2" in (watch.fault() or "")
+
+
+HELD: dict[str, Any] = {"where": "held", "reason": "gap", "missing": [3, 4]}
+MANY = [{"source": f"s{number}"} for number in range(7)]
+
+
+@pytest.mark.parametrize(
+    ("aligned", "answers", "wanted"),
+    [
+        ({"waiting_for": ["b/0", "b/1"]}, {}, "progress of b/0, b/1"),
+        (None, {"reorder": HELD}, "source s, behind numbers 3 to 4"),
+        (
+            None,
+            {"reorder": {"where": "passed"}, "merge": {"where": "held", "waits_for": MANY}},
+            "sources s0, s1, s2, s3, s4 and 2 more",
+        ),
+        (None, {"merge": {"where": "held", "waits_for": []}}, "its time to come"),
+    ],
+)
+def test_what_is_waited_for_is_named(aligned: Any, answers: Any, wanted: str) -> None:
+    located = {"alignment": aligned, "streams": {"a": answers}}
+    assert waits_for(located, "s", ()) == wanted

@@ -1,0 +1,370 @@
+"""An application whose topology file is changed: written, checked, run, sent to and read back."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from tests.cli.invoking import Answer, inorder
+from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, Read, new_producer, read_all
+from tests.end_to_end.setting import Setting
+from tests.end_to_end.worker import Worker
+from tests.waiting import wait_until
+from topology.config import parse
+
+S: Final = 10**9
+REFUSED: Final = 2
+EVERY_NS: Final = S // 10
+QUIET_S: Final = 20.0
+"""So long nothing moves before a test gives up."""
+
+SIDES: Final = ("sequenced", "gaps", "late", "dead", "clock", "windows", "matches", "joins")
+
+Line = dict[str, Any]
+Form = Callable[[str, int, int], tuple[bytes, Headers]]
+"""From a source, a number and a time in ns to the value and the headers of a record."""
+
+
+def plain(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
+    """As the header contract has it."""
+    return b'{"i": %d}' % seq, _headers(("sourceId", "seqNum", "ts"), source, seq, ts_ns)
+
+
+def renamed(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
+    """Under the names of `RENAMED`."""
+    return b'{"i": %d}' % seq, _headers(("who", "n", "when"), source, seq, ts_ns)
+
+
+RENAMED: Final = {"source": "who", "seq": "n", "ts": "when"}
+
+
+def mapped(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
+    """In the value, by the paths of `MAPPED`, the time in ms."""
+    return json.dumps({"who": source, "n": seq, "at": ts_ns // 10**6, "i": seq}).encode(), []
+
+
+MAPPED: Final = {
+    "fields": {"source": "payload.who", "seq": "payload.n", "ts": "payload.at"},
+    "ts_unit": "ms",
+}
+
+
+def nested(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
+    """Deeper in the value, by the paths of `NESTED`, the time in s."""
+    return json.dumps({"of": {"who": source, "n": seq, "at": ts_ns / S}, "i": seq}).encode(), []
+
+
+NESTED: Final = {
+    "fields": {"source": "payload.of.who", "seq": "payload.of.n", "ts": "payload.of.at"},
+    "ts_unit": "s",
+}
+
+
+def typed(kind: str, form: Form = plain) -> Form:
+    """Return the form with a header that names the type of the event."""
+
+    def write(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
+        value, headers = form(source, seq, ts_ns)
+        return value, [*headers, ("type", kind.encode())]
+
+    return write
+
+
+def of_stream(stream: str, form: Form = plain) -> Form:
+    """Return the form with a header that names the stream."""
+
+    def write(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
+        value, headers = form(source, seq, ts_ns)
+        return value, [*headers, ("streamId", stream.encode())]
+
+    return write
+
+
+def _headers(names: Sequence[str], source: str, seq: int, ts_ns: int) -> Headers:
+    values = source.encode(), b"%d" % seq, b"%d" % ts_ns
+    return list(zip(names, values, strict=True))
+
+
+class App:
+    """`file` is what `write` writes, `base_ns` the time of number 0: a whole 100 s, some minutes ago,
+    with an event each `EVERY_NS` from there on. `more` stands at the top of the file."""
+
+    def __init__(
+        self, bootstrap: str, folder: Path, *, partitions: int = 1, base_ns: int = 0, **more: Any
+    ) -> None:
+        self.bootstrap = bootstrap
+        self.name = uuid.uuid4().hex[:8]
+        self.folder = folder / self.name
+        self.folder.mkdir(parents=True)
+        self.path = self.folder / "topology.yaml"
+        self.base_ns = base_ns or time.time_ns() // (100 * S) * 100 * S - 600 * S
+        topics = {"partitions": partitions, "replication": 1, "queries": f"queries-{self.name}"}
+        self.file: dict[str, Any] = {
+            "application": f"app-{self.name}",
+            "streams": {"default": self.stream()},
+            "topics": topics | {side: f"{side}-{self.name}" for side in SIDES},
+            **more,
+        }
+        self.worker = self.another_worker("a")
+
+    def stream(self, word: str = "raw", output: str = "ordered", **more: Any) -> Line:
+        """Return a stream with an input of its own."""
+        return {
+            "input": f"{word}-{self.name}",
+            "output": f"{output}-{self.name}",
+            "clock": {"unsynced": "trust"},
+            "reorder": {"start": "zero", "rule": "fixed", "max_wait": "60s"},
+            "merge": {"idle_after": "10min", "quiet_after": "20min"},
+            **more,
+        }
+
+    @property
+    def default(self) -> Line:
+        """The stream `default` of the file, to be changed in place."""
+        found: Line = self.file["streams"]["default"]
+        return found
+
+    def rename_outputs(self, suffix: str = "-2") -> None:
+        """Give all that it writes a new name, the application too."""
+        self.file["application"] += suffix
+        for stream in self.file["streams"].values():
+            stream["output"] += suffix
+        topics = self.file["topics"]
+        topics.update({side: topics[side] + suffix for side in SIDES if side != "clock"})
+
+    # -- the file ----------------------------------------------------------------------------------
+
+    @property
+    def setting(self) -> Setting:
+        """As the other helpers take it."""
+        return Setting(self.bootstrap, self.path, parse(self.path.read_text()))
+
+    def write(self) -> None:
+        self.path.write_text(json.dumps(self.file, indent=1) + "\n")
+
+    def create(self, *options: str) -> None:
+        """Write the file, make its topics."""
+        self.write()
+        done = inorder("topics", "create", *self.where, *options)
+        assert done.code == 0, done.err
+
+    @property
+    def where(self) -> tuple[str, ...]:
+        return ("--topology", str(self.path), "--brokers", self.bootstrap)
+
+    def check(self) -> Answer:
+        """What the file changes, as `inorder check` says it."""
+        self.write()
+        return inorder("check", self.path, "--brokers", self.bootstrap)
+
+    def begins(self, *paths: str, ends: Iterable[str] = ()) -> None:
+        """Assert that the check prints these lines, and refuses none."""
+        done = self.check()
+        assert done.code == 0, done.out + done.err
+        said = [line.split(": ")[0].split() for line in done.out.splitlines()]
+        wanted = [["begins", path] for path in paths] + [["ends", path] for path in ends]
+        assert sorted(said) == sorted(wanted), done.out
+
+    def refuses(self, *says: str) -> None:
+        """Assert that the check refuses the file, and the worker too, in one line each and with the
+        same words."""
+        done = self.check()
+        assert done.code == REFUSED, done.out + done.err
+        refused = [line for line in done.out.splitlines() if line.startswith("refused ")]
+        assert refused, done.out
+        for words in says:
+            assert words in done.out, done.out
+        self.ends_refused(*says)
+
+    def changes_nothing(self) -> None:
+        """Assert that the file is what runs."""
+        done = self.check()
+        assert (done.code, "changes nothing of what runs" in done.out) == (0, True), done.out
+
+    # -- the worker --------------------------------------------------------------------------------
+
+    def another_worker(self, name: str, *options: str) -> Worker:
+        return Worker(name, self.path, self.bootstrap, self.folder, *options)
+
+    def start(self, *options: str) -> None:
+        """Run the file as it is now. `options` hold for this run."""
+        self.write()
+        self.worker = self.another_worker("a", *options)
+        self.worker.start()
+        self.worker.wait_ready()
+
+    def stop(self) -> None:
+        assert self.worker.stop() == 0, self.worker.log[-3000:]
+        assert "Traceback" not in self.worker.log, self.worker.log[-3000:]
+
+    def ends_refused(self, *says: str, options: Sequence[str] = ()) -> None:
+        """Assert that a worker ends with exit 2, without a traceback."""
+        self.write()
+        self.worker = self.another_worker("a", *options)
+        self.worker.start()
+        assert self.worker.exit_code() == REFUSED, self.worker.log[-3000:]
+        log = self.worker.log
+        assert "Traceback" not in log, log[-3000:]
+        for words in says:
+            assert words in log, log[-3000:]
+
+    def close(self) -> None:
+        self.worker.close()
+
+    # -- what is sent ------------------------------------------------------------------------------
+
+    def send(
+        self,
+        numbers: Iterable[int],
+        *,
+        form: Form = plain,
+        sources: Sequence[str] = ("s0",),
+        word: str = "raw",
+        partition_of: Callable[[str], int] | None = None,
+    ) -> None:
+        """Send these numbers of each source, and have all of it confirmed."""
+        one_by_one = {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1}
+        producer = new_producer(self.bootstrap, **one_by_one)
+        failed: list[KafkaError] = []
+        topic = f"{word}-{self.name}"
+        for seq in numbers:
+            for place, source in enumerate(sources):
+                value, headers = form(source, seq, self.base_ns + seq * EVERY_NS + place * 10**6)
+                at = {} if partition_of is None else {"partition": partition_of(source)}
+                producer.produce(
+                    topic, value, source.encode(), headers=headers, **at,
+                    on_delivery=lambda error, _: failed.append(error) if error else None,
+                )  # fmt: skip
+            producer.poll(0)
+        assert producer.flush(FLUSH_TIMEOUT_S) == 0
+        assert not failed, failed[0]
+
+    # -- what came out -----------------------------------------------------------------------------
+
+    def read(self, topic: str) -> list[Read]:
+        """All records of one of its topics; `ordered` is that of the stream `default`."""
+        name = self.default["output"] if topic == "ordered" else self.file["topics"][topic]
+        return read_all(self.bootstrap, name)
+
+    def events(self, output: str | None = None) -> list[Read]:
+        """All events that left, in the order of the topic."""
+        found = read_all(self.bootstrap, output) if output else self.read("ordered")
+        return [record for record in found if not record.is_control]
+
+    def lines(self, topic: str) -> list[Line]:
+        """All records of a topic of results, those of `queries` by name."""
+        return [json.loads(record.value or b"") for record in self.read(topic)]
+
+    def await_events(self, count: int, output: str | None = None) -> None:
+        """Until so many have left."""
+        seen: list[int] = [0]
+
+        def there() -> bool:
+            seen[0] = len(self.events(output))
+            return seen[0] >= count
+
+        def moves() -> object:
+            assert self.worker.alive, self.worker.log[-3000:]
+            return seen[0]
+
+        wait_until(there, f"{count} events in {output or 'order'}", moves, quiet_s=QUIET_S)
+
+    def await_lines(self, topic: str, are_there: Callable[[list[Line]], bool]) -> list[Line]:
+        """Until that holds of the results."""
+        found: list[list[Line]] = [[]]
+
+        def there() -> bool:
+            found[0] = self.lines(topic)
+            return are_there(found[0])
+
+        try:
+            wait_until(there, f"results in {topic}", lambda: len(found[0]), quiet_s=QUIET_S)
+        except AssertionError as vain:
+            vain.add_note(f"{found[0][-5:]}\n{self.worker.log[-2000:]}")
+            raise
+        return found[0]
+
+    def await_drained(self) -> None:
+        """Until each stage has read its input, and nothing waits."""
+
+        def rests() -> bool:
+            status, partitions = self.worker.ask("explain")
+            return status == 200 and bool(partitions) and all(map(_rests, partitions))
+
+        wait_until(rests, "no lag, and nothing that waits", quiet_s=QUIET_S)
+
+
+def _rests(partition: Line) -> bool:
+    is_read = partition["next_offset"] == partition["high_watermark"]
+    waits = any("reorder" in each or "merge" in each for each in partition["streams"].values())
+    return is_read and not (waits and partition["held"])
+
+
+def name_of(event: Read) -> tuple[str, int]:
+    """Source and number, under either names of headers."""
+    source, seq = event.header("sourceId"), event.header("seqNum")
+    if source is None or seq is None:
+        source, seq = event.header("who"), event.header("n")
+    assert source is not None, event
+    assert seq is not None, event
+    return source, int(seq)
+
+
+def assert_each_once(events: Sequence[Read], sources: Sequence[str], numbers: Iterable[int]) -> None:
+    """Assert that each number of each source left once, in order and unmarked."""
+    wanted = Counter((source, seq) for seq in numbers for source in sources)
+    found = Counter(map(name_of, events))
+    assert found == wanted, (wanted - found, found - wanted)
+    marked = [name_of(event) for event in events if event.header("late") is not None]
+    assert not marked, marked
+    by_source: dict[str, list[int]] = defaultdict(list)
+    for source, seq in map(name_of, events):
+        by_source[source].append(seq)
+    assert all(seqs == sorted(seqs) for seqs in by_source.values())
+
+
+def assert_ids_once(lines: Iterable[Line]) -> None:
+    """Assert that no id comes twice under one revision."""
+    counts = Counter((line["id"], line["revision"]) for line in lines)
+    assert not [pair for pair, count in counts.items() if count > 1]
+
+
+def standing(lines: Iterable[Line]) -> Iterator[Line]:
+    """Yield the newest line of each id, retracted ones left out."""
+    newest: dict[str, Line] = {}
+    for line in lines:
+        newest[line["id"]] = line
+    yield from (line for line in newest.values() if line["op"] != "retract")
+
+
+def forget(app: App) -> None:
+    """Delete changelogs and groups of the application: its state is gone."""
+    admin = AdminClient({"bootstrap.servers": app.bootstrap})
+    application = app.file["application"]
+    topics = admin.list_topics(timeout=30).topics
+    mine = [t for t in topics if t.startswith(f"{application}.") and t.endswith(".changelog")]
+    assert mine
+    for answer in admin.delete_topics(mine).values():
+        answer.result(30)
+    wait_until(lambda: not {*mine} & {*admin.list_topics(timeout=30).topics}, "their end")
+    for group in [f"{application}.{stage}" for stage in app.setting.stages]:
+        wait_until(lambda group=group: _is_deleted(admin, group), f"the end of {group}")  # type: ignore[misc]
+
+
+def _is_deleted(admin: AdminClient, group: str) -> bool:
+    try:
+        admin.delete_consumer_groups([group])[group].result(30)
+    except KafkaException as failed:
+        if failed.args[0].code() == KafkaError.NON_EMPTY_GROUP:
+            return False
+        if failed.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
+            raise
+    return True

@@ -1,0 +1,394 @@
+"""End to end: the topology file of an application changes, or the application itself does.
+
+What is promised (docs/change.md): a change takes effect from now on, or it is refused with a remedy
+that works, and no event is lost or put out twice. Queries and streams that come and go are in
+test_changed_queries.py and test_changed_streams.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
+
+from agents.state.changelog import PROGRESS, encode
+from tests.cli.invoking import inorder
+from tests.end_to_end.changing import (
+    MAPPED,
+    NESTED,
+    REFUSED,
+    RENAMED,
+    App,
+    Form,
+    S,
+    assert_each_once,
+    assert_ids_once,
+    forget,
+    mapped,
+    nested,
+    plain,
+    renamed,
+    standing,
+)
+from tests.end_to_end.records import new_producer
+from tests.services import SharedKafka
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+SOURCE = ("s0",)
+COUNTED = {"w": {"window": "tumbling 10s", "aggregate": {"n": "count()"}}}
+HOLE = 30
+MappedBy = tuple[dict[str, Any], Form]
+
+
+@pytest.fixture
+def app(kafka: SharedKafka, tmp_path: Path) -> Iterator[App]:
+    made = App(kafka.bootstrap, tmp_path, queries=COUNTED)
+    yield made
+    made.close()
+
+
+def begin(app: App, count: int = 250) -> None:
+    """Run it until so many events are out, and every window that they have passed; stop it."""
+    app.create()
+    app.start()
+    app.send(range(count))
+    app.await_events(count)
+    app.await_lines("windows", lambda lines: len(lines) >= count // 100)
+    app.await_drained()
+    app.stop()
+
+
+def counts(app: App) -> dict[int, int]:
+    """What stands of the windows, by their start in seconds."""
+    lines = standing(app.lines("windows"))
+    return {(line["start"] - app.base_ns) // S: line["values"]["n"] for line in lines}
+
+
+# -- another application, or the state is gone -----------------------------------------------------
+
+
+def test_another_application_in_the_same_outputs_is_refused_until_all_of_them_are_renamed(
+    app: App,
+) -> None:
+    begin(app)
+    before = app.read("ordered"), app.read("windows")
+    app.file["application"] += "-2"
+    app.create()
+    topics = app.file["topics"]
+    named = f"streams.default.output: {app.default['output']}-2", f"windows: {topics['windows']}-2"
+    app.refuses("holds records", *named)
+    assert (app.read("ordered"), app.read("windows")) == before
+    app.rename_outputs()
+    app.create()
+    app.changes_nothing()
+    app.start()
+    app.await_events(250)
+    app.stop()
+    assert_each_once(app.events(), SOURCE, range(250))
+
+
+@pytest.mark.parametrize("start", ["auto", "zero"])
+def test_an_application_that_takes_over_writes_on_from_now(app: App, start: str) -> None:
+    """No event twice, and nothing of what began before: the window that was open is not emitted,
+    and no number before the point is missing."""
+    app.default["reorder"]["start"] = start
+    begin(app)
+    app.file["application"] += "-2"
+    app.create()
+    app.start("--take-over", "now")
+    for first in (250, 500):
+        app.send(range(first, first + 250))
+        app.await_events(first + 250)
+        app.await_drained()
+        app.stop()
+        if first == 250:
+            app.changes_nothing()
+            app.start()
+    assert_each_once(app.events(), SOURCE, range(750))
+    assert_ids_once(app.lines("windows"))
+    assert counts(app) == dict.fromkeys((0, 10, 30, 40, 50, 60), 100)
+    assert not app.read("gaps")
+
+
+@pytest.mark.parametrize("made_anew", [False, True], ids=["deleted", "made anew"])
+def test_a_deleted_state_is_refused(app: App, made_anew: bool) -> None:
+    """There is no local copy of it either."""
+    app.file["state"] = "memory"
+    begin(app)
+    before = app.read("ordered"), app.read("windows")
+    forget(app)
+    if made_anew:
+        app.create()
+    says = f"streams.default.output: {app.default['output']}-2"
+    if made_anew:
+        app.refuses("holds records", says)
+    else:
+        done = app.check()
+        assert done.code == REFUSED, done.out + done.err
+        assert says in done.out, done.out
+        app.ends_refused()
+    assert (app.read("ordered"), app.read("windows")) == before
+
+
+# -- how records are read --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "ways",
+    [
+        [({}, plain), (MAPPED, mapped), (NESTED, nested)],
+        [(NESTED, nested), ({}, plain), (MAPPED, mapped)],
+    ],
+    ids=["headers, ms, s", "s, headers, ms"],
+)
+@pytest.mark.parametrize("spill_after", ["10min", "10ms"], ids=["in the input", "whole"])
+def test_buffered_events_are_read_as_they_were_written(
+    app: App, ways: list[MappedBy], spill_after: str
+) -> None:
+    """A number is missing all the while, so what comes behind it waits through two changes."""
+    app.file["spill_after"] = spill_after
+    app.create()
+    own = dict(app.default)
+    count, sent = 40, range(0)
+    for place, (keys, form) in enumerate(ways):
+        app.file["streams"]["default"] = own | keys
+        if place:
+            app.begins(*{f"streams.default.{key}" for key in changed(ways[place - 1][0], keys)})
+        app.start()
+        sent = range(place * count, (place + 1) * count)
+        app.send((seq for seq in sent if seq != HOLE), form=form)
+        if place == len(ways) - 1:
+            app.send([HOLE], form=form)
+            app.await_events(len(ways) * count)
+        else:
+            held = (place + 1) * count - HOLE - 1
+            wait_until(lambda held=held: waiting(app) == held, f"{held} that wait")  # type: ignore[misc]
+            if spill_after == "10ms":
+                app.await_drained_but_for_what_waits()
+        app.stop()
+    assert_each_once(app.events(), SOURCE, range(len(ways) * count))
+    assert not app.read("gaps")
+    assert not app.read("dead")
+    app.changes_nothing()
+
+
+def changed(was: dict[str, Any], now: dict[str, Any]) -> set[str]:
+    return {key for key in was.keys() | now.keys() if was.get(key) != now.get(key)}
+
+
+def waiting(app: App) -> int:
+    """Events that wait in the first stage."""
+    _, partitions = app.worker.ask("explain")
+    return sum(part["held"] for part in partitions or [] if "reorder" in part["stage"])
+
+
+def test_a_pattern_keeps_its_events_over_a_changed_mapping(
+    kafka: SharedKafka, tmp_path: Path
+) -> None:
+    """The matches are those of an application of which nothing was changed."""
+    pattern = {"p": {"pattern": "PATTERN SEQ(A a, B b) WITHIN 60 s RETURN a.i AS i"}}
+    found = []
+    for is_changed in (True, False):
+        app = App(kafka.bootstrap, tmp_path, queries=pattern)
+        kind = {"type": "payload.kind"}
+        form = with_kind(mapped)
+        app.default.update(MAPPED | {"fields": MAPPED["fields"] | kind})
+        app.create()
+        app.start()
+        app.send(range(20), form=form("A"))
+        app.await_events(20)
+        app.await_drained()
+        app.stop()
+        if is_changed:
+            form = with_kind(nested)
+            app.default.update(NESTED | {"fields": NESTED["fields"] | kind})
+            app.begins("streams.default.fields", "streams.default.ts_unit")
+        app.start()
+        app.send(range(20, 40), form=form("B"))
+        app.await_events(40)
+        app.await_lines("matches", lambda lines: len(lines) >= 20)
+        app.await_drained()
+        app.stop()
+        lines = app.lines("matches")
+        assert_ids_once(lines)
+        found.append(
+            {tuple((e["alias"], e["source"], e["seq"]) for e in each["events"]) for each in lines}
+        )
+    assert found[0] == found[1]
+    assert found[0]
+
+
+def with_kind(form: Form) -> Any:
+    """Return what makes a form with a type in the value."""
+
+    def of(kind: str) -> Form:
+        def write(source: str, seq: int, ts_ns: int) -> Any:
+            value, headers = form(source, seq, ts_ns)
+            return value[:-1] + b', "kind": "%s"}' % kind.encode(), headers
+
+        return write
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("first", "more"),
+    [("reorder+merge", {}), ("reorder", {"stages": ["reorder", "merge", "window"]})],
+    ids=["one stage", "two stages"],
+)
+def test_names_of_headers_are_changed_when_nothing_between_stages_is_unread(
+    app: App, first: str, more: dict[str, Any]
+) -> None:
+    app.file.update(more)
+    app.create()
+    app.start("--stage", first)
+    app.send(range(150))
+    if more:
+        wait_until(lambda: len(app.read("sequenced")) >= 150, "150 in sequenced")
+    else:
+        app.await_events(150)
+    app.stop()
+    app.default["headers"] = RENAMED
+    app.refuses("streams.default.headers", "shows no lag")
+    del app.default["headers"]
+    app.start()
+    app.await_events(150)
+    app.await_drained()
+    app.stop()
+    app.default["headers"] = RENAMED
+    app.begins("streams.default.headers")
+    app.start()
+    app.send(range(150, 250), form=renamed)
+    app.await_events(250)
+    app.await_lines("windows", lambda lines: len(lines) >= 2)
+    app.stop()
+    assert_each_once(app.events(), SOURCE, range(250))
+    assert counts(app) == {0: 100, 10: 100}
+    app.changes_nothing()
+
+
+# -- where records come from -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"stages": ["reorder", "merge", "window"]}],
+    ids=["one stage", "two stages"],
+)
+def test_an_input_is_left_when_it_is_drained(app: App, more: dict[str, Any]) -> None:
+    app.file.update(more)
+    app.create()
+    app.start()
+    app.send(seq for seq in range(40) if seq != HOLE)
+    app.await_events(HOLE)
+    wait_until(lambda: waiting(app) == 9, "9 that wait")
+    app.stop()
+    old, new = app.default["input"], f"rawx-{app.name}"
+    app.default["input"] = new
+    app.create()
+    app.refuses(f"input {old}", "buffered events", "put it back")
+    app.default["input"] = old
+    app.start()
+    app.send([HOLE])
+    app.await_events(40)
+    app.await_drained()
+    app.stop()
+    app.send(range(40, 50))
+    app.default["input"] = new
+    app.refuses(f"input {old}", "unread records", "put it back")
+    app.default["input"] = old
+    app.start()
+    app.await_events(50)
+    app.await_drained()
+    app.stop()
+    app.default["input"] = new
+    app.begins(ends=[f"input {old}"])
+    app.start()
+    app.send(range(50, 250), word="rawx")
+    app.await_events(250)
+    app.await_lines("windows", lambda lines: len(lines) >= 2)
+    app.stop()
+    assert_each_once(app.events(), SOURCE, range(250))
+    assert counts(app) == {0: 100, 10: 100}
+    app.changes_nothing()
+    app.start()
+    app.stop()
+    assert "ends " not in app.worker.log
+    assert "begins  " not in app.worker.log
+
+
+# -- one stage over several partitions -------------------------------------------------------------
+
+
+def test_one_stage_over_three_partitions_is_refused_wherever_it_is_asked_for(app: App) -> None:
+    app.file["topics"]["partitions"] = 3
+    app.create()
+    app.file["stages"] = ["reorder+merge", "window"]
+    app.write()
+    says = "either write `keyed_by: stream`"
+    for done in (inorder("check", app.path), inorder("doctor", *app.where)):
+        assert done.code != 0, done.out
+        assert says in done.out + done.err, done.out + done.err
+    app.ends_refused(says)
+
+
+def test_an_input_grows_from_one_partition_to_three_by_the_way_that_is_named(app: App) -> None:
+    """It grew while something was unread."""
+    begin(app)
+    app.send(range(250, 300))
+    grow(app, app.default["input"], 3)
+    app.ends_refused()
+    print(app.worker.log)
+    done = inorder("topics", "create", *app.where, "--grow")
+    print(done)
+    app.refuses("either write `keyed_by: stream`", "begin a new application with a new input topic")
+    app.file["topics"]["partitions"] = 3
+    app.refuses("begin a new application with a new input topic")
+    # The input was drained before it grew, or by the old file. Then:
+    app.rename_outputs()
+    app.default["input"] = f"rawx-{app.name}"
+    app.create()
+    app.changes_nothing()
+    app.start()
+    places = {"s0": 0, "s1": 1, "s2": 2}
+    app.send(range(250), word="rawx", sources=[*places], partition_of=lambda name: places[name])
+    app.await_events(750)
+    app.await_lines("windows", lambda lines: len(lines) >= 2)
+    app.stop()
+    assert_each_once(app.events(), [*places], range(250))
+    times = [record.number("refTs") for record in app.events()]
+    assert times == sorted(times)
+    assert counts(app) == {0: 300, 10: 300}
+
+
+def grow(app: App, topic: str, count: int) -> None:
+    admin = AdminClient({"bootstrap.servers": app.bootstrap})
+    admin.create_partitions([NewPartitions(topic, count)])[topic].result(30)
+    wait_until(
+        lambda: len(admin.list_topics(topic, timeout=30).topics[topic].partitions) == count, topic
+    )
+
+
+# -- other versions, and the first time ------------------------------------------------------------
+
+
+def test_a_state_of_another_format_is_refused_in_one_line(app: App) -> None:
+    begin(app)
+    changelog = f"{app.file['application']}.reorder-merge.{app.default['input']}.changelog"
+    producer = new_producer(app.bootstrap)
+    progress = {"next_offset": 250, "arrival": [0], "format": 1, "entries": 1, "digest": 0}
+    producer.produce(changelog, encode(progress), PROGRESS)
+    assert producer.flush(30) == 0
+    app.refuses("another format", "go on with the version that wrote it")
+
+
+def test_a_file_is_checked_where_its_application_has_never_run(app: App) -> None:
+    """Before its topics are there, and after."""
+    app.changes_nothing()
+    app.create()
+    app.changes_nothing()

@@ -1,0 +1,98 @@
+"""A join that is restored without a state begins amid its streams (examples)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.kit.runs import through_changelog
+from tests.topology.join.streams import MS, START, event, watermark
+from topology.join import Field, JoinConfig, Side
+from topology.join.operator import Join
+from topology.join.queries import JoinQueries
+from topology.model.event import Event
+from topology.model.operator import NEVER
+from topology.model.result import CONFIRMED
+from topology.query.beginning import SINCE, UNKNOWN
+
+X, Y = Side("x", "a"), Side("y", "b")
+FIELDS = (Field("x", 0, ("n",)), Field("y", 1, ("n",)))
+
+
+def added(**settings: Any) -> JoinQueries:
+    known = {"kind": "interval", "low_ns": -5 * MS, "high_ns": 5 * MS, "correct_for_ns": NEVER}
+    join = JoinConfig("q", (X, Y), fields=FIELDS, **{**known, **settings})
+    operator = JoinQueries([Join(join)], 1)
+    operator.restore({}, ())
+    return operator
+
+
+def found(operator: JoinQueries, *events: Event) -> list[Any]:
+    results: list[Any] = []
+    for offset, each in enumerate(events):
+        each.offset = offset
+        results += operator.on_batch([each], each.at_ns).results
+    results += operator.on_time(events[-1].at_ns).results
+    return [(r.op, r.values["x"], r.values["y"], r.confidence) for r in results]
+
+
+def said(ms: float, *streams: str) -> list[Event]:
+    return [watermark(stream, ms, ms) for stream in streams or ("a", "b")]
+
+
+def test_a_null_whose_partner_may_have_come_before_is_not_emitted() -> None:
+    events = [
+        *said(10),
+        event("a", 1, 14, n=14),
+        event("b", 1, 15, n=15),
+        event("a", 2, 40, n=40),
+        event("b", 2, 60, n=60),
+        *said(80),
+    ]
+    assert found(added(outer="full"), *events) == [
+        ("emit", 14, 15, CONFIRMED),
+        ("emit", 40, None, CONFIRMED),
+        ("emit", None, 60, CONFIRMED),
+    ]
+    alone = [*said(10), event("a", 1, 14, n=14), *said(80)]
+    assert found(added(outer="full"), *alone) == []
+
+
+def test_a_window_that_began_before_has_no_row_with_a_null() -> None:
+    settings = {"kind": "tumbling", "size_ns": 20 * MS, "every_ns": 20 * MS, "outer": "left"}
+    events = [*said(10), event("a", 1, 14, n=14), event("a", 2, 24, n=24), *said(80)]
+    assert found(added(**settings), *events) == [("emit", 24, None, CONFIRMED)]
+
+
+def test_each_stream_says_how_far_it_was() -> None:
+    operator = added(outer="left")
+    found(operator, *said(10, "a"), event("a", 1, 50, n=50))
+    assert operator.snapshot()[f"{operator._queries[0].known_by}\n{SINCE}"] == [
+        START + 10 * MS + 1,
+        [hex(UNKNOWN)],
+    ]
+    # The partners of an event are of the other stream.
+    assert found(operator, *said(60, "b"), *said(90)) == []
+    assert found(operator, event("a", 2, 100, n=100), *said(200)) == [
+        ("emit", 100, None, CONFIRMED)
+    ]
+
+
+def test_a_late_event_of_the_time_before_is_left_out() -> None:
+    """It may have been final already."""
+    operator = added()
+    late = event("a", 1, 8, n=8, at_ms=9, late="gap")
+    assert found(operator, late, event("b", 1, 10, n=10), *said(10)) == []
+    assert operator.figures()["expired"] == 1
+    late = event("a", 2, 11, n=11, at_ms=12, late="gap")
+    assert found(operator, event("b", 2, 12, n=12), late) == [
+        ("emit", 11, 10, CONFIRMED),
+        ("emit", 11, 12, CONFIRMED),
+    ]
+
+
+def test_the_state_carries_it() -> None:
+    operator, again = added(outer="full"), added(outer="full")
+    found(operator, *said(10, "a"))
+    again.restore(through_changelog(operator.snapshot()), ())
+    assert again.snapshot() == operator.snapshot()
+    assert found(again, *said(20, "b"), event("a", 1, 22, n=22), *said(90)) == []

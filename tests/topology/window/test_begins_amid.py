@@ -1,0 +1,157 @@
+"""A window query that is restored without a state begins amid its stream (examples)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.kit.runs import results_of, through_changelog
+from tests.topology.window.streams import MS, START, event, watermark
+from topology.answer.quality import Quality
+from topology.model.event import Event
+from topology.model.operator import NEVER
+from topology.model.result import CONFIRMED, RETRACT, UNCERTAIN
+from topology.query.beginning import ALWAYS, SINCE, UNKNOWN
+from topology.query.queries import NEWEST, Queries
+from topology.window import Output, WindowConfig
+from topology.window.operator import Windows
+
+COUNT = (Output("n", "count"),)
+KINDS: dict[str, Any] = {
+    "tumbling": {"size_ns": 20 * MS, "every_ns": 20 * MS},
+    "sliding": {"size_ns": 20 * MS, "every_ns": 10 * MS},
+    "session": {"size_ns": 5 * MS},
+    "count": {"events": 3},
+}
+
+
+def added(kind: str, **settings: Any) -> Windows:
+    ordered = settings.pop("ordered", True)
+    config = WindowConfig("q", kind, COUNT, correct_for_ns=NEVER, **KINDS[kind], **settings)
+    operator = Windows("default", config, ordered=ordered, announced=settings.get("early_ns") != 7)
+    operator.restore({}, ())
+    return operator
+
+
+def found(operator: Windows | Queries[Windows], *events: Event) -> list[Any]:
+    results: list[Any] = []
+    for each in events:
+        results += operator.on_batch([each], each.at_ns).results
+    last_ns = events[-1].at_ns
+    results += operator.on_time(last_ns).results
+    return [
+        (r.op, (r.start_ns - START) // MS, r.values.get("n"), r.confidence, r.final)
+        for r in results
+    ]
+
+
+def run_of(first: int, last: int) -> list[Event]:
+    """An event each millisecond, and a watermark behind each tenth."""
+    events = []
+    for ms in range(first, last):
+        events.append(event("s", ms, ms))
+        if ms % 10 == 0:
+            events.append(watermark(ms, ms, ms))
+    return events
+
+
+def test_windows_that_began_before_are_not_emitted() -> None:
+    assert found(added("tumbling"), *run_of(15, 82)) == [
+        ("emit", 40, 20, CONFIRMED, False),
+        ("emit", 60, 20, CONFIRMED, False),
+    ]
+    starts = [start for _, start, *_ in found(added("sliding"), *run_of(15, 62))]
+    assert starts == [30, 40]
+
+
+def test_that_holds_for_early_results_finals_and_the_end() -> None:
+    operator = added("tumbling", early_ns=2 * MS, finals=True)
+    results = found(operator, *run_of(15, 50))
+    assert {start for _, start, *_ in results} == {40}
+    ends: list[Any] = [*operator.on_end(START + 50 * MS).results]
+    assert {(r.start_ns - START) // MS for r in ends} == {40}
+
+
+def test_nothing_is_emitted_while_it_is_not_known_when_it_began() -> None:
+    operator = added("tumbling")
+    assert not found(operator, *(event("s", ms, ms) for ms in range(90)))
+    assert operator.snapshot()[SINCE] == [[hex(UNKNOWN)]]
+    assert not operator.on_end(START + 90 * MS).results
+
+
+def test_without_announcements_the_first_event_in_order_says_it() -> None:
+    operator = added("tumbling", early_ns=7)
+    late = event("s", 1, 1, late="gap", at_ms=9)
+    found(operator, late, event("s", 2, 9, error_ms=2), event("s", 3, 15))
+    assert operator.snapshot()[SINCE] == [START + 11 * MS + 1]
+
+
+def test_errors_of_the_sources_put_it_off() -> None:
+    operator = added("tumbling")
+    said = watermark(10, 10, 10, error_ms=2)
+    said.error_all_ns = 12 * MS
+    found(operator, said)
+    assert operator.snapshot()[SINCE] == [START + 22 * MS + 1]
+
+
+def test_a_session_that_may_join_earlier_events_is_not_emitted() -> None:
+    operator = added("session")
+    events = [watermark(10, 10, 10), event("s", 1, 14), event("s", 2, 30), watermark(60, 60, 60)]
+    assert found(operator, *events) == [("emit", 30, 1, CONFIRMED, False)]
+
+
+def test_a_session_that_a_late_event_draws_there_is_retracted_and_stays_so() -> None:
+    operator = added("session")
+    found(operator, watermark(10, 10, 10), event("s", 1, 17))
+    assert found(operator, watermark(30, 30, 30)) == [("emit", 17, 1, CONFIRMED, False)]
+    late = event("s", 2, 13, at_ms=31, late="gap")
+    assert found(operator, late) == [(RETRACT, 17, None, UNCERTAIN, True)]
+    again = added("session")
+    again.restore(through_changelog(operator.snapshot()), ())
+    late = event("s", 3, 19, at_ms=32, late="gap")
+    assert found(again, late, watermark(90, 90, 90)) == []
+
+
+def test_count_windows_begin_to_count_with_ids_of_their_own_and_are_not_confirmed() -> None:
+    def ids(operator: Windows, first: int) -> set[str]:
+        results = results_of(operator, *run_of(first, first + 25))
+        assert {r.confidence for r in results} <= {UNCERTAIN}
+        assert {r.values["n"] for r in results} == {3}
+        return {r.id for r in results}
+
+    unbroken = Windows("default", WindowConfig("q", "count", COUNT, events=3))
+    first = {r.id for r in results_of(unbroken, *run_of(0, 25))}
+    second, third = ids(added("count"), 25), ids(added("count"), 50)
+    assert first
+    assert len(first | second | third) == len(first) + len(second) + len(third)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_query_that_was_there_keeps_no_instant(kind: str) -> None:
+    operator = Windows("default", WindowConfig("q", kind, COUNT, **KINDS[kind]))
+    assert SINCE not in operator.snapshot()
+    again = added(kind)
+    again.restore(through_changelog(operator.snapshot()), ())
+    assert again.beginnings[0].since_ns == ALWAYS
+
+
+def test_before_merge_the_newest_event_that_passed_there_says_it() -> None:
+    quality = Quality(900_000, 10 * MS)
+
+    def query(name: str) -> Windows:
+        config = WindowConfig(name, "tumbling", COUNT, **KINDS["tumbling"], quality=quality)
+        return Windows("default", config, ordered=False, max_ahead_ns=100 * MS)
+
+    before = Queries([query("old")])
+    before.on_batch([event("s", 1, 50, at_ms=20), event("t", 1, 21, error_ms=5)], START + 21 * MS)
+    state = through_changelog(before.snapshot())
+    assert state[NEWEST] == START + 50 * MS
+    old, new = query("old"), query("new")
+    Queries([old, new]).restore(state, ())
+    assert old.beginnings[0].since_ns == ALWAYS
+    assert new.beginnings[0].since_ns == START + 50 * MS + 1
+    alone = query("new")
+    Queries([alone]).restore({}, ())
+    found(alone, event("s", 2, 40, at_ms=41))
+    assert alone.beginnings[0].since_ns == START + 141 * MS + 1

@@ -1,0 +1,387 @@
+"""Compares the topology that a state was written under with the one that is to run now.
+
+Each difference gets one verdict: it takes effect from now on, or it ends something, or it is
+refused with a remedy that is safe. `inorder check FILE --brokers B` and the worker print the same
+lines, and every refusal of a state takes its words from here (docs/change.md).
+
+What is no difference (waits, bounds, delivery, the store) is not in a contract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from topology.config.cut import scattered
+from topology.config.file import TopologyFile
+from topology.config.stages import MERGE, REORDER, StageConfig, link_of, operators
+from topology.config.stream import StreamConfig
+from topology.config.topology import Topology
+
+BEGINS: Final = "begins"
+ENDS: Final = "ends"
+REFUSED: Final = "refused"
+
+FROM_NOW: Final = (
+    "answers from the next event on: what began before it is not emitted; `inorder replay` and"
+    " `inorder spark backfill` give the earlier results"
+)
+READING: Final = (
+    "headers", "fields", "format", "value_schema", "key_format", "ts_unit", "ts_zone",
+    "arrival", "signed",
+)  # fmt: skip
+"""Keys of a stream that tell how its records are read."""
+
+STAGES: Final = "stages"
+MOST_NAMED: Final = 12
+"""Topics in one message."""
+
+DERIVED: Final = frozenset({"headers", "format", "value_schema"})
+"""Those of them by which topics between stages are read, too."""
+
+
+class StreamContract(NamedTuple):
+    """What the state rests on of one stream. `input` is "" in stages that read no input topic, and
+    `output` where events go, as TOPIC/PARTITION, "" in stages that write none. `numbered`: its
+    sources number their events."""
+
+    input: str
+    output: str
+    numbered: bool
+    reading: dict[str, Any]
+
+
+class Contract(NamedTuple):
+    """What the state of one partition of a stage rests on, without secrets. `shapes` are the
+    versions of the layouts that operators save, `results` the topic and its partitions by what goes
+    there, `queries` a digest of each. `inputs`: all topics that the stage reads. `lanes`: the
+    upstream partitions in the order of their numbers, as stretches (topic, first partition,
+    count)."""
+
+    stage: str
+    inputs: list[str]
+    shapes: dict[str, int]
+    streams: dict[str, StreamContract]
+    results: dict[str, str]
+    queries: dict[str, str]
+    lanes: list[tuple[str, int, int]]
+
+
+class Facts(NamedTuple):
+    """What is so on the brokers. `waiting`: streams of which events wait in this partition.
+    `unread`: a topic between stages has records that its reader has not read."""
+
+    waiting: Collection[str] = ()
+    unread: bool = False
+
+
+NO_FACTS: Final = Facts()
+
+
+class Difference(NamedTuple):
+    """A difference and its verdict: `path` in the topology file, what it `was` and is `now`, the
+    `effect`, and, where it is refused, the `remedy`."""
+
+    path: str
+    was: str
+    now: str
+    verdict: str
+    effect: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        change = f"{self.was or 'nothing'} -> {self.now or 'nothing'}"
+        line = f"{self.verdict:<7} {self.path}: {change}: {self.effect}"
+        return f"{line}; {self.remedy}" if self.remedy else line
+
+
+def reading_of(stream: StreamConfig, *, is_derived: bool = False) -> dict[str, Any]:
+    """Return how the stream's records are read, as the topology file spells it; of a topic between
+    stages if `is_derived`."""
+    found: dict[str, Any] = stream.model_dump(
+        mode="json", include={*READING}, exclude_defaults=True, by_alias=True
+    )
+    if is_derived:
+        return {key: value for key, value in found.items() if key in DERIVED}
+    return found
+
+
+def read_as(topology: Topology, before: Mapping[str, StreamContract]) -> Topology:
+    """Return the topology with streams that are read as they were `before`, those that it has no
+    more among them, for records from before a change."""
+    streams = dict(topology.streams)
+    for name, was in before.items():
+        stream = StreamConfig.model_validate(was.reading)
+        if name in streams:
+            kept = {key: getattr(stream, key) for key in READING}
+            streams[name] = streams[name].model_copy(update=kept)
+        else:
+            rule = {} if was.numbered else {"reorder": {"rule": "time"}}
+            at = {"input": was.input} if was.input else {}
+            streams[name] = StreamConfig.model_validate({**was.reading, **rule, **at})
+    return topology.model_copy(update={"streams": streams})
+
+
+def begin_anew(topology: TopologyFile) -> str:
+    """Return the remedy that is always safe: another application with outputs of its own."""
+    names = {f"streams.{name}.output": each.output for name, each in topology.streams.items()}
+    if not topology.fused:
+        names["topics.sequenced"] = topology.topics.sequenced
+    kinds = {"window": "windows", "pattern": "matches", "join": "joins", "detector": "matches"}
+    for kind, topic in topology.result_topics.items():
+        names[f"topics.{kinds[kind]}"] = topic
+    for query, topic in topology.result_tables.items():
+        names[f"queries.{query}.output"] = topic
+    renamed = ", ".join(f"{path}: {topic}-2" for path, topic in list(names.items())[:MOST_NAMED])
+    if len(names) > MOST_NAMED:
+        renamed += f", and {len(names) - MOST_NAMED} more"
+    return (
+        f"begin anew with `application: {topology.application}-2` and new names for what it writes,"
+        f" since events put out twice would be counted twice: {renamed}"
+    )
+
+
+def ways_out(topology: TopologyFile) -> str:
+    """Return what to do where a state was lost."""
+    return f"restore the topic, or {begin_anew(topology)}"
+
+
+def back_or_anew(topology: TopologyFile) -> str:
+    """Return what to do where a change cannot be followed."""
+    return f"write it as it was to go on, or drain the application and {begin_anew(topology)}"
+
+
+def asks_facts(old: Contract, new: Contract) -> bool:
+    """Whether `differences` depends on what is so on the brokers."""
+    return bool(old.streams.keys() - new.streams.keys()) or any(
+        was.reading != new.streams[name].reading
+        for name, was in old.streams.items()
+        if name in new.streams
+    )
+
+
+def differences(
+    old: Contract, new: Contract, topology: TopologyFile, facts: Facts = NO_FACTS
+) -> list[Difference]:
+    """Return each difference of two contracts of one partition, with its verdict. `topology` is the
+    new one."""
+    return [
+        *_of_shapes(old, new, topology),
+        *_of_streams(old, new, topology, facts),
+        *_of_results(old, new, topology),
+        *_of_queries(old, new),
+    ]
+
+
+def refusals(found: Iterable[Difference]) -> str:
+    """Return the refusals among these as one text, "" where there is none."""
+    refused = [each for each in found if each.verdict == REFUSED]
+    return "; ".join(
+        f"{e.path}: {e.was or 'nothing'} -> {e.now or 'nothing'}: {e.effect}; {e.remedy}"
+        for e in refused
+    )
+
+
+def _of_shapes(old: Contract, new: Contract, topology: TopologyFile) -> Iterator[Difference]:
+    for name in sorted(old.shapes.keys() & new.shapes.keys()):
+        was, now = old.shapes[name], new.shapes[name]
+        if was != now:
+            effect = f"this version of inorder does not read what another saved of {name}"
+            remedy = f"go on with the version that wrote it, or {begin_anew(topology)}"
+            yield Difference(f"state of {name}", f"{was}", f"{now}", REFUSED, effect, remedy)
+
+
+def _of_streams(
+    old: Contract, new: Contract, topology: TopologyFile, facts: Facts
+) -> Iterator[Difference]:
+    gone = sorted(old.streams.keys() - new.streams.keys())
+    added = sorted(new.streams.keys() - old.streams.keys())
+    if gone and added:
+        effect = (
+            "a stream that is renamed is another one, since its records, its partition and its"
+            " results bear its name"
+        )
+        remedy = (
+            f"{back_or_anew(topology)}; where one stream goes and another comes, remove the one,"
+            " start the worker, then add the other"
+        )
+        path = f"streams.{gone[0]}"
+        yield Difference(path, ", ".join(gone), ", ".join(added), REFUSED, effect, remedy)
+        added = gone = []
+    for name in gone:
+        path, was = f"streams.{name}", old.streams[name].input or "read"
+        if name in facts.waiting:
+            effect = "events of it wait here, and nobody would emit them"
+            remedy = "let the worker go on with it until `inorder explain` shows none that waits"
+            yield Difference(path, was, "", REFUSED, effect, remedy)
+        else:
+            effect = (
+                "what it has emitted stays as it is; further records of it are dead letters"
+                " (`unknown_stream`)"
+            )
+            yield Difference(path, was, "", ENDS, effect)
+    for name in added:
+        now = new.streams[name].input or "read"
+        yield Difference(f"streams.{name}", "", now, BEGINS, "begins with its first record")
+    for name in sorted(old.streams.keys() & new.streams.keys()):
+        yield from _of_stream(name, old.streams[name], new.streams[name], topology, facts)
+
+
+def _of_stream(
+    name: str, was: StreamContract, now: StreamContract, topology: TopologyFile, facts: Facts
+) -> Iterator[Difference]:
+    if was.output != now.output:
+        effect = (
+            "half of the stream would be in one place and half in another; the partition follows"
+            " from the stream's name, the streams it is joined with, and the topic's partitions"
+        )
+        yield Difference(
+            f"streams.{name}.output", was.output, now.output, REFUSED, effect,
+            back_or_anew(topology),
+        )  # fmt: skip
+    if was.numbered != now.numbered:
+        spelled = {True: "by number", False: "by time"}
+        effect = "the state of one order means nothing to the other"
+        yield Difference(
+            f"streams.{name}.reorder.rule", spelled[was.numbered], spelled[now.numbered], REFUSED,
+            effect, back_or_anew(topology),
+        )  # fmt: skip
+    for key in sorted(was.reading.keys() | now.reading.keys()):
+        before, after = was.reading.get(key), now.reading.get(key)
+        if before == after:
+            continue
+        path = f"streams.{name}.{key}"
+        if key in DERIVED and facts.unread:
+            effect = "topics between the stages hold records that are to be read as before"
+            remedy = (
+                "write it as it was, stop what sends, let the worker go on until `inorder explain`"
+                " shows no lag, then change it"
+            )
+            yield Difference(path, _shown(before), _shown(after), REFUSED, effect, remedy)
+        else:
+            effect = "holds for records from now on; buffered ones are read as before"
+            yield Difference(path, _shown(before), _shown(after), BEGINS, effect)
+
+
+def _of_results(old: Contract, new: Contract, topology: TopologyFile) -> Iterator[Difference]:
+    tables = {f"queries.{name}.output" for name in old.queries.keys() & new.queries.keys()}
+    for path in sorted((old.results.keys() & new.results.keys()) | tables):
+        was, now = old.results.get(path, ""), new.results.get(path, "")
+        if was != now:
+            effect = "a result and its correction would be in two places"
+            remedy = back_or_anew(topology)
+            yield Difference(path, was, now, REFUSED, effect, remedy)
+
+
+def _of_queries(old: Contract, new: Contract) -> Iterator[Difference]:
+    for name in sorted(old.queries.keys() | new.queries.keys()):
+        was, now = old.queries.get(name, ""), new.queries.get(name, "")
+        path = f"queries.{name}"
+        if not now:
+            effect = "what it has emitted stays as it is, without corrections"
+            yield Difference(path, "runs", "", ENDS, effect)
+        elif not was:
+            yield Difference(path, "", "new", BEGINS, FROM_NOW)
+        elif was != now:
+            yield Difference(path, was, now, BEGINS, FROM_NOW)
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+# -- what no stage of the new file reads any more ------------------------------------------------
+
+
+class Abandoned(NamedTuple):
+    """A state that no stage of the new file goes on with: of `stage` in `input`. `waiting`: events
+    wait in it. `unread`: the topic has records that it has not read."""
+
+    stage: str
+    input: str
+    waiting: bool
+    unread: bool
+
+
+def abandoned(left: Abandoned, topology: TopologyFile, partitions: Mapping[str, int]) -> Difference:
+    """Return the verdict on a state that is left behind. `partitions`: of the topics."""
+    named = left.stage.split("+")
+    writes = {REORDER, MERGE} & {*named}
+    path = f"input {left.input}"
+    if any(stage.name == left.stage for stage in topology.stages):
+        if writes and (left.waiting or left.unread):
+            what = "buffered events" if left.waiting else "unread records"
+            effect = f"stage {left.stage} has {what} of it, which nobody would emit"
+            remedy = (
+                "put it back, stop what sends to it, let the worker go on until `inorder explain`"
+                " shows no lag and nothing that waits, then change it"
+            )
+            return Difference(path, "read", "", REFUSED, effect, remedy)
+        return Difference(path, "read", "", ENDS, "it was read to its end, and nothing waits")
+    moved = [s.name for s in topology.stages if {*s.operators} & {*named} and _works(topology, s)]
+    if not moved:
+        effect = "its results stay as they are, without corrections"
+        return Difference(STAGES, left.stage, "", ENDS, effect)
+    effect = (
+        f"the state of `{left.stage}` is of no use to `{', '.join(moved)}`, which"
+        " would begin with the first record and put everything out again"
+        f" ({topology.cut.why})"
+    )
+    remedy = (
+        f"write the stages as they were, like `stages: [{', '.join(before(left.stage))}]`, or drain"
+        f" the application and {begin_anew(topology)}"
+    )
+    was = StageConfig(left.stage, tuple(named))
+    for found in scattered(topology.streams, [was], partitions):
+        remedy = f"as it was, {found.what}; {found.remedy}"  # That cut is refused, too.
+    return Difference(STAGES, left.stage, ", ".join(moved), REFUSED, effect, remedy)
+
+
+def _works(topology: TopologyFile, stage: StageConfig) -> bool:
+    return any(topology.has_work(name) for name in stage.operators)
+
+
+def before(name: str) -> list[str]:
+    """Return stages of which this was one."""
+    common = [operator for operator in operators() if not link_of(operator).is_rare]
+    rest = [operator for operator in common if operator not in name.split("+")]
+    return sorted([name, *rest], key=lambda each: operators().index(each.split("+")[0]))
+
+
+def taken(stage: str, outputs: Sequence[str], topology: TopologyFile) -> Difference:
+    """Return the refusal to write into outputs that hold the records of another application, or of
+    an earlier one of this name."""
+    effect = (
+        f"stage {stage} has no state, so another application wrote them, or the changelog was lost"
+        " or made anew; this would put everything into it once more"
+    )
+    remedy = f"{ways_out(topology)}; or write on in it from an instant on: --take-over now"
+    held = f"{', '.join(outputs)} holds records"
+    return Difference("application", held, topology.application, REFUSED, effect, remedy)
+
+
+# -- upstream partitions -------------------------------------------------------------------------
+
+
+def extended(
+    known: Sequence[tuple[str, int, int]], partitions: Mapping[str, int]
+) -> list[tuple[str, int, int]]:
+    """Return the table of upstream partitions with those appended that are new in `partitions`, by
+    topic. A number once given stays, so a topic that is added comes behind all others."""
+    found = [(str(topic), int(first), int(count)) for topic, first, count in known]
+    for topic in sorted(partitions):
+        have = max((first + count for name, first, count in found if name == topic), default=0)
+        if partitions[topic] > have:
+            found.append((topic, have, partitions[topic] - have))
+    return found
+
+
+def stretches(places: Sequence[tuple[str, int]]) -> list[tuple[str, int, int]]:
+    """Return the table of upstream partitions, as a contract has it."""
+    found: list[tuple[str, int, int]] = []
+    for topic, partition in places:
+        if found and found[-1][0] == topic and sum(found[-1][1:]) == partition:
+            found[-1] = topic, found[-1][1], found[-1][2] + 1
+        else:
+            found.append((topic, partition, 1))
+    return found

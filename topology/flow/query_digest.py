@@ -1,0 +1,38 @@
+"""Tells whether the state of a query can be carried on by the query of another topology file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+from topology.config.chains import patterns_read
+from topology.flow.build import detector_config, functions_digest, join_config, window_config
+
+if TYPE_CHECKING:
+    from topology.config import Topology
+
+DIGEST_BYTES: Final = 8
+
+
+def query_digest(topology: Topology, name: str) -> str:
+    """Return a digest, in hex, of all that the state of the query of this name rests on; equal for
+    queries whose results are the same. KeyError for a query that the topology does not have."""
+    query = topology.queries[name]
+    stream = query.stream or next(iter(topology.streams))
+    read = patterns_read(topology, name)
+    if query.window is not None:
+        computed = window_config(topology, stream, name, query).fingerprint
+    elif query.detector is not None:
+        computed = detector_config(topology, stream, name, query, is_ahead=False).fingerprint
+    elif query.join is not None:
+        computed, stream = join_config(topology, name, query).fingerprint, ""
+    else:
+        from topology.pattern.tree.fingerprint import fingerprint
+
+        assert query.pattern is not None
+        patterns = (replace(query.pattern, name=name), *read)
+        computed = repr([fingerprint(each) for each in patterns]).encode()
+    texts = functions_digest(topology, query, *read)
+    whole = repr((query.kind, stream, computed, texts))
+    return blake2b(whole.encode(), digest_size=DIGEST_BYTES).hexdigest()
