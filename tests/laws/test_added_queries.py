@@ -2,10 +2,10 @@
 
 A query is added to a stage that runs, or removed and put back, at any event, with late events,
 copies, losses and restarts around it. The run in which the query was there from the first event on
-is the definition. What the last life of the query has found, and stands confirmed at the end, stands
-there too, with the same values (what an earlier life found nobody corrected while it was away); what
-begins there at or after the instant from which on the query counts is found; and no id is emitted
-twice under revision 0, whichever life of the query found it.
+is the definition. What the last life of the query has found, and stands confirmed at the end,
+stands there too, with the same values; what an earlier life found nobody corrected while it was
+away. What begins there at or after the instant from which on the query counts is found. No id is
+emitted twice under revision 0, whichever life of the query found it.
 """
 
 from __future__ import annotations
@@ -80,6 +80,7 @@ ADDED = {
     "full, sliding": f"{{join: sliding 20ms every 10ms, {SIDES}, outer: full}}",
     "pattern": "{stream: a, pattern: 'PATTERN SEQ(A x, B y) WITHIN 20 ms'}",
     "pattern, keyed": "{stream: a, pattern: 'PATTERN SEQ(A x, B y) WHERE x.k = y.k WITHIN 20 ms'}",
+    "pattern, skip": ("{stream: a, pattern: 'PATTERN SEQ(A x, B y) WITHIN 20 ms SKIP PAST LAST'}"),
     "pattern, negated": "{stream: a, pattern: 'PATTERN SEQ(A x, !B n, A y) WITHIN 20 ms'}",
     "pattern, begins negated": "{stream: a, pattern: 'PATTERN SEQ(!B n, A x, A y) WITHIN 20 ms'}",
 }
@@ -280,6 +281,8 @@ def test_it_says_nothing_that_an_unbroken_run_would_not(mode: str, kind: str) ->
 def test_it_finds_all_that_begins_after_it(mode: str, kind: str) -> None:
     if kind == "count" or (mode != "chain" and "session" in kind):
         pytest.skip("where its windows lie depends on what came before")
+    if mode != "unmerged" and "quality" in kind:
+        pytest.skip("a quality target may close times before the first watermark")
     allowance_ns = 0 if "window" in ADDED[kind] else 2 * REACH
     if "session" in kind:
         allowance_ns = GAP

@@ -32,7 +32,7 @@ from topology.model.outcome import TIMEOUT, Step, dead_letter
 from topology.reorder import source_state
 from topology.reorder.buffer import Fullest
 from topology.reorder.locate import located
-from topology.reorder.sequence import UNKNOWN, Hole
+from topology.reorder.sequence import UNKNOWN, UNSTARTED, Hole
 from topology.reorder.settings import ReorderConfig
 from topology.reorder.shared import Shared
 from topology.reorder.shell import Shell
@@ -72,6 +72,10 @@ class Reorder(Shell[NumberedBuffer]):
         self._fullest = Fullest(self._table, self._shared, config)
         self._lost: dict[str, dict[int, dict[int, Any]]] = {}
         """While a state is restored: pages of ledgers by source, epoch and page."""
+
+    def begin_amid(self) -> None:
+        """Let no source that is new here lack the numbers before its first one: others saw them."""
+        self._shared.start = UNSTARTED
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:  # noqa: C901, PLR0912, PLR0915
         # In one piece because it runs for every event. The plain case are the branches that are not

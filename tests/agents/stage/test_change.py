@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations, permutations
+from pathlib import Path
 
 import pytest
 from aiokafka.structs import TopicPartition
@@ -23,6 +25,7 @@ from topology.config.change import (
     extended,
     refusals,
     stretches,
+    taken,
 )
 
 WINDOW = "w: {stream: default, window: tumbling 1s, aggregate: {n: count()}}"
@@ -212,6 +215,13 @@ def test_no_refusal_advises_what_another_one_refuses() -> None:
     assert "drain it, then begin a new application with a new input topic" in found.remedy
 
 
+def test_outputs_of_another_are_refused() -> None:
+    found = taken("reorder+merge", ["events.ordered"], parse(ONE))
+    assert found.verdict == REFUSED
+    assert "streams.default.output: events.ordered-2" in found.remedy
+    assert "--take-over now" in found.remedy
+
+
 # -- upstream partitions ---------------------------------------------------------------------------
 
 
@@ -241,3 +251,54 @@ def test_a_layout_of_another_version_is_refused() -> None:
     (found,) = differences(was, now, topology)
     assert (found.path, found.verdict) == ("state of clock", REFUSED)
     assert "go on with the version that wrote it" in found.remedy
+
+
+# -- the page ------------------------------------------------------------------------------------
+
+PAGE = Path(__file__).parents[3] / "docs/change.md"
+ON_PAGE = {
+    "waits and bounds": ["waits and bounds"],
+    "delivery and store": ["delivery and store"],
+    "order in the file": ["order in the file"],
+    "a mapping": ["a mapping", "a mapping, while something is unread between"],
+    "header names, or `format`, with nothing unread between the stages": ["header names"],
+    "header names, while something is unread between the stages": [
+        "header names, while something is unread between"
+    ],
+    "a query added": ["a query added"],
+    "a query changed, renamed or put back": ["a query changed"],
+    "a query removed": ["a query removed"],
+    "a stream added": ["a stream added"],
+    "a stream removed": ["a stream removed"],
+    "a stream removed that waits": ["a stream removed that waits"],
+    "a stream renamed": ["a stream renamed"],
+    "an input, drained": [test_an_input_is_left_only_when_it_is_drained],
+    "an input with buffered or unread records": [test_an_input_is_left_only_when_it_is_drained],
+    "an output, or a topic of results": ["an output", "a topic of results", "a table of results"],
+    "the partitions of an output": ["an output"],
+    "order by time, or by number": ["order by time"],
+    "the stages": [
+        test_another_cut_is_refused,
+        test_queries_that_moved_to_another_stage_are_refused,
+    ],
+    "`[reorder+merge]` over several partitions, `keyed_by: source`": [
+        test_sources_in_several_partitions_of_one_stage_are_refused
+    ],
+    "the application's name, or its state deleted": [test_outputs_of_another_are_refused],
+}
+"""The rows of the page's table, and what shows each."""
+
+
+def test_the_page_has_each_verdict_and_nothing_else() -> None:
+    lines = PAGE.read_text().split("## What each change means")[1].splitlines()
+    rows = [line.split("|")[1:3] for line in lines if line.startswith("| ")][2:]
+    named = {re.sub(r" \(.*\)$", "", name.strip()): verdict.strip() for name, verdict in rows}
+    assert named.keys() == ON_PAGE.keys()
+    shown = {each for found in ON_PAGE.values() for each in found if isinstance(each, str)}
+    assert ROWS.keys() - shown == {"a table where there was none"}
+    words = {None: "nothing to do", BEGINS: "begins", ENDS: "ends", REFUSED: "refused"}
+    for name, found in ON_PAGE.items():
+        for each in found:
+            if isinstance(each, str):
+                says = ROWS[each][-1]
+                assert named[name].startswith(words[says[0][1] if says else None]), name

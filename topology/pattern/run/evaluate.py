@@ -30,7 +30,7 @@ from topology.pattern.match.uncertain.grade import Grading
 from topology.pattern.match.uncertain.possible import Possible
 from topology.pattern.run.affected import Affected
 from topology.pattern.run.compiled import Compiled
-from topology.pattern.run.ledger import FoundMatch, MatchUnit
+from topology.pattern.run.ledger import BEFORE_ALL_TIME, FoundMatch, MatchUnit
 from topology.pattern.run.queries import PartitionQuery
 from topology.pattern.store.entry import Entry, Key
 from topology.pattern.tree.syntax import FROM_START
@@ -90,7 +90,8 @@ class Evaluator:
                 continue
             id_ = self._ids.of(match)
             found[id_] = self._found(id_, match, unit, newcomer)
-            if self._at.context.reads_matches and query.grading and _has_unsure(match):
+            reads_unsure = self._at.context.reads_matches and query.grading and _has_unsure(match)
+            if reads_unsure or self._may_be_skipped:
                 found[id_].confidence = UNCERTAIN
         unit.replace(found, self._at.now.frontier_ns)
         if unit.found or unit.emitted or unit.overflowed or unit.waits != frozenset():
@@ -98,6 +99,11 @@ class Evaluator:
             if self._affected.doubts_apart:
                 self._sure.note(unit)
         return unit
+
+    @property
+    def _may_be_skipped(self) -> bool:
+        """Whether a match from before the query began might skip what it finds, and so on."""
+        return self._at.query.shape.skips and self._at.wiring.since_ns > BEFORE_ALL_TIME
 
     def _matches_of(
         self, anchor: Entry, unit: MatchUnit | None, newcomer: Entry | None
