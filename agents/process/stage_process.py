@@ -17,7 +17,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -131,7 +131,8 @@ async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSet
         await asyncio.to_thread(refuse_compacted, brokers, arrangement.inputs)
     topic_ids = await asyncio.to_thread(brokers.topic_ids, topics_of(topology, stage))
     seen = None if brokers.is_embedded else made.seen.get(stage.name, {})
-    process = StageProcess(arrangement, brokers, topic_ids, settings, seen)
+    amid = made.amid.get(stage.name, ())
+    process = StageProcess(arrangement, brokers, topic_ids, settings, seen, amid)
     await process.run()
 
 
@@ -167,6 +168,7 @@ class StageProcess:
         topic_ids: Mapping[str, str],
         settings: ProcessSettings,
         seen: Mapping[TopicPartition, Contract] | None = None,
+        amid: Collection[str] = (),
     ) -> None:
         self._arrangement = arrangement
         self._brokers = brokers
@@ -201,6 +203,7 @@ class StageProcess:
             self._traces,
             settings.histories,
             seen=seen,
+            amid=amid,
             schemas=SchemaFeed(),
         )
         watchdog = Watchdog(Patience.until(topology.stuck_after_ns))
@@ -388,7 +391,15 @@ class StageProcess:
         return settings.traces(arrangement.topology, names, about, counted)
 
     def _delivery(self, source: TopicPartition) -> Delivery:
-        return delivery_of(self._brokers, self._arrangement, source)
+        topology = self._arrangement.topology
+        changelog = self._arrangement.changelog(source)
+        client = self._brokers.client
+        group = self._arrangement.group
+        transactional_id = f"{group}.{source.topic}.{source.partition}"
+        timeout_ms = topology.transaction_timeout_ns // 1_000_000
+        if topology.delivery == "at_least_once":
+            return AtLeastOnce(client, transactional_id, group, changelog, timeout_ms)
+        return ExactlyOnce(client, transactional_id, group, changelog, timeout_ms)
 
     def _clock_feed(self, metrics: Metrics, topic_ids: Mapping[str, str]) -> ClockFeed | None:
         """What fills the drift table; None where no stream of the stage syncs."""
@@ -424,17 +435,6 @@ class StageProcess:
         if topology.state == "memory":
             return None  # it would be empty at every start
         return open_store(topology.state, name, self._settings.state_dir, topology.redis)
-
-
-def delivery_of(brokers: Brokers, arrangement: Arrangement, source: TopicPartition) -> Delivery:
-    """Return the way of a partition's checkpoints to Kafka."""
-    topology, group = arrangement.topology, arrangement.group
-    transactional_id = f"{group}.{source.topic}.{source.partition}"
-    timeout_ms = topology.transaction_timeout_ns // 1_000_000
-    given = (brokers.client, transactional_id, group, arrangement.changelog(source), timeout_ms)
-    if topology.delivery == "at_least_once":
-        return AtLeastOnce(*given)
-    return ExactlyOnce(*given)
 
 
 def _left_behind(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from aiokafka.structs import TopicPartition
@@ -48,7 +49,14 @@ from codec.values.registered import RegisteredSchemas
 from codec.values.schema_fault import SchemaFault
 from topology.clock.drift_table import DriftTable
 from topology.config import ClockConfig, StageConfig, StreamConfig, Topology
-from topology.config.change import Contract, StreamContract, extended, reading_of, stretches
+from topology.config.change import (
+    Contract,
+    StreamContract,
+    extended,
+    places,
+    reading_of,
+    stretches,
+)
 from topology.config.cut import scattered
 from topology.config.stages import MERGE, REORDER
 from topology.flow.lanes import Lanes
@@ -171,17 +179,30 @@ class Arrangement:
             )
             for name, stream in self.streams_of(source.topic).items()
         }
-        places = {f"results of {kind}": at for kind, at in self._result_targets().items()}
-        places |= {f"queries.{name}.output": at for name, at in self._result_tables().items()}
-        results = {path: f"{topic} ({count} partitions)" for path, (topic, count) in places.items()}
+        targets = {f"results of {kind}": at for kind, at in self._result_targets().items()}
+        targets |= {f"queries.{name}.output": at for name, at in self._result_tables().items()}
+        results = {path: topic for path, (topic, _) in targets.items()}
         queries = {
-            name: query_digest(topology, name)
+            name: self._query_digests[name]
             for name, query in topology.queries.items()
             if query.kind in names and topology.read_by(query) <= streams.keys()
         }
         lanes = stretches(self.lane_places)
         shapes = shapes_of(names)
-        return Contract(self.stage.name, self.inputs, shapes, streams, results, queries, lanes)
+        return Contract(
+            topology.application,
+            self.stage.name,
+            self.inputs,
+            shapes,
+            streams,
+            results,
+            queries,
+            lanes,
+        )
+
+    @cached_property
+    def _query_digests(self) -> dict[str, str]:
+        return {name: query_digest(self.topology, name) for name in self.topology.queries}
 
     def outputs(self) -> list[str]:
         """The topics into which it writes what would count twice: events in order, and results."""
@@ -379,9 +400,7 @@ def arrange(
     lane_places: tuple[tuple[str, int], ...] = ()
     if reads(topology, stage) in (RAW, SEQUENCED):
         upstream = extended(lanes, {t: partitions[t] for t in upstream_inputs(topology)})
-        lane_places = tuple(
-            (t, n) for t, first, count in upstream for n in range(first, first + count)
-        )
+        lane_places = tuple(places(upstream))
     arrangement = Arrangement(topology, stage, partitions, lane_places, masters)
     if arrangement.is_first:
         for topic in arrangement.inputs:

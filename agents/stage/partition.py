@@ -57,7 +57,7 @@ from agents.stage.rebuilding import Rebuilding
 from agents.stage.restoring import FoundState, Restoring
 from agents.stage.services import Services
 from agents.state import changelog
-from agents.state.changelog import LastWhole, Progress
+from agents.state.changelog import LastWhole, Progress, StateRefused
 from agents.state.copy_writer import CopyWriter
 from agents.state.held import ANY_OFFSET, STAMPED_FROM, HeldPages
 from agents.state.local_copy import LocalCopy
@@ -72,8 +72,9 @@ from agents.watch.overdue import Overdue
 from agents.watch.port.question import Question
 from agents.watch.unhealthy import explained
 from topology.config.change import Contract
+from topology.flow.stage import QUERIES, SOURCES
 from topology.model.event import DATA
-from topology.model.outcome import Step
+from topology.model.outcome import Malformed, Step
 
 log = logging.getLogger(__name__)
 
@@ -247,18 +248,26 @@ class Partition:
         self.restored = (position, end)
 
     async def _begin_empty(self) -> None:
-        """Begin with the first record. One whose outputs are seen before its state claims them, so
-        that a start after a crash knows whose they are."""
-        logs = self._services.logs
-        if logs.is_embedded or self._arrangement.topology.delivery != "at_least_once":
+        """Begin with the first record that is there. One whose outputs are seen before its state
+        claims them, so that a start after a crash knows whose they are."""
+        claims = self._arrangement.topology.delivery == "at_least_once"
+        is_first = self._arrangement.is_first
+        if self.source.topic in self._services.amid:
+            self.stage.begins_amid = SOURCES
+        if self._services.logs.is_embedded or (is_first and not claims):
             return
-        self.next_offset = self.through.next_offset = (await logs.bounds(self.source))[0]
-        await self._commit(self._cut(self.clock.now_ns, self.next_offset))
+        first = (await self._services.logs.bounds(self.source))[0]
+        if first and not is_first:
+            self.stage.begins_amid = QUERIES
+        if claims:
+            self.next_offset = self.through.next_offset = first
+            await self._commit(self._cut(self.clock.now_ns, first))
 
     async def _restore(
         self, state: Mapping[bytes, bytes], progress: Progress, before: Contract | None = None
     ) -> None:
-        self.stage.begins_amid = progress.amid
+        # What a changed file brings may have had events before, of which nothing is known here.
+        self.stage.begins_amid = progress.amid or (QUERIES if before is not None else 0)
         if before is not None:
             self._readings.note(progress.next_offset, before, self._contract)
         self._topic_id = self._topic_id or progress.topic_id
@@ -431,6 +440,8 @@ class Partition:
             self._price.spent(thread_time_ns() - begun_ns)
         if not self._arrangement.is_first:
             self.clock.now_ns = max(self.clock.now_ns, step.now_ns)
+        if self._arrangement.reads == SEQUENCED:
+            _refuse_strange(step)
         self._held.took(events)
         self._metrics.received(events, read.dead)
         for dead in read.dead:
@@ -637,3 +648,13 @@ class Partition:
     def _totals(self) -> ShellTotals:
         alignment = self.stage.alignment
         return ShellTotals(self.clock.overtaken, 0 if alignment is None else alignment.waivers)
+
+
+def _refuse_strange(step: Step) -> None:
+    """StateRefused where the stage before writes of a stream that this topology file has not."""
+    for report in step.reports:
+        if isinstance(report, Malformed) and report.reason == "unknown_stream":
+            raise StateRefused(
+                f"{report.detail}; the stage before runs another topology file: start this one anew"
+                " with that file"
+            )

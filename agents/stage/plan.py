@@ -27,6 +27,7 @@ from agents.stage.rebuilding import StateParts
 from agents.state.changelog import (
     STATE_FORMAT,
     Claim,
+    StateRefused,
     contract_of,
     last_claim,
     read_changelog,
@@ -47,7 +48,9 @@ from topology.config.change import (
     asks_facts,
     begin_anew,
     differences,
+    places,
     read_as,
+    returned,
     taken,
 )
 from topology.config.stages import only_looks
@@ -64,11 +67,12 @@ ANY_MASTER: Final = (b"\0" * 32,)
 @dataclass(slots=True)
 class Plan:
     """The differences, each once; by stage the contracts found; and the upstream partitions that
-    the states know."""
+    the states know. `amid`, by stage: inputs whose streams came by another one before."""
 
     differences: list[Difference] = field(default_factory=list)
     seen: dict[str, dict[TopicPartition, Contract]] = field(default_factory=dict)
     lanes: list[tuple[str, int, int]] = field(default_factory=list)
+    amid: dict[str, set[str]] = field(default_factory=dict)
 
 
 async def plan(brokers: Brokers, topology: Topology, only: StageConfig | None = None) -> Plan:
@@ -127,10 +131,15 @@ class _Looking:
             for number, contract in (await self._contracts(changelog)).items():
                 made.seen.setdefault(name, {})[TopicPartition(topic, number)] = contract
         tables = [c.lanes for by in made.seen.values() for c in by.values()]
-        made.lanes = max(tables, key=lambda table: sum(count for _, _, count in table), default=[])
+        made.lanes = max(tables, key=lambda table: len(places(table)), default=[])
+        if any(places(table) != places(made.lanes)[: len(places(table))] for table in tables):
+            anew = begin_anew(self._topology)
+            raise StateRefused(f"the states number the upstream partitions differently; {anew}")
         found: list[Difference] = []
-        for stage in self._stages if only is None else [only]:
-            found += await self._of_stage(stage, made)
+        for stage in self._stages:
+            each = await self._of_stage(stage, made) if self._sees(stage, only) else []
+            # A change that another stage refuses is not begun here.
+            found += [d for d in each if only in (None, stage) or d.verdict == REFUSED]
         found += [
             each
             for name, each in await self._of_others(made)
@@ -138,6 +147,10 @@ class _Looking:
         ]
         made.differences = list(dict.fromkeys(found))
         return made
+
+    def _sees(self, stage: StageConfig, only: StageConfig | None) -> bool:
+        """Whether all topics of a stage can be seen by who runs `only` this one."""
+        return only in (None, stage) or {*topics_of(self._topology, stage)} <= self._topics.keys()
 
     async def _of_stage(self, stage: StageConfig, made: Plan) -> list[Difference]:
         topology = self._topology
@@ -163,10 +176,12 @@ class _Looking:
                 was, now = f"{claim.format}", f"{STATE_FORMAT}"
                 return [Difference("state", was, now, REFUSED, effect, remedy)]
         if not seen:
-            owned = {place.split(" (")[0] for c in await self._all(made) for place in _places(c)}
+            owned = {place for c in await self._all(made) for place in _places(c)}
             strange = [t for t in arrangement.outputs() if t in self._topics and t not in owned]
             held = [topic for topic in strange if await self._holds(topic)]
-            if held:
+            for log in arrangement.changelogs:
+                self._claims.pop(log, None)  # Another worker may have begun meanwhile.
+            if held and not any([await self._contracts(log) for log in arrangement.changelogs]):
                 return [taken(stage.name, held, topology)]
         found: list[Difference] = []
         for source, old in seen.items():
@@ -195,6 +210,7 @@ class _Looking:
             number: contract_of(claim)
             for number, claim in self._claims[changelog].items()
             if claim.format == STATE_FORMAT
+            and contract_of(claim).application == self._topology.application
         }
 
     async def _claim(self, changelog: str, number: int) -> Claim | None:
@@ -212,12 +228,13 @@ class _Looking:
             waiting = await self._waiting(arrangement, source, old)
         kept = old.streams.keys() & new.streams.keys()
         differs = any(_derived(old, name) != _derived(new, name) for name in kept)
-        return Facts(waiting, differs and await self._is_unread(new, made))
+        is_asked = differs or old.streams.keys() - new.streams.keys()
+        return Facts(waiting, bool(is_asked) and await self._is_unread(new, made))
 
     async def _waiting(
         self, arrangement: Arrangement, source: TopicPartition, old: Contract
     ) -> set[str]:
-        """The streams of which events wait in this partition."""
+        """The streams of which events wait in this partition; all where some cannot be read."""
         parts, waiting = await self._held(old, TopicPartition(*arrangement.changelog(source)))
         topology = read_as(arrangement.topology, old.streams)
         inlet = replace(arrangement, topology=topology).inlet(source)
@@ -226,7 +243,8 @@ class _Looking:
             async with aclosing(read_again(self._logs, source, wanted)) as pieces:
                 async for piece, _ in pieces:
                     records += piece
-        return {event.stream for event in inlet.read_again(records)}
+        events = inlet.read_again(records)
+        return {event.stream for event in events} if len(events) == len(waiting) else {*old.streams}
 
     async def _held(self, old: Contract, changelog: TopicPartition) -> tuple[StateParts, set[int]]:
         """The state, and the offsets of what waits in it."""
@@ -246,7 +264,8 @@ class _Looking:
         first = next(s.name for s in self._stages if reads(topology, s) == RAW)
         for contract in made.seen.get(first, {}).values():
             kept = contract.streams.keys() & new.streams.keys()
-            if kept and all(_derived(contract, name) == _derived(new, name) for name in kept):
+            is_new = contract.streams.keys() <= self._topology.streams.keys()
+            if is_new and all(_derived(contract, name) == _derived(new, name) for name in kept):
                 return False
         for changelog, (name, topic) in self._ours.items():
             stage = next(stage for stage in self._stages if stage.name == name)
@@ -282,17 +301,53 @@ class _Looking:
             for number, contract in contracts.items():
                 begins = changelog_topic(self._topology.application, contract.stage, "")
                 topic = changelog[len(begins) - len(SUFFIX) : -len(SUFFIX)]
-                seen = made.seen.get(contract.stage, {}).values()
-                if seen and all(topic not in other.inputs for other in seen):
-                    continue  # That change has been made before.
-                place = TopicPartition(topic, number)
-                _, waiting = await self._held(contract, TopicPartition(changelog, number))
-                at = self._claims[changelog][number].next_offset
-                is_unread = topic in self._topics and await self._has_records(place, at)
-                left = Abandoned(contract.stage, topic, bool(waiting), is_unread)
+                for now in self._moved(contract, topic):
+                    made.amid.setdefault(contract.stage, set()).add(now)
+                    newest = self._newest(contract.stage, now)
+                    if newest is not None and newest < self._claims[changelog][number].arrival[:1]:
+                        each = returned(contract.stage, topic, now, self._topology)
+                        found.append((contract.stage, each))
+                if self._was_left(contract.stage, topic, self._claims[changelog][number], made):
+                    continue
+                waiting, is_unread = False, False
+                if any(stage.name == contract.stage for stage in self._stages):
+                    _, held = await self._held(contract, TopicPartition(changelog, number))
+                    place, at = TopicPartition(topic, number), self._claims[changelog][number]
+                    waiting = bool(held)
+                    is_unread = topic in self._topics and await self._has_records(
+                        place, at.next_offset
+                    )
+                left = Abandoned(contract.stage, topic, waiting, is_unread)
                 each = abandoned(left, self._topology, self._topics)
                 found.append((contract.stage, each))
         return found
+
+    def _moved(self, contract: Contract, topic: str) -> set[str]:
+        """The inputs by which streams come now that came by this one."""
+        streams = self._topology.streams
+        return {
+            streams[name].input
+            for name, was in contract.streams.items()
+            if was.input == topic and name in streams
+        }
+
+    def _newest(self, stage: str, topic: str) -> list[int] | None:
+        """The instant of the newest state of this input; None: it has none."""
+        changelog = changelog_topic(self._topology.application, stage, topic)
+        claims = self._claims.get(changelog, {}).values()
+        return max((claim.arrival[:1] for claim in claims), default=None)
+
+    def _was_left(self, stage: str, topic: str, claim: Claim, made: Plan) -> bool:
+        """Whether this input was left by a change that was made before, since when others were
+        worked on."""
+        return any(
+            topic not in contract.inputs
+            and self._claims[changelog_topic(self._topology.application, stage, place.topic)][
+                place.partition
+            ].arrival[:1]
+            > claim.arrival[:1]
+            for place, contract in made.seen.get(stage, {}).items()
+        )
 
 
 def _derived(contract: Contract, stream: str) -> dict[str, object]:

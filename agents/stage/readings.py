@@ -30,6 +30,7 @@ class Readings:
     def load(self, name: str, value: bytes) -> None:
         until = int(name[len(changelog.READING) :])
         self._until[until] = msgspec.msgpack.decode(value, type=Streams)
+        self._changed.pop(until, None)  # Nothing came since that change: the earlier reading holds.
 
     def note(self, until: int, before: Contract, now: Contract) -> None:
         """Keep how records below `until` were read, where that is another way than now."""

@@ -4,7 +4,7 @@ their parts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -50,7 +50,8 @@ class Traces(Protocol):
 @dataclass(frozen=True)
 class Services:
     """Partitions without a state begin with their part of `histories`, or empty where that is None.
-    `seen`: the contracts of the states that were there when the process started. `cut_sizes` has an
+    `seen`: the contracts of the states that were there when the process started. `amid`: inputs
+    whose streams came by another one before. `cut_sizes` has an
     entry for each partition that was open here."""
 
     logs: LogReader
@@ -63,6 +64,7 @@ class Services:
     traces: Traces | None = None
     histories: Histories | None = None
     seen: Mapping[TopicPartition, Contract] | None = None
+    amid: Collection[str] = ()
     cut_sizes: dict[TopicPartition, CutSize] = field(default_factory=dict)
     schemas: SchemaFeed = field(default_factory=SchemaFeed)
 

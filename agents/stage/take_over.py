@@ -3,15 +3,15 @@
 Each partition of each stage gets a first state that says where it begins: in input topics with the
 first record appended at the instant or later, in topics between stages behind all that is there. It
 says too that it begins amid a stream, so no window, join or pattern emits what began before. From
-then on the workers find a state and go on with it. Done before a stage runs, and once: an
-application that has a state keeps it.
+then on the workers find a state and go on with it. The states of a stage are written in one
+transaction, before a stage runs; an application that has a state keeps it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
+from aiokafka import AIOKafkaProducer
 from aiokafka.structs import TopicPartition
 from msgspec import Raw
 
@@ -19,59 +19,67 @@ from agents.kafka.brokers import Brokers
 from agents.kafka.stage_topics import works
 from agents.stage.arrangement import Arrangement, arrange, topics_of
 from agents.stage.arrival import arrival_clock
-from agents.stage.delivery import Checkpoint, Delivery
+from agents.stage.plan import ANY_MASTER, plan
 from agents.state import changelog
 from agents.state.changelog import Progress
 from topology.config import Topology
+from topology.flow.stage import SOURCES
 
 log = logging.getLogger(__name__)
 
-NewDelivery = Callable[[Arrangement, TopicPartition], Delivery]
 
-
-async def take_over(
-    brokers: Brokers, topology: Topology, since_ms: int, new_delivery: NewDelivery
-) -> None:
-    """Write the first state of each partition that has none. `since_ms`: the instant, since the
-    epoch."""
+async def take_over(brokers: Brokers, topology: Topology, since_ms: int) -> None:
+    """Write the first states of each stage that has none. `since_ms`: the instant, since the
+    epoch. KafkaError where another one does so at once."""
     known = brokers.topics()
     for stage in topology.stages:
         if not works(topology, stage):
             continue
         partitions = {topic: known.get(topic, 0) for topic in topics_of(topology, stage)}
-        arrangement = arrange(topology, stage, partitions, (b"\0" * 32,))
-        if brokers.written(arrangement.changelogs):
-            log.info("stage %s has a state, and goes on with it", stage.name)
-            continue
-        sources = [
-            TopicPartition(topic, number)
-            for topic in arrangement.inputs
-            for number in range(partitions[topic])
-        ]
-        async with brokers.reader() as reader:
-            ends = await reader.end_offsets(sources)
-            if arrangement.is_first:
-                times = await reader.offsets_for_times(dict.fromkeys(sources, since_ms))
-                ends |= {source: at.offset for source, at in times.items() if at is not None}
-        ids = brokers.topic_ids(arrangement.inputs)
-        for source in sources:
-            delivery = new_delivery(arrangement, source)
-            await delivery.start()
-            try:
-                begin = _first(arrangement, source, ends[source], ids.get(source.topic, ""))
-                changes = {changelog.PROGRESS: changelog.encode(begin)}
-                await delivery.commit(Checkpoint({}, changes, source, ends[source]))
-            finally:
-                await delivery.stop()
+        arrangement = arrange(topology, stage, partitions, ANY_MASTER)
+        producer = AIOKafkaProducer(
+            **brokers.client, transactional_id=f"{arrangement.group}.take-over"
+        )
+        await producer.start()  # Whoever else takes over is fenced from here on.
+        try:
+            if (await plan(brokers, topology)).seen.get(stage.name):
+                log.info("stage %s has a state, and goes on with it", stage.name)
+                continue
+            begins = await _begins(brokers, arrangement, since_ms)
+            async with producer.transaction():
+                for source, begin in begins.items():
+                    topic, partition = arrangement.changelog(source)
+                    value = changelog.encode(begin)
+                    await producer.send(topic, value, changelog.PROGRESS, partition)
+        finally:
+            await producer.stop()
+        for source, begin in begins.items():
             place = f"{source.topic}/{source.partition}"
-            log.info("takes over: %s begins at offset %d of %s", stage.name, ends[source], place)
+            log.info(
+                "takes over: %s begins at offset %d of %s", stage.name, begin.next_offset, place
+            )
 
 
-def _first(
-    arrangement: Arrangement, source: TopicPartition, offset: int, topic_id: str
-) -> Progress:
-    topology = arrangement.topology
-    clock = arrival_clock(topology, source.topic, topology.tick_lag_ns, embedded=False)
-    contract = Raw(changelog.encode(arrangement.contract(source)))
-    form = changelog.STATE_FORMAT
-    return Progress(offset, clock.snapshot(), contract, topic_id, form, 0, 0, amid=True)
+async def _begins(
+    brokers: Brokers, arrangement: Arrangement, since_ms: int
+) -> dict[TopicPartition, Progress]:
+    sources = [
+        TopicPartition(topic, number)
+        for topic in arrangement.inputs
+        for number in range(arrangement.partitions[topic])
+    ]
+    async with brokers.reader() as reader:
+        offsets = await reader.end_offsets(sources)
+        if arrangement.is_first:
+            times = await reader.offsets_for_times(dict.fromkeys(sources, since_ms))
+            offsets |= {source: at.offset for source, at in times.items() if at is not None}
+    ids, form = brokers.topic_ids(arrangement.inputs), changelog.STATE_FORMAT
+    topology, begins = arrangement.topology, {}
+    for source in sources:
+        clock = arrival_clock(topology, source.topic, topology.tick_lag_ns, embedded=False)
+        contract = Raw(changelog.encode(arrangement.contract(source)))
+        begins[source] = Progress(
+            offsets[source], clock.snapshot(), contract, ids.get(source.topic, ""), form, 0, 0,
+            amid=SOURCES,
+        )  # fmt: skip
+    return begins

@@ -78,8 +78,8 @@ class Progress(msgspec.Struct):
     topic of the same name made anew does not have; "" where brokers give none. `format` is the
     layout that all of the state has. `entries` and `digest` are those of all of the state but
     this. `history`: what it began with (agents.stage.history); "" where that was nothing. `since`:
-    no entry was written last before this offset of the changelog. `amid`: it began amid a stream
-    that others had worked on (agents.stage.take_over)."""
+    no entry was written last before this offset of the changelog. `amid`: what begins amid its
+    stream, of streams without a state (topology.flow.stage)."""
 
     next_offset: int
     arrival: list[int]
@@ -90,7 +90,7 @@ class Progress(msgspec.Struct):
     digest: int
     history: str = ""
     since: int = 0
-    amid: bool = False
+    amid: int = 0
 
 
 class Claim(msgspec.Struct):

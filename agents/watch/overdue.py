@@ -106,8 +106,9 @@ class Overdue:
         if not self.waits_for:
             return None
         return (
-            f"the oldest event has waited for {self.waited_s:.0f} s, longer than all waits of the"
-            f" topology file together: it waits for {self.waits_for}"
+            f"the oldest event has waited for {self.waited_s:.0f} s,"
+            " longer than all waits of the topology file"
+            f" together: it waits for {self.waits_for}"
         )
 
 

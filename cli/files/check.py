@@ -89,6 +89,8 @@ def command(
 
 def changes(topology: Topology, servers: str, kafka_path: str | None) -> list[Difference]:
     """Return how the file differs from the application of its name that runs there."""
+    from aiokafka.errors import KafkaError
+
     from agents.stage.plan import plan
     from agents.state.changelog import StateRefused
     from cli.kafka_options import reached, security
@@ -98,6 +100,9 @@ def changes(topology: Topology, servers: str, kafka_path: str | None) -> list[Di
         return asyncio.run(plan(brokers, topology)).differences
     except StateRefused as refused:
         raise Refused(str(refused)) from refused
+    except (KafkaError, TimeoutError) as failed:
+        rights = "`inorder topics acls` names the rights that it takes"
+        raise Refused(f"the brokers do not tell what runs: {failed!r}; {rights}") from failed
 
 
 def filled(path: str | None, trust: bool = False) -> str:

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from socket import socket
@@ -84,14 +83,13 @@ WHO = re.compile(r"//[^/@\s]*@")
 )
 @click.option(
     "--take-over",
-    "instant",
     metavar="INSTANT",
     help="Begin in outputs that hold the records of another application, with what is appended to"
     " the inputs from now on (`now`) or from an instant on, like 2026-11-24T08:00:00Z.",
 )
 @stage_options
 def command(
-    options: StageOptions, names: tuple[str, ...], http: str, peers: str, instant: str | None
+    options: StageOptions, names: tuple[str, ...], http: str, peers: str, take_over: str | None
 ) -> None:
     """Run the named stages (default: all) until SIGTERM; exit 0 after a graceful stop."""
     set_up("worker", quiet=options.quiet, verbose=options.verbose, style=options.log_style)
@@ -114,8 +112,8 @@ def command(
         raise Refused("--brokers embedded speaks PLAINTEXT; leave --kafka and its variables out")
     if CORE != COMPILED:
         log.info("%s", IN_PYTHON)
-    if instant is not None:
-        _take_over(instant, options, topology)
+    if take_over is not None:
+        _take_over(take_over, options, topology)
     with _brokers(options.brokers, topology) as servers:
         filled = replace(options, brokers=servers, otlp=checked(options.otlp))
         commands = {stage: filled.words_for(stage) for stage in stages}
@@ -136,7 +134,9 @@ def command(
 
 
 def _take_over(instant: str, options: StageOptions, topology: Topology) -> None:
-    from agents.process.stage_process import EXPECTED_FAILURES, delivery_of
+    from aiokafka.errors import KafkaError
+
+    from agents.process.stage_process import EXPECTED_FAILURES
     from agents.stage.take_over import take_over
 
     since_ns = time.time_ns() if instant == "now" else rfc3339.parse_ns(instant.encode())
@@ -145,9 +145,12 @@ def _take_over(instant: str, options: StageOptions, topology: Topology) -> None:
         raise Refused(f"--take-over {instant}: is no instant; {remedy}")
     brokers = reached(options.brokers, security(options.kafka_path), options.brokers_wait_s)
     try:
-        asyncio.run(take_over(brokers, topology, since_ns // 10**6, partial(delivery_of, brokers)))
+        asyncio.run(take_over(brokers, topology, since_ns // 10**6))
     except EXPECTED_FAILURES as refused:
         raise Refused(str(refused)) from refused
+    except (KafkaError, TimeoutError) as failed:
+        remedy = "take over with one worker alone; without the option when it has begun"
+        raise Refused(f"--take-over {instant}: {failed!r}; {remedy}") from failed
 
 
 def with_all_keys(path: str, redis: str | None) -> Callable[[], str]:

@@ -19,7 +19,7 @@ from typing import IO, Any, Final, NamedTuple
 import orjson
 
 from codec.values import json
-from inorder.contract import MIN_INT64, UNIT_NS
+from inorder.contract import MAX_INT64, UNIT_NS
 from producers.recording.encoded import FileEncoding, container_values, delimited_values
 from producers.recording.file import Form, opened
 from producers.recording.row import refuse_missing
@@ -32,7 +32,7 @@ from topology.fields.where import Path, Where
 from topology.wire.field_reader import NO_HEADERS, FieldReader, Refused
 from topology.wire.line_reader import LineFault, Reading, Row
 
-NO_STAMP: Final = MIN_INT64
+NO_STAMP: Final = -MAX_INT64
 """A row has no timestamp of its own."""
 
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")

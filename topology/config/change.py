@@ -58,6 +58,7 @@ class Contract(NamedTuple):
     upstream partitions in the order of their numbers, as stretches (topic, first partition,
     count)."""
 
+    application: str
     stage: str
     inputs: list[str]
     shapes: dict[str, int]
@@ -107,14 +108,14 @@ def reading_of(stream: StreamConfig, *, is_derived: bool = False) -> dict[str, A
 
 
 def read_as(topology: Topology, before: Mapping[str, StreamContract]) -> Topology:
-    """Return the topology with streams that are read as they were `before`, those that it has no
-    more among them, for records from before a change."""
-    streams = dict(topology.streams)
+    """Return the topology with the streams alone that there were `before`, read as they were, for
+    records from before a change."""
+    streams = {}
     for name, was in before.items():
         stream = StreamConfig.model_validate(was.reading)
-        if name in streams:
+        if name in topology.streams:
             kept = {key: getattr(stream, key) for key in READING}
-            streams[name] = streams[name].model_copy(update=kept)
+            streams[name] = topology.streams[name].model_copy(update=kept)
         else:
             rule = {} if was.numbered else {"reorder": {"rule": "time"}}
             at = {"input": was.input} if was.input else {}
@@ -175,11 +176,8 @@ def differences(
 
 def refusals(found: Iterable[Difference]) -> str:
     """Return the refusals among these as one text, "" where there is none."""
-    refused = [each for each in found if each.verdict == REFUSED]
-    return "; ".join(
-        f"{e.path}: {e.was or 'nothing'} -> {e.now or 'nothing'}: {e.effect}; {e.remedy}"
-        for e in refused
-    )
+    refused = [str(each) for each in found if each.verdict == REFUSED]
+    return "\n".join(refused)
 
 
 def _of_shapes(old: Contract, new: Contract, topology: TopologyFile) -> Iterator[Difference]:
@@ -210,9 +208,12 @@ def _of_streams(
         added = gone = []
     for name in gone:
         path, was = f"streams.{name}", old.streams[name].input or "read"
-        if name in facts.waiting:
-            effect = "events of it wait here, and nobody would emit them"
-            remedy = "let the worker go on with it until `inorder explain` shows none that waits"
+        if name in facts.waiting or facts.unread:
+            effect = "events of it wait here or between the stages, and nobody would emit them"
+            remedy = (
+                "stop what sends it, and let the worker go on with it until `inorder explain` shows"
+                " no lag and none that waits"
+            )
             yield Difference(path, was, "", REFUSED, effect, remedy)
         else:
             effect = (
@@ -235,10 +236,10 @@ def _of_stream(
             "half of the stream would be in one place and half in another; the partition follows"
             " from the stream's name, the streams it is joined with, and the topic's partitions"
         )
-        yield Difference(
-            f"streams.{name}.output", was.output, now.output, REFUSED, effect,
-            back_or_anew(topology),
-        )  # fmt: skip
+        is_grown = was.output.rpartition("/")[0] == now.output.rpartition("/")[0]
+        remedy = f"drain it and {begin_anew(topology)}" if is_grown else back_or_anew(topology)
+        path = f"streams.{name}.output"
+        yield Difference(path, was.output, now.output, REFUSED, effect, remedy)
     if was.numbered != now.numbered:
         spelled = {True: "by number", False: "by time"}
         effect = "the state of one order means nothing to the other"
@@ -327,14 +328,24 @@ def abandoned(left: Abandoned, topology: TopologyFile, partitions: Mapping[str, 
         " would begin with the first record and put everything out again"
         f" ({topology.cut.why})"
     )
-    remedy = (
-        f"write the stages as they were, like `stages: [{', '.join(before(left.stage))}]`, or drain"
-        f" the application and {begin_anew(topology)}"
-    )
+    remedy = f"drain the application and {begin_anew(topology)}"
     was = StageConfig(left.stage, tuple(named))
+    if not any(len(met) > 1 for met in topology.joined_streams):
+        stages = ", ".join(before(left.stage))
+        remedy = f"write the stages as they were, like `stages: [{stages}]`, or {remedy}"
     for found in scattered(topology.streams, [was], partitions):
         remedy = f"as it was, {found.what}; {found.remedy}"  # That cut is refused, too.
     return Difference(STAGES, left.stage, ", ".join(moved), REFUSED, effect, remedy)
+
+
+def returned(stage: str, was: str, now: str, topology: TopologyFile) -> Difference:
+    """Return the refusal of an input that was left before, for another one."""
+    effect = (
+        f"the state of stage {stage} in {now} is from before {was} was read, so what went there"
+        " would be waited for as missing"
+    )
+    remedy = f"put {was} back, drain it and take an input that was never read, or"
+    return Difference(f"input {now}", was, now, REFUSED, effect, f"{remedy} {begin_anew(topology)}")
 
 
 def _works(topology: TopologyFile, stage: StageConfig) -> bool:
@@ -385,3 +396,8 @@ def stretches(places: Sequence[tuple[str, int]]) -> list[tuple[str, int, int]]:
         else:
             found.append((topic, partition, 1))
     return found
+
+
+def places(table: Sequence[tuple[str, int, int]]) -> list[tuple[str, int]]:
+    """Return the topic and partition of each number in such a table."""
+    return [(t, number) for t, first, count in table for number in range(first, first + count)]

@@ -5,8 +5,8 @@ A mapping like `functions` is *written out* where the file names each entry itse
     functions = {"distance": distance, "double": lambda a: 2 * a}
     functions["half"] = half
 
-The text of an entry is its expression and every definition of the file that it needs, without
-comments, docstrings and layout. A state made by one text is not carried on with another.
+The text of an entry is its expression and every definition of the file that it needs, as they are
+written. A state made by one text is not carried on with another.
 """
 
 from __future__ import annotations
@@ -48,21 +48,18 @@ def written_entries(path: object, tree: ast.Module, name: str) -> dict[str, ast.
 def texts_of(source: str | bytes, names: Mapping[str, Collection[str]]) -> Texts:
     """Return the text of each function by kind and name; that of the whole file where the mapping
     of its kind is not written out. `names`: of the functions, by kind."""
-    tree = ast.parse(source)
-    _drop_docstrings(tree)
-    needed = _Needed(tree)
-    try:
-        return {kind: needed.texts(kind, named) for kind, named in names.items() if named}
-    except RecursionError:  # An expression is too deep to be written again.
-        return {kind: dict.fromkeys(named, repr(source)) for kind, named in names.items()}
+    text = source if isinstance(source, str) else source.decode()
+    needed = _Needed(text)
+    return {kind: needed.texts(kind, named) for kind, named in names.items() if named}
 
 
 class _Needed:
     """A finder of the definitions that a part of a file needs. `_binding`: the statements that bind
     or change a name, by their places."""
 
-    def __init__(self, tree: ast.Module) -> None:
-        self._tree = tree
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._tree = tree = ast.parse(source)
         self._binding: dict[str, list[int]] = {}
         for at, statement in enumerate(tree.body):
             for name in _bound(statement):
@@ -77,7 +74,7 @@ class _Needed:
 
     def _text(self, root: ast.AST) -> str:
         if root is self._tree:
-            return ast.unparse(root)
+            return self._source
         places: set[int] = set()
         waiting = [_EVERYTHING, *_mentioned(root)]
         while waiting:
@@ -86,13 +83,13 @@ class _Needed:
                     places.add(at)
                     waiting += _mentioned(self._tree.body[at])
         parts = [root, *(self._tree.body[at] for at in sorted(places))]
-        return "\n".join(ast.unparse(part) for part in parts)
+        return "\n".join(self._written(part) for part in parts)
 
-
-def _drop_docstrings(tree: ast.Module) -> None:
-    for each in ast.walk(tree):
-        if isinstance(each, (*_DEFINITIONS, ast.Module)) and ast.get_docstring(each) is not None:
-            del each.body[0]
+    def _written(self, part: ast.AST) -> str:
+        """The lines of a part, with its decorators."""
+        assert isinstance(part, ast.expr | ast.stmt)
+        first = min([part.lineno, *(each.lineno for each in getattr(part, "decorator_list", ()))])
+        return "\n".join(self._source.splitlines()[first - 1 : part.end_lineno])
 
 
 def _mentioned(part: ast.AST) -> Iterator[str]:

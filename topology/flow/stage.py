@@ -7,8 +7,9 @@ and the simulation are this class and nothing else.
 Where there are several streams, each begins when its first event comes or its state is restored,
 together with those that joins bring it together with: most input partitions never meet most
 streams, and one that has not come costs nothing there. Nothing follows from that; a law shows it.
-A driver that knows that events have passed before there was a state to restore sets `begins_amid`:
-then the queries that begin emit nothing of what began earlier (`topology.query.beginning`).
+A driver that knows that events may have passed before there was a state to restore sets
+`begins_amid`: QUERIES that begin then emit nothing of what began earlier
+(`topology.query.beginning`), and SOURCES too are not taken to begin with their first number.
 
 Inputs are what a reader of records made of them: events, or `Malformed` values. A
 dead letter whose source and number could be read still takes its place in the
@@ -38,14 +39,19 @@ from topology.flow.lanes import Lanes, lanes_of
 from topology.flow.probe import Probe
 from topology.flow.registry import ALIGN_PLACE, graph_of, places_of
 from topology.model.composite import SEPARATOR, Composite, CompositePart
-from topology.model.event import DEAD, NO_EPOCH, Event, twin
+from topology.model.event import DEAD, NO_EPOCH, WATERMARK, Event, twin
 from topology.model.operator import Figures, Plain
 from topology.model.outcome import Malformed, Report, Step, dead_letter
 from topology.model.result import LEAVES_AS, Result
+from topology.reorder.operator import Reorder
 
 if TYPE_CHECKING:
     from topology.detector.queries import DetectorQueries
     from topology.pattern.run.compiled import Compiled
+
+QUERIES: Final = 1
+SOURCES: Final = 2
+"""What begins amid (`Stage.begins_amid`)."""
 
 ALIGN: Final = "\n\nalign/"
 """Begins the keys of the alignment; others name a node (topology.flow.node)."""
@@ -82,7 +88,7 @@ class Stage(Composite):
         self._graph = Graph({}, [], own_clocks=self._begins_ordered)
         self._live: tuple[Mapping[str, QueryConfig], Mapping[str, Compiled]] | None = None
         self._ahead: list[DetectorQueries] = []
-        self._begins_amid = False
+        self._begins_amid = 0
         self._moved: list[Event] = []
         self._keeps_moved = False
         self._most_bytes = topology.topics.max_record_bytes
@@ -122,7 +128,7 @@ class Stage(Composite):
         ahead = [each.detectors for each in part.nodes if each.reads_accepted]
         self._ahead += [each for each in ahead if each is not None]
         if self._begins_amid:
-            _begin_amid(part)
+            _begin_amid(part, self._begins_amid)
         self._graph.add(part, self._order)
         in_front = [(ALIGN_PLACE, each) for each in self._in_front]
         for name, chain in part.chains.items():
@@ -135,16 +141,16 @@ class Stage(Composite):
         self._parts = [*self._in_front, *chains, *(each.node for each in self._graph.junctions)]
 
     @property
-    def begins_amid(self) -> bool:
-        """Whether streams that begin here without a state had events before. To be set before
-        anything comes or is restored."""
+    def begins_amid(self) -> int:
+        """What begins amid, of streams that begin here without a state: QUERIES, or SOURCES too. To
+        be set before anything comes or is restored."""
         return self._begins_amid
 
     @begins_amid.setter
-    def begins_amid(self, begins_amid: bool) -> None:
+    def begins_amid(self, begins_amid: int) -> None:
         self._begins_amid = begins_amid
         if begins_amid:
-            _begin_amid(self._graph)
+            _begin_amid(self._graph, begins_amid)
 
     @property
     def chains(self) -> Mapping[str, Chain]:
@@ -221,7 +227,7 @@ class Stage(Composite):
         for item in inputs:
             if isinstance(item, Event):
                 event: Event | None = item
-                if item.stream not in self._order and item.kind != DEAD:
+                if item.stream not in self._order and item.kind not in (DEAD, WATERMARK):
                     names = self._topology.streams
                     reports.append(strange(item, self.streams if item.stream in names else names))
             else:
@@ -358,11 +364,13 @@ class Stage(Composite):
         return [part for places, part in found if event.held_by & places]
 
 
-def _begin_amid(graph: Graph) -> None:
-    """Tell the queries of a graph where nothing has come that events came before them."""
+def _begin_amid(graph: Graph, what: int) -> None:
+    """Tell the operators of a graph where nothing has come that events came before them."""
     for node in graph.nodes:
         if node.name in (WINDOW, PATTERN, JOIN):
             node.operator.restore({}, ())
+        elif what == SOURCES and isinstance(node.operator, Reorder):
+            node.operator.begin_amid()
 
 
 def placeholder(dead: Malformed) -> Event | None:

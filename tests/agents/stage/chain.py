@@ -142,6 +142,7 @@ class Place:
             ),
         )
         patch.setattr(partition._restoring, "find", self._found)
+        patch.setattr(LogReader, "bounds", self._bounds)
         patch.setattr(rebuilding, "read_again", self._read_again)
         patch.setattr(history, "first_of", self._first_of)
         partition._checkpoint_s = 0.0
@@ -165,6 +166,9 @@ class Place:
         assert min(wanted) >= 0, "what stands before the log is not in it"
         log = self.chain.logs[source]
         yield [each for each in log if each.offset in wanted], max(wanted) + 1
+
+    async def _bounds(self, source: TopicPartition) -> tuple[int, int]:
+        return 0, len(self.chain.logs[source])
 
     async def _first_of(self, _: Any, source: TopicPartition) -> FakeRecord | None:
         return next(iter(self.chain.logs[source]), None)

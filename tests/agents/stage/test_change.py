@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import combinations, permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiokafka.structs import TopicPartition
@@ -256,7 +257,7 @@ def test_a_layout_of_another_version_is_refused() -> None:
 # -- the page ------------------------------------------------------------------------------------
 
 PAGE = Path(__file__).parents[3] / "docs/change.md"
-ON_PAGE = {
+ON_PAGE: dict[str, list[Any]] = {
     "waits and bounds": ["waits and bounds"],
     "delivery and store": ["delivery and store"],
     "order in the file": ["order in the file"],

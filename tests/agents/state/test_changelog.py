@@ -69,7 +69,7 @@ def test_a_state_of_another_format_is_refused(state: Any) -> None:
 
 
 def test_a_state_of_this_format_is_read() -> None:
-    contract = Contract("merge", ["raw"], {"merge": 1}, {}, {}, {}, [("raw", 0, 4)])
+    contract = Contract("app", "merge", ["raw"], {"merge": 1}, {}, {}, {}, [("raw", 0, 4)])
     progress = Progress(2**62, [1], Raw(encode(contract)), "", STATE_FORMAT, 3, 2**64 - 1)
     found = read_progress(encode(progress), "raw/3", "begin anew")
     assert contract_of(found) == contract

@@ -31,11 +31,12 @@ def test_a_stage_has_its_own(tmp_path: Path) -> None:
     assert said(tmp_path, "--stage", "merge", "--principal", "User:{stage}") == [
         "User:merge --operation Delete --operation Read --topic events.sequenced",
         "User:merge --operation Describe --topic events.raw",
-        "User:merge --operation Write --topic events.ordered",
+        "User:merge --operation Read --operation Write --topic events.ordered",
         "User:merge --operation Write --topic events.late",
         "User:merge --operation Write --topic events.gaps",
         "User:merge --operation Write --topic events.dead",
         f"User:merge --operation Read --operation Write --topic {CHANGELOG}",
+        "User:merge --operation Read --topic plant. --resource-pattern-type prefixed",
         "User:merge --operation Read --group plant.merge",
         f"User:merge --operation Describe --operation Write {OWN}",
     ]
