@@ -88,7 +88,8 @@ class _Needed:
     def _written(self, part: ast.AST) -> str:
         """The lines of a part, with its decorators."""
         assert isinstance(part, ast.expr | ast.stmt)
-        first = min([part.lineno, *(each.lineno for each in getattr(part, "decorator_list", ()))])
+        decorators = part.decorator_list if isinstance(part, _DEFINITIONS) else []
+        first = min([part.lineno, *(each.lineno for each in decorators)])
         return "\n".join(self._source.splitlines()[first - 1 : part.end_lineno])
 
 

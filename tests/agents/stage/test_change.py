@@ -262,10 +262,11 @@ ON_PAGE: dict[str, list[Any]] = {
     "delivery and store": ["delivery and store"],
     "order in the file": ["order in the file"],
     "a mapping": ["a mapping", "a mapping, while something is unread between"],
-    "header names, or `format`, with nothing unread between the stages": ["header names"],
-    "header names, while something is unread between the stages": [
+    "header names, `format` or `schema`, with nothing unread between the stages": ["header names"],
+    "header names, `format` or `schema`, while something is unread between the stages": [
         "header names, while something is unread between"
     ],
+    "the first query of a kind": [],
     "a query added": ["a query added"],
     "a query changed, renamed or put back": ["a query changed"],
     "a query removed": ["a query removed"],
