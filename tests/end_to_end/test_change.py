@@ -7,7 +7,8 @@ test_changed_queries.py and test_changed_streams.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,20 @@ from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[att
 from agents.state.changelog import PROGRESS, encode
 from tests.cli.invoking import inorder
 from tests.end_to_end.changing import (
+    EVERY_NS,
     MAPPED,
     NESTED,
     REFUSED,
     RENAMED,
     App,
     Form,
+    Line,
     S,
     assert_each_once,
     assert_ids_once,
     forget,
     mapped,
+    name_of,
     nested,
     plain,
     renamed,
@@ -63,10 +67,20 @@ def begin(app: App, count: int = 250) -> None:
     app.stop()
 
 
-def counts(app: App) -> dict[int, int]:
+def await_watermark(app: App, end: int) -> None:
+    """Send the numbers up to this one, and wait for the watermark behind them."""
+    app.send(range(len(app.events()), end))
+    newest_ns = app.base_ns + (end - 1) * EVERY_NS
+    wait_until(
+        lambda: any(r.is_control and r.number("refTs") == newest_ns for r in app.read("ordered")),
+        f"a watermark at number {end - 1}",
+    )
+
+
+def counts(app: App, lines: Iterable[Line] | None = None) -> dict[int, int]:
     """What stands of the windows, by their start in seconds."""
-    lines = standing(app.lines("windows"))
-    return {(line["start"] - app.base_ns) // S: line["values"]["n"] for line in lines}
+    stand = standing(app.lines("windows") if lines is None else lines)
+    return {(line["start"] - app.base_ns) // S: line["values"]["n"] for line in stand}
 
 
 # -- another application, or the state is gone -----------------------------------------------------
@@ -96,15 +110,17 @@ def test_another_application_in_the_same_outputs_is_refused_until_all_of_them_ar
 def test_an_application_that_takes_over_writes_on_from_now(app: App, start: str) -> None:
     """No event twice, and nothing of what began before: the window that was open is not emitted,
     and no number before the point is missing."""
-    app.default["reorder"]["start"] = start
+    app.default["reorder"] = {"start": start}
     begin(app)
     app.file["application"] += "-2"
     app.create()
     app.start("--take-over", "now")
     for first in (250, 500):
-        app.send(range(first, first + 250))
+        await_watermark(app, first + 20)
+        app.send(range(first + 20, first + 250))
         app.await_events(first + 250)
-        app.await_drained()
+        ended = app.base_ns + (first + 249) // 100 * 10 * S
+        app.await_lines("windows", lambda lines, end=ended: lines[-1]["end"] == end)  # type: ignore[misc]
         app.stop()
         if first == 250:
             app.changes_nothing()
@@ -168,8 +184,6 @@ def test_buffered_events_are_read_as_they_were_written(
         else:
             held = (place + 1) * count - HOLE - 1
             wait_until(lambda held=held: waiting(app) == held, f"{held} that wait")  # type: ignore[misc]
-            if spill_after == "10ms":
-                app.await_drained_but_for_what_waits()
         app.stop()
     assert_each_once(app.events(), SOURCE, range(len(ways) * count))
     assert not app.read("gaps")
@@ -307,6 +321,7 @@ def test_an_input_is_left_when_it_is_drained(app: App, more: dict[str, Any]) -> 
     app.await_drained()
     app.stop()
     app.default["input"] = new
+    app.default["reorder"] = {"start": "zero"}
     app.begins(ends=[f"input {old}"])
     app.start()
     app.send(range(50, 250), word="rawx")
@@ -327,9 +342,8 @@ def test_an_input_is_left_when_it_is_drained(app: App, more: dict[str, Any]) -> 
 
 def test_one_stage_over_three_partitions_is_refused_wherever_it_is_asked_for(app: App) -> None:
     app.file["topics"]["partitions"] = 3
-    app.create()
     app.file["stages"] = ["reorder+merge", "window"]
-    app.write()
+    app.create()
     says = "either write `keyed_by: stream`"
     for done in (inorder("check", app.path), inorder("doctor", *app.where)):
         assert done.code != 0, done.out
@@ -338,32 +352,36 @@ def test_one_stage_over_three_partitions_is_refused_wherever_it_is_asked_for(app
 
 
 def test_an_input_grows_from_one_partition_to_three_by_the_way_that_is_named(app: App) -> None:
-    """It grew while something was unread."""
-    begin(app)
-    app.send(range(250, 300))
+    """The worker that runs while it grows goes on with the one, and drains it."""
+    app.create()
+    app.start()
+    app.send(range(250))
+    app.await_events(250)
     grow(app, app.default["input"], 3)
-    app.ends_refused()
-    print(app.worker.log)
-    done = inorder("topics", "create", *app.where, "--grow")
-    print(done)
-    app.refuses("either write `keyed_by: stream`", "begin a new application with a new input topic")
+    app.send(range(250, 300), partition_of=lambda _: 0)
+    app.await_events(300)
+    app.await_drained()
+    app.stop()
+    anew = "begin a new application with a new input topic and new output topics"
+    app.refuses("either write `keyed_by: stream`", anew)
     app.file["topics"]["partitions"] = 3
-    app.refuses("begin a new application with a new input topic")
-    # The input was drained before it grew, or by the old file. Then:
+    app.create("--grow")
+    app.refuses("either write `keyed_by: stream`", anew)
     app.rename_outputs()
-    app.default["input"] = f"rawx-{app.name}"
+    app.default.update(input=f"rawx-{app.name}", merge={})
     app.create()
     app.changes_nothing()
     app.start()
     places = {"s0": 0, "s1": 1, "s2": 2}
     app.send(range(250), word="rawx", sources=[*places], partition_of=lambda name: places[name])
     app.await_events(750)
-    app.await_lines("windows", lambda lines: len(lines) >= 2)
+    whole = {0: 300, 10: 300}
+    app.await_lines("windows", lambda lines: whole.items() <= counts(app, lines).items())
     app.stop()
-    assert_each_once(app.events(), [*places], range(250))
-    times = [record.number("refTs") for record in app.events()]
+    events = app.events()
+    assert Counter(map(name_of, events)) == Counter((s, seq) for seq in range(250) for s in places)
+    times = [record.number("refTs") for record in events if record.header("late") is None]
     assert times == sorted(times)
-    assert counts(app) == {0: 300, 10: 300}
 
 
 def grow(app: App, topic: str, count: int) -> None:
@@ -391,4 +409,47 @@ def test_a_file_is_checked_where_its_application_has_never_run(app: App) -> None
     """Before its topics are there, and after."""
     app.changes_nothing()
     app.create()
+    app.changes_nothing()
+
+
+def test_an_input_that_was_left_is_not_put_back(app: App) -> None:
+    """What went to the other one meanwhile would be missing, and what waits there would stay."""
+    app.create()
+    app.start()
+    app.send(range(50))
+    app.await_events(50)
+    app.await_drained()
+    app.stop()
+    old, new = app.default["input"], f"rawx-{app.name}"
+    waits = app.default["reorder"]
+    app.default.update(input=new, reorder={"start": "zero"})
+    app.create()
+    app.start()
+    app.send(range(50, 60), word="rawx")
+    app.await_events(60)
+    app.stop()
+    app.default["reorder"] = waits
+    app.start()
+    app.send((seq for seq in range(60, 100) if seq != 80), word="rawx")
+    app.await_events(80)
+    wait_until(lambda: waiting(app) == 19, "19 that wait")
+    app.stop()
+    app.default["input"] = old
+    app.refuses(f"input {new}", "buffered events", f"put {new} back")
+    app.default["input"] = new
+    app.start()
+    app.send([80], word="rawx")
+    app.await_events(100)
+    app.await_drained()
+    app.stop()
+    app.default["input"] = old
+    app.refuses(f"input {old}: {new} -> {old}", f"put {new} back")
+    app.default.update(input=f"rawy-{app.name}", reorder={"start": "zero"})
+    app.create()
+    app.start()
+    app.send(range(100, 150), word="rawy")
+    app.await_events(150)
+    app.stop()
+    assert_each_once(app.events(), SOURCE, range(150))
+    assert not app.read("gaps")
     app.changes_nothing()

@@ -25,6 +25,7 @@ from topology.config.change import (
     differences,
     extended,
     refusals,
+    returned,
     stretches,
     taken,
 )
@@ -197,6 +198,13 @@ def test_an_input_is_left_only_when_it_is_drained() -> None:
         assert "put it back" in found.remedy
 
 
+def test_an_input_that_was_left_is_not_put_back() -> None:
+    found = returned("reorder+merge", "other", "events.raw", parse(ONE))
+    assert (found.verdict, found.path) == (REFUSED, "input events.raw")
+    assert "put other back" in found.remedy
+    assert "new names for what it writes" in found.remedy
+
+
 @pytest.mark.parametrize("text", [ONE, "streams: {default: {}}\nstages: [reorder+merge, window]\n"])
 def test_sources_in_several_partitions_of_one_stage_are_refused(text: str) -> None:
     arranged(text, "reorder+merge")
@@ -275,6 +283,7 @@ ON_PAGE: dict[str, list[Any]] = {
     "a stream removed that waits": ["a stream removed that waits"],
     "a stream renamed": ["a stream renamed"],
     "an input, drained": [test_an_input_is_left_only_when_it_is_drained],
+    "an input that was left before, put back": [test_an_input_that_was_left_is_not_put_back],
     "an input with buffered or unread records": [test_an_input_is_left_only_when_it_is_drained],
     "an output, or a topic of results": ["an output", "a topic of results", "a table of results"],
     "the partitions of an output": ["an output"],

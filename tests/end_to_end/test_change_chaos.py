@@ -1,0 +1,403 @@
+"""End to end, marked `chaos`: the topology file changes under load, with events that wait.
+
+A sender goes on while the worker is stopped, by SIGKILL or SIGTERM at a moment of the dice, and
+started under the new file. Each source lacks a number all the while, so that what comes behind it
+waits through the change. An independent reader counts: each event once and in order. What stands of
+windows, matches and joins is what a replay of all that was sent under the last file says, by id;
+of a query that began amid the stream, from where it began.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.cli.invoking import inorder
+from tests.end_to_end.changing import (
+    MAPPED,
+    App,
+    Line,
+    assert_each_once,
+    assert_ids_once,
+    standing,
+)
+from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, Read, new_producer
+from tests.services import SharedKafka
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.timeout(180)]
+
+SOURCES: Final = ("s0", "s1", "s2", "s3")
+TICK_S: Final = 0.02
+MS: Final = 10**6
+MARGIN_NS: Final = 10**9
+"""Longer than anything that a query reaches back."""
+
+CLOSING_NS: Final = 5 * 10**9
+"""The last event of each source is so far ahead of the others, so that all of them are passed."""
+
+WINDOW = {"window": "tumbling 500ms", "aggregate": {"n": "count()"}}
+PATTERN = {"pattern": "PATTERN SEQ(A a, B b) WHERE a.k = b.k WITHIN 1 s RETURN a.i AS i, b.i AS j"}
+JOIN = {
+    "join": "interval 200ms",
+    "sides": {"x": {"type": "A"}, "y": {"type": "B"}},
+    "key": "payload.k",
+    "outer": "left",
+    "values": {"x": "x.payload.i", "y": "y.payload.i"},
+}
+STAY = {"w": WINDOW, "p": PATTERN, "j": JOIN}
+MORE = {"w2": WINDOW | {"window": "tumbling 300ms"}, "p2": PATTERN, "j2": JOIN | {"outer": "full"}}
+OTHERWISE = {
+    "w2": WINDOW | {"window": "tumbling 400ms"},
+    "p2": {"pattern": PATTERN["pattern"].replace("1 s", "2 s")},
+    "j2": JOIN | {"join": "interval 300ms"},
+}
+TOPICS = ("windows", "matches", "joins")
+
+KINDS: dict[str, list[dict[str, Any]]] = {
+    "query added": [STAY, STAY | MORE],
+    "query changed": [STAY | MORE, STAY | OTHERWISE],
+    "query removed and put back": [STAY | MORE, STAY, STAY | MORE],
+    "stream added": [STAY, STAY],
+    "mapping changed": [STAY, STAY],
+    "input changed": [STAY, STAY],
+}
+"""The queries of one file after the other."""
+
+KIND = {"type": "payload.kind"}
+
+
+def payload(source: str, seq: int) -> dict[str, Any]:
+    """Two events after the other belong together, but for one pair in five."""
+    alone = seq % 10 == 1
+    return {"i": seq, "k": f"{source}/{'alone' if alone else seq // 2}", "kind": "AB"[seq % 2]}
+
+
+class Flow(threading.Thread):
+    """Sends a number of each source each `TICK_S`. `sent` has the time of each event by stream,
+    source and number; `lacking` those that are kept back for now."""
+
+    def __init__(self, app: App) -> None:
+        super().__init__(daemon=True)
+        self._app = app
+        self._producer = new_producer(
+            app.bootstrap, **{"enable.idempotence": False, "max.in.flight": 1, "linger.ms": 0}
+        )
+        self._lock = threading.Lock()
+        self._ends = False
+        self._failure: BaseException | None = None
+        self.words = {"default": "raw"}
+        self.is_mapped = False
+        self.sent: dict[tuple[str, str, int], int] = {}
+        self.lacking: dict[tuple[str, str, int], int] = {}
+        self._next = {"default": 0}
+        self._lacks = False
+
+    def run(self) -> None:
+        try:
+            while not self._ends:
+                with self._lock:
+                    self._tick()
+                time.sleep(TICK_S)
+        except BaseException as failure:  # noqa: BLE001 - raised by `finish`
+            self._failure = failure
+
+    def _tick(self) -> None:
+        for stream in self.words:
+            seq = self._next[stream]
+            self._next[stream] += 1
+            for source in SOURCES:
+                ts_ns = time.time_ns() // MS * MS
+                if self._lacks:
+                    self.lacking[stream, source, seq] = ts_ns
+                else:
+                    self._send(stream, source, seq, ts_ns)
+        self._lacks = False
+
+    def _send(self, stream: str, source: str, seq: int, ts_ns: int) -> None:
+        content = payload(source, seq)
+        headers: Headers = [("streamId", stream.encode())]
+        if self.is_mapped:
+            content |= {"who": source, "n": seq, "at": ts_ns // MS}
+        else:
+            headers += [("sourceId", source.encode()), ("seqNum", b"%d" % seq)]
+            headers += [("ts", b"%d" % ts_ns), ("type", content["kind"].encode())]
+        topic = f"{self.words[stream]}-{self._app.name}"
+        value = json.dumps(content).encode()
+        self._producer.produce(topic, value, source.encode(), headers=[*headers])
+        self._producer.poll(0)
+        self.sent[stream, source, seq] = ts_ns
+
+    def lack(self) -> None:
+        """Keep the next number of each source back."""
+        self._lacks = True
+        wait_until(lambda: not self._lacks, "numbers that are kept back")
+
+    def fill(self) -> None:
+        """Send what was kept back."""
+        with self._lock:
+            for (stream, source, seq), ts_ns in self.lacking.items():
+                self._send(stream, source, seq, ts_ns)
+            self.lacking.clear()
+
+    def pause(self) -> None:
+        self._lock.acquire()
+        assert self._producer.flush(FLUSH_TIMEOUT_S) == 0
+
+    def resume(self) -> None:
+        self._lock.release()
+
+    def add(self, stream: str, word: str) -> None:
+        """Send another stream too, and the first number of each source before all others."""
+        with self._lock:
+            self.words[stream] = word
+            self._next[stream] = 1
+            for source in SOURCES:
+                self._send(stream, source, 0, time.time_ns() // MS * MS)
+                assert self._producer.flush(FLUSH_TIMEOUT_S) == 0
+
+    def finish(self) -> None:
+        """Send the closing events and end."""
+        self._ends = True
+        self.join(FLUSH_TIMEOUT_S)
+        if self._failure is not None:
+            raise self._failure
+        for stream in self.words:
+            for source in SOURCES:
+                ts_ns = time.time_ns() // MS * MS + CLOSING_NS
+                self._send(stream, source, self._next[stream], ts_ns)
+        assert self._producer.flush(FLUSH_TIMEOUT_S) == 0
+
+    def numbers(self, stream: str) -> range:
+        """All that were sent but the closing ones."""
+        return range(self._next[stream])
+
+
+def waiting(app: App) -> int:
+    _, partitions = app.worker.ask("explain")
+    return sum(part["held"] for part in partitions or [] if "reorder" in part["stage"])
+
+
+def await_committed(app: App) -> None:
+    """Until the first stage has written down that it has read all of its input."""
+    source = TopicPartition(app.default["input"], 0)
+    group = f"{app.file['application']}.reorder+merge"
+    consumer = Consumer({"bootstrap.servers": app.bootstrap, "group.id": group, "log_level": 0})
+    try:
+        _, end = consumer.get_watermark_offsets(source, timeout=30)
+        wait_until(
+            lambda: consumer.committed([source], timeout=30)[0].offset == end, f"a commit of {end}"
+        )
+    finally:
+        consumer.close()
+
+
+def stop(app: App, dice: Random) -> str:
+    if dice.random() < 0.5:
+        app.worker.kill_all()
+        return "SIGKILL"
+    app.stop()
+    return "SIGTERM"
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_change_under_load(kafka: SharedKafka, tmp_path: Path, kind: str, seed: int) -> None:
+    dice = Random(f"{kind} {seed}")
+    app = App(kafka.bootstrap, tmp_path)
+    try:
+        play(app, kind, dice)
+    finally:
+        app.close()
+
+
+def play(app: App, kind: str, dice: Random) -> None:
+    files = KINDS[kind]
+    app.file["queries"] = of_default(files[0])
+    app.default["clock"] = {"unsynced": "trust"}
+    app.create()
+    app.start()
+    flow = Flow(app)
+    flow.add("default", "raw")
+    flow.start()
+    app.await_events(100)
+    before: dict[str, int] = {}
+    for queries in files[1:]:
+        flow.lack()
+        wanted = dice.randrange(20, 300)
+        wait_until(lambda wanted=wanted: waiting(app) >= wanted, "events that wait")  # type: ignore[misc]
+        how = change(app, flow, kind, of_default(queries), dice)
+        print(f"{how} with {wanted} events that wait at least")
+        before = {topic: len(app.lines(topic)) for topic in TOPICS}
+        app.start()
+        if kind == "stream added":
+            flow.add("new", "rawn")
+        out = len(app.events())
+        seen = waiting(app)
+        wait_until(
+            lambda seen=seen: kind == "input changed" or waiting(app) > seen,  # type: ignore[misc]
+            "more that waits",
+        )
+        flow.fill()
+        app.await_events(out + 300)
+        enough = len(app.events()) + 400
+        app.await_events(enough)
+    flow.finish()
+    count = sum(len(flow.numbers(stream)) * len(SOURCES) for stream in flow.words)
+    app.await_events(count)
+    truth = replayed(app, flow)
+    await_truth(app, truth, before)
+    app.stop()
+    for stream in flow.words:
+        events = [e for e in app.events() if (e.header("streamId") or "default") == stream]
+        assert_each_once(without_closing(flow, stream, events), SOURCES, flow.numbers(stream))
+    assert not app.read("gaps")
+    assert not app.read("dead")
+
+
+def change(app: App, flow: Flow, kind: str, queries: dict[str, Any], dice: Random) -> str:
+    """Stop the worker and write the new file."""
+    if kind == "input changed":
+        flow.pause()
+        flow.resume()
+        flow.fill()
+        flow.pause()
+        app.await_drained()
+        await_committed(app)
+    elif kind == "mapping changed":
+        flow.pause()
+        await_committed(app)
+    how = stop(app, dice)
+    app.file["queries"] = queries
+    if kind == "stream added":
+        app.file["streams"]["new"] = app.stream("rawn")
+        app.create()
+    elif kind == "mapping changed":
+        app.default.update(MAPPED | {"fields": MAPPED["fields"] | KIND})
+        flow.is_mapped = True
+        flow.resume()
+    elif kind == "input changed":
+        app.default.update(input=f"rawx-{app.name}", reorder={"start": "zero"})
+        app.create()
+        flow.words["default"] = "rawx"
+        flow.resume()
+    done = app.check()
+    assert done.code == 0, done.out + done.err
+    assert "changes nothing" not in done.out
+    return how
+
+
+def of_default(queries: Mapping[str, Any]) -> dict[str, Any]:
+    """The queries, each naming the stream that it reads."""
+    found: dict[str, Any] = {}
+    for name, query in queries.items():
+        if "sides" in query:
+            sides = {side: each | {"stream": "default"} for side, each in query["sides"].items()}
+            found[name] = query | {"sides": sides}
+        else:
+            found[name] = query | {"stream": "default"}
+    return found
+
+
+def without_closing(flow: Flow, stream: str, events: Iterable[Read]) -> list[Read]:
+    return [event for event in events if event.number("seqNum") in flow.numbers(stream)]
+
+
+# -- the truth -------------------------------------------------------------------------------------
+
+
+def replayed(app: App, flow: Flow) -> dict[str, Line]:
+    """What a replay says of all that was sent to the stream of the queries, in order, by id."""
+    lines = [
+        {
+            "source": source, "seq": seq, "ts": ts_ns, "arrival": ts_ns,
+            "type": payload(source, seq)["kind"], "payload": payload(source, seq),
+        }
+        for (stream, source, seq), ts_ns in flow.sent.items()
+        if stream == "default"
+    ]  # fmt: skip
+    lines.sort(key=lambda line: (line["ts"], line["source"], line["seq"]))
+    events = app.folder / "events.jsonl"
+    events.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    plain = app.folder / "replay.yaml"
+    stream = {"clock": {"unsynced": "trust"}, "merge": app.default["merge"]}
+    plain.write_text(
+        json.dumps({"streams": {"default": stream}, "queries": app.file["queries"]}) + "\n"
+    )
+    done = inorder("replay", "--topology", plain, "--show", "window,match,join", "--json", events)
+    assert done.code == 0, done.err
+    return {line["id"]: line for line in standing(done.lines)}
+
+
+def await_truth(app: App, truth: Mapping[str, Line], before: Mapping[str, int]) -> None:
+    """Until all stands that has to. `before`: how many lines there were when the last worker began;
+    of queries that were not there all the time only later ones count."""
+    newest_ns = max(line["end"] for line in truth.values()) - CLOSING_NS - MARGIN_NS
+    stay = {*STAY}
+    seen: list[int] = [0]
+    said: list[str] = [""]
+
+    def is_so() -> bool:
+        faults = []
+        seen[0] = 0
+        for topic in TOPICS:
+            lines = app.lines(topic)
+            seen[0] += len(lines)
+            faults += found_wrong(lines, before[topic], stay, truth, newest_ns)
+            assert_ids_once(lines)
+        said[0] = f"{len(faults)} faults, like {faults[:3]}"
+        return not faults
+
+    try:
+        wait_until(is_so, "the truth", lambda: seen[0], quiet_s=15.0)
+    except AssertionError as vain:
+        vain.add_note(said[0])
+        raise
+
+
+def found_wrong(
+    lines: list[Line], before: int, stay: set[str], truth: Mapping[str, Line], newest_ns: int
+) -> list[str]:
+    """What is wrong with the lines of one topic. A row or a match whose events have all been seen
+    is told from the first of them on; a window, or a row without a partner, from the first
+    watermark on."""
+    faults: list[str] = []
+    kind = lines[0]["kind"] if lines else ""
+    of_kind = [line for line in truth.values() if line["kind"] == kind]
+    for query in sorted({line["query"] for line in of_kind}):
+        counted = lines if query in stay else lines[before:]
+        stand = {each["id"]: each for each in standing(counted) if each["query"] == query}
+        wanted = {each["id"]: each for each in of_kind if each["query"] == query}
+        for is_half in (False, True):
+            starts = [each["start"] for each in stand.values() if half(each) == is_half]
+            if not starts and any(half(each) == is_half for each in wanted.values()):
+                faults.append(f"{query} says nothing")
+                continue
+            begin_ns = 0 if query in stay or not starts else min(starts) + MARGIN_NS
+            faults += [
+                f"{query} lacks {each}"
+                for key, each in wanted.items()
+                if key not in stand
+                and half(each) == is_half
+                and begin_ns <= each["start"]
+                and each["end"] <= newest_ns
+            ]
+        faults += [
+            f"{query} says {each}, true {wanted.get(key)}"
+            for key, each in stand.items()
+            if key not in wanted or each["values"] != wanted[key]["values"]
+        ]
+    return faults
+
+
+def half(line: Line) -> bool:
+    """Whether it is a row without a partner."""
+    return line["kind"] == "join" and None in line["values"].values()

@@ -1,0 +1,331 @@
+"""End to end: queries come, go and change in a running application, while others stay.
+
+Those that stay give what they would have given without the change, ids and revisions too. Each
+result of one that begins equals the truth, and no id comes twice under one revision.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.end_to_end.changing import (
+    REFUSED,
+    App,
+    Line,
+    S,
+    assert_each_once,
+    assert_ids_once,
+    of_stream,
+    standing,
+    typed,
+)
+from tests.end_to_end.worker import Worker
+from tests.services import SharedKafka
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+STAYS = {"window": "tumbling 10s", "aggregate": {"n": "count()"}}
+OTHER = {"window": "tumbling 20s", "aggregate": {"n": "count()"}}
+CHANGED = OTHER | {"aggregate": {"n": "count()", "most": "max(payload.i)"}}
+SLIDING = {"window": "sliding 20s every 10s", "aggregate": {"n": "count()"}}
+SESSION = {"window": "session 5s", "aggregate": {"n": "count()"}}
+BY_COUNT = {"window": "count 100", "aggregate": {"n": "count()"}}
+
+ENDS = (300, 500, 1100)
+"""Up to which number is sent before each change, 10 of them a second."""
+
+WHOLE = {"tumbling 20s": 200, "sliding 20s every 10s": 200}
+"""What every window of these counts."""
+
+BASE_NS = time.time_ns() // (100 * S) * 100 * S - 600 * S
+"""One time for all: ids rest on it."""
+
+Queries = dict[str, Any]
+Facts = dict[tuple[str, int], Any]
+
+CASES: dict[str, tuple[list[Queries], list[str], list[str]]] = {
+    "added": ([{}, {"b": OTHER}, {"b": OTHER}], ["queries.b"], []),
+    "added, sliding": ([{}, {"b": SLIDING}, {"b": SLIDING}], ["queries.b"], []),
+    "changed": ([{"b": OTHER}, {"b": CHANGED}, {"b": CHANGED}], ["queries.b"], []),
+    "removed and put back": ([{"b": OTHER}, {}, {"b": OTHER}], [], ["queries.b"]),
+    "renamed": ([{"b": OTHER}, {"c": OTHER}, {"c": OTHER}], ["queries.c"], ["queries.b"]),
+}
+
+
+def sent(app: App, queries: list[Queries]) -> None:
+    """Run the application under one file after the other, and send it a part under each."""
+    begin = 0
+    for others, end in zip(queries, ENDS, strict=True):
+        app.file["queries"] = {"a": STAYS, **others}
+        if not begin:
+            app.create()
+        app.start()
+        app.send(range(begin, end))
+        app.await_events(end)
+        app.await_lines("windows", passed("a", app, end))
+        app.await_drained()
+        app.stop()
+        begin = end
+
+
+def watermarks(app: App) -> int:
+    return sum(record.is_control for record in app.read("ordered"))
+
+
+def passed(query: str, app: App, end: int) -> Callable[[list[Line]], bool]:
+    """Whether the last window of 10 s has come that the numbers before `end` have passed."""
+    newest = app.base_ns + (end - 1) // 100 * 10 * S
+
+    def are_there(lines: list[Line]) -> bool:
+        return any(line["query"] == query and line["end"] == newest for line in lines)
+
+    return are_there
+
+
+def facts_of(lines: list[Line], query: str) -> Facts:
+    return {
+        (line["id"], line["revision"]): (line["op"], line["start"], line["values"])
+        for line in lines
+        if line["query"] == query
+    }
+
+
+@pytest.fixture(scope="module")
+def unbroken(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Facts:
+    """What the query that stays says where nothing is ever changed."""
+    app = App(kafka.bootstrap, tmp_path_factory.mktemp("unbroken"), base_ns=BASE_NS)
+    sent(app, [{}, {}, {}])
+    found = facts_of(app.lines("windows"), "a")
+    assert len(found) == 10
+    return found
+
+
+@pytest.fixture
+def app(kafka: SharedKafka, tmp_path: Path) -> Iterator[App]:
+    made = App(kafka.bootstrap, tmp_path, base_ns=BASE_NS)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_query_that_stays_says_what_it_would_have_said(
+    app: App, unbroken: Facts, case: str
+) -> None:
+    queries, begins, ends = CASES[case]
+    begin = 0
+    for place, (others, end) in enumerate(zip(queries, ENDS, strict=True)):
+        app.file["queries"] = {"a": STAYS, **others}
+        if place == 0:
+            app.create()
+        elif place == 1:
+            app.begins(*begins, ends=ends)
+        elif others != queries[1]:
+            app.begins("queries.b")
+        else:
+            app.changes_nothing()
+        app.start()
+        if begin:  # A query begins with the first watermark.
+            seen = watermarks(app)
+            app.send(range(begin, begin + 20))
+            wait_until(lambda seen=seen: watermarks(app) > seen, "a watermark")  # type: ignore[misc]
+            begin += 20
+        app.send(range(begin, end))
+        app.await_events(end)
+        app.await_lines("windows", passed("a", app, end))
+        app.await_drained()
+        app.stop()
+        begin = end
+    lines = app.lines("windows")
+    assert facts_of(lines, "a") == unbroken
+    assert_ids_once(lines)
+    last = next(iter(queries[-1]))
+    for line in standing(lines):
+        if line["query"] != "a":
+            assert line["values"]["n"] == WHOLE[queries[-1][last]["window"]], line
+    starts = {(line["start"] - BASE_NS) // S for line in lines if line["query"] == last}
+    assert {60, 80} <= starts, starts
+
+
+def test_a_late_event_corrects_no_result_of_before(app: App) -> None:
+    """The query was away when the window's other events came."""
+    s0, s1, s2 = ("s0",), ("s1",), ("s2",)
+    app.file["queries"] = {"a": STAYS, "b": OTHER}
+    app.create()
+    app.start()
+    app.send([0], sources=s1)
+    app.send(range(290))
+    app.send([1], sources=s1, form=at(app, 290))
+    app.send(range(290, 300))
+    app.await_lines("windows", lambda lines: {"a", "b"} <= {line["query"] for line in lines})
+    app.await_drained()
+    app.stop()
+    before = facts_of(app.lines("windows"), "b")
+    app.file["queries"] = {"a": STAYS}
+    app.start()
+    app.send(range(300, 500))
+    app.send([2], sources=s1, form=at(app, 500))
+    app.await_events(503)
+    app.await_drained()
+    app.stop()
+    app.file["queries"] = {"a": STAYS, "b": OTHER}
+    app.start()
+    app.send(range(500, 700))
+    app.send([3], sources=s1, form=at(app, 600))
+    app.await_events(604)
+    app.send([0], sources=s2, form=at(app, 155))
+    app.send([1], sources=s2, form=at(app, 1000))
+    app.send(range(700, 1000), sources=s0)
+    app.send([4], sources=s1, form=at(app, 1000))
+    app.await_lines("windows", lambda lines: any(line["op"] == "update" for line in lines))
+    app.await_lines(
+        "windows", lambda lines: any(line["start"] == BASE_NS + 60 * S for line in lines)
+    )
+    app.await_drained()
+    app.stop()
+    lines = app.lines("windows")
+    assert_ids_once(lines)
+    after = facts_of(lines, "b")
+    assert before.items() <= after.items()
+    new = [start for key, (_, start, _) in after.items() if key not in before]
+    assert min(new) >= BASE_NS + 60 * S, new
+    corrected = [line for line in lines if line["op"] == "update"]
+    early = [line for line in corrected if line["start"] < BASE_NS + 60 * S]
+    assert {line["query"] for line in early} == {"a"}
+    assert [line["values"]["n"] for line in corrected if line["start"] == BASE_NS + 10 * S] == [101]
+
+
+def at(app: App, number: int) -> Any:
+    """Return the plain form with the time of another number."""
+    from tests.end_to_end.changing import EVERY_NS, plain
+
+    return lambda source, seq, _: plain(source, seq, app.base_ns + number * EVERY_NS + 1)
+
+
+def test_a_full_join_that_is_added_says_no_half_row_that_is_false(app: App) -> None:
+    """Shots and frames come in turn, each with a partner; some of the partners came before."""
+    join = {
+        "join": "interval 5s",
+        "sides": {"shot": {"type": "Shot"}, "frame": {"type": "Frame"}},
+        "key": "payload.b",
+        "outer": "left",
+        "values": {"s": "shot.payload.i", "f": "frame.payload.i"},
+    }
+
+    def form(source: str, seq: int, ts_ns: int) -> Any:
+        _, headers = typed("Frame" if seq % 2 else "Shot")(source, seq, ts_ns)
+        return b'{"i": %d, "b": %d}' % (seq, seq // 2), headers
+
+    app.file["correct_for"] = "30s"
+    app.file["queries"] = {"k": join}
+    app.create()
+    app.start()
+    app.send(range(111), form=form)
+    app.await_events(111)
+    app.await_drained()
+    app.stop()
+    app.file["queries"] = {"k": join, "j": join | {"outer": "full"}}
+    app.begins("queries.j")
+    app.start()
+    app.send(range(111, 900), form=form)
+    app.await_events(900)
+    rows = app.await_lines("joins", lambda lines: pairs(lines, "j", "k") >= {(700, 701)})
+    app.stop()
+    assert_ids_once(rows)
+    halves = [line for line in rows if None in line["values"].values()]
+    assert not halves, halves[:3]
+    assert pairs(rows, "k") == {(first, first + 1) for first in range(0, 900, 2)}
+    assert pairs(rows, "j") >= {(first, first + 1) for first in range(112, 900, 2)}
+    assert pairs(rows, "j") <= pairs(rows, "k")
+
+
+def pairs(lines: list[Line], *queries: str) -> set[tuple[int, int]]:
+    """The rows of each of these queries alike."""
+    found = [
+        {(line["values"]["s"], line["values"]["f"]) for line in lines if line["query"] == query}
+        for query in queries
+    ]
+    return set.intersection(*found)
+
+
+# -- one worker after the other --------------------------------------------------------------------
+
+
+def test_a_worker_of_the_old_file_ends_when_it_gets_a_state_of_the_new_one(
+    kafka: SharedKafka, tmp_path: Path
+) -> None:
+    """Each of four partitions has a stream, so whichever move, they have a state."""
+    names = ["default", "b", "c", "d", "e", "f", "g", "h"]
+    app = App(kafka.bootstrap, tmp_path, partitions=4)
+    app.file["streams"] = {name: app.stream(keyed_by="stream") for name in names}
+    app.file["queries"] = {"a": STAYS | {"stream": "default"}}
+    app.create()
+    new = app.path.with_name("new.yaml")
+    stays = app.another_worker("old")
+    goes = app.another_worker("goes")
+    comes = Worker("comes", new, app.bootstrap, app.folder)
+    try:
+        stays.start()
+        goes.start()
+        stays.wait_ready()
+        goes.wait_ready()
+        app.worker = stays
+        send_streams(app, names, range(300))
+        app.await_events(300 * len(names))
+        app.await_lines("windows", lambda lines: len(lines) >= 2)
+        assert goes.stop() == 0, goes.log
+        stays.wait_ready()
+        app.file["queries"]["b"] = OTHER | {"stream": "default"}
+        old, app.path = app.path, new
+        app.begins("queries.b")
+        app.path = old
+        comes.start()
+        comes.wait_ready()
+        wait_until(lambda: owned(comes) > 0, "partitions that move")
+        send_streams(app, names, range(300, 500))
+        app.await_events(500 * len(names))
+        assert comes.stop() == 0, comes.log  # its partitions go to the old one
+        assert stays.exit_code() == REFUSED, stays.log[-3000:]
+        errors = [line for line in stays.log.splitlines() if "another topology file" in line]
+        assert len({line.split(" ", 3)[-1] for line in errors}) >= 1, stays.log[-3000:]
+        assert "Traceback" not in stays.log, stays.log[-3000:]
+        print(stays.log[-3000:])
+        app.path, app.worker = new, comes
+        comes.start()
+        comes.wait_ready()
+        seen = watermarks(app)
+        send_streams(app, names, range(500, 520))
+        wait_until(lambda: watermarks(app) >= seen + len(names), "watermarks")
+        send_streams(app, names, range(520, 1100))
+        app.await_events(1100 * len(names))
+        app.await_lines(
+            "windows",
+            lambda lines: sum(line["start"] == app.base_ns + 80 * S for line in lines) == 2,
+        )
+        assert comes.stop() == 0, comes.log
+    finally:
+        for worker in (stays, goes, comes):
+            worker.close()
+    events = app.events()
+    for name in names:
+        of_it = [each for each in events if (each.header("streamId") or "default") == name]
+        assert_each_once(of_it, ("s0",), range(1100))
+    lines = app.lines("windows")
+    assert_ids_once(lines)
+    for line in standing(lines):
+        assert line["values"]["n"] == {"a": 100, "b": 200}[line["query"]], line
+
+
+def owned(worker: Worker) -> int:
+    _, partitions = worker.ask("explain")
+    return len(partitions or [])
+
+
+def send_streams(app: App, names: list[str], numbers: range) -> None:
+    for name in names:
+        app.send(numbers, form=of_stream(name), key=name.encode())

@@ -1,0 +1,195 @@
+"""End to end: streams come and go in a running application.
+
+Nothing of any stream is lost, each is in order, and what waited in the others still leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.end_to_end.changing import (
+    App,
+    Line,
+    S,
+    assert_each_once,
+    assert_ids_once,
+    of_stream,
+    plain,
+    standing,
+)
+from tests.end_to_end.records import Headers, Read
+from tests.services import SharedKafka
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+SOURCES = ("s0", "s1", "s2")
+COUNTED = {"w": {"stream": "default", "window": "tumbling 10s", "aggregate": {"n": "count()"}}}
+HOLE = 30
+UNTIL_HOLE = len(SOURCES) * (HOLE - 1) + 1
+"""So many leave while that number of each source is missing; of the one before only the first."""
+
+BEATS = (49, 59, 99, 119, 249)
+"""The last numbers of what is sent at once."""
+OLD = {"default": "k", "other": "p"}
+"""The streams that are there, each with a word in the name of its input."""
+
+CUTS: dict[str, tuple[int, dict[str, Any]]] = {
+    "one partition": (1, {}),
+    "one partition, two stages": (1, {"stages": ["reorder", "merge", "window"]}),
+    "four partitions": (4, {}),
+}
+
+
+@pytest.fixture(params=CUTS)
+def app(kafka: SharedKafka, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[App]:
+    partitions, more = CUTS[request.param]
+    made = App(kafka.bootstrap, tmp_path, partitions=partitions, queries=COUNTED, **more)
+    made.file["streams"] = {name: made.stream(word) for name, word in OLD.items()}
+    yield made
+    made.close()
+
+
+def send(app: App, stream: str, word: str, numbers: Iterable[int]) -> None:
+    app.send(numbers, form=of_stream(stream, with_beats), sources=SOURCES, word=word)
+
+
+def begin(app: App, stream: str, word: str) -> None:
+    """Send number 0 of each source, so that none is unknown when others go on."""
+    for source in SOURCES:
+        app.send([0], form=of_stream(stream), sources=(source,), word=word)
+
+
+def with_beats(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
+    """A heartbeat in place of some events, so that all before it leave."""
+    value, headers = plain(source, seq, ts_ns)
+    return (b"", [*headers, ("kind", b"heartbeat")]) if seq in BEATS else (value, headers)
+
+
+def counts(app: App, lines: list[Line]) -> dict[int, int]:
+    """What stands of the windows, by their start in seconds."""
+    return {(line["start"] - app.base_ns) // S: line["values"]["n"] for line in standing(lines)}
+
+
+def events_of(numbers: Iterable[int]) -> list[int]:
+    return [seq for seq in numbers if seq not in BEATS]
+
+
+def of(app: App, stream: str) -> list[Read]:
+    return [each for each in app.events() if (each.header("streamId") or "default") == stream]
+
+
+@pytest.mark.parametrize("added", ["a", "m", "z"])
+def test_a_stream_is_added_and_removed_while_others_wait(app: App, added: str) -> None:
+    """Its input sorts before those that are there, between them or behind."""
+    races = app.file["topics"]["partitions"] > 1
+    app.create()
+    app.start()
+    for name, word in OLD.items():
+        begin(app, name, word)
+        send(app, name, word, (seq for seq in range(1, 50) if seq != HOLE))
+    app.await_events(len(OLD) * UNTIL_HOLE)
+    app.stop()
+
+    app.file["streams"]["new"] = app.stream(added)
+    app.create()
+    app.begins("streams.new")
+    app.start()
+    begin(app, "new", added)
+    send(app, "new", added, range(1, 50))
+    for name, word in OLD.items():
+        send(app, name, word, [HOLE, *range(50, 120)])
+    send(app, "new", added, range(50, 120))
+    app.await_events(3 * len(SOURCES) * 116)
+    app.await_lines("windows", bool)
+    app.await_drained()
+    app.stop()
+    for name in (*OLD, "new"):
+        assert_each_once(of(app, name), SOURCES, events_of(range(120)), may_be_late=races)
+    app.changes_nothing()
+
+    app.file["streams"] = dict(reversed(app.file["streams"].items()))
+    app.changes_nothing()
+
+    new = app.file["streams"].pop("new")
+    app.file["streams"]["newer"] = new
+    app.refuses("streams.new", "a stream that is renamed is another one")
+    del app.file["streams"]["newer"]
+
+    done = app.check()
+    assert done.code == 0, done.out
+    assert "ends    " in done.out, done.out
+    app.start()
+    for name, word in OLD.items():
+        send(app, name, word, range(120, 250))
+    app.await_events(len(SOURCES) * (2 * 245 + 116))
+    lines = app.await_lines("windows", lambda lines: counts(app, lines) == {0: 291, 10: 297})
+    app.stop()
+    for name in OLD:
+        assert_each_once(of(app, name), SOURCES, events_of(range(250)), may_be_late=races)
+    assert_ids_once(lines)
+    assert not app.read("gaps")
+    assert not app.read("dead")
+    app.changes_nothing()
+
+
+def test_a_stream_that_waits_or_is_unread_is_not_removed(
+    kafka: SharedKafka, tmp_path: Path
+) -> None:
+    app = App(kafka.bootstrap, tmp_path)
+    app.file["streams"] = {name: app.stream(word) for name, word in OLD.items()}
+    app.create()
+    app.start()
+    send(app, "other", "p", (seq for seq in range(50) if seq != HOLE))
+    send(app, "default", "k", range(50))
+    app.await_events(UNTIL_HOLE + len(SOURCES) * 49)
+    app.stop()
+    other = app.file["streams"].pop("other")
+    app.refuses("buffered events")
+    app.file["streams"]["other"] = other
+    app.start()
+    send(app, "other", "p", [HOLE])
+    app.await_events(len(SOURCES) * 98)
+    app.await_drained()
+    app.stop()
+    send(app, "other", "p", range(50, 60))
+    del app.file["streams"]["other"]
+    app.refuses("unread records")
+    app.file["streams"]["other"] = other
+    app.start()
+    app.await_events(len(SOURCES) * 107)
+    app.await_drained()
+    app.stop()
+    assert_each_once(of(app, "other"), SOURCES, events_of(range(60)))
+
+
+def test_a_stream_that_waits_in_an_input_of_others_is_not_removed(
+    kafka: SharedKafka, tmp_path: Path
+) -> None:
+    app = App(kafka.bootstrap, tmp_path)
+    app.file["streams"] = {name: app.stream() for name in OLD}
+    app.create()
+    app.start()
+    send(app, "other", "raw", (seq for seq in range(50) if seq != HOLE))
+    send(app, "default", "raw", range(50))
+    app.await_events(UNTIL_HOLE + len(SOURCES) * 49)
+    app.stop()
+    other = app.file["streams"].pop("other")
+    app.refuses("streams.other", "events of it wait here")
+    app.file["streams"]["other"] = other
+    app.start()
+    send(app, "other", "raw", [HOLE])
+    app.await_events(len(SOURCES) * 98)
+    app.await_drained()
+    app.stop()
+    del app.file["streams"]["other"]
+    app.begins(ends=["streams.other"])
+    app.start()
+    send(app, "default", "raw", range(50, 100))
+    app.await_events(len(SOURCES) * 146)
+    app.stop()
+    assert_each_once(of(app, "other"), SOURCES, events_of(range(50)))
+    assert_each_once(of(app, "default"), SOURCES, events_of(range(100)))
