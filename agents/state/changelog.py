@@ -166,13 +166,13 @@ async def was_aborted(
 
 def contract_of(state: Claim | Progress) -> Contract:
     """Decode the contract that the state was made under. StateRefused where it has another layout,
-    as before the first release it may under the same format."""
+    as it may before the first release."""
     try:
         return msgspec.msgpack.decode(state.contract, type=Contract)
     except msgspec.MsgspecError as wrong:
         raise StateRefused(
             f"a state names a contract of another layout ({wrong}); go on with the version that"
-            " wrote it, or begin anew with another `application:` and other outputs (docs/change.md)"
+            " wrote it, or begin anew with other names (docs/change.md)"
         ) from wrong
 
 
