@@ -62,6 +62,7 @@ OTHERS = {
 }
 STREAM = "reorder: {rule: fixed, max_wait: 60s, start: zero}, merge: {max_wait: 60s}"
 TICK_S = 0.02
+GAP_EVERY = 50
 CROWD = 20
 """Events of a tick in the stream that is read too slowly."""
 
@@ -143,6 +144,9 @@ class World(threading.Thread):
             self._send("late", epoch=1)
             self._send("unsigned", stream="signed")
             self._send("full", stream="full")
+            if not self._numbers["full"] % GAP_EVERY:
+                # Another number never comes, so the counter grows whenever it is first looked at.
+                self._numbers["full"] += 1
             self._put("steady", [("sourceId", b"steady")])
 
     def _break(self) -> None:
