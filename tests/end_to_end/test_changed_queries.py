@@ -234,14 +234,15 @@ def test_a_full_join_that_is_added_says_no_half_row_that_is_false(app: App) -> N
     app.start()
     app.send(range(111, 900), form=form)
     app.await_events(900)
-    rows = app.await_lines("joins", lambda lines: pairs(lines, "j", "k") >= {(700, 701)})
+    rows = app.await_lines("joins", lambda lines: pairs(lines, "j", "k") >= {(896, 897)})
     app.stop()
     assert_ids_once(rows)
     halves = [line for line in rows if None in line["values"].values()]
     assert not halves, halves[:3]
-    assert pairs(rows, "k") == {(first, first + 1) for first in range(0, 900, 2)}
-    assert pairs(rows, "j") >= {(first, first + 1) for first in range(112, 900, 2)}
-    assert pairs(rows, "j") <= pairs(rows, "k")
+    # The last instant is over when a later record comes, so its pair may be there or not.
+    assert pairs(rows, "k") - {(898, 899)} == {(first, first + 1) for first in range(0, 898, 2)}
+    assert pairs(rows, "j") >= {(first, first + 1) for first in range(112, 898, 2)}
+    assert pairs(rows, "j") - {(898, 899)} <= pairs(rows, "k")
 
 
 def pairs(lines: list[Line], *queries: str) -> set[tuple[int, int]]:
