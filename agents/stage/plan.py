@@ -32,7 +32,6 @@ from agents.state.changelog import (
     last_claim,
     read_changelog,
 )
-from agents.state.held import notes_waiting
 from agents.state.reread import read_again
 from codec.compression import MAX_OWN_BYTES, max_unpacked_bytes
 from topology.config import StageConfig, Topology
@@ -53,8 +52,7 @@ from topology.config.change import (
     returned,
     taken,
 )
-from topology.config.stages import only_looks
-from topology.flow.registry import places_of
+from topology.flow.registry import waiting_places
 
 AT_ONCE: Final = 16
 """Partitions asked about."""
@@ -65,7 +63,7 @@ ANY_MASTER: Final = (b"\0" * 32,)
 
 
 @dataclass(slots=True)
-class Plan:
+class ChangePlan:
     """The differences, each once; by stage the contracts found; and the upstream partitions that
     the states know. `amid`, by stage: inputs whose streams came by another one before."""
 
@@ -75,10 +73,10 @@ class Plan:
     amid: dict[str, set[str]] = field(default_factory=dict)
 
 
-async def plan(brokers: Brokers, topology: Topology, only: StageConfig | None = None) -> Plan:
+async def plan(brokers: Brokers, topology: Topology, only: StageConfig | None = None) -> ChangePlan:
     """Return what changes for the stages of the topology, or for `only` one of them."""
     if brokers.is_embedded:
-        return Plan()
+        return ChangePlan()
     topics = await asyncio.to_thread(brokers.topics)
     looking = _Looking(brokers, topology, topics)
     try:
@@ -125,8 +123,8 @@ class _Looking:
     async def end(self) -> None:
         await self._logs.stop()
 
-    async def plan(self, only: StageConfig | None) -> Plan:
-        made = Plan()
+    async def plan(self, only: StageConfig | None) -> ChangePlan:
+        made = ChangePlan()
         for changelog, (name, topic) in self._ours.items():
             for number, contract in (await self._contracts(changelog)).items():
                 made.seen.setdefault(name, {})[TopicPartition(topic, number)] = contract
@@ -152,7 +150,7 @@ class _Looking:
         """Whether all topics of a stage can be seen by who runs `only` this one."""
         return only in (None, stage) or {*topics_of(self._topology, stage)} <= self._topics.keys()
 
-    async def _of_stage(self, stage: StageConfig, made: Plan) -> list[Difference]:
+    async def _of_stage(self, stage: StageConfig, made: ChangePlan) -> list[Difference]:
         topology = self._topology
         partitions = {
             topic: self._topics.get(topic) or topology.topics.partitions
@@ -192,7 +190,7 @@ class _Looking:
             found += differences(old, new, topology, facts)
         return found
 
-    async def _all(self, made: Plan) -> list[Contract]:
+    async def _all(self, made: ChangePlan) -> list[Contract]:
         others = [await self._contracts(changelog) for changelog in self._others]
         ours = [contract for by in made.seen.values() for contract in by.values()]
         return ours + [contract for by in others for contract in by.values()]
@@ -221,7 +219,7 @@ class _Looking:
 
     async def _facts(
         self, arrangement: Arrangement, source: TopicPartition, old: Contract, new: Contract,
-        made: Plan,
+        made: ChangePlan,
     ) -> Facts:  # fmt: skip
         waiting: set[str] = set()
         if old.streams.keys() - new.streams.keys():
@@ -253,11 +251,10 @@ class _Looking:
         for key, value in read.changes.items():
             if value is not None:
                 parts.add(key.decode(), value)
-        places = places_of(self._topology, old.stage.split("+")).items()
-        places_waiting = 1 | sum(place for name, place in places if not only_looks(name))
-        return parts, notes_waiting(parts.notes.values(), places_waiting)
+        where = waiting_places(self._topology, old.stage.split("+"))
+        return parts, {note.offset for note in parts.notes.values() if note.held_by & where}
 
-    async def _is_unread(self, new: Contract, made: Plan) -> bool:
+    async def _is_unread(self, new: Contract, made: ChangePlan) -> bool:
         """Whether a topic between stages has records that are still to be read as before. Where the
         first stage has gone over to the new reading, what its readers lacked then was nothing."""
         topology = self._topology
@@ -293,7 +290,7 @@ class _Looking:
 
     # -- what no stage reads any more --------------------------------------------------------------
 
-    async def _of_others(self, made: Plan) -> list[tuple[str, Difference]]:
+    async def _of_others(self, made: ChangePlan) -> list[tuple[str, Difference]]:
         """Each with the name of the stage."""
         found = []
         for changelog in self._others:
@@ -337,7 +334,7 @@ class _Looking:
         claims = self._claims.get(changelog, {}).values()
         return max((claim.arrival[:1] for claim in claims), default=None)
 
-    def _was_left(self, stage: str, topic: str, claim: Claim, made: Plan) -> bool:
+    def _was_left(self, stage: str, topic: str, claim: Claim, made: ChangePlan) -> bool:
         """Whether this input was left by a change that was made before, since when others were
         worked on."""
         return any(

@@ -208,18 +208,22 @@ async def last_claim(logs: LogReader, partition: TopicPartition) -> Claim | None
     """Return how far the state is, by the end of its changelog; None where there is no state."""
     first, end = await logs.bounds(partition)
     for begin in dict.fromkeys((max(first, end - TAIL), first)):
-        tail = await read_changelog(logs, partition, begin, lambda _, __: None)
-        claim = claim_of({key: value for key, value in tail.changes.items() if value is not None})
+        claim = await _claim_behind(logs, partition, begin)
         if claim is not None:
             return claim
     return None
 
 
+async def _claim_behind(logs: LogReader, partition: TopicPartition, begin: int) -> Claim | None:
+    """Return what the changelog says of the state from an offset on."""
+    read = await read_changelog(logs, partition, begin, lambda _, __: None)
+    return claim_of({key: value for key, value in read.changes.items() if value is not None})
+
+
 async def whole_since(logs: LogReader, partition: TopicPartition) -> int | None:
     """Where what makes the state begins, by the last progress; None: not known."""
     first, end = await logs.bounds(partition)
-    tail = await read_changelog(logs, partition, max(first, end - TAIL), lambda _, __: None)
-    claim = claim_of({key: value for key, value in tail.changes.items() if value is not None})
+    claim = await _claim_behind(logs, partition, max(first, end - TAIL))
     return None if claim is None or claim.since < first else claim.since
 
 

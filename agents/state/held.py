@@ -110,11 +110,6 @@ def apply_note(event: Event, note: Note) -> None:
         event.segment = note.segment
 
 
-def notes_waiting(notes: Iterable[Note], places: int) -> set[int]:
-    """Return the offsets of events that wait at these places."""
-    return {note.offset for note in notes if note.held_by & places}
-
-
 class Waiting(NamedTuple):
     """So many events wait, the one that came first since `since_ns` (None: none waits)."""
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from topology.clock.drift_table import DriftTable
 from topology.config import Topology
-from topology.config.stages import DETECTOR, JOIN, MERGE, PATTERN, REORDER, WINDOW
+from topology.config.stages import DETECTOR, JOIN, MERGE, PATTERN, REORDER, WINDOW, only_looks
 from topology.flow import build
 from topology.flow.build import Site
 from topology.flow.chain import Chain
@@ -89,6 +89,12 @@ def places_of(topology: Topology, operators: Sequence[str]) -> dict[str, int]:
     for name in in_chain(topology, operators):
         names += [REORDER, CLOCK] if name == REORDER else [name]
     return {name: FIRST_PLACE << number for number, name in enumerate(names)}
+
+
+def waiting_places(topology: Topology, operators: Sequence[str]) -> int:
+    """Return the bits of the operators whose held events have not been let pass."""
+    named = places_of(topology, operators).items()
+    return ALIGN_PLACE | sum(place for name, place in named if not only_looks(name))
 
 
 def chain_of(

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 from topology.answer.choice import Chosen
 from topology.clock.drift_table import DriftTable
 from topology.config import QueryConfig, Topology
-from topology.config.stages import JOIN, PATTERN, REORDER, WINDOW, only_looks
+from topology.config.stages import JOIN, PATTERN, REORDER, WINDOW
 from topology.flow.alignment import Alignment
 from topology.flow.bounded import bounded
 from topology.flow.build import engine_of, only_final_of, qualities_of
@@ -37,7 +37,7 @@ from topology.flow.chain import Chain, instant
 from topology.flow.graph import Graph
 from topology.flow.lanes import Lanes, lanes_of
 from topology.flow.probe import Probe
-from topology.flow.registry import ALIGN_PLACE, graph_of, places_of
+from topology.flow.registry import ALIGN_PLACE, graph_of, waiting_places
 from topology.model.composite import SEPARATOR, Composite, CompositePart
 from topology.model.event import DEAD, NO_EPOCH, WATERMARK, Event, twin
 from topology.model.operator import Figures, Plain
@@ -335,8 +335,7 @@ class Stage(Composite):
     @property
     def waiting_places(self) -> int:
         """Those of the operators whose held events have not been let pass (`Event.held_by`)."""
-        named = places_of(self._topology, self._operators).items()
-        return ALIGN_PLACE | sum(place for name, place in named if not only_looks(name))
+        return waiting_places(self._topology, self._operators)
 
     def waiting(self) -> Iterable[Event]:
         """Those held that have not been let pass: the `held` of the balance."""

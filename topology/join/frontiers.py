@@ -25,7 +25,7 @@ from topology.answer.quality_target import QualityTarget, rule_of
 from topology.join.config import INTERVAL, JoinConfig
 from topology.model.event import BYE, HEARTBEAT, WATERMARK, Event
 from topology.model.operator import NEVER, Plain
-from topology.query.beginning import ALWAYS, Beginning
+from topology.query.beginning import ALWAYS, QueryBeginning
 
 FRONTIERS: Final = 0
 TARGET: Final = 1
@@ -74,7 +74,7 @@ class Frontiers:
         self,
         config: JoinConfig,
         target: SharedTarget | None,
-        beginnings: Mapping[str, Beginning],
+        beginnings: Mapping[str, QueryBeginning],
         *,
         ordered: bool,
     ) -> None:

@@ -47,7 +47,7 @@ from topology.model.payload import read_payload
 from topology.query.beginning import (
     HOUR_NS,
     SINCE,
-    Beginning,
+    QueryBeginning,
     beginnings_state,
     restore_beginnings,
 )
@@ -100,7 +100,9 @@ class Join(KeepingQuery):
         self._retention = Retention(config, self._relation, self._index, self._rows)
         self.is_ordered = ordered
         self._beginnings = {
-            side.stream: Beginning(ordered=ordered, announced=announced, max_ahead_ns=max_ahead_ns)
+            side.stream: QueryBeginning(
+                ordered=ordered, announced=announced, max_ahead_ns=max_ahead_ns
+            )
             for side in config.sides
         }
         self.beginnings = list(self._beginnings.values())

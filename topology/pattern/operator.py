@@ -65,7 +65,7 @@ from topology.pattern.targets import QualityTargets
 from topology.query.beginning import (
     HOUR_NS,
     SINCE,
-    Beginning,
+    QueryBeginning,
     beginnings_state,
     restore_beginnings,
 )
@@ -133,7 +133,7 @@ class Pattern(InstantOperator):
         self._targets = QualityTargets()
         self._frontier = Frontier(correct_for_ns, newcomers_ns, heeds_errors=True)
         self._is_ordered = max_ahead_ns is None
-        self._beginning = Beginning(
+        self._beginning = QueryBeginning(
             ordered=self._is_ordered, announced=announced, max_ahead_ns=max_ahead_ns or HOUR_NS
         )
         self._emitted_when_received = self._gaps_of(engine, qualities or {}, only_final)

@@ -36,7 +36,7 @@ UNKNOWN: Final = 1 << 66
 HOUR_NS: Final = 3_600 * 10**9
 
 
-class Beginning:
+class QueryBeginning:
     """The instant from which on a query has seen all of one stream.
 
     Attributes:
@@ -92,7 +92,7 @@ class Beginning:
 
 
 def restore_beginnings(
-    beginnings: list[Beginning], state: Mapping[str, Plain], *, is_known: bool
+    beginnings: list[QueryBeginning], state: Mapping[str, Plain], *, is_known: bool
 ) -> None:
     """Restore when a query began, by stream; if its state is not `is_known`, it begins now."""
     fresh = packed(ALWAYS if is_known else UNKNOWN)
@@ -101,7 +101,7 @@ def restore_beginnings(
         beginning.restore(since)
 
 
-def beginnings_state(beginnings: list[Beginning]) -> State:
+def beginnings_state(beginnings: list[QueryBeginning]) -> State:
     """Return what to save of them: nothing where the query was there from the first event on."""
     if not any(beginning.is_amid for beginning in beginnings):
         return {}

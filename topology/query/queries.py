@@ -23,7 +23,7 @@ from topology.model.outcome import Step
 from topology.model.ramp import climb, pieces, side_by_side
 from topology.model.result import Finding
 from topology.model.saved import packed, unpacked
-from topology.query.beginning import ALWAYS, Beginning
+from topology.query.beginning import ALWAYS, QueryBeginning
 
 KNOWN_BY_BYTES: Final = 8
 
@@ -56,7 +56,7 @@ class QueryOperator(InstantOperator):
         self.name = name
         digest = blake2b(fingerprint, digest_size=KNOWN_BY_BYTES).hexdigest()
         self.known_by = f"{digest}@{name}"
-        self.beginnings: list[Beginning] = []
+        self.beginnings: list[QueryBeginning] = []
         self.is_ordered = True
 
     def is_due(self, watermarks: Sequence[Event]) -> bool:

@@ -50,7 +50,7 @@ from topology.model.saved import dump, load
 from topology.query.beginning import (
     HOUR_NS,
     SINCE,
-    Beginning,
+    QueryBeginning,
     beginnings_state,
     restore_beginnings,
 )
@@ -150,7 +150,7 @@ class Windows(QueryOperator):
         known = functions or {}
         self._early_ns = config.early_ns
         self._ordered = self.is_ordered = ordered
-        self._beginning = Beginning(
+        self._beginning = QueryBeginning(
             ordered=ordered,
             announced=announced,
             max_ahead_ns=max_ahead_ns,

@@ -16,7 +16,7 @@ from topology.model.result import (
     WindowResult,
     framed,
 )
-from topology.query.beginning import Beginning
+from topology.query.beginning import QueryBeginning
 from topology.query.numbers import scalar_of
 from topology.query.results import NO_NEWS, CurrentResult, ResultEmitter
 from topology.window.config import WindowConfig
@@ -35,7 +35,7 @@ class WindowEmitter(ResultEmitter):
     frontier knows of."""
 
     def __init__(
-        self, stream: str, config: WindowConfig, frontier: Frontier, beginning: Beginning
+        self, stream: str, config: WindowConfig, frontier: Frontier, beginning: QueryBeginning
     ) -> None:
         """What begins before `since_ns` of the `beginning` is not emitted."""
         super().__init__()
