@@ -5,7 +5,6 @@ They are `topology.model.user_functions`.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +24,13 @@ def bringing(folder: Path) -> Callable[[str], UserFunctions]:
 
 def bring(path: Path) -> UserFunctions:
     """BadFunctions if the file is not there, fails, or does not define what it should."""
-    module = _run(path)
+    try:
+        text = path.read_bytes()
+    except OSError as wrong:
+        raise BadFunctions(
+            f"there is no Python file {path}", "name one, by its path from the topology file"
+        ) from wrong
+    module = _run(path, text)
     aggregates = _mapping(path, module, "aggregates")
     functions = _mapping(path, module, "functions")
     detectors = _mapping(path, module, "detectors")
@@ -38,18 +43,15 @@ def bring(path: Path) -> UserFunctions:
     for message, remedy in faults(brought):
         raise BadFunctions(f"{path}: {message}", remedy)
     names = {"aggregates": aggregates, "functions": functions, "detectors": detectors}
-    return brought._replace(texts=texts_of(path.read_bytes(), names))
+    return brought._replace(texts=texts_of(text, names))
 
 
-def _run(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(MODULE, path)
-    if not path.is_file() or spec is None or spec.loader is None:
-        raise BadFunctions(
-            f"there is no Python file {path}", "name one, by its path from the topology file"
-        )
-    module = importlib.util.module_from_spec(spec)
+def _run(path: Path, text: bytes) -> ModuleType:
+    """The module that this text defines: never an older one that Python has compiled before."""
+    module = ModuleType(MODULE)
+    module.__file__ = str(path)
     try:
-        spec.loader.exec_module(module)
+        exec(compile(text, path, "exec"), vars(module))
     except (Exception, SystemExit) as wrong:  # a user's code may raise anything
         fault = f"{type(wrong).__name__}: {wrong}"
         raise BadFunctions(f"{path} fails with {fault}", "make it import without fault") from wrong

@@ -274,6 +274,11 @@ def test_names_of_headers_are_changed_when_nothing_between_stages_is_unread(
     app.await_events(150)
     app.await_drained()
     app.stop()
+    # A worker that stops leaves the last watermarks of a stage to the next.
+    for stage in more.get("stages", ())[1:]:
+        app.start("--stage", stage)
+        app.await_drained()
+        app.stop()
     app.default["headers"] = RENAMED
     app.begins("streams.default.headers")
     app.start()

@@ -28,7 +28,7 @@ from topology.model.result import CONFIRMED, EMIT, RETRACT, Result
 from topology.model.saved import unpacked
 from topology.query.beginning import SINCE, UNKNOWN
 
-SEEDS = seeds_of_today(3)
+SEEDS = (8, *seeds_of_today(2))  # 8: each kind of query confirms something there
 GAP = 6 * MS
 REACH = 40 * MS
 HEAD = """

@@ -141,7 +141,7 @@ def test_gaps_are_open_until_all_has_come(spark: SparkSession) -> None:
 
 
 def test_the_ends_of_a_long_end_no_job(spark: SparkSession) -> None:
-    least, greatest = -(1 << 63), (1 << 63) - 1
+    least, greatest = 1 - (1 << 63), (1 << 63) - 1
     rows = [Row(BEGIN_NS, "s", seq, ts) for seq, ts in ((0, least), (greatest, greatest))]
     raw = decode.split(decode.raw(frame(spark, raw_records(rows)), HeaderConfig())).events
     assert sum(row.n for row in disorder.of_raw(raw, WINDOW).collect()) == 2

@@ -256,7 +256,7 @@ def _of_stream(
             effect = "topics between the stages hold records that are to be read as before"
             remedy = (
                 "write it as it was, stop what sends, let the worker go on until `inorder explain`"
-                " shows no lag, then change it"
+                " shows no lag, and then each later stage alone (--stage); then change it"
             )
             yield Difference(path, _shown(before), _shown(after), REFUSED, effect, remedy)
         else:
