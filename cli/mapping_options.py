@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
@@ -88,11 +89,13 @@ class MappingOptions(NamedTuple):
     ) -> FileMapping | None:
         """How the file is read: by these options, or with --values by `fields` and `format` of the
         topology; None: as lines of our own form."""
-        fields = self.fields(on_file=True)
+        fields, arrival = self.fields(on_file=True), self.arrives()
         encoding = value_format.of_file(path)
         if fields is None and self.values:
             stream = _of_topology(topology)
             fields = stream.mapping()
+            if stream.fields is not None:
+                arrival = self._replace(arrival=stream.fields.arrival).arrives()
             if encoding is None:
                 encoding = encoding_of(stream.format, stream.value_schema, path)
         if fields is None:
@@ -111,7 +114,20 @@ class MappingOptions(NamedTuple):
                 "--seq is missing: a stream of the topology is ordered by numbers; name where they"
                 " are, or write reorder: {rule: time} in the stream"
             )
-        return FileMapping(fields, self.arrives(), encoding)
+        return FileMapping(fields, arrival, encoding)
+
+    def implied(self, topology: Topology | None, path: str, form: ValueFormat) -> MappingOptions:
+        """With `values` where the file holds values of the `fields` of the topology. What can be
+        read only once is not looked at."""
+        from producers.recording.file import InputError
+
+        by_topology = self._replace(values=True)
+        try:
+            found = by_topology.on_file(topology, path, form)
+            has_values = found is not None and Path(path).is_file() and found.has_values(path)
+        except (Refused, InputError):
+            return self
+        return by_topology if has_values else self
 
 
 NOTHING_GIVEN: Final = MappingOptions()
@@ -140,7 +156,8 @@ def _of_topology(topology: Topology | None) -> StreamConfig:
     if topology is None:
         raise Refused("--values: reads by the `fields` of a topology; give --topology, or --source")
     mapped = [each for each in topology.streams.values() if each.fields is not None]
-    if len({(each.mapping(), each.format, each.value_schema) for each in mapped}) != 1:
+    read = {(m.mapping(), m.format, m.value_schema, m.fields and m.fields.arrival) for m in mapped}
+    if len(read) != 1:
         found = "no stream has `fields`" if not mapped else "its streams have different `fields`"
         raise Refused(f"--values: {found}; name the places by --source, --seq and --ts")
     return mapped[0]

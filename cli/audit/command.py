@@ -37,6 +37,7 @@ from producers.recording.audit.numbers import TooManyHoles
 from producers.recording.audit.plain_jobs import MAX_WINDOWS, TooManyWindows
 from producers.recording.audit.row import AuditInput, AuditRow
 from producers.recording.audit.verdicts import shortly
+from producers.recording.audit.wraps import Wraps
 from topology.config import parse
 from topology.fields.where import Where
 from topology.model.outcome import Malformed
@@ -61,6 +62,7 @@ LAST: Final = 1_000_000
     type=click.IntRange(min=1),
     help=f"So many of the newest records; on a topic {LAST:,} where --since is not given either.",
 )
+@click.option("--seq-bits", type=click.IntRange(8, 63), help="Numbers wrap at 2^N; else guessed.")
 @click.option("--since", metavar="DURATION", help="On a topic: what came in this time until now.")
 @click.option(
     "--window", default="1min", show_default=True, metavar="DURATION", help="Their length."
@@ -84,6 +86,7 @@ def command(
     mapping: MappingOptions,
     value_format: ValueFormat,
     last: int | None,
+    seq_bits: int | None,
     since: str | None,
     window: str,
     lateness: tuple[str, ...],
@@ -127,7 +130,8 @@ def command(
             if since is not None:
                 raise Refused("--since is for topics; of a file write --last N")
             source = file_source(events or "-", mapping, value_format, last)
-        asked = Asked(length_ns, bounds_ns, source.order, source.arrives)
+        wraps = None if seq_bits is None else Wraps(seq_bits)
+        asked = Asked(length_ns, bounds_ns, source.order, source.arrives, wraps)
         findings = _audited(source, asked)
     _answer(source, findings, html, out, as_json=as_json)
 
@@ -238,7 +242,7 @@ def _stream_lines(source: AuditSource) -> list[str]:
     fields = source.mapping.fields
     named: dict[str, Where | None] = {
         "source": fields.source, "seq": fields.seq, "ts": fields.ts, "type": fields.type,
-        "epoch": fields.epoch,
+        "epoch": fields.epoch, "arrival": source.mapping.arrival,
     }  # fmt: skip
     lines = [*source.topic_lines, "fields:"]
     lines += [f"  {name}: {_scalar(str(where))}" for name, where in named.items() if where]

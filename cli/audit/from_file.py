@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from cli.audit.mapping import audit_mapping
 from cli.audit.source import AuditSource, with_sample
@@ -17,8 +16,7 @@ from cli.value_format import ValueFormat, section_lines
 from producers.recording.audit.from_values import rows_of_file
 from producers.recording.audit.row import ONE_ORDER
 from producers.recording.file import STDIN, InputError
-from producers.recording.values import FileMapping, ValueRow, decode_row, value_rows
-from topology.fields.values import ValueFault
+from producers.recording.values import FileMapping, ValueRow, value_rows
 
 BY_LINES: Final = (
     "no column says when records arrived (--arrival): lines count in their order, and clocks are"
@@ -41,7 +39,7 @@ def file_source(
     sample, rows = with_sample(rows)
     if not sample:
         raise InputError(f"{path}: holds no rows")
-    values = [value for row in sample if (value := _decoded(row)) is not None]
+    values = [value for row in sample if (value := row.decoded()) is not None]
     if not values and options.source is None:
         raise InputError(
             f"{path}: none of its first {len(sample)} rows has fields; write CSV, Parquet, or one"
@@ -67,16 +65,6 @@ def _columns(options: MappingOptions, path: str, value_format: ValueFormat) -> f
     """Those that are given: a table without them is refused as a whole."""
     given = options.on_file(None, path, value_format) if options.source else None
     return frozenset() if given is None else given.columns()
-
-
-def _decoded(row: ValueRow) -> Mapping[str, Any] | None:
-    if row.fault is not None:
-        return None
-    try:
-        value = decode_row(row.value)
-    except ValueFault:
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _as_text(row: ValueRow) -> str:

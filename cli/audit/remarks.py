@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from cli.printable import printable
@@ -20,11 +20,15 @@ def remarks(findings: Findings) -> Iterator[str]:
     """The worst first."""
     several = [machine.name for machine in findings.machines if machine.several_partitions]
     if several:
-        named = ", ".join(printable(name) for name in several[:NAMED])
-        more = f" and {len(several) - NAMED:,} more" if len(several) > NAMED else ""
         yield (
-            f"{named}{more}: in several partitions, where no order within a machine is kept; write"
-            " one partition, or a keyed copy by `inorder produce`"
+            f"{_named(several)}: in several partitions, where no order within a machine is kept;"
+            " write one partition, or a keyed copy by `inorder produce`"
+        )
+    wraps = findings.asked.wraps
+    if wraps is not None and wraps.bits is None:
+        yield (
+            f"{_named([*wraps.by_source])}: numbers wrap, where those of others go beyond; give"
+            " these machines a stream of their own, with `seq_bits`"
         )
     arrived_ns = findings.counting.last_ns - (findings.counting.first_ns or 0)
     happened_ns = _happened_ns(findings)
@@ -37,6 +41,11 @@ def remarks(findings: Findings) -> Iterator[str]:
     for reason, dead in findings.unread.deaths.reasons()[:NAMED]:
         detail = printable(dead.detail)
         yield f"unreadable: {dead.count:,} {reason}, the first at {dead.offset}: {detail}"
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
+    return ", ".join(printable(name) for name in names[:NAMED]) + more
 
 
 def _happened_ns(findings: Findings) -> int:

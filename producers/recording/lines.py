@@ -17,7 +17,7 @@ def read_lines(
     JSON lines, CSV or Parquet, each also packed by gzip. Raises `InputError` where the input as
     a whole cannot be read.
     """
-    needed = NEEDED_BY_TIME if reading.by_time else NEEDED
+    needed = NEEDED_BY_TIME if reading.by_time or reading.mixed else NEEDED
     yield from lines_of(read_rows(path, stdin, needed), reading)
 
 

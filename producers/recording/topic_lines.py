@@ -92,7 +92,7 @@ def _event_line(event: Event, unit_ns: int) -> JsonObject:
     amount, below_ns = divmod(event.ts_ns, unit_ns)
     line: JsonObject = {
         "source": event.source,
-        "seq": event.seq,
+        "seq": event.seq if event.seq >= 0 else None,
         "ts": rfc3339.spelled(event.ts_ns) if below_ns else amount,
         "arrival": event.arrival_ns,
         "stream": event.stream,

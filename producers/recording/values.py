@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import IO, Any, Final, NamedTuple
 
 import orjson
@@ -30,7 +32,7 @@ from topology.fields.times import TimeFault, instant_ns, zone_of
 from topology.fields.values import UNDECODABLE, Pick, ValueFault, walked
 from topology.fields.where import Path, Where
 from topology.wire.field_reader import NO_HEADERS, FieldReader, Refused
-from topology.wire.line_reader import LineFault, Reading, Row
+from topology.wire.line_reader import LOOKED_AHEAD, LineFault, Reading, Row
 
 NO_STAMP: Final = -MAX_INT64
 """A row has no timestamp of its own."""
@@ -61,6 +63,13 @@ class ValueRow(NamedTuple):
         except orjson.JSONDecodeError as wrong:
             detail = f"not JSON: {wrong.msg} (column {wrong.colno})"
             raise ValueFault(UNDECODABLE, detail) from None
+
+    def decoded(self) -> dict[str, Any] | None:
+        """What a mapping walks; None where the row has no fields."""
+        with suppress(ValueFault):
+            value = None if self.fault else decode_row(self.value)
+            return value if isinstance(value, dict) else None
+        return None
 
     def in_bytes(self, payload: object) -> bytes:
         """What is published of it, whose payload that is."""
@@ -183,6 +192,22 @@ class FileMapping:
         paths = [each.path for each in places if each is not None and each.place == "payload"]
         return frozenset(path[0] for path in paths if path and isinstance(path[0], str))
 
+    def has_values(self, path: str) -> bool:
+        """The mapping finds something in the first rows of the file. It finds nothing in lines of
+        our own form, which `dump` writes of a topic of others: there the value is their payload.
+        InputError where it cannot be read."""
+        named = (self.fields.source, self.fields.ts, self.fields.seq)
+        places = [w.path for w in named if w is not None and w.place == "payload" and w.path]
+        if not places:
+            return False
+        needed = frozenset({str(places[0][0])})
+        for row in islice(value_rows(path, needed=needed, encoding=self.encoding), LOOKED_AHEAD):
+            value = row.decoded()
+            found = [walked(value, where) for where in (places[0], self.fields.payload.path)]
+            if None not in found and walked(value, ("payload", *places[0])) is None:
+                return True
+        return False
+
     def reader(self, reading: Reading) -> FieldReader:
         """What reads the value of each row."""
         return FieldReader(
@@ -191,6 +216,7 @@ class FileMapping:
             picking_rows,
             stream=reading.unnamed,
             by_time=reading.by_time,
+            mixed=reading.mixed,
         )
 
 

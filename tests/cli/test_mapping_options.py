@@ -65,6 +65,60 @@ def test_values_are_read_by_the_fields_of_the_topology(folder: Path) -> None:
     assert events_of(result) == [("presses", *each) for each in IN_ORDER]
 
 
+def test_the_fields_of_the_topology_are_taken_without_a_word(folder: Path) -> None:
+    assert replay(folder, "--topology", str(folder / "t.yaml")).stdout == (
+        replay(folder, "--values", "--topology", str(folder / "t.yaml")).stdout
+    )
+
+
+ARRIVING = """
+streams:
+  presses: {fields: {source: payload.device, ts: payload.time, arrival: payload.got}, ts_unit: ms,
+            reorder: {rule: time}}
+"""
+
+
+def test_when_a_row_arrived_is_read_by_the_fields_of_the_topology(folder: Path) -> None:
+    (folder / "t.yaml").write_text(ARRIVING)
+    header, *rows = TABLE.splitlines()
+    lines = [f"{row},{1_700_000_001_000 + at}" for at, row in enumerate(rows)]
+    (folder / "t.csv").write_text("\n".join([f"{header},got", *lines]))
+    result = replay(folder, "--topology", str(folder / "t.yaml"))
+    assert "no line says when it arrived" not in result.stderr
+    found = [json.loads(line)["at"] for line in result.stdout.splitlines()]
+    assert min(found) >= 1_700_000_001_000 * MS
+    (folder / "t.csv").write_text(TABLE)
+    lacking = replay(folder, "--topology", str(folder / "t.yaml"))
+    assert (lacking.exit_code, "no column `got`" in lacking.stderr) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "payload", "is_value"),
+    [
+        ("source: payload.device, seq: payload.n, ts: payload.time", {"device": "x"}, False),
+        ("source: payload.source, seq: payload.seq", {"source": "x", "seq": 0}, False),
+        ("source: payload.source, seq: payload.seq, payload: payload.of", {"v": 1}, False),
+        ("source: payload.source, seq: payload.seq", {"v": 1}, True),
+        ('source: ="x", seq: payload.seq', {"v": 1}, True),
+        ("source: header.id, seq: header.n", {"v": 1}, False),
+    ],
+)
+def test_lines_of_our_own_form_stay_what_they_are(
+    folder: Path, fields: str, payload: dict[str, object], is_value: bool
+) -> None:
+    """`inorder dump` writes such lines of topics of others."""
+    (folder / "t.yaml").write_text(f"streams: {{presses: {{fields: {{{fields}}}}}}}")
+    line = {"source": "x", "seq": 0, "ts": 5, "arrival": 9, "offset": 0, "payload": payload}
+    (folder / "t.csv").unlink()
+    path = folder / "t.jsonl"
+    path.write_text(json.dumps(line) + "\n")
+    options = ["--show", "event", "--topology", str(folder / "t.yaml"), str(path)]
+    result = CliRunner().invoke(command, options)
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)["payload"]
+    assert found == (line if is_value else payload)
+
+
 def test_patterns_are_found_in_a_table(folder: Path) -> None:
     query = "PATTERN SEQ(stroke a, stroke b) WITHIN 1s RETURN b.force AS force"
     words = ["--correct", "--final-only", "--query", query, *OPTIONS, "--type", "kind"]

@@ -42,7 +42,8 @@ LEAST_CORRECT_NS: Final = 10 * MIN
 @dataclass(frozen=True, slots=True)
 class Advice:
     """Settings of the stream, all durations of `STEPS_NS`. `max_wait_ns` rests on `waited_ns`, and
-    `idle_after_ns` on `silence_ns`."""
+    `idle_after_ns` on `silence_ns`. `wrong_clocks` are
+    mended, `unmended` are not; `seq_bits`: None where numbers do not wrap."""
 
     numbered: bool
     max_wait_ns: int
@@ -51,11 +52,15 @@ class Advice:
     newcomers_ns: int
     correct_for_ns: int
     wrong_clocks: int
+    unmended: int
     waited_ns: int
     silence_ns: int
+    seq_bits: int | None
 
     def settings(self) -> Iterator[tuple[str, str, str]]:
-        """The three that matter most: key, value, why."""
+        """Those that matter most: key, value, why."""
+        if self.seq_bits:
+            yield "reorder.seq_bits", str(self.seq_bits), f"numbers wrap at 2^{self.seq_bits}"
         waited = "a missing number came" if self.numbered else "a record was behind its machine's"
         yield (
             "reorder.max_wait",
@@ -70,18 +75,21 @@ class Advice:
         if self.wrong_clocks:
             yield "clock.unsynced", "estimate", f"wrong clocks: {self.wrong_clocks:,}"
         else:
-            yield "clock.unsynced", "trust", "no clock is known to be wrong"
+            unmended = f"wrong clocks: {self.unmended:,}, which only arrivals could mend"
+            why = unmended if self.unmended else "no clock is known to be wrong"
+            yield "clock.unsynced", "trust", why
 
     def text(self, lines: Sequence[str], length_ns: int) -> str:
         """The file. `lines` are those of the stream's input and mapping."""
-        rule = "{max_wait: %s}" if self.numbered else "{rule: time, max_wait: %s}"
+        rule = "max_wait: %s" if self.numbered else "rule: time, max_wait: %s"
+        rule += f", seq_bits: {self.seq_bits}" if self.seq_bits else ""
         newcomers, length = spelled_duration(self.newcomers_ns), spelled_duration(length_ns)
         return "\n".join(
             [
                 "streams:",
                 "  default:",
                 *(f"    {line}" for line in lines),
-                f"    reorder: {rule % spelled_duration(self.max_wait_ns)}",
+                f"    reorder: {{{rule % spelled_duration(self.max_wait_ns)}}}",
                 f"    clock: {{unsynced: {'estimate' if self.wrong_clocks else 'trust'}}}",
                 "    # Foreign sources send no heartbeats: a silent one holds nobody back after",
                 f"    # idle_after. Results are final {newcomers} after their end, once all",
@@ -110,7 +118,7 @@ def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:
         late_ns = max(waited_ns, nearest_rank(ranked(chain.from_iterable(of_machines)), NEARLY_ALL))
     silences = ranked(machine.longest_silence_ns for machine in counting.machines.values())
     silence_ns = nearest_rank(silences, MOST_SILENCES)
-    wrong = sum(clock.is_wrong for clock in clocks.values()) if counting.arrives else 0
+    wrong = sum(clock.is_wrong for clock in clocks.values())
     behind_ns = counting.newcomer_behind_ns
     correct_ns = stepped(max(LEAST_CORRECT_NS, late_ns * ROOM, behind_ns * ROOM))
     return Advice(
@@ -120,9 +128,11 @@ def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:
         stepped(max(LEAST_IDLE_NS, silence_ns * ROOM)),
         min(correct_ns, stepped(max(late_ns * ROOM, behind_ns * ROOM))),
         correct_ns,
-        wrong,
+        wrong if counting.arrives else 0,
+        0 if counting.arrives else wrong,
         waited_ns,
         silence_ns,
+        counting.wraps.bits if counting.numbered else None,
     )
 
 

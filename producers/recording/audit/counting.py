@@ -18,10 +18,11 @@ from typing import Final
 
 from producers.recording.audit.clock_readings import NewestStamps
 from producers.recording.audit.machine import Machine
-from producers.recording.audit.numbers import HoleBudget
+from producers.recording.audit.numbers import HoleBudget, NumberedEpochs
 from producers.recording.audit.plain_jobs import NEVER_NS, PlainJobs
 from producers.recording.audit.row import AuditRow, OrderRule
 from producers.recording.audit.spool import Spool
+from producers.recording.audit.wraps import Wraps
 
 MAX_MACHINES: Final = 100_000
 """Beyond, what is taken for the source is something else."""
@@ -33,12 +34,15 @@ class TooManyMachines(Exception):
 
 class Counting:
     """`arrives`: rows say when they arrived. `shown`: the place of the bound by which machines and
-    pictures are judged."""
+    pictures are judged. `wraps`: where numbers do."""
 
-    def __init__(self, jobs: PlainJobs, order: OrderRule, shown: int, *, arrives: bool) -> None:
+    def __init__(
+        self, jobs: PlainJobs, order: OrderRule, shown: int, wraps: Wraps, *, arrives: bool
+    ) -> None:
         self.jobs = jobs
         self.order = order
         self.shown = shown
+        self.wraps = wraps
         self.arrives = arrives
         self.machines: dict[str, Machine] = {}
         self.rows = 0
@@ -99,7 +103,7 @@ class Counting:
         elif copy:
             machine.copies_counted += 1
             machine.wrong_windows.add(ts_ns // self.jobs.length_ns)
-        spool.add(ts_ns, at_ns, seq, epoch, machine.number, partition, copy)
+        spool.add(ts_ns, at_ns, arrival_ns, seq, epoch, machine.number, partition, copy)
 
     def _read_clock(self, machine: Machine, ts_ns: int, at_ns: int, arrival_ns: int | None) -> None:
         if self.arrives:
@@ -118,6 +122,7 @@ class Counting:
     def _new(self, source: str, partition: int) -> Machine:
         if len(self.machines) >= MAX_MACHINES:
             raise TooManyMachines
-        machine = Machine(source, len(self.machines), partition, self.holes)
+        epochs = NumberedEpochs(self.holes, self.wraps.modulus(source))
+        machine = Machine(source, len(self.machines), partition, epochs)
         self.machines[source] = machine
         return machine

@@ -1,8 +1,9 @@
 """The findings as one JSON object (`inorder audit --json`).
 
 `copies`, `missing` and `out_of_sequence` are null without numbers, `clock_ms` where nothing was
-measured. Durations are ms. What no window needs is left out of nobody: all machines are there up to
-`MAX_NAMED`, the rest together is `…`.
+measured, `seq_bits` where numbers do not wrap, or not at one width. Durations are ms. What no
+window needs is left out of nobody: all machines are there up to `MAX_NAMED`, the rest together is
+`…`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ def document(findings: Findings) -> dict[str, Any]:
         "by_machine": _by_machine(findings),
         "windows": _windows(findings),
         "inorder": _engine(findings),
+        "seq_bits": findings.advice.seq_bits,
         "clocks_by": "arrivals" if findings.asked.arrives else "lines",
         "order": "each partition" if findings.asked.order.apart else "all records",
         "unread": {

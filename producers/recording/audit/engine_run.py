@@ -85,7 +85,7 @@ class _Run:
         ((stream, config),) = topology.streams.items()
         numbered = config.reorder.numbered
         for line, row in enumerate(spool.rows()):
-            ts_ns, at_ns, seq, epoch, machine, _, copy = row
+            ts_ns, at_ns, _, seq, epoch, machine, _, copy = row
             self.windows.append(NONE if copy else ts_ns // self._length_ns)
             yield Event(
                 stream,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
 
@@ -17,7 +17,9 @@ from producers.recording.audit.plain_jobs import PlainJobs
 from producers.recording.audit.row import AuditInput, OrderRule, Unread
 from producers.recording.audit.spool import Spool
 from producers.recording.audit.verdicts import FINE, verdict_of
+from producers.recording.audit.wraps import NEVER, Wraps, guessed_wraps
 from topology.config import parse
+from topology.model.outcome import Malformed
 
 MAX_NAMED: Final = 10_000
 """Machines by name; beyond, the rest is one line."""
@@ -28,12 +30,13 @@ REST: Final = "…"
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What an audit is asked for: the length of windows, and the bounds of plain jobs, which rise.
-    `arrives`: rows say when they arrived."""
+    `arrives`: rows say when they arrived. `wraps`: where numbers do; None: it is guessed."""
 
     length_ns: int
     bounds_ns: tuple[int, ...]
     order: OrderRule
     arrives: bool
+    wraps: Wraps | None = None
 
     @property
     def shown(self) -> int:
@@ -76,12 +79,18 @@ class Findings:
 def audited(
     inputs: AuditInput, asked: Asked, advance: Callable[[int], object] = lambda _: None
 ) -> Findings:
-    """Raises what `Counting.take` does."""
+    """Raises what `Counting.take` does. What was counted is counted anew where numbers turn out to
+    wrap."""
     unread = Unread()
+    wraps = asked.wraps or Wraps()
     jobs = PlainJobs(asked.length_ns, asked.bounds_ns, asked.order)
-    counting = Counting(jobs, asked.order, asked.shown, arrives=asked.arrives)
+    counting = Counting(jobs, asked.order, asked.shown, wraps, arrives=asked.arrives)
     with Spool() as spool:
-        counting.take(unread.rows(inputs, advance), spool)
+        counting.take(unread.rows(_fitting(inputs, wraps.bits or NEVER), advance), spool)
+        falls = {name: each.epochs.falls for name, each in counting.machines.items()}
+        if asked.wraps is None and (found := guessed_wraps(falls)) is not None:
+            rows = spool.again([*counting.machines])
+            return replace(audited(rows, replace(asked, wraps=found)), unread=unread)
         machines = list(counting.machines.values())
         clocks = judged(machines, by_lines=not asked.arrives)
         wrong = [
@@ -99,6 +108,14 @@ def audited(
     verdicts = {m.name: verdict_of(m, clocks.get(m.name), counting.last_ns) for m in machines}
     machines.sort(key=lambda machine: _badness(machine, clocks, verdicts), reverse=True)
     return Findings(asked, counting, unread, machines, clocks, verdicts, moved, engine, advice)
+
+
+def _fitting(inputs: AuditInput, bits: int) -> AuditInput:
+    """What the engine takes by these bits: a larger number is none."""
+    detail = f"a number does not fit {bits} bits; write a larger --seq-bits"
+    for each in inputs:
+        fits = isinstance(each, Malformed) or not (each.seq or 0) >> bits
+        yield each if fits else Malformed(0, each.offset, "seq_range", detail, source=each.source)
 
 
 def _badness(

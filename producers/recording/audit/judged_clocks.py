@@ -3,10 +3,11 @@
 A reading counts against the middle one of its stretch, where three machines or more have one. The
 level of a clock is the middle of its stretches' largest readings, with valleys filled: a stretch
 below both one before and one after it is a delay, for no delay makes a reading larger. Where two
-neighbours differ by more than `JUMP_NS`, and far more than usual, the clock has jumped, unless a
-single stretch stands out. The offset of a machine is its level since the last jump, against the
-middle of the others' levels (of two in the middle the nearer one); where there are not two others,
-against the arrivals themselves. Stretches of few readings are passed over.
+neighbours differ by more than `JUMP_NS`, and far more than usual, from what the clock's usual pace
+makes of the time between them, it has jumped, unless a single stretch stands out. The offset of a
+machine is its level since the last jump, against the middle of the others' levels (of two in the
+middle the nearer one); where there are not two others, against the arrivals themselves. Stretches
+of few readings are passed over.
 
 The bound is how far the quickest records of two machines may differ in their way, which nobody
 knows from one side: `PASSIVE_FLOOR_NS` as CLOCK has it, or as far as half of the others lie from
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from statistics import linear_regression, median_low
+from statistics import linear_regression, median, median_low
 from typing import Final
 
 from producers.recording.audit.clock_readings import Stretch, middle_of, nearer_middle
@@ -41,7 +42,7 @@ NOISY: Final = 8
 FEW: Final = 4
 """A stretch of so many times fewer readings than usual is passed over."""
 LEAST_STRETCHES: Final = 8
-"""For a drift."""
+"""For a drift; the pace of a clock is measured over such a part of its course."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,8 @@ class JudgedClock:
     def mended_ns(self, ts_ns: int, at_ns: int) -> int:
         """The stamp of a record that came then, by the middle of the others' clocks."""
         if self.drifts and self.drift_ppm is not None:
-            since_ns = at_ns - self.course[-1].at_ns
+            # The level is that of the middle of the course.
+            since_ns = at_ns - (middle_of([stretch.at_ns for stretch in self.course]) or 0)
             return ts_ns - self.offset_ns - round(self.drift_ppm * since_ns / PPM)
         offset_ns = self.segments[0][1]
         for since, later_ns in self.segments:
@@ -168,11 +170,17 @@ def _noise_ns(course: list[Stretch]) -> int:
 def _segments(course: list[Stretch], noise_ns: int) -> list[tuple[int, int]]:
     """Since when, and the level."""
     jump_ns = max(JUMP_NS, NOISY * noise_ns)
+    pace = _pace(course)
+
+    def has_jumped(before: Stretch, after: Stretch) -> bool:
+        expected_ns = pace * (after.at_ns - before.at_ns)
+        return abs(after.reading_ns - before.reading_ns - expected_ns) > jump_ns
+
     parts: list[list[Stretch]] = [[course[0]]]
     for stretch in course[1:]:
-        if abs(stretch.reading_ns - parts[-1][-1].reading_ns) > jump_ns:
+        if has_jumped(parts[-1][-1], stretch):
             back = len(parts) > 1 and len(parts[-1]) == 1
-            if back and abs(stretch.reading_ns - parts[-2][-1].reading_ns) <= jump_ns:
+            if back and not has_jumped(parts[-2][-1], stretch):
                 parts.pop()  # a single one stood out
             else:
                 parts.append([])
@@ -181,6 +189,15 @@ def _segments(course: list[Stretch], noise_ns: int) -> list[tuple[int, int]]:
         (part[0].at_ns, middle_of(sorted(stretch.reading_ns for stretch in part)) or 0)
         for part in parts
     ]
+
+
+def _pace(course: list[Stretch]) -> float:
+    """By how much a clock usually gains in a unit of time; a few jumps do not move it. Between
+    neighbours noise would hide it."""
+    apart = max(1, len(course) // LEAST_STRETCHES)
+    pairs = zip(course, course[apart:], strict=False)
+    paces = [(b.reading_ns - a.reading_ns) / (b.at_ns - a.at_ns) for a, b in pairs]
+    return median(paces) if len(course) >= LEAST_STRETCHES else 0.0
 
 
 def _others(rising: list[int], own_ns: int) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 
 from producers.recording.audit.clock_readings import ClockReadings
-from producers.recording.audit.numbers import HoleBudget, NumberedEpochs
+from producers.recording.audit.numbers import NumberedEpochs
 
 
 class Machine:
@@ -32,14 +32,14 @@ class Machine:
         "wrong_windows",
     )
 
-    def __init__(self, name: str, number: int, partition: int, budget: HoleBudget) -> None:
+    def __init__(self, name: str, number: int, partition: int, epochs: NumberedEpochs) -> None:
         self.name = name
         self.number = number
         self.partition = partition
         self.several_partitions = False
         self.records = self.copies = self.out_of_sequence = 0
         self.late_ns = array("q")
-        self.epochs = NumberedEpochs(budget)
+        self.epochs = epochs
         self.readings = ClockReadings()
         self.first_ns: int | None = None
         self.at_ns = 0

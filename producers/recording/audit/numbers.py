@@ -1,8 +1,9 @@
 """Which numbers of a source have come: copies, missing ones, restarts.
 
 Numbers are kept as the holes between the smallest and the largest, for each epoch. Where no epoch
-is given, a restart begins one by REORDER's own rule (`Sequence.refuted_by`), for a source of which
-nothing waits: the next number is the one after the largest, and `max_wait` is the default.
+is given, a restart begins one by REORDER's rule (`topology.reorder.epochs`), for a source of which
+nothing waits: the next number is the one after the largest, and `max_wait` is the default. Where
+counters wrap, a number is the one nearest to the next.
 
 Cost: O(1) for the number after the largest, O(log holes) and what a list moves for another.
 Memory: three numbers for each hole, `MAX_HOLES` in all sources together; eight bytes for each
@@ -15,9 +16,10 @@ from array import array
 from bisect import bisect_right
 from typing import Final
 
+from producers.recording.audit.wraps import Falls
 from topology.config import StreamConfig
-from topology.reorder.lost import LostRanges
-from topology.reorder.sequence import NO_STAMP, Sequence
+from topology.reorder.sequence import NO_STAMP
+from topology.reorder.shared import extended
 
 MAX_HOLES: Final = 2_000_000
 """Beyond, numbers rise by chance: they are none."""
@@ -48,11 +50,14 @@ class HoleBudget:
 class SeenNumbers:
     """The numbers of one source in one epoch. `count`: how many different ones."""
 
-    __slots__ = ("_budget", "_firsts", "_known_ns", "_lasts", "count", "high", "high_ts_ns", "low")
+    __slots__ = (
+        "_budget", "_firsts", "_known_ns", "_lasts", "count", "high", "high_ts_ns", "low",
+        "newest_ts_ns",
+    )  # fmt: skip
 
     def __init__(self, number: int, ts_ns: int, budget: HoleBudget) -> None:
         self.low = self.high = number
-        self.high_ts_ns = ts_ns
+        self.high_ts_ns = self.newest_ts_ns = ts_ns
         self.count = 1
         self._firsts: list[int] = []
         self._lasts: list[int] = []
@@ -66,6 +71,7 @@ class SeenNumbers:
 
     def take(self, number: int, ts_ns: int, at_ns: int) -> bool:
         """False for one that was there before."""
+        self.newest_ts_ns = max(self.newest_ts_ns, ts_ns)
         if number > self.high:
             if number > self.high + 1:
                 self._budget.take()
@@ -85,10 +91,15 @@ class SeenNumbers:
         self.count += 1
         return True
 
+    def hole_of(self, number: int) -> int:
+        """The place of the hole that the number is in; -1 where it is in none."""
+        at = bisect_right(self._firsts, number) - 1
+        return at if at >= 0 and number <= self._lasts[at] else -1
+
     def _fill(self, number: int, at_ns: int) -> bool:
         firsts, lasts = self._firsts, self._lasts
-        at = bisect_right(firsts, number) - 1
-        if at < 0 or number > lasts[at]:
+        at = self.hole_of(number)
+        if at < 0:
             return False
         first, last = firsts[at], lasts[at]
         self._budget.filled_after_ns.append(at_ns - self._known_ns[at])
@@ -109,14 +120,19 @@ class SeenNumbers:
 
 
 class NumberedEpochs:
-    """The epochs of one source. `restarts`: how many began after the first."""
+    """The epochs of one source. `restarts`: how many began after the first; `falls`: those of its
+    numbers as they were sent; `modulus`: where they wrap."""
 
-    __slots__ = ("_boundary_ns", "_budget", "_newest", "_seen")
+    __slots__ = (
+        "_begun_ns", "_boundary_ns", "_budget", "_modulus", "_newest", "_seen", "falls",
+    )  # fmt: skip
 
-    def __init__(self, budget: HoleBudget) -> None:
+    def __init__(self, budget: HoleBudget, modulus: int) -> None:
+        self.falls = Falls()
+        self._modulus = modulus
         self._seen: dict[int, SeenNumbers] = {}
         self._newest = 0
-        self._boundary_ns = NO_STAMP
+        self._boundary_ns = self._begun_ns = NO_STAMP
         self._budget = budget
 
     @property
@@ -133,10 +149,13 @@ class NumberedEpochs:
             epoch = self._inferred(number, ts_ns)
         elif epoch > self._newest:
             self._newest = epoch
+            self.falls.height = 0
+        self.falls.note(number)
         seen = self._seen.get(epoch)
         if seen is None:
             self._seen[epoch] = SeenNumbers(number, ts_ns, self._budget)
             return False, False
+        number = extended(number, self._modulus, seen.high + 1)
         behind = number < seen.high
         return (False, behind) if seen.take(number, ts_ns, at_ns) else (True, False)
 
@@ -144,19 +163,17 @@ class NumberedEpochs:
         newest = self._seen.get(self._newest)
         if newest is None:
             return self._newest
-        if ts_ns <= self._boundary_ns:
-            return self._newest - 1
-        if number > newest.high or ts_ns <= newest.high_ts_ns + RESTART_MARGIN_NS:
+        if ts_ns < self._begun_ns and (before := self._seen.get(self._newest - 1)) is not None:
+            of_before = extended(number, self._modulus, before.high + 1)
+            if ts_ns <= self._boundary_ns or of_before > before.high:
+                return self._newest - 1
+        number = extended(number, self._modulus, newest.high + 1)
+        if number > newest.high:
             return self._newest
-        boundary_ns = _as_sequence(newest).refuted_by(number, ts_ns, RESTART_MARGIN_NS)
-        if boundary_ns is not None:
-            self._boundary_ns = boundary_ns
+        boundary_ns = newest.newest_ts_ns
+        if ts_ns <= boundary_ns or newest.hole_of(number) >= 0:
+            boundary_ns = newest.high_ts_ns + RESTART_MARGIN_NS
+        if ts_ns > boundary_ns:
+            self._boundary_ns, self._begun_ns = boundary_ns, ts_ns
             self._newest += 1
         return self._newest
-
-
-def _as_sequence(seen: SeenNumbers) -> Sequence:
-    """As REORDER keeps it where nothing waits."""
-    sequence = Sequence(0, active=True, lost=LostRanges(0, 1, 1))
-    sequence.next, sequence.last_ts_ns = seen.high + 1, seen.high_ts_ns
-    return sequence

@@ -11,17 +11,21 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Final, NamedTuple
 
+from producers.recording.audit.row import AuditRow
+
 NONE: Final = -(1 << 63)
-_ROW: Final = struct.Struct("<qqqqii?")
+_ROW: Final = struct.Struct("<qqqqqii?")
 ROW_BYTES: Final = _ROW.size
 PAGE_ROWS: Final = 16_384
 
 
 class SpooledRow(NamedTuple):
-    """`at_ns` is the clock of arrivals; `seq` and `epoch` are NONE where there is none."""
+    """`at_ns` is the clock of arrivals; `arrival_ns`, `seq` and `epoch` are NONE where there is
+    none."""
 
     ts_ns: int
     at_ns: int
+    arrival_ns: int
     seq: int
     epoch: int
     machine: int
@@ -51,6 +55,7 @@ class Spool:
         self,
         ts_ns: int,
         at_ns: int,
+        arrival_ns: int | None,
         seq: int | None,
         epoch: int | None,
         machine: int,
@@ -60,6 +65,7 @@ class Spool:
         self._page += _ROW.pack(
             ts_ns,
             at_ns,
+            NONE if arrival_ns is None else arrival_ns,
             NONE if seq is None else seq,
             NONE if epoch is None else epoch,
             machine,
@@ -74,6 +80,12 @@ class Spool:
         self._file.seek(0)
         while page := self._file.read(PAGE_ROWS * ROW_BYTES):
             yield from map(SpooledRow._make, _ROW.iter_unpack(page))
+
+    def again(self, names: list[str]) -> Iterator[AuditRow]:
+        """Yield the rows as they came, but for their offsets. `names`: the machines by number."""
+        for ts_ns, _, arrival_ns, seq, epoch, machine, partition, _ in self.rows():
+            sent, of, came_ns = (None if n == NONE else n for n in (seq, epoch, arrival_ns))
+            yield AuditRow(names[machine], sent, of, ts_ns, came_ns, partition)
 
     def _flush(self) -> None:
         self._file.write(self._page)

@@ -1,4 +1,5 @@
-"""One word for each machine, by what is worst about it: its clock, its silence, its copies."""
+"""One word for each machine, by what is worst about it: its clock, its silence, its copies,
+its restarts."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ FINE: Final = "fine"
 JUMPED: Final = "jumped"
 DRIFTING: Final = "drifting"
 RESENDING: Final = "resends"
+RESTARTED: Final = "restarted"
 UNITS: Final = ((86_400 * S, "d"), (3_600 * S, "h"), (60 * S, "min"), (S, "s"), (1_000_000, "ms"))
 
 
@@ -35,7 +37,7 @@ def verdict_of(machine: Machine, clock: JudgedClock | None, end_ns: int) -> str:
         return f"silent since {clock_time(machine.at_ns)}"
     if machine.copies * RESENDS >= machine.records and machine.copies:
         return RESENDING
-    return FINE
+    return RESTARTED if machine.epochs.restarts else FINE
 
 
 def shortly(amount_ns: float) -> str:

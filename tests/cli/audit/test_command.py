@@ -6,18 +6,23 @@ import csv
 import gzip
 import json
 import re
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from benchmarks.workloads.machines import MS, S, plant
+from benchmarks.workloads.machines import MS, RESTARTS, S, plant
 from producers.recording.audit.document import document
 from producers.recording.audit.findings import Asked, audited
 from producers.recording.audit.row import ONE_ORDER, AuditRow
-from tests.cli.invoking import inorder
+from tests.cli.invoking import Answer, inorder
+from tests.seeds import seeds_of_today
+from topology.config import parse
 
 ASKED = Asked(60 * S, (0, 1 * S, 5 * S, 30 * S), ONE_ORDER, arrives=True)
 MAPPED = ("--source", "device", "--seq", "n", "--ts", "time", "--ts-unit", "ms")
@@ -135,7 +140,7 @@ def test_the_file_that_it_writes_is_sound_and_orders_the_data(
     topology = tmp_path / "t.yaml"
     assert inorder("audit", telemetry, "--out", topology).code == 0
     assert inorder("check", topology).code == 0
-    by_file = ("--topology", topology, "--values", "--show", "window", "--json")
+    by_file = ("--topology", topology, "--show", "window", "--json")
     run = inorder("replay", *by_file, telemetry)
     assert run.code == 0, run.err
     assert run.summary["dead"] == 0
@@ -143,9 +148,112 @@ def test_the_file_that_it_writes_is_sound_and_orders_the_data(
     assert (again.code, "is there already" in again.err) == (2, True)
 
 
+WORLDS: dict[str, Callable[[int], list[AuditRow]]] = {
+    "plant": plant,
+    "loss": lambda seed: plant(seed, lost=0.2, copied=0.2),
+    "in order": lambda seed: plant(seed, late=0.0, copied=0.0),
+    "a clock that jumps": lambda seed: plant(seed, fast_after=0.5),
+    "quick restarts": lambda seed: [
+        row._replace(seq=(row.seq or 0) % 100) if row.source == RESTARTS else row
+        for row in plant(seed, 6_000, lost=0.0, late=0.0)
+    ],
+    "numbers that wrap": lambda seed: [
+        row._replace(seq=(row.seq or 0) % 256)
+        for row in plant(seed, 6_000)
+        if row.source != RESTARTS
+    ],
+}
+
+
+def as_told(run: Answer, rows: list[AuditRow], length_ns: int) -> dict[str, Any]:
+    """What a replay says, in the words of an audit: windows that are wrong by the times of the
+    events themselves, and by the stamps of what is late and in no window."""
+    lines = run.lines
+    events = [line for line in lines if line["kind"] == "event"]
+    windows = [line for line in lines if line["kind"] == "window"]
+    truth = Counter(event["ref_time"] // length_ns for event in events)
+    emitted = {(event["source"], event["epoch"], event["seq"]) for event in events}
+    for late in (line for line in lines if line["kind"] == "late"):
+        if (late["source"], late["epoch"], late["seq"]) not in emitted:
+            truth[rows[late["line"] - 1].ts_ns // length_ns] += 1
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for window in windows:
+        number = window["start"] // length_ns
+        first.setdefault(number, window["values"]["n"])
+        last[number] = 0 if window["op"] == "retract" else window["values"]["n"]
+    return {
+        "wait_ms": round(run.summary["wait_ms"]["mean"], 3),
+        **{
+            f"wrong_at_{when}": sum(
+                found.get(w, 0) != truth.get(w, 0) for w in found.keys() | truth.keys()
+            )
+            for when, found in (("first", first), ("last", last))
+        },
+    }
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(1))
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("arrives", [True, False])
+def test_the_file_that_it_writes_gives_what_it_said(
+    tmp_path: Path, world: str, seed: int, arrives: bool
+) -> None:
+    topology, path = tmp_path / "t.yaml", tmp_path / "telemetry.jsonl"
+    rows = WORLDS[world](seed)
+    with path.open("w") as file:
+        for row in rows:
+            value = {"device": row.source, "n": row.seq, "time": row.ts_ns // MS}
+            received = {"received": (row.arrival_ns or 0) // MS} if arrives else {}
+            file.write(json.dumps(value | received) + "\n")
+    audit = inorder("audit", path, "--out", topology, "--json")
+    said = json.loads(audit.out.splitlines()[-1])
+    run = inorder("replay", "--topology", topology, "--json", path)
+    assert run.code == 0, run.err
+    expected = {key: said["inorder"][key] for key in ("wrong_at_first", "wrong_at_last")}
+    wait_ms = round(said["inorder"]["wait_ms"]["mean"], 3)
+    assert as_told(run, rows, 60 * S) == expected | {"wait_ms": wait_ms}
+    assert run.summary["dead"] == 0
+    assert sum(line["kind"] == "duplicate" for line in run.lines) == said["copies"]
+
+
+def test_numbers_that_wrap_are_said_and_put_into_the_file(tmp_path: Path) -> None:
+    path, topology = tmp_path / "spb.csv", tmp_path / "t.yaml"
+    rows = [f"a,{n % 256},{1_700_000_000_000 + 10 * n}" for n in range(1_000)]
+    path.write_text("\n".join(["node,seq,time", *rows]))
+    answer = inorder("audit", path, "--out", topology)
+    assert "reorder.seq_bits: 8  numbers wrap at 2^8" in answer.out
+    assert parse(topology.read_text()).streams["default"].reorder.seq_bits == 8
+    run = inorder("replay", "--topology", topology, "--show", "window", "--json", path)
+    assert [line["values"] for line in run.lines] == [{"n": 1_000}]
+    assert run.summary["duplicate"] == run.summary["late"] == 0
+    wide = json.loads(inorder("audit", path, "--seq-bits", "63", "--json").out)
+    assert (wide["seq_bits"], wide["by_machine"]["a"]["restarts"]) == (63, 3)
+    given = inorder("audit", path, "--seq-bits", "8", "--json")
+    assert json.loads(given.out) == json.loads(inorder("audit", path, "--json").out)
+
+
+def test_a_fleet_of_which_only_some_numbers_wrap_gets_no_width_and_a_word(tmp_path: Path) -> None:
+    path, topology = tmp_path / "mixed.csv", tmp_path / "t.yaml"
+    rows = [
+        f"{name},{n % 256 if name == 'a' else n},{1_700_000_000_000 + 10 * n}"
+        for n in range(1_000)
+        for name in "ab"
+    ]
+    path.write_text("\n".join(["node,seq,time", *rows]))
+    answer = inorder("audit", path, "--out", topology)
+    assert (
+        "a: numbers wrap, where those of others go beyond; give these machines a stream"
+        in " ".join(answer.out.split())
+    )
+    assert "seq_bits" not in topology.read_text()
+
+
 @pytest.mark.parametrize(
     ("options", "code", "word"),
     [
+        (("--seq-bits", "7"), 2, "--seq-bits"),
+        (("--source", "device", "--ts", "time", "--seq-bits", "8"), 0, ""),
         (("--source", "dvice"), 3, "no column `dvice`"),
         (("--source", "device", "--window", "5"), 2, "--window"),
         (("--source", "device", "--window", "0s"), 2, "--window"),

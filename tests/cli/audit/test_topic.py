@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from benchmarks.workloads.machines import S, plant
+from benchmarks.workloads.machines import RESTARTS, S, plant
 from producers.recording.audit.row import AuditRow
 from tests.cli.invoking import inorder
 from tests.producers.recording.audit.oracle import brute_force
 from tests.services import SharedKafka, UniqueName
+from topology.config import parse
 
 BOUNDS_NS = (0, 1 * S, 5 * S, 30 * S)
 MAPPED = ("--source", "payload.device", "--seq", "payload.n", "--ts", "payload.time")
@@ -102,6 +104,35 @@ def test_a_foreign_topic_is_counted_as_by_brute_force(
     )
     fewer = inorder("audit", *where, *MAPPED, "--since", "1h", "--json")
     assert json.loads(fewer.out)["records"] >= said["records"]
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.parametrize("stamped", ["LogAppendTime", "CreateTime"])
+def test_numbers_of_a_topic_that_wrap_are_counted_as_what_they_stand_for(
+    kafka: SharedKafka, unique_name: UniqueName, tmp_path: Path, stamped: str
+) -> None:
+    rows = [row for row in plant(1, 4_000, 5) if row.source != RESTARTS]
+    said = []
+    for modulus in (1 << 40, 1 << 8):
+        topic = unique_name("telemetry")
+        sent = [row._replace(seq=(row.seq or 0) % modulus) for row in rows]
+        published(kafka, topic, 2, stamped, sent)
+        where = ("--brokers", kafka.bootstrap, "--topic", topic, *MAPPED)
+        out = tmp_path / f"{modulus}.yaml"
+        answer = inorder("audit", *where, "--out", out, "--json")
+        assert answer.code == 0, answer.err
+        said.append(json.loads(answer.out.splitlines()[-1]))
+        # `append` is when a record of a topic arrives, and `arrival` of fields is of files.
+        stream = parse(out.read_text()).streams["default"]
+        assert stream.fields is not None
+        assert (stream.fields.arrival, stream.reorder.seq_bits) == (
+            (None, 63) if modulus > 1 << 8 else (None, 8)
+        )
+        assert stream.arrival == ("timestamp" if stamped == "CreateTime" else None)
+    for name in ("copies", "missing", "out_of_sequence"):
+        assert said[0][name] == said[1][name]
+    assert [each["seq_bits"] for each in said] == [None, 8]
 
 
 @pytest.mark.kafka

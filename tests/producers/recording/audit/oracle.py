@@ -15,9 +15,11 @@ MARGIN_NS = 500_000_000
 
 
 def with_epochs(rows: Sequence[AuditRow]) -> list[AuditRow]:
-    """Where a row names none, the epoch that numbers and stamps of its source show: a number that
-    is not above the largest, with a stamp beyond that one's by more than the margin, begins a new
-    one; stamps up to that margin belong to the epoch before."""
+    """Where a row names none, the epoch that numbers and stamps of its source show. A number that
+    is not above the largest begins a new one with a stamp newer than all, or, where it is one that
+    is missing between others, with a stamp beyond that of the largest by more than the margin.
+    What is older than the row that began it belongs to the epoch before by a stamp up to those, or
+    by a number above all of that epoch."""
     found: list[AuditRow] = []
     for row in rows:
         if row.seq is None or row.epoch is not None:
@@ -31,15 +33,34 @@ def with_epochs(rows: Sequence[AuditRow]) -> list[AuditRow]:
         if of_newest:
             begun = next(i for i, each in enumerate(own) if each.epoch == newest)
             known = [each for each in own[:begun] if each.epoch == newest - 1]
-            boundary = largest(known).ts_ns + MARGIN_NS if of_before else None
-            if boundary is not None and row.ts_ns <= boundary:
+            first = own[begun]
+            if (
+                known
+                and row.ts_ns < first.ts_ns
+                and (
+                    row.ts_ns <= (begins_anew(known, first) or 0)
+                    or row.seq > (largest(of_before).seq or 0)
+                )
+            ):
                 epoch = newest - 1
-            else:
-                high = largest(of_newest)
-                if row.seq <= (high.seq or 0) and row.ts_ns > high.ts_ns + MARGIN_NS:
-                    epoch = newest + 1
+            elif begins_anew(of_newest, row) is not None:
+                epoch = newest + 1
         found.append(row._replace(epoch=epoch))
     return found
+
+
+def begins_anew(known: Sequence[AuditRow], row: AuditRow) -> int | None:
+    """The stamp up to which events are of before, if the row begins an epoch after those."""
+    numbers = {each.seq or 0 for each in known}
+    number = row.seq or 0
+    if number > max(numbers):
+        return None
+    newest_ns = max(each.ts_ns for each in known)
+    is_missing = number not in numbers and number > min(numbers)
+    if row.ts_ns > newest_ns and not is_missing:
+        return newest_ns
+    beyond_ns = largest(known).ts_ns + MARGIN_NS
+    return beyond_ns if row.ts_ns > beyond_ns else None
 
 
 def largest(rows: Sequence[AuditRow]) -> AuditRow:

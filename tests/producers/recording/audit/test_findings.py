@@ -24,6 +24,7 @@ from benchmarks.workloads.machines import (
 from producers.recording.audit.document import document
 from producers.recording.audit.findings import Asked, audited
 from producers.recording.audit.row import ONE_ORDER, AuditRow, OrderRule
+from producers.recording.audit.wraps import Wraps
 from tests.producers.recording.audit.oracle import brute_force
 from tests.seeds import seeds_of_today
 from tests.services import without_trace
@@ -74,6 +75,120 @@ def test_rows_without_numbers_have_no_copies(seed: int) -> None:
     rows = [row._replace(seq=None) for row in plant(seed, records=900)]
     said = agrees(rows)
     assert said["copies"] is said["missing"] is said["out_of_sequence"] is None
+
+
+def steady(seed: int, each: int = 800, machines: int = 5) -> list[AuditRow]:
+    """A plant of which no machine restarts."""
+    rows = plant(seed, records=each * machines, machines=machines)
+    return [row for row in rows if row.source != RESTARTS]
+
+
+def wrapped(row: AuditRow, bits: int, begin: int = 0) -> AuditRow:
+    return row._replace(seq=((row.seq or 0) + begin) % (1 << bits))
+
+
+OF_NUMBERS = ("copies", "missing", "out_of_sequence", "restarts")
+
+
+def of_numbers(said: dict[str, Any]) -> dict[str, list[int]]:
+    return {
+        name: [each[key] for key in OF_NUMBERS] for name, each in sorted(said["by_machine"].items())
+    }
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(3))
+@pytest.mark.parametrize(("bits", "begin"), [(8, 0), (8, 250), (16, 65_200), (32, (1 << 32) - 300)])
+def test_numbers_that_wrap_are_counted_as_the_numbers_that_they_stand_for(
+    seed: int, bits: int, begin: int
+) -> None:
+    rows = steady(seed)
+    expected = found(rows)
+    said = found([wrapped(row, bits, begin) for row in rows])
+    assert of_numbers(said) == of_numbers(expected)
+    assert said["seq_bits"] == bits
+    assert expected["seq_bits"] is None
+    assert said["windows"] == expected["windows"]
+    waits = "wait_ms" if begin else ""  # a source that begins at 0 opens at once
+    assert {**said["inorder"], waits: 0} == {**expected["inorder"], waits: 0}
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(2))
+def test_a_fleet_of_which_some_wrap_has_one_width_where_all_numbers_fit_it(seed: int) -> None:
+    few = "robot-0"
+    rows = [row for row in steady(seed) if row.source != few or (row.seq or 0) < 200]
+    said = found([wrapped(row, 8) for row in rows])
+    assert (of_numbers(said), said["seq_bits"]) == (of_numbers(found(rows)), 8)
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(2))
+def test_a_machine_that_wraps_beside_one_that_does_not_is_counted_by_its_own_width(
+    seed: int,
+) -> None:
+    rows = steady(seed)
+    mixed = [row if row.source == FAST else wrapped(row, 8) for row in rows]
+    said = found(mixed)
+    assert (of_numbers(said), said["seq_bits"]) == (of_numbers(found(rows)), None)
+    wide = (FAST, "robot-0")
+    several = [wrapped(row, 16 if row.source in wide else 8, 65_200) for row in rows]
+    said = found(several)
+    assert (of_numbers(said), said["seq_bits"]) == (of_numbers(found(rows)), None)
+
+
+def test_a_width_that_is_given_counts_and_what_does_not_fit_it_is_unreadable() -> None:
+    rows = [
+        AuditRow("a", (250 + at) % 256, None, BEGIN_NS + at * S, BEGIN_NS + at * S)
+        for at in range(20)
+    ]
+    assert found(rows)["seq_bits"] is None  # it fell once
+    given = replace(ASKED, wraps=Wraps(8))
+    assert of_numbers(found(rows, given)) == {"a": [0, 0, 0, 0]}
+    said = found([*rows, rows[0]._replace(seq=256)], given)
+    assert (said["records"], said["unreadable"]) == (21, 1)
+    assert said["unread"]["seq_range"]["count"] == 1
+
+
+def test_restarts_at_any_number_are_no_wraps() -> None:
+    dice = Random(5)
+    lives = [dice.randrange(100, 240) for _ in range(30)]
+    seqs = [seq for life in lives for seq in range(life)]
+    rows = [
+        AuditRow("a", seq, None, BEGIN_NS + at * S, BEGIN_NS + at * S)
+        for at, seq in enumerate(seqs)
+    ]
+    said = found(rows)
+    assert (said["seq_bits"], said["by_machine"]["a"]["restarts"]) == (None, 29)
+    given = [row._replace(seq=at % 256, epoch=at // 256) for at, row in enumerate(rows)]
+    assert found(given)["seq_bits"] is None  # each begins an epoch of its own
+
+
+def test_a_counter_that_wraps_restarts_by_the_same_rule() -> None:
+    seqs = [*range(300), *range(700)]
+    rows = [
+        AuditRow("a", seq % 256, None, BEGIN_NS + at * S, BEGIN_NS + at * S)
+        for at, seq in enumerate(seqs)
+    ]
+    said = found(rows)
+    assert (of_numbers(said), said["seq_bits"]) == ({"a": [0, 0, 0, 1]}, 8)
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(3))
+@pytest.mark.parametrize("pause_ms", [0, 100, 5_000])
+def test_a_quick_restart_is_counted_as_by_brute_force(seed: int, pause_ms: int) -> None:
+    dice = Random(seed)
+    sent = []
+    at_ns = BEGIN_NS
+    for life in range(4):
+        at_ns += pause_ms * MS
+        for seq in range(60):
+            at_ns += dice.randrange(1, 20) * MS
+            for _ in range(1 + (dice.random() < 0.1)):
+                delay_ns = (
+                    dice.randrange(10) * MS + (dice.random() < 0.1) * dice.randrange(300) * MS
+                )
+                if dice.random() > 0.05:
+                    sent.append(AuditRow("a", seq, None, at_ns, at_ns + delay_ns, offset=life))
+    sent.sort(key=lambda row: row.arrival_ns or 0)
+    assert agrees(sent)["by_machine"]["a"]["restarts"] >= 3
 
 
 def test_epochs_that_are_given_count() -> None:
@@ -133,6 +248,23 @@ def test_without_arrivals_clocks_are_judged_by_lines_and_nothing_is_mended() -> 
     assert said["clocks_by"] == "lines"
     assert said["by_machine"][FAST]["verdict"] == "fast by 41 s"
     assert said["windows"]["wrong_by_clock"] == 0
+
+
+def test_windows_that_are_wrong_by_a_drift_are_those_of_the_true_times() -> None:
+    moved: dict[int, int] = {}
+    rows = []
+    for name in ("x", "a", "b", "c"):
+        for seq in range(3_000):
+            at_ns = BEGIN_NS + seq * S + S // 2
+            ts_ns = at_ns + (seq * S // 200 if name == "x" else 0)
+            rows.append(AuditRow(name, seq, None, ts_ns, at_ns + 10 * MS))
+            if (shown := ts_ns // (60 * S)) != (true := at_ns // (60 * S)):
+                moved[shown] = moved.get(shown, 0) - 1
+                moved[true] = moved.get(true, 0) + 1
+    rows.sort(key=lambda row: row.arrival_ns or 0)
+    said = found(rows)
+    assert said["by_machine"]["x"]["verdict"] == "drifting"
+    assert said["windows"]["wrong_by_clock"] == sum(1 for count in moved.values() if count)
 
 
 def test_nothing_at_all_is_an_audit_too() -> None:

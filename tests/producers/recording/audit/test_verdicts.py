@@ -75,6 +75,73 @@ def test_a_clock_that_drifts_is_measured() -> None:
     assert all(abs(said[name]["drift_ppm"]) < 50 for name in said if name != "x")
 
 
+@pytest.mark.parametrize("ppm", [2_000, -2_000, 20_000])
+def test_a_clock_that_drifts_while_all_pause_has_not_jumped(ppm: int) -> None:
+    dice = Random(3)
+    rows = []
+    for name in ("x", "a", "b", "c", "d"):
+        for seq in range(1_000):
+            at_ns = seq * 3 * S + dice.randrange(S) + (600 * S if seq >= 500 else 0)
+            ahead_ns = at_ns * ppm // 1_000_000 if name == "x" else 0
+            arrival_ns = BEGIN_NS + at_ns + 5 * MS + dice.randrange(30 * MS)
+            rows.append(AuditRow(name, seq, None, BEGIN_NS + at_ns + ahead_ns, arrival_ns))
+    rows.sort(key=lambda row: row.arrival_ns or 0)
+    said = document(audited(rows, ASKED))["by_machine"]
+    assert (said["x"]["verdict"], said["x"]["jumps"]) == ("drifting", 0)
+    assert abs(said["x"]["drift_ppm"] - ppm) < abs(ppm) // 10
+    assert {said[name]["verdict"] for name in said if name != "x"} == {"fine"}
+
+
+@pytest.mark.parametrize("jump_ns", [20 * S, -20 * S, 3 * S])
+@pytest.mark.parametrize("at_pause", [0, 60])
+def test_a_clock_that_jumps_beside_a_pause_has_jumped(jump_ns: int, at_pause: int) -> None:
+    dice = Random(4)
+    rows = []
+    for name in ("x", "a", "b", "c", "d"):
+        for seq in range(1_000):
+            at_ns = seq * 3 * S + dice.randrange(S) + (600 * S if seq >= 500 else 0)
+            ahead_ns = jump_ns if name == "x" and seq >= 500 + at_pause else 0
+            arrival_ns = BEGIN_NS + at_ns + 5 * MS + dice.randrange(30 * MS)
+            rows.append(AuditRow(name, seq, None, BEGIN_NS + at_ns + ahead_ns, arrival_ns))
+    rows.sort(key=lambda row: row.arrival_ns or 0)
+    said = document(audited(rows, ASKED))["by_machine"]
+    assert (said["x"]["verdict"], said["x"]["jumps"]) == ("jumped", 1)
+
+
+def test_a_counter_that_began_again_is_said() -> None:
+    rows = [
+        AuditRow(name, seq - 200 if name != "a" and seq >= 200 else seq, epoch, at_ns, at_ns)
+        for seq in range(400)
+        for at_ns in (BEGIN_NS + seq * S,)
+        for name in ("a", "b", "c")
+        for epoch in (seq // 200 if name == "c" else None,)
+    ]
+    said = document(audited(rows, ASKED))["by_machine"]
+    assert [said[name]["verdict"] for name in "abc"] == ["fine", "restarted", "restarted"]
+    assert [said[name]["restarts"] for name in "abc"] == [0, 1, 1]
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_the_advice_about_clocks_says_as_many_as_the_verdicts(arrives: bool) -> None:
+    def said(fast: int) -> tuple[int, tuple[str, str, str]]:
+        rows = [
+            AuditRow(name, seq, None, at_ns + 41 * S * (index < fast), at_ns if arrives else None)
+            for seq in range(300)
+            for index, name in enumerate("abcdefg")
+            for at_ns in (BEGIN_NS + seq * S + index * MS,)
+        ]
+        found = audited(rows, Asked(60 * S, (0, 5 * S), ONE_ORDER, arrives=arrives))
+        verdicts = sum("fast" in each for each in found.verdicts.values())
+        return verdicts, list(found.advice.settings())[-1]
+
+    count, (_, value, why) = said(2)
+    assert count == 2
+    assert value == ("estimate" if arrives else "trust")
+    assert "wrong" in why
+    assert ": 2" in why
+    assert said(0) == (0, ("clock.unsynced", "trust", "no clock is known to be wrong"))
+
+
 def test_an_outage_of_one_machine_is_no_jump_of_its_clock() -> None:
     dice = Random(2)
     rows = []
