@@ -156,7 +156,7 @@ class Windows(QueryOperator):
             max_ahead_ns=max_ahead_ns,
             margin_ns=config.max_error_ns if config.uncertainty == THESIS3 else 0,
         )
-        self.beginnings = [self._beginning]
+        self.beginnings.append(self._beginning)
         self._target = target_of(config)
         if self._target is not None:
             self._target.keep_apart()

@@ -117,10 +117,18 @@ class WindowEmitter(ResultEmitter):
         self.emitted += len(rows)
         return is_sure
 
-    def retract(self, key: str, number: int, span_ns: tuple[int, int], current: Current) -> None:
-        """The window is no more: its events belong to another. That is final."""
-        op = current.retract()
-        self._result(key, number, span_ns, current.revision, op).final = True
+    def retract(
+        self,
+        key: str,
+        number: int,
+        span_ns: tuple[int, int],
+        current: Current,
+        *,
+        is_final: bool = True,
+    ) -> None:
+        """The window is no more: its events belong to another. Not final: it is open again."""
+        op = current.retract(is_final=is_final)
+        self._result(key, number, span_ns, current.revision, op).final = is_final
 
     def _result(
         self, key: str, number: int, span_ns: tuple[int, int], revision: int, op: str
@@ -157,9 +165,11 @@ def current_of(revision: int, digest: int) -> Current:
 def _digest(span_ns: tuple[int, int], measured: Measured, *, is_sure: bool, is_final: bool) -> int:
     """Equal for what is equal; the same in every run. Sure values are their own bounds, and what is
     expected: most are sure, and the same numbers need not be written four times."""
-    content: list[Any] = [*span_ns, is_sure, is_final, measured.is_sure, *measured.values.values()]
-    if not measured.is_sure:
-        for others in (measured.low, measured.high, measured.expected):
-            content += others.values()
+    values, *others = measured[:4]
+    is_alone = measured.is_sure or all(other == values for other in others)
+    content: list[Any] = [*span_ns, is_sure, is_final, is_alone, *values.values()]
+    if not is_alone:
+        for other in others:
+            content += other.values()
     digest = blake2b(repr(content).encode(), digest_size=DIGEST_BYTES).digest()
     return int.from_bytes(digest, "big")

@@ -20,9 +20,10 @@ Results = dict[int, tuple[Current, int]]
 
 class Envelope:
     """`cores` by their first event, possibly from `lower` to `upper`. `current`: the results
-    that are not final, each with its end, by start. `is_exact`: no time of it has an error, so
-    there is one core. `is_blurred`: there were too many. `is_news`: it has changed since it was
-    emitted early; `is_touched`: in the instant that is not over."""
+    that are not final, each with its end, by start; also of what is open again, retracted.
+    `is_exact`: no time of it has an error, so there is one core. `is_blurred`: there were too many.
+    `is_news`: it has changed since it was emitted early; `is_touched`: in the instant that is not
+    over."""
 
     __slots__ = (
         "cores",
@@ -91,7 +92,7 @@ class Envelope:
 
     def dump(self) -> Plain:
         current = [
-            [start, result.revision, result.content, end]
+            [start, result.revision, result.content if result.live else None, end]
             for start, (result, end) in sorted(self.current.items())
         ]
         cores = [core.dump() for core in self.cores]
@@ -104,9 +105,9 @@ def restored(state: Plain, makers: Makers) -> Envelope:
     envelope = Envelope(first)
     for other in others:
         envelope.absorb(Envelope(other))
-    envelope.current = {
-        start: (current_of(revision, digest), end) for start, revision, digest, end in current
-    }
+    for start, revision, digest, end in current:
+        envelope.current[start] = current_of(revision, digest or 0), end
+        envelope.current[start][0].live = digest is not None
     envelope.is_exact, envelope.is_blurred = is_exact, is_blurred
     envelope.is_news, envelope.is_touched = is_news, is_touched
     return envelope

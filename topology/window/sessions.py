@@ -2,7 +2,8 @@
 
 A session lies in [first event, last event + gap] and is known by its first event. It is emitted
 when the frontier has passed its end. A late event may widen it (`update`), move its start
-(the old one is retracted, a new one emitted) or join it with others (those are retracted).
+(the old one is retracted, a new one emitted) or join it with others (those are retracted). One
+that is open again by it is retracted, not as final, and emitted anew when it closes.
 No event is kept: what is kept are cores (`core`), one for each session where times are sure.
 
 Where they are not, values are of the session by reference time; `low` and `high` hold for the
@@ -60,6 +61,8 @@ class Sessions(WindowKind):
         self._fresh: dict[str, None] = {}
         self._closing: Timers[str] = Timers()
         self._ending: Timers[str] = Timers()
+        self._settled_ns = NOT_YET
+        """What ends before it was closed when the last instant was over."""
         self.count = 0
 
     # -- taking events in --------------------------------------------------------------------------
@@ -148,6 +151,7 @@ class Sessions(WindowKind):
     def settle(self) -> None:
         due = {*self._closing.due(self._frontier.goal_ns), *self._touched}
         self._settle_keys(sorted(due))
+        self._settled_ns = self._frontier.goal_ns
         self._retire()
 
     def is_due(self, frontier: Frontier) -> bool:
@@ -181,6 +185,7 @@ class Sessions(WindowKind):
         for session, end_ns in zip(sessions, ends, strict=True):
             if end_ns >= closed_ns:
                 self._closing.arm(key, end_ns)
+                self._retract_reopened(key, envelope, session[0].first)
             elif is_stirred or any(core.is_fresh for core in session):
                 self._emit(key, envelope, session, is_closed=True)
 
@@ -206,7 +211,15 @@ class Sessions(WindowKind):
         starts = {session[0].first for session in sessions}
         for start_ns in sorted(envelope.current.keys() - starts):
             current, end_ns = envelope.current.pop(start_ns)
-            self._emitter.retract(key, start_ns, (start_ns, end_ns), current)
+            if current.live:
+                self._emitter.retract(key, start_ns, (start_ns, end_ns), current)
+            self._note(key, envelope)
+
+    def _retract_reopened(self, key: str, envelope: Envelope, start_ns: int) -> None:
+        """What was emitted of a session as closed that a late event has drawn beyond W."""
+        current, end_ns = envelope.current.get(start_ns, (None, NEVER))
+        if current is not None and current.live and end_ns < self._settled_ns:
+            self._emitter.retract(key, start_ns, (start_ns, end_ns), current, is_final=False)
             self._note(key, envelope)
 
     def _emit(self, key: str, envelope: Envelope, session: Cores, *, is_closed: bool) -> None:
@@ -332,5 +345,6 @@ class Sessions(WindowKind):
             self._ending.arm(key, core.upper + self._gap_ns)
 
     def loaded(self) -> None:
+        self._settled_ns = self._frontier.goal_ns
         for known in self._by_key.values():
             known.envelopes.sort(key=lower_of_envelope)

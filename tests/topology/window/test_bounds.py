@@ -10,6 +10,7 @@ import pytest
 from tests.topology.window.streams import MS, START, event, watermark
 from topology.config import parse
 from topology.flow.build import window_config
+from topology.model.event import Event
 from topology.window import Output, WindowConfig
 from topology.window.operator import Windows
 
@@ -134,6 +135,54 @@ def test_an_event_of_which_nothing_is_sure_is_told_by_its_reference_time() -> No
     operator.on_batch([event("s", 0, 5, {}, error_ms=1e9)], START + 5 * MS)
     (result,) = end(operator, START + 5 * MS)
     assert (result.values, result.low, result.confidence) == ({"n": 1}, {"n": None}, "uncertain")
+
+
+OF_ONE = ("avg", "min", "max", "stddev", "quantile", "first", "last")
+
+
+def near_an_edge(function: str, *events: Event, uncertainty: str = "plain") -> Any:
+    """The result of the window that begins at START."""
+    outputs = (Output("it", function, ("v",), 500_000 if function == "quantile" else 0),)
+    config = WindowConfig("q", "tumbling", outputs, SIZE, SIZE, uncertainty=uncertainty)
+    operator = Windows("default", config)
+    operator.on_batch(list(events), START + 20 * MS)
+    return next(each for each in end(operator, START + 20 * MS) if each.start_ns == START)
+
+
+@pytest.mark.parametrize("function", OF_ONE)
+def test_where_an_event_only_may_be_nothing_is_said_of_its_value(function: str) -> None:
+    """Not even that it is sure: another world has the event."""
+    said = near_an_edge(function, event("s", 0, 11, {"v": 8}, error_ms=3))
+    assert (said.values, said.low, said.high) == ({"it": None},) * 3
+    assert said.confidence == "uncertain"
+
+
+@pytest.mark.parametrize("function", OF_ONE)
+def test_where_the_events_inside_lack_the_value_too(function: str) -> None:
+    inside, near = event("s", 0, 5, {}), event("s", 1, 11, {"v": 8}, error_ms=3)
+    said = near_an_edge(function, inside, near)
+    assert (said.values, said.low, said.high) == ({"it": None},) * 3
+    assert said.confidence == "uncertain"
+    near.value = {}
+    said = near_an_edge(function, inside, near)
+    assert (said.values, said.confidence) == ({"it": None}, "confirmed")
+
+
+def test_by_what_is_expected_an_event_that_may_be_inside_has_its_share() -> None:
+    """So a mean has a value; what goes by reference time has none."""
+    near = event("s", 0, 11, {"v": 8}, error_ms=3)
+    mean, most = (near_an_edge(each, near, uncertainty="expected") for each in ("avg", "max"))
+    assert (mean.values, mean.low, mean.high) == ({"it": 8},) * 3
+    assert (most.values, most.low, most.high) == ({"it": None},) * 3
+
+
+def test_an_event_that_its_clock_puts_inside_has_a_value() -> None:
+    """The first event's time leaves the second, by the same clock, 8 ms to 9.7 ms from START."""
+    first = event("s", 0, 8, {}, error_ms=2.2, ts_ms=11.5)
+    second = event("s", 1, 11, {"v": 8}, error_ms=3)
+    assert near_an_edge("max", first, second).values == {"it": 8}
+    second.segment = 1
+    assert near_an_edge("max", first, second).values == {"it": None}
 
 
 def test_a_count_window_keeps_so_much_and_no_more() -> None:

@@ -11,12 +11,14 @@ from tests.kit.events import copies
 from tests.kit.runs import cut, through_changelog
 from tests.laws.streams_between import merged
 from tests.seeds import seeds_of_today
-from tests.topology.window.oracle import OUTPUTS, agree, last_word, oracle, rendered
+from tests.topology.window.oracle import OUTPUTS, Window, agree, last_word, oracle, rendered
 from tests.topology.window.streams import MS, disordered, sorted_events
 from topology.model.event import Event
 from topology.model.result import WindowResult
 from topology.window import WindowConfig
+from topology.window.counting import Counting
 from topology.window.operator import Windows
+from topology.window.sessions import Sessions
 
 SEEDS = seeds_of_today(3)
 
@@ -65,6 +67,38 @@ def test_the_last_word_is_that_of_the_oracle(kind: str, keyed: bool) -> None:
         assert not config.finals or all(result.final for result in last_word(results))
         corrected += sum(result.revision > 0 for result in results)
     assert corrected
+
+
+@every_kind
+@pytest.mark.parametrize("finals", [False, True], ids=["plain", "finals"])
+def test_at_every_instant_what_stands_is_what_came_in_order_would_give(
+    kind: str, finals: bool
+) -> None:
+    """The windows that W has passed, of what has come by then; a session that is open again, as a
+    late event has joined it to what goes on, is none of them."""
+    for seed in seeds_of_today(20):
+        rng = Random(seed)
+        lasting = {"correct_for_ns": 1 << 60, "newcomers_ns": 1 << 60}
+        config = config_of(kind, keyed=seed % 2 == 0, finals=finals, **lasting)
+        stream = disordered(rng, sorted_events(rng, 40), late=rng.choice((0.1, 0.4)))
+        operator, results = Windows("default", config), list[Any]()
+        for at, one in enumerate(stream):
+            results += operator.on_batch([one], one.at_ns).results
+            results += operator.on_time(one.at_ns).results
+            if rng.random() < 0.1:
+                state = through_changelog(operator.snapshot())
+                operator = Windows("default", config)
+                operator.restore(state, ())
+            found = oracle(stream[: at + 1], config)
+            closed = {each: said for each, said in found.items() if is_closed(each, operator)}
+            agree(rendered(results, config), closed)
+
+
+def is_closed(window: Window, operator: Windows) -> bool:
+    if operator._windows.__class__ is Counting:
+        return True  # what is full is over, wherever W is
+    before_ns = 1 if operator._windows.__class__ is Sessions else 0
+    return window[2] + before_ns <= operator._frontier.goal_ns
 
 
 @every_kind

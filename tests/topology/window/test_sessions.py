@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
+from typing import Any
+
+import pytest
 
 from tests.kit.events import copies
+from tests.kit.runs import through_changelog
 from tests.seeds import seeds_of_today
 from tests.topology.window.oracle import (
     agree,
@@ -16,12 +20,14 @@ from tests.topology.window.oracle import (
     spans_of,
     values_of,
 )
-from tests.topology.window.streams import disordered, event, place
-from tests.topology.window.test_examples import COUNT, end, windows
+from tests.topology.window.streams import MS, disordered, event, place
+from tests.topology.window.test_examples import COUNT, brief, end, on_time, windows
 from tests.topology.window.test_oracle import config_of, run
 from tests.topology.window.test_worlds import within
+from topology.answer.quality import Quality
 from topology.model.event import Event
-from topology.model.result import CONFIRMED
+from topology.model.result import CONFIRMED, RETRACT
+from topology.window.operator import Windows
 
 SEEDS = seeds_of_today(12)
 WORLDS = 4
@@ -98,3 +104,61 @@ def test_in_each_world_the_true_session_lies_within_the_bounds() -> None:
         unsure_ones += sum(result.low["n"] != result.high["n"] for result in results)
     assert sure
     assert unsure_ones
+
+
+UNSURE: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "expected": {"uncertainty": "expected"},
+    "ignore": {"uncertainty": "ignore"},
+    "few parts": {"max_edge_events": 2},
+    "quality": {"quality": Quality(900_000, 40 * MS, idle_ns=90 * MS)},
+    "unmerged": {"quality": Quality(700_000, 40 * MS, idle_ns=90 * MS)},
+}
+
+
+@pytest.mark.parametrize("how", UNSURE)
+def test_at_every_instant_those_stand_that_are_closed(how: str) -> None:
+    """By reference time; what a late event opens again stands no more, over restarts too."""
+    retracted = 0
+    for seed in seeds_of_today(30):
+        rng = Random(seed)
+        lasting = {"correct_for_ns": 1 << 60, "newcomers_ns": 1 << 60}
+        config = config_of("session", keyed=seed % 2 == 0, **lasting, **UNSURE[how])
+        stream = disordered(rng, unsure(rng, 40), late=rng.choice((0.1, 0.4)))
+        is_ordered = how != "unmerged"
+        operator, results = Windows("default", config, ordered=is_ordered), list[Any]()
+        for at, one in enumerate(stream):
+            results += operator.on_batch([one], one.at_ns).results
+            results += operator.on_time(one.at_ns).results
+            if rng.random() < 0.2:
+                state = through_changelog(operator.snapshot())
+                operator = Windows("default", config, ordered=is_ordered)
+                operator.restore(state, ())
+            closed_ns = operator._frontier.goal_ns
+            closed = {each for each in oracle(stream[: at + 1], config) if each[2] < closed_ns}
+            assert {*rendered(results, config)} == closed, seed
+        retracted += sum(each.op == RETRACT and not each.final for each in results)
+    assert retracted
+
+
+def test_one_that_is_open_again_is_retracted_at_once_and_may_be_emitted_early() -> None:
+    """Early, closed, open again at 20 ms, early once more at 60 ms, and closed."""
+    arrivals = (
+        event("a", 0, 0),
+        event("a", 1, 12),
+        event("a", 3, 19),
+        event("b", 0, 9, at_ms=20, late="gap"),
+        event("a", 4, 27, at_ms=31),
+        event("a", 5, 49, at_ms=55),
+    )
+    operator, found = windows("session", ms=10, outputs=COUNT, early_ns=30 * MS), list[Any]()
+    for one in arrivals:
+        found += operator.on_batch([one], one.at_ns).results
+    found += on_time(operator, 60)
+    assert brief(found) == [
+        ("emit", 0, 0, 10, 1),
+        ("update", 1, 0, 10, 1),
+        ("retract", 2, 0, 10),
+        ("emit", 3, 0, 37, 5),
+        ("update", 4, 0, 37, 5),
+    ]

@@ -43,6 +43,10 @@ SEEDS = seeds_of_today(3)
 SKEW_PPM: Final = 100
 MIRROR: Final = tuple(each.name for each in OUTPUTS if each.function not in ("first", "last"))
 """What does not depend on which of two events of one time comes first."""
+OF_NOTHING: Final = tuple(
+    each.name for each in OUTPUTS if each.function not in ("count", "sum", "distinct")
+)
+"""What has no value without an event."""
 
 Worlds = tuple[list[Event], list[Event]]
 
@@ -200,6 +204,23 @@ def test_whole_events_are_counted_as_wholes_and_what_is_expected_stands_beside()
             assert low <= result.expected["n"] <= high, seed
             moved += result.expected["n"] != n
     assert moved
+
+
+@pytest.mark.parametrize("uncertainty", ["plain", "bounds"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind[0] in "st" and kind != "session"])
+def test_a_window_without_an_event_has_no_values_and_no_bounds(kind: str, uncertainty: str) -> None:
+    empty = 0
+    for seed in SEEDS:
+        rng = Random(seed)
+        stamped, _ = world(rng, 60)
+        config = config_of(kind, keyed=seed % 2 == 0, uncertainty=uncertainty)
+        for result in last_word(run(config, disordered(rng, copies(stamped)))):
+            if result.values["n"] == 0:
+                empty += 1
+                assert result.high["n"] > 0, seed
+                for each in (result.values, result.low, result.high):
+                    assert {each[name] for name in OF_NOTHING} == {None}, seed
+    assert empty
 
 
 def test_what_is_expected_of_all_windows_is_all_there_is() -> None:

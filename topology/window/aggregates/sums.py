@@ -240,6 +240,7 @@ class Deviation(Sum):
         return self._root(n, total, squares)
 
     def bounds(self, possibles: Sequence[Any]) -> Bounds:
+        possibles = [cell for cell in possibles if cell.n]
         if not possibles:
             value = self.value()
             return value, value

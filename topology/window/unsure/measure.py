@@ -17,13 +17,15 @@ in `values`.
 event (4.2; None: not known). Reference times and weights look at each event alone, bounds at what
 its clock can do to all of its events: so `values` (not those of `thesis3`) and `expected` are taken
 into the bounds where they lie outside. Where these are one number, all are that: no world has
-another. A result is sure if all its values are.
+another. Where an aggregate has no value, as no event of it is inside, and some world agrees, the
+worlds that have one say nothing of it: no value, no bounds, and not sure. A result is sure if all
+its values are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from topology.query.numbers import number, quotient
 from topology.window.cells import Makers
@@ -33,6 +35,7 @@ from topology.window.unsure.event import UnsureEvent
 from topology.window.unsure.shifts import spread
 
 Named = dict[str, Any]
+NO_DOUBT: Final[Mapping[str, int]] = {}
 
 
 class Measured(NamedTuple):
@@ -86,7 +89,12 @@ class Measure:
             self._bounds(certain[i].copy(), [row[i] for row in rows], possibles, start_ns, end_ns)
             for i in range(len(certain))
         ]
-        return self._measured(values, expected, bounds)
+        fewest: dict[str, int] = {}
+        for i in self._without(values, certain):
+            sized = [(each, int(has(own[i]))) for each, own in zip(possibles, rows, strict=True)]
+            if any(size for _, size in sized):
+                fewest[self._names[i]] = spread(sized, start_ns, end_ns, self._play)[0]
+        return self._measured(values, expected, bounds, fewest)
 
     def blurred(self, row: AggregateRow, inside: Sequence[UnsureEvent]) -> Measured:
         """By reference time alone, where too much was unsure to be kept."""
@@ -100,8 +108,11 @@ class Measure:
         """Values of `row`; bounds where `certain` belongs and each of `possibles` may."""
         values = self._named(row)
         rows = [possible.cells() for possible in possibles]
-        bounds = [cell.bounds([each[i] for each in rows]) for i, cell in enumerate(certain.cells())]
-        return self._measured(values, dict(values), bounds)
+        cells = certain.cells()
+        bounds = [cell.bounds([each[i] for each in rows]) for i, cell in enumerate(cells)]
+        without = [i for i in self._without(values, cells) if any(has(own[i]) for own in rows)]
+        fewest = {self._names[i]: 0 for i in without}
+        return self._measured(values, dict(values), bounds, fewest)
 
     def is_possible(self, unsure: Sequence[UnsureEvent], start_ns: int, end_ns: int) -> bool:
         """Whether any of them may belong to the window."""
@@ -167,21 +178,44 @@ class Measure:
         sized = list(zip(possibles, cell.sizes(own), strict=True))
         return cell.within(*spread(sized, start_ns, end_ns, self._play))  # type: ignore[no-any-return]
 
+    def _without(self, values: Named, certain: Sequence[Any]) -> list[int]:
+        """Return the places of the aggregates without a value; those of sums always have one."""
+        return [
+            i
+            for i, cell in enumerate(certain)
+            if values[self._names[i]] is None and not cell.additive
+        ]
+
     def _measured(
-        self, values: Named, expected: Named, bounds: Sequence[tuple[Any, Any]]
+        self,
+        values: Named,
+        expected: Named,
+        bounds: Sequence[tuple[Any, Any]],
+        fewest: Mapping[str, int] = NO_DOUBT,
     ) -> Measured:
+        """`fewest`: of aggregates without a value, where some world has one: how many each world
+        has of it at least."""
         low = {name: bound[0] for name, bound in zip(self._names, bounds, strict=True)}
         high = {name: bound[1] for name, bound in zip(self._names, bounds, strict=True)}
         is_sure = True
         for name in self._names:
-            if low[name] is None or low[name] != high[name]:
+            if name in fewest and not fewest[name]:
+                low[name] = high[name] = None
+                is_sure = False
+            elif low[name] is None or low[name] != high[name]:
                 is_sure = is_sure and low[name] is high[name] is values[name]
+                is_sure = is_sure and name not in fewest
                 expected[name] = _within(expected[name], low[name], high[name])
                 if self._config.uncertainty != THESIS3:
                     values[name] = _within(values[name], low[name], high[name])
             else:
                 values[name] = expected[name] = low[name]
         return Measured(values, low, high, expected, is_sure)
+
+
+def has(cell: Any) -> bool:
+    """Whether anything was added to a cell that is no sum."""
+    return cell.value() is not None
 
 
 def _within(value: Any, low: Any, high: Any) -> Any:
