@@ -7,10 +7,12 @@ by partition and client by client. That is a pause of the whole log and not late
 
 from __future__ import annotations
 
+import json
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -40,6 +42,10 @@ AT_MOST_LATE = 0.005
 """A share of all events: those that were on their way when the broker stopped (decision 7)."""
 
 
+ABSENT_S = 5
+GONE = f"PATTERN SEQ(_ a, !_ n) WHERE n.source = a.source WITHIN {ABSENT_S} s EMIT EAGER"
+
+
 def send(setting: Setting, hurt: Callable[[float], None]) -> int:
     """Events at a steady pace while `hurt` is told how long it has been; how many were sent."""
     sent = 0
@@ -62,6 +68,20 @@ def send(setting: Setting, hurt: Callable[[float], None]) -> int:
             sent += len(producers)
             time.sleep(max(0.0, begun_s + sent / len(producers) * PERIOD_S - time.monotonic()))
     return sent
+
+
+def stopping(broker: KafkaBroker | ContainerBroker, how: str) -> Callable[[float], None]:
+    """What `send` has to tell the time, so that the broker stops and comes back."""
+    steps = [
+        (BEFORE_S, broker.kill if how == "killed" else broker.pause),
+        (BEFORE_S + OUTAGE_S, broker.restart if how == "killed" else broker.resume),
+    ]
+
+    def hurt(now_s: float) -> None:
+        if steps and now_s >= steps[0][0]:
+            steps.pop(0)[1]()
+
+    return hurt
 
 
 @pytest.mark.parametrize(
@@ -89,15 +109,7 @@ def test_a_broker_that_stops_makes_next_to_nothing_late(
     setting = settle(
         own_kafka.bootstrap, tmp_path, stages=stages, partitions=partitions, stream=merge
     )
-    steps = [
-        (BEFORE_S, own_kafka.kill if how == "killed" else own_kafka.pause),
-        (BEFORE_S + OUTAGE_S, own_kafka.restart if how == "killed" else own_kafka.resume),
-    ]
-
-    def hurt(now_s: float) -> None:
-        if steps and now_s >= steps[0][0]:
-            steps.pop(0)[1]()
-
+    hurt = stopping(own_kafka, how)
     worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
     with running(worker):
         worker.wait_ready()
@@ -118,3 +130,55 @@ def test_a_broker_that_stops_makes_next_to_nothing_late(
     with capfd.disabled():
         print(f"\n{stages}, {how}: of {sent} events {dict(late)} late through the outage")
     assert (late.total() > AT_MOST_LATE * sent) == is_late, verdict
+
+
+@pytest.mark.parametrize(
+    ("stages", "how", "merge", "is_told"),
+    [
+        ("reorder+merge+pattern", "killed", "", False),
+        ("reorder+merge+pattern", "frozen", "", False),
+        ("reorder, merge, pattern", "killed", "", False),
+        ("reorder+merge+pattern", "killed", "merge: {quiet_after: 3s}", True),
+    ],
+    ids=["fused-killed", "fused-frozen", "split-killed", "quiet-sooner"],
+)
+def test_nobody_is_absent_while_the_broker_is_away(
+    own_kafka: KafkaBroker | ContainerBroker,
+    tmp_path: Path,
+    stages: str,
+    how: str,
+    merge: str,
+    is_told: bool,
+) -> None:
+    """An absence is shorter than the outage, and that is shorter than `quiet_after`; the last case
+    is the control: W follows the clock before the outage is over."""
+    setting = settle(
+        own_kafka.bootstrap,
+        tmp_path,
+        stages=stages,
+        partitions=1 if stages.startswith(FUSED) else 2,
+        stream=merge,
+        more=f"queries: {{gone: {{pattern: {json.dumps(GONE)}}}}}\n",
+    )
+    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
+    with running(worker):
+        worker.wait_ready()
+        sent = send(setting, stopping(own_kafka, how))
+        emitted = Emitted(setting)
+        emitted.wait_for(sent)
+        emitted.close()
+        assert worker.stop() == 0, worker.log[-3000:]
+    topics = setting.topology.topics
+    times = defaultdict(list)
+    for event in read_all(setting.bootstrap, setting.ordered):
+        if not event.is_control:
+            times[event.header("sourceId")].append(event.number("refTs"))
+    there = {
+        ns
+        for each in times.values()
+        for ns, after_ns in pairwise(sorted(each))
+        if after_ns - ns <= ABSENT_S * 10**9
+    }
+    lines = [json.loads(each.value or b"") for each in read_all(setting.bootstrap, topics.matches)]
+    wrong = [line for line in lines if line["start"] in there]
+    assert bool(wrong) == is_told, wrong[:3]

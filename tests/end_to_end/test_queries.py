@@ -5,6 +5,7 @@ events on the ordered topic. One cut of the stages is met here, the others in `m
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,9 @@ import pytest
 from benchmarks.workloads import crowd
 from tests.cli.invoking import inorder
 from tests.end_to_end import windows
-from tests.end_to_end.matches import Members, Standing, in_one_go, in_time, matches_of
+from tests.end_to_end.matches import Content, Members, Standing, in_one_go, in_time, matches_of
 from tests.end_to_end.oracle import check
-from tests.end_to_end.records import Sender
+from tests.end_to_end.records import Sender, contract, send
 from tests.end_to_end.setting import settle
 from tests.end_to_end.trouble import Trouble, play, stop_all
 from tests.end_to_end.waiting import Emitted
@@ -22,12 +23,15 @@ from tests.end_to_end.windows import StandingWindows, windows_of
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka, UniqueName
 from tests.waiting import Patience, wait_until
+from topology.model.operator import NEVER
 from topology.pattern.language.parse import parse_query
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 EVENTS = 8_000
 SPEED = 0.2
+PAUSE_S = 0.5
+S = 10**9
 
 RISE = """PATTERN SEQ(_ a, _+ b[], _ c)
     WHERE a.source = 's01' AND b.source = 's02' AND c.source = 's03'
@@ -98,6 +102,65 @@ def test_results_under_kills(
     print(f"{len(standing_windows.lines)} windows, {standing_windows.corrections} updates")
     standing.close()
     standing_windows.close()
+
+
+GONE = "PATTERN SEQ(_ a, !_ n) WHERE n.source = a.source WITHIN 5 s EMIT EAGER"
+ABSENT_S, QUIET_AFTER_S = 5, 3
+
+
+@pytest.mark.parametrize(
+    ("stages", "partitions"),
+    [
+        ("reorder+merge+pattern", 1),
+        pytest.param("reorder, merge, pattern", 2, marks=pytest.mark.chaos),
+    ],
+    ids=["fused", "split"],
+)
+def test_an_absence_is_told_though_nobody_sends_anything(
+    kafka: SharedKafka, tmp_path: Path, stages: str, partitions: int
+) -> None:
+    """And none for what was sent while no worker read it."""
+    setting = settle(
+        kafka.bootstrap,
+        tmp_path,
+        stages=stages,
+        partitions=partitions,
+        stream=f"merge: {{quiet_after: {QUIET_AFTER_S}s}}",
+        more=f"queries: {{gone: {{pattern: {json.dumps(GONE)}}}}}\n",
+    )
+    standing, sources = Standing(setting), ("a", "b", "c")
+    sent_ns: list[int] = []
+
+    def all_send() -> None:
+        seq, now_ns = len(sent_ns), time.time_ns()
+        sent_ns.append(now_ns)
+        send(setting, [(each, b"{}", contract(each, seq, now_ns)) for each in sources])
+
+    def gone() -> set[Content]:
+        """Those that were the last for so long."""
+        until_ns = [*sent_ns[1:], NEVER]
+        seqs = [n for n, ns in enumerate(sent_ns) if until_ns[n] - ns > ABSENT_S * S]
+        return {("gone", (("a", each, 0, seq),)) for each in sources for seq in seqs}
+
+    worker, again = (Worker(n, setting.path, setting.bootstrap, tmp_path) for n in ("one", "two"))
+    with running(worker, may_start=[again]):
+        worker.wait_ready()
+        all_send()
+        standing.await_expected(gone())
+        stop_all([worker])
+        while len(sent_ns) * PAUSE_S < 2 * ABSENT_S + QUIET_AFTER_S:
+            all_send()
+            time.sleep(PAUSE_S)
+        again.start()
+        again.wait_ready()
+        standing.await_expected(gone())
+        stop_all([again])
+    assert standing.corrections == 0
+    for line in standing.lines.values():
+        is_last = line["events"][0]["seq"] in (0, len(sent_ns) - 1)
+        assert line["at"] - line["start"] > (ABSENT_S + QUIET_AFTER_S * is_last) * S
+        assert not line["final"]
+    standing.close()
 
 
 def await_query(worker: Worker, name: str) -> None:

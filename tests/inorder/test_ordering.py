@@ -31,6 +31,7 @@ from inorder.records import (
     EventPlace,
     GapRecord,
     LateRecord,
+    MatchRecord,
     OrderedEvent,
     Record,
     WindowRecord,
@@ -57,6 +58,23 @@ queries:
   met: {join: interval 300ms, sides: {x: {stream: default}, y: {stream: other}}}
   seen: {detector: jumps, stream: default}
 """
+OPEN = (
+    QUERIES
+    + """
+  calls:
+    {window: session 400ms, key: payload.kind, aggregate: {n: count()},
+      finals: true, stream: default}
+  soon: {window: session 200ms, aggregate: {n: count()}, stream: default, early: 100ms}
+  sure: {window: session 300ms, aggregate: {n: count()}, stream: default, answer: final}
+  tens: {window: count 3, aggregate: {n: count()}, stream: default}
+  alone: {join: interval 300ms, sides: {x: {stream: default}, y: {stream: other}}, outer: left}
+  pairs: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s RETURN a.id AS a INTO Pair", stream: default}
+  quiet: {pattern: "PATTERN SEQ(A a, !B x FOR 400 ms) WITHIN 1 s", stream: default}
+  told: {pattern: "PATTERN SEQ(A a, !B x) WITHIN 1 s EMIT EAGER", stream: default, finals: true}
+  after: {pattern: "PATTERN SEQ(Pair p, !Pair x FOR 200 ms) WITHIN 1 s", stream: default}
+  once: {pattern: "PATTERN SEQ(A a, B+ b) WITHIN 500 ms", stream: default, answer: final}
+"""
+)
 
 
 def jumps() -> Detector:
@@ -72,6 +90,10 @@ TOPOLOGIES = {
     "by_time": parse(BY_TIME),
     "estimated": parse(ESTIMATED),
     "queries": parse(QUERIES, detectors={"jumps": jumps()}),
+}
+ENDING = {
+    unsynced: parse(OPEN.replace("trust", unsynced), detectors={"jumps": jumps()})
+    for unsynced in ("trust", "estimate")
 }
 
 
@@ -103,7 +125,7 @@ def world(name: str, seed: int, *, ticks: bool = True, odd: bool = True) -> list
             ts_ns=ts_ns,
             arrival_ns=now_ns,
             type=random.choice("AB"),
-            payload={"id": id_},
+            payload={"id": id_, "kind": id_ % 3},
             stream=stream,
         )
         given: Input = event
@@ -296,6 +318,29 @@ def test_law_a_restart_from_a_snapshot_gives_what_an_unbroken_run_gives(
         push(order, each)
 
 
+@pytest.mark.parametrize("unsynced", ENDING)
+@pytest.mark.parametrize("seed", seeds_of_today(2))
+def test_law_the_end_after_restarts_is_that_of_an_unbroken_run(seed: int, unsynced: str) -> None:
+    """All operators, at each cut, at once and when it has been quiet for a while."""
+    topology, fed = ENDING[unsynced], world("queries", seed)
+    shaken, random = Ordering(topology), Random(seed)
+    for at, each in enumerate(fed):
+        whole, quiet = Ordering(topology), restarted(shaken)
+        for one in fed[:at]:
+            push(whole, one)
+        now_ns = (whole.now_ns or 0) + random.choice((0, 100, 2_000, 60_000)) * MS
+        assert quiet.tick(now_ns) == whole.tick(now_ns)
+        assert restarted(quiet).close() == whole.close()
+        shaken = restarted(shaken)
+        push(shaken, each)
+
+
+def restarted(order: Ordering) -> Ordering:
+    again = Ordering(order.topology)
+    again.restore(order.snapshot())
+    return again
+
+
 def back(order: Ordering, fed: Iterable[Fed]) -> Iterator[Fed]:
     """What a consumer reads again."""
     for each in fed:
@@ -373,6 +418,123 @@ def test_time_does_not_go_back() -> None:
     order.tick(BEGIN_NS - 9)
     order.feed(event(1, 0, BEGIN_NS - 5), {"source": 3, "arrival": "x"})
     assert order.now_ns == BEGIN_NS
+
+
+S = 1_000 * MS
+SILENT = """
+streams: {default: {clock: {unsynced: trust}, merge: {quiet_after: 3s}}}
+queries:
+  window: {window: tumbling 5s, aggregate: {n: count()}}
+  gone: {pattern: "PATTERN SEQ(A a, !A) WHERE [machine] WITHIN 5 s EMIT EAGER"}
+  span: {pattern: "PATTERN SEQ(A a, !B FOR 5 s) WITHIN 1 min EMIT EAGER"}
+  near: {pattern: "PATTERN SEQ(A a, !B b) WHERE b.time - a.time < 5 s WITHIN 1 min EMIT EAGER"}
+  both: {pattern: "PATTERN SEQ(A a, AND(!B FOR 5 s, !C FOR 3 s)) WITHIN 5 s EMIT EAGER"}
+  best: {pattern: "PATTERN SEQ(A a, OR(C c, !B FOR 5 s)) WITHIN 1 s MATCHES BEST EMIT EAGER"}
+  each: {pattern: "PATTERN SEQ(A a, !B) WITHIN 5 s USING skip_till_any MATCHES ALL EMIT EAGER"}
+  skip: {pattern: "PATTERN SEQ(A a, !B) WITHIN 5 s SKIP PAST LAST EMIT EAGER"}
+  slack: {pattern: "PATTERN SEQ(A a, !B) WITHIN 5 s EMIT SLACK 1 s"}
+  trust: {pattern: "PATTERN SEQ(A a, !B) WITHIN 5 s UNCERTAIN IGNORE EMIT EAGER"}
+  doubt: {pattern: "PATTERN SEQ(A a, !B) WITHIN 5 s UNCERTAIN POSSIBLE EMIT EAGER"}
+  below: {pattern: "PATTERN SEQ(A a, !B FOR 2 s) WITHIN 5 s EMIT EAGER RETURN a.seq AS m INTO Gone"}
+  above: {pattern: "PATTERN SEQ(Gone g, !Gone FOR 3 s) WITHIN 5 s EMIT EAGER"}
+  final: {pattern: "PATTERN SEQ(A a, !B) WITHIN 5 s"}
+"""
+EARLIER = {"below": 5}
+LATER = {"best": 9, "final": 608}
+
+
+def alive(source: str, seq: int, at_s: float, arrival_s: float | None = None) -> RawEvent:
+    ts_ns, arrival_ns = (BEGIN_NS + int(s * S) for s in (at_s, arrival_s or at_s))
+    payload = {"machine": source}
+    return RawEvent(
+        source=source, seq=seq, ts_ns=ts_ns, arrival_ns=arrival_ns, type="A", payload=payload
+    )
+
+
+def silence(order: Ordering, since_s: int, until_s: int) -> list[Record]:
+    """What ticks tell while nothing comes."""
+    ticks = range(since_s * 10, until_s * 10)
+    return [record for at in ticks for record in order.tick(BEGIN_NS + at * S // 10)]
+
+
+def told(records: Iterable[Record]) -> list[tuple[str, str, int, bool]]:
+    """Which query said what, in which second after the begin, and whether it is final."""
+    return [
+        (each.query, each.op, (each.at_ns - BEGIN_NS) // S, each.final)
+        for each in records
+        if isinstance(each, MatchRecord | WindowRecord)
+    ]
+
+
+def test_absences_follow_the_watermark_as_windows_do_when_all_are_silent() -> None:
+    order = Ordering(SILENT)
+    order.feed(alive("m", 0, 0))
+    found = told(silence(order, 0, 620))
+    names = set(order.topology.queries)
+    wanted = {name: EARLIER.get(name, LATER.get(name, 8)) for name in names}
+    assert {name: at_s for name, op, at_s, _ in found if op == "emit"} == wanted
+    assert len(found) == len(names)
+    assert {name for name, _, _, is_final in found if is_final} == {"final"}
+
+
+def test_absences_come_in_time_while_one_source_goes_on() -> None:
+    order = Ordering(SILENT)
+    order.feed(*(alive(source, 0, 0) for source in "abcd"))
+    records = [
+        record
+        for at in range(1, 80)
+        for record in (*order.feed(alive("a", at, at / 10)), *order.tick(BEGIN_NS + at * S // 10))
+    ]
+    gone = [
+        (each.values["a"]["machine"], (each.at_ns - BEGIN_NS) // S)
+        for each in records
+        if isinstance(each, MatchRecord) and each.query == "gone"
+    ]
+    assert gone == [("b", 5), ("c", 5), ("d", 5)]
+
+
+@pytest.mark.parametrize("pieces", [1, 7, 60])
+def test_nothing_is_absent_that_is_only_not_read_yet(pieces: int) -> None:
+    """A backlog of a minute, read at one time: no tick passes what is behind it in the log."""
+    order = Ordering(SILENT)
+    backlog = [alive(source, at, at) for at in range(60) for source in "ab"]
+    step = len(backlog) // pieces
+    records: list[Record] = []
+    for at in range(0, len(backlog), step):
+        records += order.feed(*backlog[at : at + step])
+    records += silence(order, 60, 67)
+    assert "gone" not in [query for query, *_ in told(records)]
+    assert "gone" in [query for query, *_ in told(silence(order, 67, 69))]
+
+
+def test_a_late_event_takes_the_absence_back() -> None:
+    order = Ordering(SILENT)
+    order.feed(alive("m", 0, 0))
+    silence(order, 0, 20)
+    found = [each for each in told(order.feed(alive("m", 1, 4, 20))) if each[0] == "gone"]
+    found += [each for each in told(silence(order, 20, 40)) if each[0] == "gone"]
+    assert found == [("gone", "retract", 20, False), ("gone", "emit", 20, False)]
+
+
+@pytest.mark.parametrize("at_s", [1, 7, 9, 100])
+def test_a_restart_in_the_silence_changes_no_absence(at_s: int) -> None:
+    whole, cut = Ordering(SILENT), Ordering(SILENT)
+    for order in (whole, cut):
+        order.feed(alive("m", 0, 0), alive("n", 0, 1))
+    before = told(silence(cut, 2, at_s))
+    assert before + told(silence(restarted(cut), at_s, 620)) == told(silence(whole, 2, 620))
+
+
+@pytest.mark.parametrize("to_end", [False, True])
+def test_a_replay_tells_the_absences_of_a_silence_that_it_holds(to_end: bool) -> None:
+    """At the instant at which a worker would have; the end of an input adds what nothing has
+    passed by then."""
+    inputs = [alive("m", 0, 0), alive("m", 1, 60)]
+    found = told(replay(parse(SILENT), inputs, to_end=to_end))
+    assert [each for each in found if each[0] == "gone"] == [
+        ("gone", "emit", 8, False),
+        *[("gone", "emit", 60, False)] * to_end,
+    ]
 
 
 def test_windows_close_by_ticks_alone() -> None:

@@ -58,6 +58,8 @@ class Levels(InstantOperator):
         step = self.on_time(now_ns)
         last_ns = max(member.last_ns for member in self.members)
         for member in self.members:
+            settled = [each.emitter.settled_ns for each in (member, *self._below[member.name])]
+            member.emitter.settled_ns = min(settled)
             member.end_at(last_ns, step)
             self._pass_on(member)
         return step

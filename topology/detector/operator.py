@@ -184,6 +184,7 @@ class Detecting(KeepingQuery):
 
     def seal(self) -> None:
         self.emitter.proven_ns = self._frontier.watermark_ns
+        self.emitter.settled_ns = self._frontier.watermark_ns - self.config.lag_ns
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)

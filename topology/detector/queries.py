@@ -21,7 +21,7 @@ class DetectorQueries(KeepingQueries[Detecting]):
     def __init__(self, detecting: Sequence[Detecting], position: int) -> None:
         super().__init__(detecting, position)
         self._detecting = list(detecting)
-        self._runners = levels_of(detecting)
+        self._runners[:] = levels_of(detecting)
         self._listens = {each.query for query in detecting for each in query.config.reads}
         self._read_events: list[Event] = []
 

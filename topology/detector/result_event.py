@@ -27,9 +27,8 @@ from topology.detector.item import EVENT, Key, Seen, dump_key, load_key
 from topology.detector.values import packed, unpacked
 from topology.model.operator import Plain
 from topology.model.result import (
-    CONFIRMED,
     RETRACT,
-    UNSETTLED,
+    SURE,
     MatchResult,
     MatchSetResult,
     Result,
@@ -43,7 +42,6 @@ BEHIND_SOURCES: Final = "\U0010ffff"
 """What the place of a result in the order begins with; names of sources lie before it."""
 
 PLACE_BITS: Final = 32
-SURE: Final = (CONFIRMED, UNSETTLED)
 
 
 class Edit(NamedTuple):

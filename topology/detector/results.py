@@ -17,6 +17,7 @@ from topology.model.result import (
     RETRACT,
     UNCERTAIN,
     UNPROVEN,
+    UNSETTLED,
     UPDATE,
     DetectorResult,
 )
@@ -27,7 +28,7 @@ from topology.query.results import ResultEmitter
 class DetectorEmitter(ResultEmitter):
     """`stability`: where a result is to say how stable it is; `newest_ns`: the newest event, and
     `watermark_ns`: W. `proven_ns`: results of later items are emitted only because the input
-    has ended (`Operator.seal`)."""
+    has ended (`Operator.seal`). `settled_ns`: what later items read might still have changed."""
 
     def __init__(
         self, stream: str, query: str, *, is_keyed: bool, stability: Stability | None = None
@@ -35,7 +36,7 @@ class DetectorEmitter(ResultEmitter):
         super().__init__()
         self._stability = stability
         self.newest_ns = 0
-        self.proven_ns = FOR_EVER
+        self.proven_ns = self.settled_ns = FOR_EVER
         self.watermark_ns = 0
         self._stream = stream
         self._query = query
@@ -68,6 +69,8 @@ class DetectorEmitter(ResultEmitter):
     def _confidence(self, record: Record) -> str:
         if record.output.cause[0] > self.proven_ns and record.op != RETRACT:
             return UNPROVEN
+        if record.output.cause[0] > self.settled_ns and record.op != RETRACT:
+            return UNPROVEN if record.output.unsure else UNSETTLED
         return UNCERTAIN if record.output.unsure else CONFIRMED
 
     def _stability_ppm(self, record: Record) -> int | None:

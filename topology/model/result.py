@@ -25,6 +25,7 @@ UNPROVEN: Final = "unproven"
 UNSETTLED: Final = "unsettled"
 """From an operator after `Operator.seal`. Only the end of the input says so, or, of what is as sure
 as ever, that it is final."""
+SURE: Final = (CONFIRMED, UNSETTLED)
 LEAVES_AS: Final = {UNPROVEN: UNCERTAIN, UNSETTLED: CONFIRMED}
 """What they are when they leave a stage, not as final."""
 

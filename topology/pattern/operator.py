@@ -7,7 +7,8 @@ bring, for which there is room (topology.answer.frontier), and what W has left b
 accounted for as late already, so here it is only counted (`figures`).
 
 A match that ends in a gap in which nothing may happen is emitted when all known sources have
-sent beyond it, and taken back if a newcomer brings what must not happen.
+sent beyond it, and taken back if a newcomer brings what must not happen. With EMIT EAGER it is
+emitted when W less the errors has passed it, as windows are, also while all sources are silent.
 
 Before MERGE (`patterns_read: raw` or `sequenced`) no watermark says how far events have come. The
 frontier then is `correct_for` behind the newest event, and the engine alone corrects: it waits for
@@ -73,7 +74,7 @@ from topology.query.beginning import (
 Decode = Callable[[Any], Any]
 
 TARGETS: Final = "promises"
-"""A key of the state, beside the engine's: how far queries that wait are."""
+"""A key of the state, beside the engine's: how far the stream is, and queries that wait are."""
 
 FIGURES: Final[Mapping[str, Figure]] = {
     "retained": Figure("Events kept for what may still come"),
@@ -265,6 +266,7 @@ class Pattern(InstantOperator):
         elif event.kind == WATERMARK:
             self._frontier.announce(event)
             self._engine.advance(self._decided_ns(), event.at_ns)
+            self._engine.pass_time(self._frontier.passed_ns, event.at_ns)
             for name in self._emitted_when_received:
                 self._engine.raise_target(name, self._frontier.heard_ns, event.at_ns)
             self._instant_open = True
@@ -288,7 +290,7 @@ class Pattern(InstantOperator):
         after = self._frontier.after(watermarks)
         decided_ns = after.heard_ns if self._engine.is_crowded else after.decided_ns
         heard_ns = after.heard_ns if self._emitted_when_received else decided_ns
-        return self._engine.is_due(decided_ns, heard_ns)
+        return self._engine.is_due(decided_ns, heard_ns, after.passed_ns)
 
     def _gaps_of(
         self, engine: Engine, qualities: Mapping[str, Quality], only_final: Collection[str]
@@ -444,22 +446,17 @@ class Pattern(InstantOperator):
             engine.begin_after(self._beginning.since_ns - 1)
         self._engine = engine
         self._asked = {}
-        if self._targets and not qualities:
-            self._ended[TARGETS] = None
         self._wait_as(qualities or {})
         self._is_new = True
         self._free()
         self._engine.findings.clear()
 
     def snapshot(self) -> State:
-        return self._engine.snapshot() | self._waiting_state()
+        return self._engine.snapshot() | self._own_state()
 
-    def _waiting_state(self) -> State:
-        own = beginnings_state([self._beginning])
-        if not self._targets:
-            return own
-        kept = self._targets.snapshot()
-        return {**own, TARGETS: [self._now_ns, self._instant_open, self._frontier.snapshot(), kept]}
+    def _own_state(self) -> State:
+        kept = [self._now_ns, self._instant_open, self._frontier.snapshot()]
+        return {TARGETS: [*kept, self._targets.snapshot()], **beginnings_state([self._beginning])}
 
     def changes(self) -> Changes:
         changes = self._ended | self._engine.changes()
@@ -467,7 +464,7 @@ class Pattern(InstantOperator):
         if self._is_new:
             self._is_new = False
             changes |= self._engine.snapshot()
-        return changes | self._waiting_state()
+        return changes | self._own_state()
 
     def held(self) -> Iterable[Event]:
         return (entry.event for entry in self._engine.entries())
@@ -476,11 +473,8 @@ class Pattern(InstantOperator):
         restore_beginnings([self._beginning], state, is_known=ENGINE in state)
         own = dict(state)
         own.pop(SINCE, None)
-        waiting = own.pop(TARGETS, None)
-        if waiting is not None and not self._targets:
-            self._ended[TARGETS] = None
-        if waiting is not None and self._targets:
-            self._now_ns, self._instant_open, frontier, kept = waiting
+        if TARGETS in own:
+            self._now_ns, self._instant_open, frontier, kept = own.pop(TARGETS)
             self._frontier.restore(frontier)
             self._targets.restore(kept)
         entries = []

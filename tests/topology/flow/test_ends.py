@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from inorder.engine import RawEvent, parse, replay
+from inorder.engine import Detector, RawEvent, parse, replay
 from inorder.given import Reader, records_of
 from inorder.records import JoinRecord, MatchRecord, WindowRecord
 from spark_analytics.backfill.state import GroupState, packed, unpacked
@@ -122,6 +122,39 @@ def test_what_waits_to_be_final_appears_at_the_end_all_the_same(query: str, answ
     else:
         text = text.replace(f"{query}: {{", f"{query}: {{{answer}, ")
     assert said(replay(text, inputs()), of, query) == standing(of, query)
+
+
+CHAIN = """\
+queries:
+  found:
+    pattern: PATTERN SEQ(H h, X+ x) WITHIN 9 s MATCHES BEST RETURN h.machine AS m INTO Found
+    finals: true
+  then: {pattern: "PATTERN SEQ(Found f, Y y) WITHIN 9 s RETURN f.m AS m INTO Then", finals: true}
+  last: {pattern: "PATTERN SEQ(Then t, Z z) WITHIN 9 s", finals: true}
+  quiet: {pattern: "PATTERN SEQ(Found f, !Found g FOR 1 s) WITHIN 9 s", finals: true}
+  seen: {detector: seen, reads: found, finals: true}
+  above: {detector: seen, reads: seen, finals: true}
+"""
+
+
+@pytest.mark.parametrize("until", [9, 30])
+def test_nothing_is_final_before_what_it_reads_is(until: int) -> None:
+    """The match may grow for nine seconds. Whoever reads it is as sure as the match, but of an
+    absence that is not over before."""
+    seen = Detector(step=lambda state, event: (state, [{"type": event.type}]))
+    topology = parse(STREAM + CHAIN, detectors={"seen": seen})
+    found = list(replay(topology, [event(at, "HXYZ"[min(at, 3)]) for at in range(until + 1)]))
+    is_final = until > 9
+    for query in ("found", "then", "last", "seen", "above", "quiet"):
+        sure = "uncertain" if query == "quiet" and not is_final else "confirmed"
+        assert [each[1:] for each in said(found, MatchRecord, query)] == [(is_final, sure)], query
+
+
+def event(at: int, type_: str) -> RawEvent:
+    payload = {"machine": "m"}
+    return RawEvent(
+        source="s", seq=at, ts_ns=at * S, arrival_ns=at * S + 1, type=type_, payload=payload
+    )
 
 
 class Silence:

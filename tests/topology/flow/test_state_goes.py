@@ -129,8 +129,14 @@ def over(seed: int) -> Table:
     stage.set_queries({name: query for name, query in asked.queries.items() if name != "waiting"})
     table.apply(stage.changes())
     assert table.rows == stage.snapshot()
-    assert not any(key.endswith("/promises") for key in table.rows)
+    assert not waited_for(table)
     return table
+
+
+def waited_for(table: Table) -> list[str]:
+    """The queries that wait, by the state of PATTERN."""
+    rows = (row for key, row in table.rows.items() if key.endswith("/promises"))
+    return [name for *_, targets in rows for name in targets]
 
 
 def test_what_a_query_waited_for_goes_with_it_over_a_restart() -> None:
@@ -138,9 +144,9 @@ def test_what_a_query_waited_for_goes_with_it_over_a_restart() -> None:
     rest = {name: query for name, query in asked.queries.items() if name != "waiting"}
     stage, table = Stage(asked, ["pattern"]), Table()
     table.apply(stage.changes())
-    assert any(key.endswith("/promises") for key in table.rows)
+    assert waited_for(table) == ["waiting"]
     after = Stage(asked.model_copy(update={"queries": rest}), ["pattern"])
     after.restore(table.rows, [])
     table.apply(after.changes())
     assert table.rows == after.snapshot()
-    assert not any(key.endswith("/promises") for key in table.rows)
+    assert not waited_for(table)

@@ -246,6 +246,33 @@ def test_what_is_final_stays_and_a_restart_is_not_seen() -> None:
         assert engine.retained == 0, world
 
 
+@pytest.mark.parametrize("emit", ["EAGER", "SLACK 3 ns"])
+def test_a_watermark_ends_it_as_an_event_in_order_does(emit: str) -> None:
+    """One that no query asks for, of that time; however late others come, and over restarts."""
+    found = 0
+    for world in worlds():
+        if world.query.shape.strict or "EMIT" in world.text:
+            continue
+        query, rng = Compiled(parse_query(f"{world.text} EMIT {emit}")), Random(world.seed)
+        told, heard = Engine([query]), Engine([query])
+        for at, entry in enumerate(world.arrivals):
+            for engine in (told, heard):
+                engine.accept(anew(entry), at)
+            watermark_ns = max(told.clock_ns, heard.clock_ns) + rng.choice((0, 1, 3, 9))
+            told.pass_time(watermark_ns, at)
+            (mark,) = of_text(f"z{watermark_ns}")
+            mark.event.at_ns = at
+            heard.pass_by(mark.event)
+            findings = taken(told)
+            assert findings == taken(heard), world
+            found += len(findings)
+            if rng.random() < 0.3:
+                state, kept = told.snapshot(), [anew(one) for one in told.entries()]
+                told = Engine([query])
+                told.restore(state, kept)
+    assert found > len(SEEDS) // 5
+
+
 def declared(stream: Sequence[Entry], lengths: Sequence[int], within: int) -> list[tuple[int, ...]]:
     """The sequence numbers of all matches of SEQ(!B FOR, A a, !B FOR, C c, !B FOR)."""
     bs = [one.time_ns for one in stream if one.type == "B"]

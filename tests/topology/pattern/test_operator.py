@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import msgspec
+import pytest
 
 from topology.config import QueryConfig, Topology, parse, query_of
 from topology.flow.stage import Stage
@@ -97,6 +98,71 @@ def test_what_the_complete_frontier_leaves_open_is_corrected_for_a_while() -> No
     give(running, watermark(104, complete_ms=0))
     assert told(give(running, event("B", 3, 3))) == [], "it is behind by more than correct_for"
     assert running.chains["default"].figures()["pattern_late"] == 1
+
+
+GONE = "PATTERN SEQ(A a, !A) WITHIN 10 ms EMIT EAGER"
+
+
+@pytest.mark.parametrize("more", ["", "UNCERTAIN IGNORE", "SKIP PAST LAST", "MATCHES BEST"])
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_an_absence_is_over_when_the_watermark_has_passed_it(more: str, is_restarted: bool) -> None:
+    """Though C, and all who might send, stay behind. A stage of its own has the same records."""
+    query = json.dumps(GONE.replace("EMIT", f"{more} EMIT"))
+    of = topology(f"queries: {{gone: {{pattern: {query}}}}}")
+    running = stage(of)
+
+    def again() -> Stage:
+        if not is_restarted:
+            return running
+        other = stage(of)
+        other.restore(running.snapshot(), [again_of(one) for one in kept(running)])
+        return other
+
+    assert told(give(running, event("A", 0, 0), watermark(10, complete_ms=0))) == []
+    running = again()
+    assert told(give(running, watermark(11, complete_ms=0))) == [("gone", "emit", False, [0])]
+    running = again()
+    assert told(give(running, watermark(99, complete_ms=0))) == []
+    running = again()
+    assert told(give(running, late(event("A", 10, 1), at_ms=99))) == [
+        ("gone", "retract", False, [0]),
+        ("gone", "emit", False, [1]),
+    ]
+    running = again()
+    assert told(give(running, watermark(100, complete_ms=0))) == []
+
+
+def late(event: Event, at_ms: int) -> Event:
+    event.at_ns, event.late = at_ms * MS, "merge_idle"
+    return event
+
+
+def test_an_absence_waits_for_errors_as_windows_do() -> None:
+    running = stage(topology(f"queries: {{gone: {{pattern: {json.dumps(GONE)}}}}}"))
+    unsure = watermark(15, complete_ms=0)
+    unsure.error_ns = 5 * MS
+    assert told(give(running, event("A", 0, 0), unsure)) == []
+    assert told(give(running, watermark(15, complete_ms=0))) == [("gone", "emit", False, [0])]
+
+
+@pytest.mark.parametrize("every_ms", [1, 7, 1_000])
+def test_each_absence_is_over_at_its_own_beat(every_ms: int) -> None:
+    """However many beats one record announces, and however time is passed."""
+    more = (
+        'queries: {gone: {pattern: "PATTERN SEQ(A a, !A FOR 10 ms) WITHIN 20 ms EMIT EAGER'
+        ' RETURN a.seq AS a INTO Gone"},'
+        ' after: {pattern: "PATTERN SEQ(Gone g, !Gone FOR 7 ms) WITHIN 10 ms EMIT EAGER"}}'
+    )
+    of = parse(
+        "streams: {default: {clock: {unsynced: trust}, merge: {idle_after: 5ms, quiet_after: 5ms,"
+        f" max_wait: 5ms}}}}}}\nheartbeat: 1ms\nstages: [reorder+merge+pattern]\n{more}"
+    )
+    running = Stage(of, ["reorder", "merge", "pattern"])
+    results = give(running, event("A", 0, 0)).results
+    for ms in range(every_ms, 1_000 + every_ms, every_ms):
+        results += running.on_time(ms * MS).results
+    found = [(each.query, each.at_ns // MS) for each in results if isinstance(each, MatchResult)]
+    assert found == [("gone", 15), ("after", 22)]
 
 
 def test_an_undecodable_payload_is_null_and_counted() -> None:

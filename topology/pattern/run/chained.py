@@ -69,10 +69,12 @@ class MatchReader:
     @property
     def frontier_ns(self) -> int:
         """All that it reads is there before it, and is final."""
-        return min(
-            engine.frontier_ns - query.lag_ns - (engine.margin_ns if query.grading else 0)
-            for query, engine in self.feeds
-        )
+        return min(engine.frontier_ns - _lag_ns(query, engine) for query, engine in self.feeds)
+
+    def seal(self) -> None:
+        """As `Engine.seal`: what those below cannot change any more is proven."""
+        proven_ns = [engine.proven_ns - _lag_ns(query, engine) for query, engine in self.feeds]
+        self.engine.proven_ns = min(proven_ns)
 
     def take(self, events: Iterable[MatchEvent], at_ns: int) -> None:
         """What has become of matches. One that finds no room is left out, and counted."""
@@ -160,6 +162,11 @@ class MatchReader:
         self.engine.restore(rows, [*(each.twin() for each in entries), *current], gone)
         self.engine.findings.clear()
         self.engine.matches.clear()
+
+
+def _lag_ns(query: Compiled, engine: Engine) -> int:
+    """How long behind its end a match of the query may still change."""
+    return query.lag_ns + (engine.margin_ns if query.grading else 0)
 
 
 class ChainedEngine(Engine):
@@ -280,6 +287,10 @@ class ChainedEngine(Engine):
         super().advance(frontier_ns, at_ns)
         self._down(at_ns, lambda reader: reader.engine.advance(reader.frontier_ns, at_ns))
 
+    def pass_time(self, watermark_ns: int, at_ns: int) -> None:
+        super().pass_time(watermark_ns, at_ns)
+        self._down(at_ns, lambda reader: reader.engine.pass_time(watermark_ns, at_ns))
+
     def on_time(self, now_ns: int) -> None:
         super().on_time(now_ns)
         self._down(now_ns, lambda reader: reader.engine.on_time(now_ns))
@@ -293,7 +304,7 @@ class ChainedEngine(Engine):
         for engine in self.above:
             engine.begin_after(newest_ns)
 
-    def is_due(self, frontier_ns: int, target_ns: int) -> bool:
+    def is_due(self, frontier_ns: int, target_ns: int, watermark_ns: int) -> bool:
         """What is found below may change all above."""
         return True
 
@@ -303,8 +314,8 @@ class ChainedEngine(Engine):
 
     def seal(self, watermark_ns: int) -> None:
         super().seal(watermark_ns)
-        for engine in self.above:
-            engine.seal(watermark_ns)
+        for reader in self.readers:
+            reader.seal()
 
     # -- what is known ------------------------------------------------------------------------
 

@@ -110,7 +110,7 @@ class Engine:
 
     @property
     def clock_ns(self) -> int:
-        """The newest time accepted."""
+        """The newest time accepted, or what the watermark has passed."""
         return self.now.clock_ns
 
     @property
@@ -142,6 +142,15 @@ class Engine:
     def unpartitioned(self) -> int:
         """How often an entry had no value for the key of a query, which so ignores it."""
         return self.store.unpartitioned
+
+    @property
+    def proven_ns(self) -> int:
+        """See `MatchEmitter`."""
+        return self._emitter.proven_ns
+
+    @proven_ns.setter
+    def proven_ns(self, proven_ns: int) -> None:
+        self._emitter.proven_ns = proven_ns
 
     @property
     def matches(self) -> list[MatchEvent]:
@@ -201,6 +210,15 @@ class Engine:
         self.store.purge(now.frontier_ns)
         self.waits.quiet_ns = self._next_due_ns()
 
+    def pass_time(self, watermark_ns: int, at_ns: int) -> None:
+        """Let the clock go on as far as an event in order would take it: absences are over by time,
+        also where all are silent."""
+        if watermark_ns > self.now.clock_ns:
+            self.now.clock_ns = watermark_ns
+            if self.waits.clock.next_ns < watermark_ns:
+                self.waits.correct_until(at_ns - 1)
+                self.waits.emit(at_ns)
+
     def on_time(self, now_ns: int) -> None:
         """Nothing came up to and including `now_ns`."""
         self.waits.correct_until(now_ns)
@@ -219,9 +237,12 @@ class Engine:
                 due_ns = min(due_ns, wiring.target_ns)
         return min(due_ns, self.store.purge_ns)
 
-    def is_due(self, frontier_ns: int, target_ns: int) -> bool:
-        """With the frontier, or what queries may emit, there, would anything be emitted?"""
+    def is_due(self, frontier_ns: int, target_ns: int, watermark_ns: int) -> bool:
+        """With the frontier, what queries may emit, or the clock there, would anything be
+        emitted?"""
         if self.waits.gathering or self.waits.next_ns < frontier_ns:
+            return True
+        if self.waits.clock.next_ns < watermark_ns:
             return True
         target_ns = max(frontier_ns, target_ns)
         return any(wiring.at_target.next_ns < target_ns for wiring in self.store.wirings)
@@ -244,7 +265,7 @@ class Engine:
 
     def seal(self, watermark_ns: int) -> None:
         """The input is over: what nothing has passed by now, only its end decides."""
-        self._emitter.proven_ns = max(self.now.clock_ns, watermark_ns)
+        self.proven_ns = max(self.now.clock_ns, watermark_ns)
 
     def end(self, at_ns: int) -> None:
         """The input is over: everything is decided."""

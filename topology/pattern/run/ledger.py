@@ -36,8 +36,9 @@ KNOWN_BY: Final = 16
 
 
 class Now:
-    """How far time is. `clock_ns`: the newest time accepted; every event before `frontier_ns` has
-    come, and what is decided before it is so for good."""
+    """How far time is. `clock_ns`: the newest time accepted, or what the watermark has passed if
+    that is more. Every event before `frontier_ns` has come, and what is decided before it is so
+    for good."""
 
     __slots__ = ("clock_ns", "frontier_ns")
 

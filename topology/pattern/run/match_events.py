@@ -18,7 +18,14 @@ from typing import Any, Final
 
 from topology.model.event import Event
 from topology.model.payload import writable
-from topology.model.result import CONFIRMED, RETRACT, MatchResult, MatchSetResult, Member, result_id
+from topology.model.result import (
+    RETRACT,
+    SURE,
+    MatchResult,
+    MatchSetResult,
+    Member,
+    result_id,
+)
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.ledger import Change
 from topology.pattern.store.entry import Entry
@@ -58,7 +65,7 @@ def match_event(
         change.found.match.last.event.error_ns,
         payload,
         members,
-        is_sure=result.confidence == CONFIRMED,
+        is_sure=result.confidence in SURE,
     )
     return MatchEvent(query.name, result.id, result.op != RETRACT, entry)
 

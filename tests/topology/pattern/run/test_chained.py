@@ -14,7 +14,7 @@ import pytest
 from tests.seeds import seeds_of_today
 from tests.topology.pattern.following import Reader, anew, taken
 from tests.topology.pattern.generate import entry
-from topology.model.result import MatchResult
+from topology.model.result import LEAVES_AS, RETRACT, MatchResult
 from topology.pattern.language.parse import parse
 from topology.pattern.run.admit import LATE, REFUSED
 from topology.pattern.run.chained import ChainedEngine, engine_class
@@ -149,6 +149,44 @@ def test_so_it_does_where_times_are_unsure(inner: str, outer: str) -> None:
         stream = stream_of(rng, errors=True)
         arrivals = rng.sample(stream, len(stream))
         assert run(queries, arrivals, rng) == one_after_the_other(queries, stream), seed
+
+
+@pytest.mark.parametrize("outer", OUTER)
+@pytest.mark.parametrize("inner", INNER)
+def test_what_the_end_finds_final_stays_whatever_had_come_still(inner: str, outer: str) -> None:
+    queries = compiled(INNER[inner], OUTER[outer])
+    for seed in seeds_of_today(100):
+        rng = Random(seed)
+        stream = sorted(stream_of(rng, errors=False), key=lambda one: one.key)
+        cut = rng.randrange(len(stream) + 1)
+        found, rest = ended(queries, stream[:cut]), ended(queries, stream)
+        for id_, result in found.items():
+            if result.final and result.confidence not in LEAVES_AS:
+                stands = rest[id_]
+                assert said(stands) == said(result), seed
+
+
+def ended(queries: Sequence[Compiled], stream: Sequence[Entry]) -> dict[str, MatchResult]:
+    """The last of each match of events in order, as of those that are emitted again when final."""
+    engine = ChainedEngine(queries, emits_final=[each.name for each in queries])
+    last: dict[str, MatchResult] = {}
+    for one in stream:
+        engine.accept(anew(one), 0)
+    engine.seal(engine.clock_ns)
+    engine.end(0)
+    for result in engine.findings:
+        assert isinstance(result, MatchResult)
+        last[result.id] = result
+    return last
+
+
+def said(result: MatchResult) -> tuple[object, ...]:
+    return (
+        result.op == RETRACT,
+        result.values,
+        result.members,
+        LEAVES_AS.get(result.confidence, result.confidence),
+    )
 
 
 def test_three_one_above_the_other() -> None:
