@@ -109,7 +109,7 @@ def _of_row(row: Row, unnumbered: Container[str], unit_ns: int, unnamed: str) ->
         raise _Fault(
             "seq",
             f"there is no seq; rows of stream {_shown(stream)} need a number, unless the topology"
-            " file that is given has reorder.rule: time for it",
+            " file that is given has reorder: {without_seq: by_time} or {rule: time} for it",
         )
     arrival_ns = _integer(row, "arrival")
     ts_ns = _time_ns(row, "ts", unit_ns)

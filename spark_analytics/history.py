@@ -41,7 +41,7 @@ from spark_analytics.backfill.kinds import TABLE_OF, TABLES, rows_of, schema_of
 from spark_analytics.backfill.pieces import PieceRows, pieces_of
 from spark_analytics.executors.setting import Setting, setting_of, topology_of
 from spark_analytics.topic_source import (
-    MAX_PER_BATCH,
+    UNBOUNDED,
     Cluster,
     OrderedReader,
     OrderedStream,
@@ -54,6 +54,7 @@ from topology.wire.line_reader import Row, reading_of
 
 ROWS: Final = 16_384
 """The most rows of a batch."""
+GOES_ON: Final = "processingTime"
 ARRIVAL: Final = "arrival"
 TIE: Final = ("line", "offset", "source", "epoch", "seq")
 """The columns that decide which of two events of one arrival came first, if they are there."""
@@ -94,7 +95,8 @@ class InorderSource(DataSource):
     of `load`: a file as `inorder replay` reads it, or a folder of them in the order of their
     names. With `brokers` it is a topic: an ordered one, or input topics (by commas, as joins need
     those of all streams), which are put in order. `kafka`: a file as `--kafka` takes. `readStream`
-    takes an ordered topic, and `max_per_batch`, the most offsets of a micro-batch."""
+    takes an ordered topic; a micro-batch goes up to its end, or takes at most `max_per_batch`
+    offsets, which needs the option `trigger`: `processingTime`."""
 
     @classmethod
     def name(cls) -> str:
@@ -129,9 +131,16 @@ class InorderSource(DataSource):
                 f" {', '.join(ordered)}, or order an input topic by `inorder spark live`"
             )
         self._only_events(topic)
-        most = self.options.get("max_per_batch", str(MAX_PER_BATCH))
+        most = self.options.get("max_per_batch", str(UNBOUNDED))
         if not most.isdecimal() or int(most) < 1:
             raise ValueError(f"option max_per_batch: {most} is no number from 1 on")
+        if int(most) < UNBOUNDED and self.options.get("trigger") != GOES_ON:
+            # Spark tells a source in Python nothing of the trigger.
+            raise ValueError(
+                "option max_per_batch: under the triggers availableNow and once Spark asks once"
+                " how far to read, so what is beyond the bound would stay unread; leave"
+                f' max_per_batch out, or add option("trigger", "{GOES_ON}") where the query goes on'
+            )
         return OrderedStream(setting, self._cluster(), topic, int(most))
 
     def _setting(self) -> Setting:
@@ -177,10 +186,10 @@ class FilesReader(DataSourceReader):
         return ordered(self._setting, self._table, self._rows())
 
     def _rows(self) -> Iterator[Row]:
-        by_time = reading_of(topology_of(self._setting)).by_time
+        reading = reading_of(topology_of(self._setting))
         before = 0
         for piece in self._pieces:
-            rows = PieceRows(piece, NEEDED_BY_TIME if by_time else NEEDED)
+            rows = PieceRows(piece, NEEDED_BY_TIME if reading.by_time or reading.mixed else NEEDED)
             for row in rows:
                 yield row._replace(number=before + row.number)
             before += rows.lines

@@ -5,8 +5,10 @@ have put in order, each partition in a task; the columns are those of the table 
 `position` is the record's offset. All read what is committed, join no group and commit nothing.
 
 A stream's place is an offset of each partition, kept in Spark's checkpoint with the topic's id. A
-micro-batch takes at most `max_per_batch` offsets, shared over the partitions. It fails, and skips
-nothing, where a partition has lost offsets that were not read, or the topic was made anew.
+micro-batch goes up to the end, or takes at most `max_per_batch` offsets, shared over the
+partitions: the former alone is whole under the trigger `availableNow`, under which Spark asks a
+source in Python once, and before the batch, how far to read. It fails, and skips nothing, where a
+partition has lost offsets that were not read, or the topic was made anew.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ from spark_analytics.executors.setting import Setting, topology_of
 from topology.config import Topology
 from topology.wire.line_reader import Row
 
-MAX_PER_BATCH: Final = 500_000
-"""The default of `max_per_batch`."""
+UNBOUNDED: Final = 1 << 63
+"""Offsets of a micro-batch that goes up to the end: more than a topic has."""
 LINES_AT_ONCE: Final = 1_000
 Offsets = dict[str, int]
 """By partition: Spark keeps them as JSON, whose keys are texts."""

@@ -25,6 +25,20 @@ class NoTopic(Exception):
     """There is none of that name."""
 
 
+async def partitions_of(brokers: Brokers, topic: str) -> int:
+    """Return how many partitions the topic has. NoTopic."""
+    async with brokers.reader(WAIT_MS) as reader:
+        return len(await _numbers(reader, topic))
+
+
+async def _numbers(reader: Any, topic: str) -> set[int]:
+    cluster = await reader._client.fetch_all_metadata()  # a question for one would make it
+    numbers: set[int] | None = cluster.partitions_for_topic(topic)
+    if not numbers:
+        raise NoTopic(topic)
+    return numbers
+
+
 async def records_of(
     brokers: Brokers,
     topic: str,
@@ -36,11 +50,7 @@ async def records_of(
     """`newest`: so many of all partitions together; None: all. NoTopic; TimeoutError where a
     partition gives nothing more before its end for `stalled_s`."""
     async with brokers.reader(WAIT_MS) as reader:
-        cluster = await reader._client.fetch_all_metadata()  # a question for one would make it
-        numbers = cluster.partitions_for_topic(topic)
-        if not numbers:
-            raise NoTopic(topic)
-        unread = {TopicPartition(topic, number) for number in numbers}
+        unread = {TopicPartition(topic, number) for number in await _numbers(reader, topic)}
         reader.assign(sorted(unread))
         ends = await reader.end_offsets(sorted(unread))
         await reader.seek_to_beginning(*unread)

@@ -60,6 +60,7 @@ from agents.watch.last_lines import LOG, LastLines
 from agents.watch.metrics.worker import Metrics
 from agents.watch.port.http import Health, HttpServer
 from agents.watch.port.question import Question
+from agents.watch.sentences import open_ends
 from agents.watch.stage_log import StageLog
 from agents.watch.watchdog import Patience, State, Verdict, Watchdog
 from codec.compression import MAX_OWN_BYTES, max_unpacked_bytes
@@ -181,6 +182,7 @@ class StageProcess:
         metrics.input_partitions.labels(arrangement.stage.name).set(widest)
         if not {*KINDS}.isdisjoint(operators):
             metrics.unmet = unmet_by(topology, operators, each_batch=FIELDS_SOUGHT)
+            metrics.open_ends = open_ends(topology)
         self._feed = self._clock_feed(metrics, topic_ids)
         live = topology.live_queries and PATTERN in operators
         self._queries = _query_feed(brokers, topology) if live else None

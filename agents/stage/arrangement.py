@@ -347,7 +347,8 @@ def _input_reader(
 ) -> RawInlet:
     streams = {name: s for name, s in topology.streams.items() if s.input == topic}
     by_time = [name for name, s in streams.items() if not s.reorder.numbered]
-    reader = HeaderReader(topology.headers_of(topic), by_time)
+    mixed = [name for name, s in streams.items() if s.reorder.is_mixed]
+    reader = HeaderReader(topology.headers_of(topic), by_time, mixed)
     registered = registered_schemas(topology, topic)
     try:
         fields = field_reader(topology, topic, registered)

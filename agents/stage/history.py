@@ -164,7 +164,10 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
     for page, events in _pages(kept).items():
         key = f"{changelog.PAGE}{page}".encode()
         entries[key] = changelog.encode(notes_of(events, STAMPED_FROM))
-    for event in [*kept, *(each for each in last if isinstance(each, Event))]:
+    read = Read()
+    for each in last:
+        read.add(each)  # a dead letter may hold a place, and be looked for in a restart
+    for event in [*kept, *read.events]:
         entries[_record_key(event.offset)] = changelog.encode(record_of(event))
     written = {key: value for key, value in entries.items() if value is not None}
     arrival, form = [history.now_ns, 0, 0], changelog.STATE_FORMAT
@@ -217,7 +220,7 @@ class RecordWriter:
         """As a producer would have written them."""
         written = self._sent.write(
             event.source,
-            event.seq,
+            event.seq if event.seq >= 0 else ~event.seq,
             ts_ns=event.ts_ns,
             epoch=None if event.epoch == NO_EPOCH else event.epoch,
             stream=event.stream,

@@ -207,7 +207,10 @@ class MappedInlet(RawInlet):
             record.offset, record.timestamp, record.timestamp_type, key, value,
             self._fields.headers(found, headers),
         )  # fmt: skip
-        return self._one(translated, arrival_ns)
+        event = self._one(translated, arrival_ns)
+        if isinstance(event, Event):
+            event.is_stamped = found.ts_ns != stamp_ns
+        return event
 
 
 def largest_size(record: Record) -> int:

@@ -194,8 +194,8 @@ def _held_for_partitions(fact: Fact, aligned: Mapping[str, Any]) -> list[str]:
     return [
         f"{waits}: waits for progress of {partitions} through the stage before",
         (
-            "an input partition sends no progress where its worker lags or has ended; see whether"
-            " all are owned"
+            "a partition sends no progress where its worker lags or has ended; see whether all are"
+            " owned"
         ),
     ]
 

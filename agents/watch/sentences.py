@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from topology.answer.rules import FINAL
+from topology.config.file import TopologyFile
 from topology.model.late import CAUSES
 
 NS_PER_MS: Final = 1_000_000
@@ -62,6 +64,18 @@ def scattered(stream: str, sources: Sequence[str]) -> list[str]:
     found = "a source" if len(sources) == 1 else f"{len(sources):,} sources"
     remedy = "key its records by source"
     return [f"{stream}: {found} came by several partitions of the input ({named}); {remedy}"]
+
+
+def open_ends(topology: TopologyFile) -> dict[str, str]:
+    """By query that emits results before they are final, and none once more when it is: what to say
+    of the first."""
+    return {
+        name: f"results of query {name} were emitted before they were final, and no record says"
+        " when they are: write `finals: true` in a query, and each comes once more when it is, at"
+        f" the latest `correct_for` ({duration(topology.corrects_for_ns(query))}) after its end"
+        for name, query in topology.queries.items()
+        if not query.finals and query.answer != FINAL
+    }
 
 
 def reference_time(clock: Mapping[str, Any]) -> str:

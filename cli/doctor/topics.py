@@ -244,7 +244,7 @@ def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
                     "allow DescribeConfigs, or ask as the cluster's administrator",
                 )
             continue
-        yield from _settings(spec, seen)
+        yield from _settings(spec, seen, is_input=spec.name in inputs)
         yield from _segments(spec, seen)
         yield from _copies(spec.name, seen, cluster.brokers.count)
         if spec.name in inputs:
@@ -284,10 +284,11 @@ def _segments(spec: TopicSpec, seen: SeenTopic) -> Iterator[Finding]:
         )
 
 
-def _settings(spec: TopicSpec, seen: SeenTopic) -> Iterator[Finding]:
+def _settings(spec: TopicSpec, seen: SeenTopic, *, is_input: bool) -> Iterator[Finding]:
+    """What others write may be as small as they like."""
     for key, wanted in spec.config.items():
         value = seen.config.get(key, wanted)
-        enough = key == "max.message.bytes" and int(value) >= int(wanted)
+        enough = key == "max.message.bytes" and (is_input or int(value) >= int(wanted))
         if value != wanted and not enough and key in NEEDED:
             yield Finding(
                 Weight.ERROR,

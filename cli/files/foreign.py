@@ -173,9 +173,10 @@ def file_rows(
     """What is taken of a file, and its rows by that."""
     values = [value for row in _first(path, encoding) if isinstance(value := _decoded(row), dict)]
     mapping = taken(values, "machine", options, on_file=True)
-    by_time = frozenset(() if mapping.fields.seq is not None else (DEFAULT_STREAM,))
+    any_seq = frozenset((DEFAULT_STREAM,))  # Whether a row has a number is the survey's matter.
+    reading = Reading(mixed=any_seq) if mapping.fields.seq is not None else Reading(any_seq)
     by = FileMapping(mapping.fields, options.arrives(), encoding)
-    return mapping, mapped_rows(path, by, Reading(by_time=by_time))
+    return mapping, mapped_rows(path, by, reading)
 
 
 def _first(path: str, encoding: FileEncoding | None = None) -> Iterator[ValueRow]:
@@ -214,8 +215,9 @@ def topic_rows(
     faults: list[LineFault] = []
     sample = [_sample(each, decode, faults) for _, each in arrivals[:SAMPLE]]
     mapping = taken(sample, topic, options)
-    by_time = () if mapping.fields.seq is not None else (DEFAULT_STREAM,)
-    reader = FieldReader(mapping.fields, decode, by_time=by_time, topic=topic)
+    any_seq = (DEFAULT_STREAM,)
+    by_time, mixed = ((), any_seq) if mapping.fields.seq is not None else (any_seq, ())
+    reader = FieldReader(mapping.fields, decode, by_time=by_time, mixed=mixed, topic=topic)
     rows = [
         _row(number, message, reader, decode, arrival_ms * NS_PER_MS)
         for number, (arrival_ms, message) in enumerate(arrivals, 1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -96,6 +96,7 @@ def command(
                 rows, how = _foreign_topic(found, topic, mapping, value_format)
             else:
                 rows, how = found.rows(), HowRead(found.preset)
+            how = replace(how, partitions=found.partitions)
         else:
             path = opened.enter_context(at_rest(events or STDIN))
             rows, how = _file(path, mapping, value_format, is_mapped=is_mapped)
@@ -143,11 +144,12 @@ def _counted(rows: Iterable[Row]) -> Iterator[Row]:
 @dataclass(frozen=True, slots=True)
 class HowRead:
     """By which headers, or by which mapping: the keys of a stream, and what is said of each
-    field."""
+    field. `partitions`: of the topic, where it is one."""
 
     preset: str = ""
     section: Mapping[str, Any] = field(default_factory=dict)
     said: Mapping[str, str] = field(default_factory=dict)
+    partitions: int = 4
 
 
 def _foreign_topic(
@@ -169,7 +171,7 @@ def written(survey: Survey, name: str, topic: str | None = None, how: HowRead | 
     how = how or HowRead()
     if not survey.streams:
         raise Unreadable(f"{name}: no line is an event{_dead(survey)}")
-    return "\n".join([*_head(survey, name), *_streams(survey, topic, how), *_queries(survey)])
+    return "\n".join([*_head(survey, name), *_streams(survey, topic, how), *_queries(survey, how)])
 
 
 def _dead(survey: Survey) -> str:
@@ -234,18 +236,24 @@ def _scalar(text: Any) -> str:
 
 def max_wait_ns(seen: StreamSeen) -> int:
     longest_ns = seen.longest_behind_ns if seen.by_time else seen.longest_fill_ns
+    if seen.is_mixed:
+        longest_ns = max(longest_ns, seen.longest_behind_ns)
     return stepped(max(LEAST_WAIT_NS, longest_ns * ROOM))
 
 
 def _reorder(seen: StreamSeen) -> Iterator[str]:
     yield "    reorder:"
     wait = _duration(max_wait_ns(seen))
+    without = seen.events - seen.numbered
     if seen.by_time:
-        without = seen.events - seen.numbered
         yield f"      rule: time  # without a number: {without:,}; what is lost is not seen"
         yield f"      # older than one before them of their source: {seen.behind_in_time:,}"
         yield f"      max_wait: {wait}  # the most {_duration(seen.longest_behind_ns)}"
         return
+    if seen.is_mixed:
+        yield f"      without_seq: by_time  # without a number: {without:,}"
+    elif without:
+        yield f"      # without a number, and so dead: {without:,}"
     missing = sum(len(source.holes) for source in seen.sources.values())
     yield f"      # came after a later number: {seen.overtaken:,}; never came: {missing:,}"
     yield f"      max_wait: {wait}  # the longest took {_duration(seen.longest_fill_ns)}"
@@ -304,7 +312,7 @@ def _merge(seen: StreamSeen, *, without_heartbeats: bool = False) -> Iterator[st
         yield f"      # expected_sources: [{names}]  # waited for before they are first heard"
 
 
-def _queries(survey: Survey) -> Iterator[str]:
+def _queries(survey: Survey, how: HowRead) -> Iterator[str]:
     yield "# queries:"
     for name, seen in sorted(survey.streams.items())[:NAMED]:
         types = ", ".join(_scalar(type_) for type_, _ in seen.types.most_common(NAMED) if type_)
@@ -315,7 +323,7 @@ def _queries(survey: Survey) -> Iterator[str]:
         yield (
             f"#   q: {{stream: {_scalar(name)}, window: tumbling 10s, aggregate: {{v: {value}}}}}"
         )
-    yield f"topics: {{partitions: {1 if _units_differ(survey) else 4}}}"
+    yield f"topics: {{partitions: {1 if _units_differ(survey) else how.partitions}}}"
     yield ""
 
 

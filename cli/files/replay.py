@@ -76,7 +76,8 @@ def command(
     With --source, or --values, the file may have any columns."""
     kinds = shown(show)
     topology = None if topology_path is None else load(topology_path)
-    values = mapping.on_file(topology, events, value_format)
+    options = mapping.implied(topology, events, value_format)
+    values = options.on_file(topology, events, value_format)
     if topology is None:
         topology = without_file(values)
     started_s, cpu_s = time.perf_counter(), time.process_time()

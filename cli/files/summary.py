@@ -6,6 +6,7 @@ It says what looks wrong, then the account, and by the exit code whether anythin
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from heapq import nsmallest
 from typing import Any, Final
 
 import click
@@ -15,8 +16,9 @@ from agents.exits import Exit
 from cli.printable import printable
 from producers.recording.summary import COUNTED, Summary
 
-MAX_ROWS: Final = 40
-"""Sources shown to people; programs get all."""
+MAX_ROWS: Final = 5
+"""Sources shown to people, the worst; programs get all."""
+BAD: Final = ("late", "duplicate", "dead", "held", "gaps")
 
 MAX_REASONS: Final = 5
 NS_PER_S: Final = 1e9
@@ -27,6 +29,8 @@ def print_summary(summary: Summary, *, as_json: bool) -> None:
     warn_of(summary)
     if (moved := clocks_moved(summary)) is not None:
         click.echo(moved, err=True)
+    if (open_end := summary.open_end()) is not None:
+        click.echo(open_end, err=True)
     account = summary.document()
     click.echo(orjson.dumps(account).decode() if as_json else table(account), err=True)
     if summary.all_unread:
@@ -75,7 +79,7 @@ def _late_by_stamps(summary: Summary) -> str:
 
 
 def table(account: Mapping[str, Any]) -> str:
-    """For people: a row per source, the totals, the wait, and what queries and dead lines were."""
+    """For people: the worst sources, the totals, the wait, and what queries and dead lines were."""
     # Not where the account is JSON.
     from rich.console import Console
     from rich.table import Table
@@ -85,9 +89,10 @@ def table(account: Mapping[str, Any]) -> str:
     balance.add_column("source")
     for name in COUNTED:
         balance.add_column(name, justify="right")
-    rows = list(account["sources"].items())
-    for source, counts in rows[:MAX_ROWS]:
-        balance.add_row(Text(printable(source)), *(str(counts[name]) for name in COUNTED))
+    rows = account["sources"]
+    worst = nsmallest(MAX_ROWS, rows, lambda name: (-sum(rows[name][bad] for bad in BAD), name))
+    for source in worst:
+        balance.add_row(Text(printable(source)), *(str(rows[source][name]) for name in COUNTED))
     if len(rows) > MAX_ROWS:
         balance.add_row(f"… {len(rows) - MAX_ROWS} more", *("" for _ in COUNTED))
     balance.add_section()

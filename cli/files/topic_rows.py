@@ -14,7 +14,7 @@ import orjson
 from aiokafka.errors import KafkaError
 
 from agents.kafka.brokers import Brokers
-from agents.kafka.whole_topic import NoTopic, records_of
+from agents.kafka.whole_topic import NoTopic, partitions_of, records_of
 from cli.topology_file import Refused
 from inorder import rfc3339
 from inorder.contract import PRESETS, HeaderNames
@@ -27,11 +27,12 @@ LOG_APPEND_TIME: Final = 1
 
 class TopicRows:
     """At most `most` records. `preset` is empty where it is the plain one, or none is known;
-    `is_foreign`: the first record has no header that a contract begins with. Raises `InputError`;
-    `Refused` where there is no such topic."""
+    `is_foreign`: the first record has no header that a contract begins with; `partitions`: how many
+    the topic has. Raises `InputError`; `Refused` where there is no such topic."""
 
     def __init__(self, brokers: Brokers, topic: str, most: int) -> None:
         try:
+            self.partitions = asyncio.run(partitions_of(brokers, topic))
             messages = asyncio.run(_records(brokers, topic, most))
         except NoTopic:
             raise Refused(f"--topic {topic}: there is no such topic") from None

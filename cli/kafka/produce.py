@@ -139,7 +139,9 @@ def _keying(topic: str, topology: Topology | None, topology_path: str | None) ->
     return {
         "key_by": "stream" if topology.fused else "source",
         "headers": next(iter(streams.values())).headers,
-        "unnumbered": frozenset(name for name, s in streams.items() if not s.reorder.numbered),
+        "unnumbered": frozenset(
+            name for name, s in streams.items() if s.reorder.is_mixed or not s.reorder.numbered
+        ),
         "unnamed": topology.unnamed_stream,
     }
 

@@ -176,12 +176,15 @@ def _rest(empty: int, whole: int, source: str | None) -> list[str]:
 
 
 def _remedies(partitions: list[dict[str, Any]]) -> list[str]:
-    """What to do about clocks that are unsure, once for all partitions."""
+    """What to do about clocks that are unsure, once for all partitions; nothing where a stream
+    trusts those that have not synced."""
     counts = dict.fromkeys(REMEDIES, 0)
     for part in partitions:
         for operators in part["streams"].values():
+            clock = operators.get("clock", {})
             for state in counts:
-                counts[state] += operators.get("clock", {}).get(state, 0)
+                if state != UNSYNCED or clock.get("policy") != "trust":
+                    counts[state] += clock.get(state, 0)
     return [f"{count} {state}: {REMEDIES[state]}" for state, count in counts.items() if count]
 
 

@@ -357,6 +357,7 @@ cdef class EventReader:
             if self._is_sequenced:
                 event.at_ns = at_ns
                 event.lane = lane
+        event.is_stamped = look.seen >> TS & 1 == 1
         self._note(record, &look, epoch)
         return event
 
@@ -456,10 +457,12 @@ cdef class EventReader:
         record.contract = self._contract
         record.seq = seq
         record.epoch = epoch
-        return Event(
+        event = Event(
             self._stream, source, epoch, seq, ts_ns, arrival, record.offset, record, record.value,
             type_,
         )
+        event.is_stamped = ts_ns != record.timestamp * NS_PER_MS
+        return event
 
     cdef bint _is_foreign(self, Record record, int64_t* whole) noexcept:
         """No header bears a name of ours. `whole`: what the record takes at most."""

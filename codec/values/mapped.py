@@ -47,6 +47,7 @@ def field_reader(
         decode_key=keys_decoder(stream.key_format, registered),
         stream=next(iter(streams)) if len(streams) == 1 else topology.unnamed_stream,
         by_time=[name for name, each in streams.items() if not each.reorder.numbered],
+        mixed=[name for name, each in streams.items() if each.reorder.is_mixed],
         topic=topic,
     )
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from agents.watch.deaths import DeadReason, Deaths
+from agents.watch.sentences import open_ends
 from producers.recording.waits import Waits
 from topology.config import Topology
 from topology.config.stages import CHAIN
@@ -47,6 +48,9 @@ UNUSED: Final = {
 """Figures of operators that look at events, in words."""
 
 
+NOTHING: Final[Counter[str]] = Counter()
+
+
 class Summary:
     """Counts as the replay goes on."""
 
@@ -65,6 +69,7 @@ class Summary:
         self._deaths = Deaths()
         self._queries: dict[str, Counter[str]] = {}
         self._unmet: Unmet | None = None
+        self._open_ends: Mapping[str, str] = {}
         self._without_results: dict[str, list[str]] = {}
         """Queries, and what of theirs no event had."""
         self.takes_stamps = False
@@ -83,6 +88,7 @@ class Summary:
     def asks(self, topology: Topology) -> None:
         """What its queries ask for is looked for in what is read from now on."""
         self._unmet = unmet_by(topology)
+        self._open_ends = open_ends(topology)
 
     def took_clock_lines(self, count: int) -> None:
         self._clock_lines += count
@@ -132,6 +138,7 @@ class Summary:
             counts["overflow"] += 1
             return
         counts[finding.op] += 1
+        counts["open"] += finding.op != RETRACT and not finding.final
         counts["uncertain"] += finding.op == EMIT and finding.confidence != CONFIRMED
 
     def holds(self, events: Iterable[Event]) -> None:
@@ -193,6 +200,7 @@ class Summary:
         self.moved["by_ns"] = widest_ns
         self._deaths.join(other._deaths)
         self._without_results |= other._without_results
+        self._open_ends = {**self._open_ends, **other._open_ends}
         for query, counts in other._queries.items():
             self._queries.setdefault(query, Counter()).update(counts)
         self.cpu_seconds += other.cpu_seconds
@@ -229,6 +237,13 @@ class Summary:
             }
             for query, counts in sorted(self._queries.items())
         }
+
+    def open_end(self) -> str | None:
+        """What to say of results of which no line says when they are final; None: all are told."""
+        asked = self._open_ends.items()
+        return next(
+            (said for name, said in asked if self._queries.get(name, NOTHING)["open"]), None
+        )
 
     def dead_reasons(self) -> list[tuple[str, DeadReason]]:
         """The commonest first."""

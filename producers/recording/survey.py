@@ -30,13 +30,15 @@ MOST: Final = 0.5
 @dataclass(slots=True)
 class SourceSeen:
     """`ahead_ns`: the largest ts - arrival; a value above 0 is impossible for a right clock.
-    `holes`: the numbers that are missing, and when each was known to be."""
+    `numbered`: its first event has a number. `holes`: the numbers that are missing, and when each
+    was known to be."""
 
     arrival_ns: int
     first_ns: int
     highest: int
     newest_ns: int
     ahead_ns: int
+    numbered: bool
     holes: dict[int, int] = field(default_factory=dict)
 
 
@@ -58,9 +60,14 @@ class StreamSeen:
     """Fields of payloads that hold numbers."""
 
     @property
+    def is_mixed(self) -> bool:
+        """Some sources number their events, and some do not."""
+        return {True, False} == {source.numbered for source in self.sources.values()}
+
+    @property
     def by_time(self) -> bool:
         """Most events have no number."""
-        return self.numbered < MOST * self.events
+        return not self.is_mixed and self.numbered < MOST * self.events
 
 
 @dataclass(slots=True)
@@ -126,10 +133,10 @@ def _take(survey: Survey, event: Event, values: Mapping[str, Any], *, numbered: 
             return
         at_ns = event.arrival_ns
         stream.sources[event.source] = SourceSeen(
-            at_ns, at_ns, event.seq, event.ts_ns, event.ts_ns - at_ns
+            at_ns, at_ns, event.seq, event.ts_ns, event.ts_ns - at_ns, numbered
         )
         return
-    _compare(stream, source, event)
+    _compare(stream, source, event, numbered=numbered)
 
 
 def _numbers(payload: Any) -> Iterator[str]:
@@ -139,14 +146,16 @@ def _numbers(payload: Any) -> Iterator[str]:
                 yield str(name)
 
 
-def _compare(stream: StreamSeen, source: SourceSeen, event: Event) -> None:
+def _compare(stream: StreamSeen, source: SourceSeen, event: Event, *, numbered: bool) -> None:
     """With what has come of the source so far."""
     silence_ns = event.arrival_ns - source.arrival_ns
     if silence_ns > stream.longest_silence_ns:
         stream.longest_silence_ns, stream.silent_source = silence_ns, event.source
     source.arrival_ns = event.arrival_ns
     source.ahead_ns = max(source.ahead_ns, event.ts_ns - event.arrival_ns)
-    if event.seq > source.highest:
+    if not (numbered and source.numbered):
+        pass
+    elif event.seq > source.highest:
         missing = range(max(source.highest + 1, event.seq - MAX_HOLES), event.seq)
         source.holes.update(dict.fromkeys(missing, event.arrival_ns))
         while len(source.holes) > MAX_HOLES:

@@ -116,10 +116,11 @@ class Packer:
 
 
 def _seq(content: Event | Malformed, row: Row, by_time: frozenset[str]) -> int | None:
-    if content.stream in by_time and content.seq == row.number:
+    unnumbered = content.seq == ~row.number
+    if unnumbered or (content.stream in by_time and content.seq == row.number):
         offset = row.values.get("offset")
         if type(offset) is not int or not 0 <= offset <= MAX_INT64:
-            return OF_LINE
+            return ~OF_LINE if unnumbered else OF_LINE
     return content.seq
 
 

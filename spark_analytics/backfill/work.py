@@ -69,7 +69,9 @@ class ReadPieces(NamedTuple):
     def _read(self, number: int) -> Iterator[Parcel]:
         topology = topology_of(self.setting)
         reading = reading_of(topology)
-        rows = PieceRows(self.pieces[number], NEEDED_BY_TIME if reading.by_time else NEEDED)
+        rows = PieceRows(
+            self.pieces[number], NEEDED_BY_TIME if reading.by_time or reading.mixed else NEEDED
+        )
         packer = Packer(number, Groups(topology), reading)
         try:
             yield from packer.pack(rows)

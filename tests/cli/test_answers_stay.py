@@ -3,8 +3,11 @@
 The digests were made by the code before the rooms were moved; ten of them anew when watermarks came
 to be told while C stands (decision 5); most of them when what only the end of a recording decides
 ceased to be final (docs/operators/index.md): `final` and `confidence` alone have changed; 19 where
-sources are sparse or stamps are coarse (decision 24). Whoever changes an answer on purpose says why
-in docs/decisions, and writes the new digest that this test prints.
+sources are sparse or stamps are coarse (decision 24); 25 when a window in which no event is came to
+have no average and no bounds of one (docs/operators/window.md), of which one also retracts a
+session that is open again, and four emit a beat earlier or later, as MERGE announces once more when
+it rests (decision 5). Whoever changes an answer on purpose says why in docs/decisions, and writes
+the new digest that this test prints.
 """
 
 from __future__ import annotations
@@ -92,51 +95,51 @@ CASES = [
 ]
 
 ANSWERS: dict[tuple[str, str], str] = {
-    ("balloon_clocks", "numbered"): "0427ba3a4cbc0f50",
+    ("balloon_clocks", "numbered"): "2f6c6e641a190b28",
     ("balloon_clocks", "patterns"): "d3ff1b3edf08914e",
-    ("balloon_clocks", "by time"): "acdbcedeb7d72ccd",
+    ("balloon_clocks", "by time"): "7435eb652fd4fe84",
     ("balloon_clocks", "waiting"): "e6f59149fbfd7f57",
-    ("jr_umts", "numbered"): "90d1fea3c3ff141d",
+    ("jr_umts", "numbered"): "33856cbb0c145dc9",
     ("jr_umts", "patterns"): "d888845ebb35641d",
-    ("jr_umts", "by time"): "48fb700c3820a527",
+    ("jr_umts", "by time"): "1eb0891a1f1ddf91",
     ("jr_umts", "waiting"): "efe6f7102d2c8714",
     ("kafka_brokers", "numbered"): "fc148f22d238baf2",
     ("kafka_brokers", "by time"): "b28a3983ab43bf5b",
     ("kafka_brokers", "waiting"): "6f361afc14e92fca",
-    ("lorawan_gateways", "numbered"): "46acd0eebb984a86",
+    ("lorawan_gateways", "numbered"): "a74433201807e093",
     ("lorawan_gateways", "patterns"): "a3ad4e21d60e67d8",
-    ("lorawan_gateways", "by time"): "346f4694aa257656",
+    ("lorawan_gateways", "by time"): "0e6f628415b3ebdf",
     ("lorawan_gateways", "waiting"): "0a66672f68e299a2",
-    ("mesh_sensors", "numbered"): "b7d242f07a46243f",
+    ("mesh_sensors", "numbered"): "828d9e1a493c72a6",
     ("mesh_sensors", "patterns"): "30668c3c17026d06",
-    ("mesh_sensors", "by time"): "fc9a8479c4e6b47b",
-    ("mesh_sensors", "waiting"): "6bff573d367b6f4c",
-    ("quic_two_endpoints", "numbered"): "47bca84f3a6ffb91",
-    ("quic_two_endpoints", "by time"): "194fb35503966a7f",
+    ("mesh_sensors", "by time"): "e02c711e37ecdac0",
+    ("mesh_sensors", "waiting"): "e582576c453fc061",
+    ("quic_two_endpoints", "numbered"): "4a3be810c9d2a804",
+    ("quic_two_endpoints", "by time"): "a8d7c5a154b8a4a0",
     ("quic_two_endpoints", "waiting"): "652df40e97880b1b",
-    ("usgs_quakes", "numbered"): "5e1e0bac1ac91167",
+    ("usgs_quakes", "numbered"): "04e0ae5fd93f3c5e",
     ("usgs_quakes", "patterns"): "02251cabf5e2a89f",
-    ("usgs_quakes", "by time"): "310c3b3bf6a68a25",
+    ("usgs_quakes", "by time"): "c3aa6f3e1ed62fa1",
     ("usgs_quakes", "waiting"): "4d6b89df03ada424",
-    ("balloon_clocks", "as the thesis"): "fadd34e139c741eb",
+    ("balloon_clocks", "as the thesis"): "1cd527d656ae1820",
     ("balloon_clocks", "joins"): "b2beee698d2a90d1",
-    ("jr_umts", "as the thesis"): "3237d55cb3beae23",
+    ("jr_umts", "as the thesis"): "cc3567e914ef38a0",
     ("kafka_brokers", "as the thesis"): "b3484f5acbae0684",
-    ("lorawan_gateways", "as the thesis"): "010f2b8ff7919983",
-    ("mesh_sensors", "as the thesis"): "d7414dc48325343b",
-    ("quic_two_endpoints", "as the thesis"): "7306463fd3e49c29",
-    ("usgs_quakes", "as the thesis"): "d0e503789f6ae39c",
+    ("lorawan_gateways", "as the thesis"): "226795362a0e4082",
+    ("mesh_sensors", "as the thesis"): "b77eb4955df6a990",
+    ("quic_two_endpoints", "as the thesis"): "fb680b4285d9d881",
+    ("usgs_quakes", "as the thesis"): "c994fd97f0fc33fc",
     ("usgs_quakes", "joins"): "5a117d77bf9583b9",
-    ("limecep", "numbered"): "bb2c0cc94ed49a3a",
+    ("limecep", "numbered"): "1a62f767fb80a84a",
     ("limecep", "patterns"): "6f25fa4fc16dc1c4",
-    ("limecep", "by time"): "bfc838be1953265e",
+    ("limecep", "by time"): "01601a27ceac015f",
     ("limecep", "waiting"): "9eb6796a27906ad0",
-    ("limecep", "as the thesis"): "ff3c9b93fd1bca67",
-    ("soccer_tagging", "numbered"): "e655ccc6c9b5d1f5",
+    ("limecep", "as the thesis"): "0a9b0b86c5c241f7",
+    ("soccer_tagging", "numbered"): "a3fe54d17f9b032a",
     ("soccer_tagging", "patterns"): "f597414757e8b80b",
-    ("soccer_tagging", "by time"): "61728780ef52acff",
+    ("soccer_tagging", "by time"): "b02957b27f68d6de",
     ("soccer_tagging", "waiting"): "53d8b1a284cb53b7",
-    ("soccer_tagging", "as the thesis"): "1c74b7b73aaa7d78",
+    ("soccer_tagging", "as the thesis"): "e2e85fe8e28c7f6d",
 }
 
 ASKED = {

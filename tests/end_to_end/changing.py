@@ -23,7 +23,6 @@ from topology.config import parse
 S: Final = 10**9
 REFUSED: Final = 2
 EVERY_NS: Final = S // 10
-APART_S: Final = 0.15
 """Longer than a `heartbeat`, by which a watermark comes."""
 
 QUIET_S: Final = 20.0
@@ -234,17 +233,12 @@ class App:
         partition_of: Callable[[str], int] | None = None,
         key: bytes | None = None,
     ) -> None:
-        """Send these numbers of each source, and have all of it confirmed. The last one comes in an
-        instant of its own: what is said of an instant behind the merge is said at the next one."""
+        """Send these numbers of each source, and have all of it confirmed."""
         one_by_one = {"enable.idempotence": False, "max.in.flight.requests.per.connection": 1}
         producer = new_producer(self.bootstrap, **one_by_one)
         failed: list[KafkaError] = []
         topic = f"{word}-{self.name}"
-        every = list(numbers)
-        for seq in every:
-            if seq == every[-1] and len(every) > 1:
-                assert producer.flush(FLUSH_TIMEOUT_S) == 0
-                time.sleep(APART_S)
+        for seq in numbers:
             for place, source in enumerate(sources):
                 value, headers = form(source, seq, self.base_ns + seq * EVERY_NS + place * 10**6)
                 producer.produce(

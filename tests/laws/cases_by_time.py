@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
+from random import Random
 from typing import Any
 
 from tests.laws.cases import UNMERGED, Case
@@ -11,8 +12,11 @@ from tests.laws.streams import MS, raw
 from tests.laws.streams_between import MAX_WAIT, two_streams
 from topology.config import ReorderConfig, parse
 from topology.flow.stage import Stage
+from topology.model.event import DEAD, Event
 from topology.published.mp_k_slack import MPKSlack
 from topology.reorder.by_time import ReorderByTime
+from topology.reorder.mixed import MixedReorder
+from topology.reorder.operator import Reorder
 from topology.reorder.strategy import strategy_of
 from topology.waiting.policy import SlackPolicy
 
@@ -35,6 +39,38 @@ def _sources_case(
     )
 
 
+def mixed(seed: int, sources: int = 4) -> list[Event]:
+    """As `raw`, but some sources number nothing, and a few events are of the other kind than their
+    source. What has no number says so by a `seq` below 0."""
+    rng = Random(seed)
+    events = raw(seed, sources=sources)
+    for event in events:
+        without_seq = (int(event.source[1:]) % 2 == 1) != (rng.random() < 0.03)
+        if without_seq and event.kind != DEAD:
+            event.seq = ~event.offset
+    return events
+
+
+def mixed_reorder(**settings: Any) -> MixedReorder:
+    config = ReorderConfig(
+        **{"without_seq": "by_time", "max_wait": MAX_WAIT, "max_jump": 100, **settings}
+    )
+    timed = ReorderByTime("default", config, strategy_of(config), 1)
+    return MixedReorder(Reorder("default", config), timed)
+
+
+def _mixed_case(name: str, **settings: Any) -> Case:
+    return Case(
+        f"sources with numbers and without, {name}",
+        lambda: mixed_reorder(**settings),
+        mixed,
+        replays="max_sources" not in settings,
+        max_held=2 * settings.get("max_held_total", 1 << 61),
+        max_held_per_source=settings.get("max_held", 1 << 62),
+        max_sources=2 * settings.get("max_sources", 1 << 61),
+    )
+
+
 @cache
 def _topology(reorder: str, experimental: str, more: str) -> Any:
     """The streams `default` and `odd` by time, beside one that numbers."""
@@ -50,6 +86,12 @@ streams:
 heartbeat: 20ms
 {more}"""
     return parse(text)
+
+
+_MIXED = parse(
+    f"streams: {{default: {{reorder: {{without_seq: by_time, max_wait: {MAX_WAIT}}},"
+    f" merge: {{max_wait: {MAX_WAIT}}}}}}}\nheartbeat: 20ms\n"
+)
 
 
 def _stage(
@@ -71,6 +113,17 @@ BY_TIME = [
     _sources_case("few held", max_held=3, max_held_total=5),
     _sources_case("two held in all", max_held_total=2),
     _sources_case("one source known", strategy="fixed", wait="3ms", max_sources=1),
+    _mixed_case("tail", accuracy="80%"),
+    _mixed_case("fixed", strategy="fixed", wait="20ms", late="drop"),
+    _mixed_case("few held", max_held=3, max_held_total=5),
+    _mixed_case("one of each known", strategy="fixed", wait="3ms", max_sources=1),
+    Case(
+        "stage, fused, sources with numbers and without",
+        lambda: Stage(_MIXED, ("reorder", "merge"), streams=["default"]),
+        mixed,
+        stamped_from=4,
+        several_operators=True,
+    ),
     Case(
         "stage, fused, by time",
         lambda: _stage("reorder", "merge", reorder=", accuracy: 80%"),

@@ -34,9 +34,11 @@ place. Readings taken where the spec leaves room:
 5. An old epoch that is still in its start hold keeps it.
 6. Without a header an event belongs to the newest epoch of its source, 0 at first;
    stamps up to a boundary to the one before an inferred restart.
-7. Restart inferred: the number is below next of the newest epoch and
-   ts > ts of the highest number that has left + max_wait. Never before one has left.
-   The boundary is that sum, or the newest held stamp below the event's own if later.
+7. Restart inferred: the number is no higher than the highest of the newest epoch, neither
+   missing nor lost, and its ts is newer than all of that epoch; the boundary is the newest of
+   them. Or it is below next and ts > ts of the highest number that has left + max_wait; the
+   boundary is that sum, or the newest held stamp below the event's own if later. Afterwards
+   what is older than the event that told it, and above the old epoch's highest, is of that.
 8. Duplicate.conflict: only while the first copy is still held.
 9. The end: deadlines < the end fire as timeouts; all other holes, also one that was
    due but waited for its turn behind such a hole, have reason `end`.
@@ -207,6 +209,7 @@ class _Source:
         self.happenings = happenings
         self.epochs: list[_Epoch] = []
         self.boundary_ns: int | None = None
+        self.begun_ns: int | None = None
         self.strangers: list[tuple[int, int]] = []  # arrivals of an old epoch never seen before
 
     # What the arrivals say, one after the other.
@@ -242,6 +245,10 @@ class _Source:
         newest = self.epochs[-1]
         if self.boundary_ns is not None and arrival.ts_ns <= self.boundary_ns:
             return newest.number - 1
+        if self.begun_ns is not None and arrival.ts_ns < self.begun_ns:
+            before = next(e for e in self.epochs if e.number == newest.number - 1)
+            if before.high is None or arrival.seq > before.high:
+                return before.number
         restarted = self.infer_restart and self.contradicts_one_run(newest, index)
         return newest.number + 1 if restarted else newest.number
 
@@ -250,6 +257,12 @@ class _Source:
         if newest.high is None or arrival.seq > newest.high:
             return False
         missing = arrival.seq in newest.deadline and arrival.seq not in newest.first
+        # Below a start that is given is below that of a new run, too.
+        is_above = arrival.seq >= max(self.start, 0)
+        all_ns = [self.arrivals[i].ts_ns for i in newest.first.values()]
+        if not missing and is_above and all_ns and arrival.ts_ns > max(all_ns):
+            self.boundary_ns, self.begun_ns = max(all_ns), arrival.ts_ns
+            return True
         if missing and newest.deadline[arrival.seq] >= arrival.at_ns:
             return False  # not yet lost, so next is no higher; spares the walk
         walk = self.walk_all((arrival.at_ns, index - 1))[-1]
@@ -263,6 +276,7 @@ class _Source:
         held_ns = [self.arrivals[i].ts_ns for seq, i in newest.first.items() if seq >= following]
         older_ns = [ts_ns for ts_ns in held_ns if ts_ns < arrival.ts_ns]
         self.boundary_ns = max([last_ts_ns + self.max_wait_ns, *older_ns])
+        self.begun_ns = arrival.ts_ns
         return True
 
     def note(self, epoch: _Epoch, index: int) -> None:

@@ -129,10 +129,10 @@ def test_epochs(
     assert gaps(answer) == expected_gaps
 
 
-def test_a_restart_is_inferred_beyond_the_margin_only() -> None:
+def test_a_restart_is_inferred_from_a_stamp_newer_than_all() -> None:
     events = [Arrival(at, "s", seq, ts) for at, seq, ts in ((0, 0, 100), (1, 1, 110), (2, 2, 120))]
-    within = [*events, Arrival(200, "s", 0, 170)]
-    beyond = [*events, Arrival(200, "s", 0, 171), Arrival(201, "s", 1, 172)]
+    within = [*events, Arrival(200, "s", 0, 120)]
+    beyond = [*events, Arrival(200, "s", 0, 121), Arrival(201, "s", 1, 172)]
     assert rendered(reorder(within, fixed(10), max_wait_ns=50)) == "0 1 2 D"
     answer = reorder(beyond, fixed(10), max_wait_ns=50)
     assert rendered(answer) == "0 1 2 200 201"

@@ -96,7 +96,7 @@ def test_a_stream_by_time_needs_no_numbers(unnumbered: Any) -> None:
         found = record_of(row, 3, unnumbered)
         assert isinstance(found, Malformed)
         assert found.reason == "seq"
-    assert "reorder.rule: time" in str(record_of({"source": "s1"}, 1))
+    assert "{without_seq: by_time} or {rule: time}" in str(record_of({"source": "s1"}, 1))
 
 
 def test_a_long_value_is_not_repeated_at_length() -> None:

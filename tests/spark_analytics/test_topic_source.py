@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from agents.kafka.brokers import BrokersUnavailable
 from benchmarks.workloads import crowd
 from spark_analytics.backfill.kinds import TABLE_OF
-from spark_analytics.history import InorderSource
+from spark_analytics.history import GOES_ON, InorderSource
 from spark_analytics.topic_source import Cluster, shared, topic_rows
 from tests import seeds
 from tests.end_to_end.records import FLUSH_TIMEOUT_S, contract, new_producer, send
@@ -66,7 +66,7 @@ def loaded(spark: SparkSession, setting: Setting, topic: str, **options: str) ->
 
 
 def streamed(spark: SparkSession, setting: Setting, topic: str, folder: Path) -> StreamingQuery:
-    options = asked(spark, setting, max_per_batch=str(MOST))
+    options = asked(spark, setting, max_per_batch=str(MOST), trigger=GOES_ON)
     rows = spark.readStream.format("inorder").options(**options).load(topic)
     paths = {"path": str(folder / "rows"), "checkpointLocation": str(folder / "checkpoint")}
     return rows.writeStream.format("parquet").options(**paths).start()
@@ -136,6 +136,30 @@ def test_a_stream_that_is_stopped_goes_on(
 
 
 @pytest.mark.kafka
+def test_all_that_is_available_now_is_taken_or_the_stream_is_refused(
+    kafka: SharedKafka, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark asks a source in Python once how far to read: what a bound leaves would stay unread."""
+    setting = settle(kafka.bootstrap, tmp_path, stages=FUSED)
+    events = in_order(setting, ROWS)
+    paths = {"path": str(tmp_path / "rows"), "checkpointLocation": str(tmp_path / "checkpoint")}
+    count = 0
+    for end in (200, len(events)):
+        write_ordered(setting, events[count:end])
+        count = end
+        for bound in ({"max_per_batch": str(MOST)}, {}):
+            stream = spark.readStream.format("inorder").options(**asked(spark, setting, **bound))
+            writer = stream.load(setting.ordered).writeStream.format("parquet").options(**paths)
+            query = writer.trigger(availableNow=True).start()
+            if bound:
+                fails(query, 'leave max_per_batch out, or add option."trigger", "processingTime"')
+            else:
+                assert query.awaitTermination(int(ANSWER_S))
+                assert query.exception() is None
+        assert lines_in(spark.read.parquet(paths["path"])) == said(events[:end])
+
+
+@pytest.mark.kafka
 def test_a_batch_that_died_is_read_again(
     kafka: SharedKafka, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -150,7 +174,7 @@ def test_a_batch_that_died_is_read_again(
         if seen == [0, 1]:
             raise ConnectionError("the power is gone")
 
-    options = asked(spark, setting, max_per_batch=str(MOST))
+    options = asked(spark, setting, max_per_batch=str(MOST), trigger=GOES_ON)
     rows = spark.readStream.format("inorder").options(**options).load(setting.ordered)
     writer = rows.writeStream.foreachBatch(write)
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))

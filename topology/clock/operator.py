@@ -314,9 +314,11 @@ class Clock(Operator):
         }
 
     def explain(self) -> dict[str, Any]:
-        """The sources whose time is least sure, at most `MAX_LISTED`."""
+        """The sources whose time is least sure, at most `MAX_LISTED`. `policy`: what is done with
+        those that have not synced."""
         worst = sorted(self._sources.values(), key=trouble, reverse=True)[:MAX_LISTED]
-        return {**self.figures(), "clocks": [clock.explain() for clock in worst]}
+        clocks = [clock.explain() for clock in worst]
+        return {**self.figures(), "policy": self._config.unsynced, "clocks": clocks}
 
     def locate(self, source: str, epoch: int, seq: int) -> dict[str, Any] | None:
         """The clock of the source: no event stays here."""

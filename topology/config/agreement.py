@@ -123,6 +123,10 @@ def pattern_faults(topology: TopologyFile) -> Iterator[Fault]:
     """Patterns that do not wait for the merge need a stage that reads another topic."""
     if topology.patterns_read == "ordered":
         return
+    is_mixed = any(stream.reorder.is_mixed for stream in topology.streams.values())
+    if topology.patterns_read == "raw" and is_mixed:
+        message = "some raw events have no number under `without_seq: by_time`"
+        yield Fault(("patterns_read",), message, "write sequenced or ordered")
     for stage in topology.stages:
         if PATTERN in stage.operators and len(stage.operators) > 1:
             message = f"reads {topology.patterns_read} events, and `{stage.name}` does not"

@@ -32,6 +32,12 @@ READING: Final = (
 )  # fmt: skip
 """Keys of a stream that tell how its records are read."""
 
+OF_FILES: Final = {"fields": {"arrival"}}
+"""Keys within them that tell how a file is read, and no record."""
+
+WITHOUT_SEQ: Final = "reorder.without_seq"
+"""Stands among these for a stream some of whose sources number nothing."""
+
 STAGES: Final = "stages"
 MOST_NAMED: Final = 12
 """Topics in one message."""
@@ -100,11 +106,11 @@ def reading_of(stream: StreamConfig, *, is_derived: bool = False) -> dict[str, A
     """Return how the stream's records are read, as the topology file spells it; of a topic between
     stages if `is_derived`."""
     found: dict[str, Any] = stream.model_dump(
-        mode="json", include={*READING}, exclude_defaults=True, by_alias=True
+        mode="json", include={*READING}, exclude=OF_FILES, exclude_defaults=True, by_alias=True
     )
     if is_derived:
         return {key: value for key, value in found.items() if key in DERIVED}
-    return found
+    return found | ({WITHOUT_SEQ: "by_time"} if stream.reorder.is_mixed else {})
 
 
 def read_as(topology: Topology, before: Mapping[str, StreamContract]) -> Topology:
@@ -112,14 +118,15 @@ def read_as(topology: Topology, before: Mapping[str, StreamContract]) -> Topolog
     records from before a change."""
     streams = {}
     for name, was in before.items():
-        stream = StreamConfig.model_validate(was.reading)
+        reading = {key: value for key, value in was.reading.items() if key != WITHOUT_SEQ}
+        stream = StreamConfig.model_validate(reading)
         if name in topology.streams:
             kept = {key: getattr(stream, key) for key in READING}
             streams[name] = topology.streams[name].model_copy(update=kept)
         else:
             rule = {} if was.numbered else {"reorder": {"rule": "time"}}
             at = {"input": was.input} if was.input else {}
-            streams[name] = StreamConfig.model_validate({**was.reading, **rule, **at})
+            streams[name] = StreamConfig.model_validate({**reading, **rule, **at})
     return topology.model_copy(update={"streams": streams})
 
 
@@ -240,9 +247,9 @@ def _of_stream(
         remedy = f"drain it and {begin_anew(topology)}" if is_grown else back_or_anew(topology)
         path = f"streams.{name}.output"
         yield Difference(path, was.output, now.output, REFUSED, effect, remedy)
+    effect = "the state of one order means nothing to the other"
     if was.numbered != now.numbered:
         spelled = {True: "by number", False: "by time"}
-        effect = "the state of one order means nothing to the other"
         yield Difference(
             f"streams.{name}.reorder.rule", spelled[was.numbered], spelled[now.numbered], REFUSED,
             effect, back_or_anew(topology),
@@ -252,7 +259,9 @@ def _of_stream(
         if before == after:
             continue
         path = f"streams.{name}.{key}"
-        if key in DERIVED and facts.unread:
+        if key == WITHOUT_SEQ and before:
+            yield Difference(path, before, "dead", REFUSED, effect, back_or_anew(topology))
+        elif key in DERIVED and facts.unread:
             effect = "topics between the stages hold records that are to be read as before"
             remedy = (
                 "write it as it was, stop what sends, let the worker go on until `inorder explain`"

@@ -69,6 +69,8 @@ class FieldsConfig(Section):
     """What marks heartbeats and byes."""
     payload: WhereText | None = None
     """What queries read; left out, the whole value."""
+    arrival: WhereText | None = None
+    """When a row of a file arrived (`replay`); records of a topic go by the stream's `arrival`."""
 
     @model_validator(mode="after")
     def _can_be_read(self) -> FieldsConfig:
@@ -80,9 +82,10 @@ class FieldsConfig(Section):
             if text == "timestamp" and name != "ts":
                 message = "a time is no such field"
                 faults.append(Fault((name,), message, "write another place, or leave it out"))
-        if self.payload is not None and not self.payload.startswith("payload"):
-            message = f"`{self.payload}` is not of the value"
-            faults.append(Fault(("payload",), message, "write payload.PATH, or leave it out"))
+        for name, place in (("payload", self.payload), ("arrival", self.arrival)):
+            if place is not None and not place.startswith("payload"):
+                message = f"`{place}` is not of the value"
+                faults.append(Fault((name,), message, "write payload.PATH, or leave it out"))
         if faults:
             raise refused_at(*faults)
         return self

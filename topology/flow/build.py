@@ -30,6 +30,7 @@ from topology.pattern.tree.mentions import called
 from topology.query.fields import path_of
 from topology.query.queries import Queries
 from topology.reorder.by_time import ReorderByTime
+from topology.reorder.mixed import MixedReorder
 from topology.reorder.operator import Reorder
 from topology.reorder.strategy import AT_ONCE, strategy_of
 
@@ -63,20 +64,30 @@ class Site(NamedTuple):
 
 
 def reorder(site: Site) -> Operator:
-    """Each source in order: by its numbers, or by its own time. There a stamp far ahead makes dead,
-    as in CLOCK, where sources are taken at their word."""
+    """Each source in order: by its numbers, or by its own time."""
+    config = site.config.reorder
+    if config.is_mixed:
+        return MixedReorder(_by_number(site), _by_time(site))
+    return _by_number(site) if config.numbered else _by_time(site)
+
+
+def _by_time(site: Site) -> ReorderByTime:
+    """A stamp far ahead makes dead, as in CLOCK, where sources are taken at their word."""
+    config = site.config
+    trusted = config.clock.unsynced == "trust"
+    max_ahead_ns = config.clock.max_ahead_ns if trusted else None
+    max_wait_ns = config.reorder.max_wait_ns
+    strategy = strategy_of(config.reorder)
+    if config.experimental.reorder == "mp":
+        from topology.published.mp_k_slack import MPKSlack
+
+        strategy = partial(MPKSlack, measure="arrival", max_k_ns=max_wait_ns, idle_ns=AT_ONCE)
+    return ReorderByTime(site.stream, config.reorder, strategy, site.place, max_ahead_ns)
+
+
+def _by_number(site: Site) -> Reorder:
     config = site.config
     methods = config.experimental
-    if not config.reorder.numbered:
-        trusted = config.clock.unsynced == "trust"
-        max_ahead_ns = config.clock.max_ahead_ns if trusted else None
-        max_wait_ns = config.reorder.max_wait_ns
-        strategy = strategy_of(config.reorder)
-        if methods.reorder == "mp":
-            from topology.published.mp_k_slack import MPKSlack
-
-            strategy = partial(MPKSlack, measure="arrival", max_k_ns=max_wait_ns, idle_ns=AT_ONCE)
-        return ReorderByTime(site.stream, config.reorder, strategy, site.place, max_ahead_ns)
     if methods.reorder is None:
         return Reorder(site.stream, config.reorder, site.place)
     from topology.published.reorder import PacedReorder
@@ -122,6 +133,7 @@ def merge(site: Site) -> Operator:
         heartbeat_ns=topology.heartbeat_ns if topology.watermark else 0,
         correct_for_ns=topology.correct_for_ns,
         numbered=config.reorder.numbered,
+        mixed=config.reorder.is_mixed,
     )
 
 

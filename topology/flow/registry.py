@@ -43,9 +43,9 @@ class OperatorRow(NamedTuple):
 
 
 ROWS: tuple[OperatorRow, ...] = (
-    OperatorRow(REORDER, "topology.reorder.operator", build.reorder),
+    OperatorRow(REORDER, "topology.reorder.operator", build.reorder, shape=2),
     OperatorRow(CLOCK, "topology.clock.operator", build.clock),
-    OperatorRow(MERGE, "topology.merge.operator", build.merge),
+    OperatorRow(MERGE, "topology.merge.operator", build.merge, shape=2),
     OperatorRow(WINDOW, "topology.window.operator", build.windows),
     OperatorRow(PATTERN, "topology.pattern.operator", build.pattern),
     OperatorRow(JOIN, "topology.join.operator", build.joins, takes_several=True),

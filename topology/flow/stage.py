@@ -43,6 +43,7 @@ from topology.model.event import DEAD, NO_EPOCH, WATERMARK, Event, twin
 from topology.model.operator import Figures, Plain
 from topology.model.outcome import Malformed, Report, Step, dead_letter
 from topology.model.result import LEAVES_AS, Result
+from topology.reorder.mixed import MixedReorder
 from topology.reorder.operator import Reorder
 
 if TYPE_CHECKING:
@@ -368,7 +369,7 @@ def _begin_amid(graph: Graph, what: int) -> None:
     for node in graph.nodes:
         if node.name in (WINDOW, PATTERN, JOIN):
             node.operator.restore({}, ())
-        elif what == SOURCES and isinstance(node.operator, Reorder):
+        elif what == SOURCES and isinstance(node.operator, Reorder | MixedReorder):
             node.operator.begin_amid()
 
 

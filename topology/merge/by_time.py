@@ -8,6 +8,9 @@ The order, the waits and W are those of `topology.merge.operator`. What differs:
 * C is `correct_for` behind W. It would say that all has been received up to there, and that is
   known of no instant: another event may still be on its way, however long ago its source sent one
   beyond it. So what rests on C is final only when correcting ends, and `uncertain` until then.
+
+A stream is `mixed` where some sources number their events (`topology.reorder.mixed`, which says of
+these too when nothing waits any more). What numbers say of C counts there as well.
 """
 
 from __future__ import annotations
@@ -21,16 +24,19 @@ from topology.model.outcome import Step
 
 
 class UncertainWatermark(Watermark):
-    """As `Watermark`, but for C."""
+    """As `Watermark`, but for C. `is_mixed`: some sources number their events."""
+
+    is_mixed: bool = False
 
     def _completeness(self, watermark_ns: int) -> int:
-        super()._completeness(watermark_ns)  # writes off what is past correcting
-        return watermark_ns - self._correct_for_ns
+        complete_ns = super()._completeness(watermark_ns)  # writes off what is past correcting
+        corrected_ns = watermark_ns - self._correct_for_ns
+        return min(complete_ns, corrected_ns) if self.is_mixed else corrected_ns
 
     def begin(self, first: Event) -> Event:
         """The watermark announced before the first event, which is about to leave."""
         self.ns = first.ref_time_ns
-        self.complete_ns = self.ns - self._correct_for_ns
+        self.complete_ns = self._completeness(self.ns)
         event = Event(first.stream, "", 0, 0, self.ns, first.at_ns, kind=WATERMARK)
         event.complete_ns = self.complete_ns
         self._announce_errors(event)

@@ -72,7 +72,7 @@ from topology.merge.sources import PROGRESS, KnownSources
 from topology.merge.watermark import Watermark
 from topology.model.event import DATA, DEAD, NO_EPOCH, Event
 from topology.model.histogram import PPM
-from topology.model.late import MERGE_FULL
+from topology.model.late import MERGE_FULL, OVERTAKEN
 from topology.model.location import HELD, LOST, NOT_COME, OLD_EPOCH, PASSED
 from topology.model.operator import NEVER, Changes, Figure, Figures, State, StepByStep
 from topology.model.outcome import Step
@@ -115,7 +115,8 @@ FIGURES: Final[Mapping[str, Figure]] = {
 
 
 class Merge(StepByStep):
-    """`late` is the stream's policy; `numbered`: its sources number their events."""
+    """`late` is the stream's policy; `numbered`: its sources number their events, or, if it is
+    `mixed`, some of them do."""
 
     def __init__(
         self,
@@ -129,7 +130,9 @@ class Merge(StepByStep):
         heartbeat_ns: int = 200_000_000,
         correct_for_ns: int = 600_000_000_000,
         numbered: bool = True,
+        mixed: bool = False,
     ) -> None:
+        numbered = numbered and not mixed
         self._stream = stream
         self._position = position
         self._max_wait_ns = config.max_wait_ns
@@ -150,6 +153,7 @@ class Merge(StepByStep):
             self._passage = Passage(self._watermark, late == "pass")
         else:
             uncertain = UncertainWatermark(known, quiet_after_ns, correct_for_ns)
+            uncertain.is_mixed = mixed
             self._watermark = uncertain
             self._passage = UncertainPassage(uncertain, late == "pass", heartbeat_ns > 0)
         self._pause = Pause(known, self._bounds, config)
@@ -339,7 +343,7 @@ class Merge(StepByStep):
         led_max_ns = self._bounds.led_max_ns
         if not is_next or progress.state != KEYED or progress.blocked:
             self._settled = False
-        was_late = event.late != ""
+        was_late = event.late == OVERTAKEN
         may_change = intake.take(progress, event, is_next, self._now_ns, step)
         if self._queues.are_full():
             self._overflow(step)

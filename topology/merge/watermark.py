@@ -6,9 +6,9 @@ D: an event that no other event has passed is not made late by a clock alone. On
 every source is idle does W follow the clock, at the distance of `quiet_after` or of the
 largest delay that is not exceptional, whichever is longer: so a quiet stream finishes.
 
-W is announced at each beat since which it moved, though events that left may imply as much: with
-it comes E, which nothing else lowers, and queries let go of what is past correcting at each
-announcement, also while C does not move.
+W is announced at each beat since which it moved, and at the one after, though events that left may
+imply as much: with it comes E, which nothing else lowers, and queries let go of what is past
+correcting at each announcement, also while C does not move.
 
 E: the largest error of what waits, and of each live source's newest, given with each
 announcement. W is about reference times; as long as no source becomes less sure, what
@@ -41,7 +41,7 @@ from topology.model.saved import Saved
 class Watermark(Saved):
     """Over the sources that a `Merge` knows. `ns` and `complete_ns` never go back."""
 
-    FIELDS = ("ns", "complete_ns")
+    FIELDS = ("ns", "complete_ns", "is_news")
 
     def __init__(self, known: KnownSources, quiet_after_ns: int, correct_for_ns: int) -> None:
         self._known = known
@@ -52,6 +52,9 @@ class Watermark(Saved):
         self._correct_for_ns = correct_for_ns
         self.ns = NO_REF
         self.complete_ns = NO_REF
+        self.is_news = False
+        """The last announcement said something new. Readers act on it when its instant is over, so
+        one more follows that shows them."""
         self.lacking: set[str] = set()  # sources of which numbers are missing
 
     def is_owed(self, last_ns: int) -> bool:
@@ -69,8 +72,8 @@ class Watermark(Saved):
         next_ns, every_ns, until_ns, wake_ns = beats_ns
         last_ns = max(next_ns, (until_ns - 1) // every_ns * every_ns)
         most_ns, lag_ns = self._course(heads)
-        if most_ns <= self.ns:
-            return last_ns, last_ns  # W does not move
+        if most_ns <= self.ns:  # W does not move
+            return (next_ns, next_ns) if self.is_news else (last_ns, last_ns)
         last_ns = max(next_ns, (min(until_ns, wake_ns) - 1) // every_ns * every_ns)
         first_ns = max(next_ns, -(-(self.ns + lag_ns + 1) // every_ns) * every_ns)
         last_ns = min(last_ns, max(first_ns, (most_ns + lag_ns) // every_ns * every_ns))
@@ -89,7 +92,8 @@ class Watermark(Saved):
         beats_ns: tuple[int, int] = (0, 0),
     ) -> Event | None:
         """The control event, if W moved since the last announcement, or C moved, or does not
-        reach W any more. `beats_ns`: the first that it announces, and their interval."""
+        reach W any more, and once more when neither does. `beats_ns`: the first that it announces,
+        and their interval."""
         since_ns, every_ns = beats_ns
         since_complete_ns = self.complete_ns
         if every_ns and since_ns < now_ns:
@@ -99,8 +103,10 @@ class Watermark(Saved):
         moved = watermark_ns > self.ns
         falls_back = self.complete_ns == self.ns and complete_ns < watermark_ns
         self.ns = watermark_ns
-        if not moved and not falls_back and complete_ns <= self.complete_ns:
+        has_news = moved or falls_back or complete_ns > self.complete_ns
+        if not has_news and not self.is_news:
             return None
+        self.is_news = has_news
         self.complete_ns = complete_ns
         event = Event(stream, "", 0, 0, watermark_ns, now_ns, kind=WATERMARK)
         event.complete_ns = complete_ns

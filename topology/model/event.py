@@ -6,7 +6,8 @@ those tried, interpreted and compiled alike.
 
 All times are `int` nanoseconds since the Unix epoch:
 
-* `ts_ns`        the source's own clock.
+* `ts_ns`        the source's own clock. Where `is_stamped` is not set there was no stamp; that
+                 of the record, or the arrival, stands for it, which is newer for a copy.
 * `arrival_ns`   when the event reached the broker. Never changes.
 * `at_ns`        when it reached the operator that looks at it: the arrival,
                  then the instant at which the operator before let it go.
@@ -65,6 +66,7 @@ class Event:
         "error_all_ns",
         "error_ns",
         "held_by",
+        "is_stamped",
         "kind",
         "lane",
         "late",
@@ -111,6 +113,7 @@ class Event:
         self.segment = 0
         self.late = ""
         self.held_by = 0
+        self.is_stamped = True
         self.lane = 0
         self.complete_ns = 0
         self.error_all_ns = 0
@@ -145,6 +148,7 @@ def twin(event: Event) -> Event:
     other.segment = event.segment
     other.late = event.late
     other.held_by = event.held_by
+    other.is_stamped = event.is_stamped
     other.lane = event.lane
     other.complete_ns = event.complete_ns
     other.error_all_ns = event.error_all_ns

@@ -92,7 +92,7 @@ def dead_letter(event: Event, at_ns: int, reason: str, detail: str) -> Malformed
         event.stream,
         event.source,
         event.epoch if event.epoch != NO_EPOCH else None,
-        event.seq,
+        event.seq if event.seq >= 0 else None,
         event.record,
         event.kind,
     )

@@ -9,10 +9,13 @@ sent and nearest to the next awaited, upward on a tie (reorder_drift_merge.md 1.
 
 Decided here, where the specification is silent:
 
-* Without an epoch header, stamps up to `boundary_ns` belong to the epoch before an
-  inferred restart: up to `max_wait` after the last event in order, and up to the newest
-  event then waiting that is older than the one that gave the restart away.
-* No restart is inferred before an event has left in order: there is no stamp to refute.
+* A number that came before, or lies before all, with a newer stamp than all is of a new run at
+  once. For a number that is missing or was given up the stamp has to be newer by `max_wait`, and
+  where the record bore no stamp: the arrival stands for it then, and that of a copy is newer, too.
+* Without an epoch header, stamps up to `boundary_ns` belong to the epoch before an inferred
+  restart: the newest of before, or where `max_wait` was asked for that instant, and up to the
+  newest event then waiting that is older than the one that gave the restart away. So do higher
+  numbers than those of before with a stamp older than that one's (`begun_ns`).
 * The last one of the epochs that are over is remembered; what comes from those before
   it is late, reason `old_epoch`.
 * Numbers below 0 do not leave: a source whose first events come from both sides of a
@@ -32,7 +35,7 @@ class Epochs(SourceBuffer):
     """The sequences of one source: the current one, those that wait to be current, oldest first,
     and the last one that is over."""
 
-    __slots__ = ("boundary_ns", "current", "later", "retired", "shared")
+    __slots__ = ("begun_ns", "boundary_ns", "current", "later", "retired", "shared")
 
     def __init__(self, source: str, shared: Shared) -> None:
         super().__init__(source)
@@ -40,6 +43,7 @@ class Epochs(SourceBuffer):
         self.later: tuple[Sequence, ...] = ()
         self.retired: Sequence | None = None
         self.boundary_ns = NO_STAMP
+        self.begun_ns = NO_STAMP
         self.current = self.new_sequence(0, active=True)
 
     def new_sequence(self, epoch: int, active: bool) -> Sequence:
@@ -74,16 +78,38 @@ class Epochs(SourceBuffer):
         shared = self.shared
         if shared.config.infer_restart is False or event.kind == DEAD:
             return newest.epoch
-        if event.ts_ns <= self.boundary_ns:
+        ts_ns = event.ts_ns
+        if ts_ns < self.begun_ns and self._is_of_before(event):
             return newest.epoch - 1
         number = event.seq
         if shared.modulus:
             number = _numbered(newest, number, shared.modulus)
-        boundary_ns = newest.refuted_by(number, event.ts_ns, shared.max_wait_ns)
+        if number > newest.hi:
+            return newest.epoch
+        boundary_ns = newest.refuted_by(number, ts_ns, shared.max_wait_ns)
+        # A start that is given holds for the new run, too: what is below it is before both.
+        if (
+            event.is_stamped
+            and number >= max(shared.start, 0)
+            and newest.is_begun_anew_by(number, ts_ns)
+        ):
+            boundary_ns = newest.newest_ts_ns
         if boundary_ns is None:
             return newest.epoch
-        self.boundary_ns = boundary_ns
+        self.boundary_ns, self.begun_ns = boundary_ns, ts_ns
         return newest.epoch + 1
+
+    def _is_of_before(self, event: Event) -> bool:
+        """It is older than the event that gave the last restart away; the run before sent it."""
+        if event.ts_ns <= self.boundary_ns:
+            return True
+        sequences = [self.retired, self.current, *self.later]
+        before = sequences[-2]
+        if before is None:
+            return False
+        modulus = self.shared.modulus
+        number = _numbered(before, event.seq, modulus) if modulus else event.seq
+        return number > before.hi
 
     def _sequence_of(self, epoch: int) -> Sequence | None:
         if epoch == self.current.epoch:

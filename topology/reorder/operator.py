@@ -110,7 +110,7 @@ class Reorder(Shell[NumberedBuffer]):
             epoch = event.epoch
             if (
                 not takes_plain
-                or (epoch != current.epoch and (epoch >= 0 or event.ts_ns <= buffer.boundary_ns))
+                or (epoch != current.epoch and (epoch >= 0 or event.ts_ns < buffer.begun_ns))
                 or kind == DEAD
                 or buffer.later
             ):
@@ -122,7 +122,9 @@ class Reorder(Shell[NumberedBuffer]):
                 event.epoch = current.epoch
                 current.next = number + 1
                 current.hi = number
-                current.last_ts_ns = event.ts_ns
+                current.last_ts_ns = ts_ns = event.ts_ns
+                if ts_ns > current.newest_ts_ns:
+                    current.newest_ts_ns = ts_ns
                 if kind == DATA:
                     buffer.released += 1
                 released.append(event)
@@ -150,6 +152,7 @@ class Reorder(Shell[NumberedBuffer]):
             else:
                 self._take(buffer, event, step)
                 continue
+            current.note_stamp(event)
             event.epoch = current.epoch
             event.held_by = position
             if kind != DATA:

@@ -59,7 +59,8 @@ first_of = attrgetter("first")
 
 class Sequence:
     """One (source, epoch). `active`: the epochs before it are done with. `last_ts_ns` is the stamp
-    of the last event released in order, NO_STAMP if there is none.
+    of the last event released in order, `newest_ts_ns` the newest of all that were released or
+    wait, NO_STAMP if there is none.
     """
 
     __slots__ = (
@@ -71,6 +72,7 @@ class Sequence:
         "last_ts_ns",
         "lost",
         "low",
+        "newest_ts_ns",
         "next",
         "start",
         "start_deadline_ns",
@@ -87,6 +89,7 @@ class Sequence:
         self.low = 0
         self.hi = -1
         self.last_ts_ns = NO_STAMP
+        self.newest_ts_ns = NO_STAMP
         self.front: list[Event] = []
         self.holes: list[Hole] = []
         self.suspects: list[Event] = []
@@ -253,6 +256,21 @@ class Sequence:
                 )
             low = number + 1
 
+    def note_stamp(self, event: Event) -> None:
+        """The event is released or waits."""
+        if event.ts_ns > self.newest_ts_ns and event.kind != DEAD:
+            self.newest_ts_ns = event.ts_ns
+
+    def is_begun_anew_by(self, number: int, ts_ns: int) -> bool:
+        """By one clock and one counter a number up to the highest has no newer stamp than all. One
+        that has is of a run of its own, unless it is still missing, or was given up: a clock that
+        was set back a little gives older stamps to those that have overtaken it."""
+        if number > self.hi or not NO_STAMP < self.newest_ts_ns < ts_ns:
+            return False
+        if number >= self.base:
+            return self.waiting_as(number) is not None
+        return self.lost.find(number) is None
+
     def refuted_by(self, number: int, ts_ns: int, margin_ns: int) -> int | None:
         """A late number has an older stamp than its followers, so one that is behind and
         yet too new contradicts one clock and one counter: the source has restarted. The
@@ -300,6 +318,7 @@ FIELDS: Final = (
     "low",
     "hi",
     "last_ts_ns",
+    "newest_ts_ns",
 )
 _values: Final = attrgetter(*FIELDS)
 """What is state of a sequence besides."""

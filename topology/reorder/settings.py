@@ -30,6 +30,7 @@ LatePolicy = Literal["pass", "drop", "side"]
 Start = Literal["auto", "zero"] | int
 InferRestart = Literal["auto"] | bool
 Strategy = Literal["tail", "fixed"]
+WithoutSeq = Literal["dead", "by_time"]
 
 
 def _start(value: Any, _: ValidationInfo) -> Any:
@@ -61,6 +62,7 @@ TIME: Final = "time"
 
 OF_NUMBERS: Final = (
     ("miss_target_ppm", "miss_target"),
+    ("without_seq", "without_seq"),
     ("start", "start"),
     ("infer_restart", "infer_restart"),
     ("seq_bits", "seq_bits"),
@@ -92,8 +94,11 @@ class ReorderConfig(Section):
 
     rule: Annotated[Rule, one_of(Rule, MOVED_RULES)] = "miss"
     """How long a hole is waited for; `time`: sources that number nothing."""
+    without_seq: Annotated[WithoutSeq, one_of(WithoutSeq)] = "dead"
+    """What becomes of records without a sequence number; under `by_time`, sources whose first event
+    has none are put in order by their own time, all others by their numbers."""
     strategy: Annotated[Strategy, one_of(Strategy, MOVED_STRATEGIES)] = "tail"
-    """Under `rule: time`, how long an event waits."""
+    """Under `rule: time` or `without_seq: by_time`, how long an event without a number waits."""
     accuracy_ppm: ProbabilityPpm = 999_000
     """Under `strategy: tail`, the share of events in order."""
     wait_ns: DurationNs | None = None
@@ -131,8 +136,13 @@ class ReorderConfig(Section):
 
     @property
     def numbered(self) -> bool:
-        """Its records must bear sequence numbers."""
+        """It has sources that number their events."""
         return self.rule != TIME
+
+    @property
+    def is_mixed(self) -> bool:
+        """It has sources with numbers, and sources without."""
+        return self.numbered and self.without_seq == "by_time"
 
     @model_validator(mode="after")
     def _bounds_agree(self) -> ReorderConfig:
@@ -147,7 +157,7 @@ class ReorderConfig(Section):
 
 def _rule_faults(config: ReorderConfig) -> Iterator[Fault]:
     given = config.model_fields_set
-    if config.rule != TIME:
+    if config.numbered and not config.is_mixed:
         for name, key, _ in OF_TIME:
             if name in given:
                 message = f"says nothing under rule `{config.rule}`"
@@ -159,7 +169,7 @@ def _rule_faults(config: ReorderConfig) -> Iterator[Fault]:
                 )
         return
     for name, key in OF_NUMBERS:
-        if name in given:
+        if name in given and not config.numbered:
             message = "says nothing under rule `time`, which knows no sequence numbers"
             yield Fault((key,), message, INSTEAD.get(key, "leave it out"))
     for name, key, strategy in OF_TIME:

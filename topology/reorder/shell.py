@@ -3,7 +3,7 @@
 A source is a buffer (`topology.reorder.buffer`) with a deadline. This is the table of them: who is
 due when, who is forgotten, what has changed since the last checkpoint, how all stand. The two
 operators over it take events in and keep the bounds: `topology.reorder.operator` by sequence
-numbers, `topology.reorder.by_time` by the sources' own times.
+numbers, `topology.reorder.by_time` by the sources' own times (`topology.reorder.mixed` has both).
 
 A buffer that decides when the instant is over is *open* until then: at the end of the instant
 those fire first, in the order of their names, then what is due, in the order of time.
@@ -151,6 +151,13 @@ class Shell(StepByStep, Generic[Buffer]):
         self._due_ns = due[0][0] if due else NEVER
 
     # -- sources -----------------------------------------------------------------------------------
+
+    def knows(self, source: str) -> bool:
+        return source in self._table
+
+    def blocked(self) -> list[str]:
+        """The sources of which MERGE knows that events wait here."""
+        return [source for source, buffer in self._table.items() if buffer.blocked]
 
     def _add(self, event: Event) -> Buffer:
         buffer = self._new(event)

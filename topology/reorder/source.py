@@ -16,7 +16,7 @@ number q of an arriving event:
 A higher epoch waits until the holes of the one before are filled or given up, which
 takes at most `max_wait`: from its first event on, the old one opens no new holes. A
 restart without an epoch header is recognised by a small number with a stamp too new
-for one clock and one counter.
+for one clock and one counter (`topology.reorder.epochs`).
 
 Decided here, where the specification is silent:
 
@@ -124,6 +124,7 @@ class NumberedBuffer(Epochs):
 
     def accept(self, sequence: Sequence, event: Event, step: Step) -> None:
         number, now_ns = event.seq, event.at_ns
+        sequence.note_stamp(event)
         if number == sequence.next and sequence.active:
             if number > sequence.hi:
                 sequence.hi = number
@@ -153,6 +154,7 @@ class NumberedBuffer(Epochs):
 
     def _place_unstarted(self, sequence: Sequence, event: Event, step: Step) -> None:
         number, now_ns = event.seq, event.at_ns
+        sequence.note_stamp(event)
         if sequence.hi < 0:
             sequence.start_deadline_ns = now_ns + self.shared.max_wait_ns
             sequence.low = sequence.hi = number
@@ -213,7 +215,9 @@ class NumberedBuffer(Epochs):
             return
         self.duplicate += 1
         conflict = first is not None and (
-            event.ts_ns != first.ts_ns or event.type != first.type or event.value != first.value
+            (event.ts_ns != first.ts_ns and event.is_stamped and first.is_stamped)
+            or event.type != first.type
+            or event.value != first.value
         )
         step.reports.append(Duplicate(event.at_ns, event, conflict))
 

@@ -14,6 +14,7 @@ from topology.reorder.source import NumberedBuffer
 FIELDS: Final = (
     "last_arrival_ns",
     "boundary_ns",
+    "begun_ns",
     "blocked",
     "received",
     "released",

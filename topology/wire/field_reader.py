@@ -23,7 +23,8 @@ names the place, never what is there. Where nothing is mapped, and where an opti
 epoch, type, kind) is missing, it is as if the header were not there. A record's own timestamp is
 the `ts` of a mapping without one.
 
-In a stream with `reorder.rule: time` numbers are not looked at, as in `header_reader`.
+In a stream with `reorder.rule: time` numbers are not looked at, as in `header_reader`, and under
+`without_seq: by_time` one may be missing.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from topology.fields.mapping import Fields
 from topology.fields.times import TimeFault, instant_ns, zone_of
 from topology.fields.values import Decode, Pick, Picking, Timestamp, ValueFault, ended_at, picking
 from topology.fields.where import Path, Where
-from topology.wire.header_reader import Headers
+from topology.wire.header_reader import WITHOUT_SEQ, Headers
 
 PLAIN: Final = PRESETS["plain"]
 _MAPPED: Final = frozenset(PLAIN)
@@ -97,9 +98,10 @@ class FieldReader:
     """Reads the records of one topic, or the rows of one file.
 
     `decode` reads values, `pickings` makes of paths what reads only these; `decode_key` reads keys
-    (None: a key is text). `stream`: of a record that names none. `by_time`: streams that need no
-    numbers. `topic`: what the place `topic` gives. `places` are those of its fields; `pick` reads
-    those within the value, in their order. `reads_keys`: a key is not text.
+    (None: a key is text). `stream`: of a record that names none. `by_time`: streams without
+    numbers; `mixed`: those in which one may be missing. `topic`: what the place `topic` gives.
+    `places` are those of its fields; `pick` reads those within the value, in their order.
+    `reads_keys`: a key is not text.
     """
 
     def __init__(
@@ -111,6 +113,7 @@ class FieldReader:
         decode_key: Decode | None = None,
         stream: str = DEFAULT_STREAM,
         by_time: Iterable[str] = (),
+        mixed: Iterable[str] = (),
         topic: str = "",
     ) -> None:
         self.fields = fields
@@ -118,6 +121,7 @@ class FieldReader:
         self._decode_key = decode_key
         self.stream = stream
         self.by_time = frozenset(by_time)
+        self._seqless = self.by_time.union(mixed)  # where none, or not each, has a number
         self._unit_ns = UNIT_NS[fields.ts_unit]
         self._zone = zone_of(fields.ts_zone)
         self._where: list[Where | None] = [
@@ -240,7 +244,7 @@ class FieldReader:
             if -MAX_INT64 <= ts_ns <= MAX_INT64:
                 return MappedFields(source, seq, ts_ns, type_ or "", None, self.stream, DATA)
         read: list[object] = [None] * len(FIELDS)
-        streams_by_time = self.by_time
+        streams_by_time = self._seqless if seq is None else self.by_time
         for at in (2, 0, 1, 3, 4, 5, 6):  # the stream first: it says whether a number is needed
             where = self._where[at]
             if at in unread or where is None:
@@ -264,7 +268,8 @@ class FieldReader:
         field = FIELDS[at]
         if value is None:
             if field in NEEDED and not (field == "ts" and self.fields.ts_optional):
-                raise _FieldFault(f"{field}_missing", self._missing(where, key, whole))
+                remedy = WITHOUT_SEQ if field == "seq" else ""
+                raise _FieldFault(f"{field}_missing", self._missing(where, key, whole) + remedy)
             return None
         if isinstance(value, bytes):
             try:

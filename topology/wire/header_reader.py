@@ -9,6 +9,9 @@ In a stream with `reorder.rule: time` the offset of a record is its number, what
 says or does not say: so numbers that are none do no harm, and a copy cannot be recognized. One from
 before the log, whose offset is below 0 (agents.stage.history), bears its number.
 
+Under `without_seq: by_time` a record without that header is taken: the `seq` of its event is the
+complement of the offset, which is below 0, until REORDER (topology.reorder.mixed) has seen it.
+
 Other headers are ignored and carried along. What breaks the contract is a
 `Malformed`, never an exception. Its reason is `<field>_<fault>`, the first of these
 that applies, fields in the order source, seq, stream, epoch, ts, type, kind;
@@ -82,10 +85,14 @@ STAGE_KINDS: Final = frozenset({BLOCKED, DEAD, PROGRESS, UNBLOCKED})
 
 class HeaderReader:
     """Reads the records of the streams that share one header contract. `by_time`: those of them
-    that need no numbers; only for input topics, on all others there are numbers."""
+    that number nothing, `mixed`: those in which some sources number nothing; only for input topics,
+    on all others there are numbers."""
 
-    def __init__(self, contract: Contract, by_time: Iterable[str] = ()) -> None:
+    def __init__(
+        self, contract: Contract, by_time: Iterable[str] = (), mixed: Iterable[str] = ()
+    ) -> None:
         self.by_time = frozenset(by_time)
+        self._mixed = frozenset(name.encode() for name in mixed)
         self.names = names = contract.names()
         self.unit_ns = UNIT_NS[contract.ts_unit]
         self._by_time = frozenset(name.encode() for name in self.by_time)
@@ -109,11 +116,16 @@ class HeaderReader:
     ) -> Event | Malformed:
         """One record of an input topic; `timestamp_ns` is the record's own."""
         found = dict(headers)
-        counts = self._by_time and offset >= 0
-        if counts and found.get(self._stream, b"default") in self._by_time:
+        if offset >= 0 and (self._by_time or self._mixed):
+            stream = found.get(self._stream, b"default")
             others = [header for header in headers if header[0] != self._seq]
-            headers = [*others, (self._seq, b"%d" % offset)]
-            found = dict(headers)
+            numbered = [*others, (self._seq, b"%d" % offset)]
+            if stream in self._by_time:
+                headers, found = numbered, dict(numbered)
+            elif stream in self._mixed and len(others) == len(headers):
+                item = self.read(numbered, timestamp_ns, arrival_ns, offset, record, value)
+                item.seq = ~offset if isinstance(item, Event) else None
+                return item
         source = found.get(self._source)
         digits = found.get(self._seq)
         # The plain case at one go; whatever is not plain is looked at closely.
@@ -138,7 +150,7 @@ class HeaderReader:
                 and len(stream) <= MAX_STREAM_BYTES
             ):
                 try:
-                    return Event(
+                    event = Event(
                         stream.decode(),
                         source.decode(),
                         epoch,
@@ -150,6 +162,8 @@ class HeaderReader:
                         value,
                         (found.get(self._type) or b"").decode(),
                     )
+                    event.is_stamped = self._ts in found
+                    return event
                 except UnicodeDecodeError:
                     pass  # reported below, with all else that is wrong
         return self._examined(headers, timestamp_ns, arrival_ns, offset, record, value)
@@ -196,9 +210,11 @@ class HeaderReader:
             return Malformed(
                 arrival_ns, offset, reason, details, stream, source or None, epoch, seq, record
             )
-        return Event(
+        event = Event(
             stream, source, epoch, seq, ts_ns, arrival_ns, offset, record, value, type_, kind
         )
+        event.is_stamped = any(name == self._ts for name, _ in headers)
+        return event
 
     def _named_by_time(self) -> str:
         return ", ".join(f"`{name.decode()}`" for name in sorted(self._by_time)[:MAX_NAMED])
@@ -328,11 +344,12 @@ def _stamp_fault(offset: int, reason: str, detail: str, record: Any) -> Malforme
     return Malformed(0, offset, reason, detail + remedy, record=record)
 
 
+WITHOUT_SEQ: Final = ", or write reorder: {without_seq: by_time}, if some sources number nothing"
 NEEDED: Final = {
     "source": "write it on every record, or where records of others have it, in the stream:"
     " fields: {source: payload.NAME, seq: payload.NAME, ts: payload.NAME} (or header.NAME, key)",
     "seq": "write it on every record, or where records have it, in the stream: fields: {seq:"
-    " payload.NAME, …}; sources that number nothing take reorder: {rule: time}",
+    f" payload.NAME, …}}{WITHOUT_SEQ}, or reorder: {{rule: time}}, if none numbers anything",
 }
 """What to do where a field is missing that has to be there."""
 

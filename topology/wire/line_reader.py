@@ -8,7 +8,9 @@
 
 `source` and `seq` are required; null counts as absent, and keys that are not named
 here are ignored. In a stream with `reorder.rule: time` the number of an event is its `offset`, as
-in a dump, or else that of its line, whatever `seq` says or does not say. `stream` defaults to
+in a dump, or else that of its line, whatever `seq` says or does not say. Under `without_seq:
+by_time` a line without `seq` has the complement of that number, which is below 0, until REORDER
+(topology.reorder.mixed) has seen its event. `stream` defaults to
 the only one there is, or to `default` where there are several; `type` to empty, `payload` to
 null; an absent epoch is left to REORDER, which starts at 0. Times are integer nanoseconds, but
 for `ts`: an integer in the stream's `headers.ts_unit`, and where that is not ns also text as
@@ -66,6 +68,7 @@ from topology.config import Topology
 from topology.model.append_clock import AppendClock
 from topology.model.event import DATA, NO_EPOCH, Event
 from topology.model.outcome import Malformed
+from topology.wire.header_reader import WITHOUT_SEQ
 
 BEFORE_EVERYTHING_NS: Final = MIN_INT64
 """Arrival of a clock line that no event precedes."""
@@ -108,12 +111,14 @@ class Line(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What lines mean in a topology. `by_time`: streams that need no numbers; `units_ns`: those
-    whose `ts` is not in ns; `unnamed`: the stream of a line that names none."""
+    """What lines mean in a topology. `by_time`: streams without numbers; `units_ns`: those whose
+    `ts` is not in ns; `unnamed`: the stream of a line that names none; `mixed`: streams in which
+    some sources have no numbers."""
 
     by_time: frozenset[str] = frozenset()
     units_ns: Mapping[str, int] = {}
     unnamed: str = DEFAULT_STREAM
+    mixed: frozenset[str] = frozenset()
 
 
 def reading_of(topology: Topology) -> Reading:
@@ -126,6 +131,7 @@ def reading_of(topology: Topology) -> Reading:
             if stream.headers.ts_unit != "ns"
         },
         topology.unnamed_stream,
+        frozenset(name for name, stream in streams if stream.reorder.is_mixed),
     )
 
 
@@ -161,7 +167,7 @@ class LineReader:
         *,
         judges: bool = False,
     ) -> None:
-        self._by_time, self._units_ns, self._unnamed = reading
+        self._by_time, self._units_ns, self._unnamed, self._mixed = reading
         self._arrival_ns = arrival_ns
         self._log = AppendClock() if judges else None
         self._largest_ts_ns: int | None = None
@@ -172,8 +178,15 @@ class LineReader:
         return self._arrival_ns, self._largest_ts_ns
 
     def read(self, row: Row) -> Content:
+        if self._mixed and row.values.get("seq") is None:
+            numbered = self._numbered(row, self._mixed)
+            if numbered is not row:
+                item = self.read(numbered)
+                assert not isinstance(item, Sample | Declared)
+                item.seq = ~item.seq if isinstance(item, Event) else None
+                return item
         if self._by_time:
-            row = self._numbered(row)
+            row = self._numbered(row, self._by_time)
         values = row.values
         if row.fault is None and values.get("clock") is None:
             # The plain case at one go; whatever is not plain is looked at closely.
@@ -205,7 +218,7 @@ class LineReader:
                     ts_ns *= self._units_ns[name]
                 if ts_ns is None or -MAX_INT64 <= ts_ns <= MAX_INT64:
                     at_ns = self._arrive(arrival_ns, ts_ns)
-                    return Event(
+                    event = Event(
                         name,
                         source,
                         NO_EPOCH if epoch is None else epoch,
@@ -217,18 +230,21 @@ class LineReader:
                         values.get("payload"),
                         type_ or "",
                     )
+                    event.is_stamped = _is_stamped(row, ts_ns, arrival_ns)
+                    return event
         if row.fault is None and values.get("clock") is not None:
             return self._clock_line(row)
         return self._examined(row)
 
-    def _numbered(self, row: Row) -> Row:
+    def _numbered(self, row: Row, streams: frozenset[str]) -> Row:
+        """Return a row of these streams with the number of its place, any other as it is."""
         values = row.values
         stream = values.get("stream")
         if row.fault is not None or values.get("clock") is not None:
             return row
         if stream is not None and not isinstance(stream, str):
             return row
-        if (self._unnamed if stream is None else stream) not in self._by_time:
+        if (self._unnamed if stream is None else stream) not in streams:
             return row
         offset = values.get("offset")
         known = type(offset) is int and 0 <= offset <= MAX_INT64
@@ -268,7 +284,7 @@ class LineReader:
         if look.faults or source is None or seq is None or stream is None or epoch is None:
             return _malformed(row, look, self._advance(arrival_ns), stream, source, epoch, seq)
         at_ns = self._arrive(arrival_ns, ts_ns)
-        return Event(
+        event = Event(
             stream,
             source,
             epoch,
@@ -281,6 +297,8 @@ class LineReader:
             type_,
             kind,
         )
+        event.is_stamped = _is_stamped(row, ts_ns, arrival_ns)
+        return event
 
     def _clock_line(self, row: Row) -> Sample | Declared | Malformed:
         look = _Look(row)
@@ -306,6 +324,12 @@ class LineReader:
         word = read_word(source, row.values, arrival_ns, row.number)
         assert not isinstance(word, str), word  # all that could be wrong has been looked at
         return word
+
+
+def _is_stamped(row: Row, ts_ns: int | None, arrival_ns: int | None) -> bool:
+    """Whether the stamp is the source's own: `inorder dump` writes the arrival of a record that has
+    none as `ts`."""
+    return ts_ns is not None and (row.ts_is_instant or ts_ns != arrival_ns)
 
 
 def _malformed(
@@ -343,7 +367,8 @@ class _Look:
         if self._values.get(key) is not None:
             return False
         if needed and self._whole:
-            self._fault(key, "missing", "is missing", f"write it on every line{_ELSEWHERE}")
+            remedy = f"write it on every line{_ELSEWHERE}{WITHOUT_SEQ if key == 'seq' else ''}"
+            self._fault(key, "missing", "is missing", remedy)
         return True
 
     def text(
@@ -368,7 +393,8 @@ class _Look:
         if self._absent(key, needed=needed):
             return None
         value = self._values[key]
-        remedy = remedy or f"write an integer from {low} to {high}"
+        # With `:d`, since mypyc loses what it spells of a large number otherwise.
+        remedy = remedy or f"write an integer from {low:d} to {high:d}"
         if type(value) is not int:
             # The JSON reader hands over what is beyond 64 bits as floating point.
             beyond = isinstance(value, float) and not -(2.0**63) < value < 2.0**63

@@ -16,8 +16,9 @@ EVENT: Final = 0
 DEAD: Final = 1
 SAMPLE: Final = 2
 DECLARED: Final = 3
-OF_LINE: Final = -1
-"""Placeholder for a sequence number that is the line's number, which depends on earlier pieces."""
+OF_LINE: Final = 1 << 64
+"""Placeholder for a sequence number that is the line's number, which depends on earlier pieces; its
+complement for that of an event without a number (`without_seq: by_time`)."""
 
 Packed = tuple[Any, ...]
 
@@ -35,6 +36,7 @@ def packed_event(event: Event, number: int, ts_ns: int | None, seq: int | None) 
         event.type,
         event.kind,
         event.value,
+        event.is_stamped,
     )
 
 
@@ -61,12 +63,12 @@ def content_of(packed: Packed, at_ns: int, number: int) -> Content:
     """The packed content, with its final arrival and number."""
     form = packed[0]
     if form == EVENT:
-        _, _, _, ts_ns, stream, source, epoch, seq, type_, kind, value = packed
-        return Event(
+        _, _, _, ts_ns, stream, source, epoch, seq, type_, kind, value, is_stamped = packed
+        event = Event(
             stream,
             source,
             epoch,
-            number if seq == OF_LINE else seq,
+            _settled(seq, number),
             at_ns if ts_ns is None else ts_ns,
             at_ns,
             number,
@@ -75,9 +77,11 @@ def content_of(packed: Packed, at_ns: int, number: int) -> Content:
             type_,
             kind,
         )
+        event.is_stamped = is_stamped
+        return event
     if form == DEAD:
         _, _, _, reason, detail, stream, source, epoch, seq, kind = packed
-        seq = number if seq == OF_LINE else seq
+        seq = _settled(seq, number)
         return Malformed(at_ns, number, reason, detail, stream, source, epoch, seq, None, kind)
     place = number if packed[3] is None else packed[3]
     if form == SAMPLE:
@@ -86,6 +90,10 @@ def content_of(packed: Packed, at_ns: int, number: int) -> Content:
         return Sample(source, *times, at_ns, place, server, segment, mono_ns)
     source, from_ns, offset_ns, error_ns = packed[4:]
     return Declared(source, from_ns, offset_ns, error_ns, at_ns, place)
+
+
+def _settled(seq: Any, number: int) -> Any:
+    return number if seq == OF_LINE else ~number if seq == ~OF_LINE else seq
 
 
 def packed_as_read(content: Content) -> Packed:

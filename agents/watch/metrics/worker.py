@@ -20,7 +20,8 @@ for the new owner has them from then on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from aiokafka.structs import TopicPartition
@@ -42,6 +43,8 @@ from topology.model.event import DATA, Event
 from topology.model.operator import Figures
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
 from topology.model.result import Finding, Overflow
+
+log = logging.getLogger(__name__)
 
 MAX_REASONS: Final = 64
 MAX_STREAMS: Final = 256
@@ -70,9 +73,12 @@ class Metrics:
         """Why records were dead, by stage and input partition of this worker."""
         self.unmet: Unmet | None = None
         """In a stage with queries: what they ask for and no event had."""
+        # `agents.watch.sentences.open_ends`, until one of them has been told.
+        self.open_ends: Mapping[str, str] = {}
         self._answered: set[str] = set()
-        self._reasons, self._streams = Bounded(MAX_REASONS), Bounded(MAX_STREAMS)
-        self._queries = Bounded(MAX_QUERIES)
+        self._reasons, self._streams, self._queries = map(
+            Bounded, (MAX_REASONS, MAX_STREAMS, MAX_QUERIES)
+        )
 
         # Per stage, stream and partition: the balance.
         self.records_in = self._counter("records_in", "Events read", *_PLACE)
@@ -208,6 +214,9 @@ class Metrics:
                 self.query_overflows.labels(stage, query).inc()
             else:
                 self.results.labels(stage, query, finding.op, str(finding.final).lower()).inc()
+                if not finding.final and query in self.open_ends:
+                    log.info("%s", self.open_ends[query])
+                    self.open_ends = {}
 
     def without_results(self) -> dict[str, list[str]]:
         """Queries without a result since the stage began, and what they ask for that no event had;

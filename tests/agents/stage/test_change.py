@@ -67,6 +67,7 @@ MAPPED = "default: {fields: {source: payload.s, seq: payload.q}}"
 TWO = "default: {}, second: {}"
 WAITS = Facts(waiting={"second"})
 UNREAD = Facts(unread=True)
+MIXED = "default: {reorder: {without_seq: by_time}}"
 HEADERS = "default: {headers: {preset: cloudevents}}"
 
 # docs/change.md has these rows, by their names.
@@ -112,6 +113,10 @@ ROWS = {
         [("queries.w.output", REFUSED)]),
     "order by time": (BASE, file("default: {reorder: {rule: time}}"), FIRST, Facts(),
         [("streams.default.reorder.rule", REFUSED)]),
+    "records without numbers, taken": (BASE, file(MIXED), FIRST, Facts(),
+        [("streams.default.reorder.without_seq", BEGINS)]),
+    "records without numbers, dead": (file(MIXED), BASE, FIRST, Facts(),
+        [("streams.default.reorder.without_seq", REFUSED)]),
 }  # fmt: skip
 
 
@@ -288,6 +293,8 @@ ON_PAGE: dict[str, list[Any]] = {
     "an output, or a topic of results": ["an output", "a topic of results", "a table of results"],
     "the partitions of an output": ["an output"],
     "order by time, or by number": ["order by time"],
+    "`without_seq: by_time` added": ["records without numbers, taken"],
+    "`without_seq: by_time` taken out": ["records without numbers, dead"],
     "the stages": [
         test_another_cut_is_refused,
         test_queries_that_moved_to_another_stage_are_refused,

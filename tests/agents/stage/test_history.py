@@ -50,6 +50,9 @@ CUTS = (
 )
 
 
+UNNUMBERED = ("rule: time", "without_seq: by_time")
+
+
 def text_of(rng: Random, *, cut: bool) -> str:
     names = "abcd"
     stages: Sequence[str] = rng.choice(CUTS)
@@ -58,7 +61,7 @@ def text_of(rng: Random, *, cut: bool) -> str:
     lines = ["application: seam", f"topics: {{partitions: {partitions}}}", "state: memory"]
     lines.append("streams:")
     for name in names:
-        reorder = rng.choice(streams.REORDERS) if rng.random() < 0.7 else "rule: time"
+        reorder = rng.choice(streams.REORDERS) if rng.random() < 0.7 else rng.choice(UNNUMBERED)
         clock = rng.choice(streams.CLOCKS[:2])
         lines.append(f"  {name}: {{input: raw{keyed}, clock: {clock}, reorder: {{{reorder}}}}}")
     # One stage cannot keep events for patterns and for joins.
@@ -89,7 +92,7 @@ def log_of(rng: Random, topology: Topology, count: int = 250) -> Logs:
         ts_ns = None if rng.random() < 0.05 else (BEGIN_MS + ms) * 1_000_000
         headers = writer.write(
             source,
-            seqs[source],
+            None if _is_unnumbered(topology, source) else seqs[source],
             ts_ns=ts_ns,
             epoch=rng.choice((None, 0)),
             stream=stream if rng.random() > 0.02 else "strange",
@@ -108,6 +111,11 @@ def log_of(rng: Random, topology: Topology, count: int = 250) -> Logs:
         log = logs[place_of(topology, source)]
         log.append(FakeRecord(len(log), tuple(headers), value, source.encode(), last_ms))
     return logs
+
+
+def _is_unnumbered(topology: Topology, source: str) -> bool:
+    """Whether its stream has sources without numbers, and it is one of them."""
+    return topology.streams[source[0]].reorder.is_mixed and source.endswith("1")
 
 
 def place_of(topology: Topology, source: str) -> TopicPartition:
@@ -221,12 +229,15 @@ def agree(
     *,
     cut: bool,
     functions: str = "",
+    cut_log: tuple[Logs, int] | None = None,
 ) -> set[str]:
-    """The kinds of lines that the worker told. `functions`: what `functions.py` holds."""
+    """The kinds of lines that the worker told. `functions`: what `functions.py` holds. `cut_log`:
+    what came, and how much of it is history; None: at random."""
     topology = topology_of(Setting(text, functions))
-    logs = log_of(rng, topology)
+    logs, end = cut_log or (log_of(rng, topology), None)
     lines = dumped(topology, logs)
-    end = rng.choice((rng.randrange(len(lines)), rng.randrange(len(lines)), len(lines)))
+    if end is None:
+        end = rng.choice((rng.randrange(len(lines)), rng.randrange(len(lines)), len(lines)))
     ends = Counter(f"raw/{place.partition}" for place, _ in lines[:end])
     out = left_off(
         folder, text, [line for _, line in lines[:end]], ends, sources_of(topology), functions
@@ -275,6 +286,39 @@ def test_many_histories_and_what_comes_live_are_one_replay(
         folder.mkdir()
         told |= agrees(seed, folder, monkeypatch, cut=cut)
     assert told >= {"event", "gap", "window", "match", "join"}
+
+
+class AtEachStep(Random):
+    """Takes one record at a time, and loses the partition after each."""
+
+    def random(self) -> float:
+        return 0.0
+
+
+@pytest.mark.parametrize("last", [b"x", b"%d" % ((BEGIN_MS + 20) * MS)], ids=["dead", "sound"])
+def test_what_waits_of_the_last_instant_holds_its_place_through_restarts(
+    last: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reorder = "reorder: {rule: fixed, max_wait: 2s, start: zero}"
+    text = f"""\
+application: seam
+topics: {{partitions: 1}}
+state: memory
+streams: {{a: {{input: raw, clock: {{unsynced: trust}}, {reorder}}}}}
+stages: [reorder+merge]
+"""
+    sent = [("a0", 0, 0), ("a0", 2, 20), ("a1", 0, 90), ("a0", 1, 400), ("a0", 3, 500)]
+    log = []
+    for offset, (source, seq, ms) in enumerate(sent):
+        headers: Any = HeaderWriter(HeaderConfig()).write(
+            source, seq, ts_ns=(BEGIN_MS + ms) * MS, epoch=0, stream="a"
+        )
+        if seq == 2:
+            headers = [(name, last if name == "ts" else told) for name, told in headers]
+        key = source.encode()
+        log.append(FakeRecord(offset, tuple(headers), b'{"v":1}', key, BEGIN_MS + ms))
+    logs = {TopicPartition("raw", 0): log}
+    agree(0, AtEachStep(0), text, tmp_path, monkeypatch, cut=False, cut_log=(logs, 2))
 
 
 FUNCTIONS = """

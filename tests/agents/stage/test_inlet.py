@@ -152,6 +152,16 @@ def test_a_dead_letter_by_time_is_told_with_its_offset() -> None:
     assert [(dead.reason, dead.seq) for dead in read.dead] == [("ts_unreadable", 9)]
 
 
+def test_where_some_sources_number_nothing_both_kinds_are_read_and_read_again() -> None:
+    inlet = RawInlet(HeaderReader(HeaderConfig(), (), ["default"]), MAX)
+    records = [FakeRecord(9, SOUND), FakeRecord(10, SOUND[:1])]
+    for events in (inlet.read(records, ArrivalClock(0)).events, inlet.read_again(records)):
+        assert [event.seq for event in events] == [7, ~10]
+    huge = inlet.read([FakeRecord(11, SOUND[:1], b"x" * (MAX + 1))], ArrivalClock(0))
+    assert [(dead.reason, dead.seq) for dead in huge.dead] == [("record_huge", None)]
+    assert huge.events == []
+
+
 PLAIN = sum(HEADER_FRAMING_BYTES + 4 * len(name) + len(value or b"") for name, value in SOUND)
 
 

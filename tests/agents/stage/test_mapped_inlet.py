@@ -85,3 +85,21 @@ def test_by_time_the_offset_is_the_number() -> None:
     assert [(event.source, event.seq) for event in read.events] == [("s1", 9)]
     read = read_of(topology, FakeRecord(9, (), None, None))
     assert [(dead.reason, dead.seq) for dead in read.dead] == [("source_missing", 9)]
+
+
+def test_where_some_sources_number_nothing_a_record_without_a_number_says_so() -> None:
+    mapping = {"source": "key", "seq": "payload.n"}
+    topology = topology_of(mapping, reorder={"without_seq": "by_time"})
+    for value, seq in ((b'{"n": 3}', 3), (b'{"n": null}', ~9), (b"{}", ~9)):
+        (event,) = read_of(topology, FakeRecord(9, (), value)).events
+        assert (event.source, event.seq) == ("s1", seq)
+        (again,) = input_reader(topology, "t").read_again([FakeRecord(9, (), value)])
+        assert again.seq == seq
+        kept = event.record
+        spilled = Spilled(9, STAMP_MS, 1, kept.key, kept.value, kept.headers)
+        (again,) = input_reader(topology, "t").read_again([spilled])
+        assert again.seq == seq
+    read = read_of(topology, FakeRecord(9, (), b'{"n": "x"}'))
+    assert [(dead.reason, dead.seq) for dead in read.dead] == [("seq_not_integer", None)]
+    (dead,) = read_of(topology_of(mapping), FakeRecord(9, (), b"{}")).dead
+    assert "without_seq: by_time" in dead.detail

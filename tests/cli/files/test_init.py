@@ -110,6 +110,34 @@ def test_sources_that_number_nothing_are_taken_by_time(tmp_path: Path) -> None:
     assert stream.clock.unsynced == "trust"
 
 
+def test_sources_with_numbers_and_without_are_taken_each_by_its_rule(tmp_path: Path) -> None:
+    rows = two_sources()
+    for row in rows:
+        if row["source"] == "b":
+            del row["seq"]
+    assert proposed(tmp_path, rows).reorder.is_mixed
+    answer = init(tmp_path, rows)
+    assert "without_seq: by_time  # without a number: 100\n" in answer.out
+    assert "never came: 0\n" in answer.out
+    table = "".join(
+        f"m{at % 2},{'' if at % 2 else at // 2},{BEGIN + at * MS}\n" for at in range(60)
+    )
+    (tmp_path / "own.csv").write_text(f"machine,n,time\n{table}")
+    names = ("--source", "machine", "--seq", "n", "--ts", "time")
+    answer = inorder("init", *names, tmp_path / "own.csv")
+    (stream,) = parse(answer.out).streams.values()
+    assert stream.reorder.is_mixed
+
+
+def test_a_number_that_a_source_leaves_out_is_told(tmp_path: Path) -> None:
+    rows = two_sources()
+    del rows[40]["seq"]
+    answer = init(tmp_path, rows)
+    assert "without_seq" not in answer.out
+    assert "# without a number, and so dead: 1\n" in answer.out
+    assert "came after a later number: 0; never came: 1\n" in answer.out
+
+
 def test_streams_and_names_that_need_quotes(tmp_path: Path) -> None:
     rows = two_sources()
     for row in rows:
@@ -162,14 +190,15 @@ def test_input_that_cannot_be_read_ends_with_3(tmp_path: Path) -> None:
 
 def test_a_topic(embedded_broker: EmbeddedBroker, unique_name: UniqueName, tmp_path: Path) -> None:
     topic = unique_name("raw")
-    embedded_broker.make_topic(topic)
+    embedded_broker.make_topic(topic, 3)
     (tmp_path / "e.jsonl").write_text("".join(json.dumps(row) + "\n" for row in two_sources()))
     at = ("--brokers", embedded_broker.bootstrap, "--topic", topic)
     assert inorder("produce", *at, tmp_path / "e.jsonl").code == 0
     answer = inorder("init", *at)
     assert answer.code == 0, answer.err
-    (stream,) = parse(answer.out).streams.values()
-    assert stream.input == topic
+    topology = parse(answer.out)
+    (stream,) = topology.streams.values()
+    assert (stream.input, topology.topics.partitions) == (topic, 3)
     assert "# events: 200; sources: 2\n" in answer.out
     empty = unique_name("empty")
     embedded_broker.make_topic(empty)

@@ -172,6 +172,36 @@ def test_for_people_the_summary_is_a_table(tmp_path: Path) -> None:
     assert "wait ms: mean" in answer.err
 
 
+def test_results_that_stay_open_are_told_once_with_what_helps(tmp_path: Path) -> None:
+    lines = [{"source": "a", "seq": at, "ts": at * 10**9, "type": "A"} for at in range(20)]
+    path = tmp_path / "events.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    window = "window: tumbling 2s, aggregate: {n: count()}"
+    for finals, told in (("", 1), (", finals: true", 0)):
+        queries = f"queries: {{w: {{{window}{finals}}}, v: {{{window}{finals}}}}}"
+        (tmp_path / "t.yaml").write_text(f"streams: {{default: {{}}}}\n{queries}\n")
+        answer = inorder("replay", "--topology", tmp_path / "t.yaml", path)
+        said = [line for line in answer.err.splitlines() if "before they were final" in line]
+        assert len(said) == told
+        if told:
+            assert "results of query w were" in said[0]
+            assert "`finals: true`" in said[0]
+            assert "`correct_for` (600 s)" in said[0]
+
+
+def test_for_people_the_sum_and_the_five_worst_sources_are_shown(tmp_path: Path) -> None:
+    lines = [{"source": f"m{source}", "seq": 0, "ts": source + 1} for source in range(12)]
+    lines += [lines[7], lines[7], lines[11]]
+    path = tmp_path / "many.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    answer = inorder("replay", "--topology", topology(tmp_path), path)
+    shown = [line.split()[1] for line in answer.err.splitlines() if line.startswith("│")]
+    assert shown == ["m7", "m11", "m0", "m1", "m10", "…", "all"]
+    assert "… 7 more" in answer.err
+    whole = inorder("replay", "--json", "--topology", topology(tmp_path), path)
+    assert len(whole.summary["sources"]) == 12
+
+
 def test_sources_of_a_stream_are_merged_by_reference_time(tmp_path: Path) -> None:
     lines = [
         {"source": source, "seq": seq, "ts": ts, "arrival": arrival}

@@ -261,6 +261,15 @@ def test_clocks_are_counted_and_those_in_trouble_named() -> None:
     assert "clock: {unsynced: trust}" in remedies[0]
 
 
+def test_what_is_set_already_is_not_advised() -> None:
+    """A stream that trusts clocks which have not synced needs nothing done about them."""
+    counts = {"sources": 3, "synced": 1, "stale": 1, "unsynced": 1, "suspect": 0, "broken": 0}
+    for policy, advised in (("trust", ["1 stale"]), ("reject", ["1 stale", "1 unsynced"])):
+        told = counts | {"clocks": [], "policy": policy}
+        lines = explained([REORDER | {"streams": {"pitch": {"clock": told}}}], None)
+        assert sorted(line.split(":")[0] for line in lines if line[0] == "1") == advised
+
+
 def test_what_to_do_about_clocks_is_said_once() -> None:
     counts = {"sources": 3, "synced": 0, "stale": 0, "unsynced": 3, "suspect": 0, "broken": 0}
     part = REORDER | {"streams": {"pitch": {"clock": counts | {"clocks": []}}}}

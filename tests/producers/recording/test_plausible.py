@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.invoking import Answer, inorder
+from topology.wire.header_reader import WITHOUT_SEQ
 
 NOW_MS = 1_700_000_000_000
 REMEDY = (
@@ -147,7 +148,7 @@ def test_the_commonest_reasons_are_told_with_a_line_and_the_remedy(tmp_path: Pat
         "seq_missing": {
             "count": 2,
             "line": 4,
-            "detail": f"`seq` is missing; {REMEDY}",
+            "detail": f"`seq` is missing; {REMEDY}{WITHOUT_SEQ}",
         },
         "source_missing": {
             "count": 1,

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from topology.config import FieldsConfig, TopologyError, parse
+from topology.config.change import reading_of
 from topology.config.reference import filled
 from topology.fields.mapping import FIELD_PRESETS, Fields
 from topology.fields.where import Where
@@ -44,6 +45,15 @@ def test_a_preset_is_taken_over_name_by_name() -> None:
     assert not FieldsConfig(preset="plain", ts="payload.t").places().ts_optional
 
 
+def test_when_a_row_arrived_is_of_files_and_no_difference_to_a_topic() -> None:
+    arriving = SOUND.replace("payload.time}", "payload.time, arrival: payload.`got at`}")
+    with_it, without = (parse(each).streams["presses"] for each in (arriving, SOUND))
+    assert with_it.fields is not None
+    assert with_it.fields.arrival == "payload.`got at`"
+    assert with_it.reading() == without.reading()
+    assert reading_of(with_it) == reading_of(without)
+
+
 def test_all_of_it_filled_in_is_the_same() -> None:
     whole = filled(yaml.safe_load(SOUND))
     assert parse(whole).streams["presses"].mapping() == parse(SOUND).streams["presses"].mapping()
@@ -58,6 +68,8 @@ def test_all_of_it_filled_in_is_the_same() -> None:
         ("fields: {source: key.id, seq: payload.n}", "write key_format: json beside `fields`"),
         ("fields: {source: timestamp, seq: payload.n}", "a time is no such field"),
         ("fields: {source: key, seq: payload.n, payload: key}", "`key` is not of the value"),
+        ("fields: {source: key, seq: payload.n, arrival: key}", "`key` is not of the value"),
+        ("fields: {source: key, seq: payload.n, arrival: timestamp}", "is not of the value"),
         ("fields: {source: key, seq: payload.n}; headers: {seq: n}", "leave `headers` out"),
         ("fields: {source: key, seq: payload.n}; signed: true", "write signed: false"),
         ("fields: {preset: other}", "write one of"),

@@ -47,6 +47,7 @@ def test_defaults() -> None:
     assert (stream.input, stream.output) == ("events.raw", "events.ordered")
     assert stream.reorder.model_dump() == {
         "rule": "miss",
+        "without_seq": "dead",
         "strategy": "tail",
         "accuracy_ppm": 999_000,
         "wait_ns": None,

@@ -21,6 +21,7 @@ SHARED = [
     laws.test_looking_at_the_clock_changes_nothing,
     laws.test_before_the_deadline_nothing_happens,
     laws.test_a_restart_changes_nothing,
+    laws.test_an_end_after_a_restart_is_that_of_an_unbroken_run,
     laws.test_all_changes_in_turn_make_the_snapshot,
     laws.test_bounds_hold_at_every_step,
     laws.test_time_does_not_go_back,

@@ -367,7 +367,8 @@ def test_the_thesis_rule_waits_as_long_as_the_source_uses_to_pause() -> None:
 # -- watermarks ------------------------------------------------------------------------------------
 
 
-def test_the_watermark_rises_with_the_slowest_source_and_is_said_once() -> None:
+def test_the_watermark_rises_with_the_slowest_source() -> None:
+    """The second time it says that the instant is over in which it was said first."""
     merge = operator(heartbeat=10)
     play(
         merge,
@@ -376,7 +377,8 @@ def test_the_watermark_rises_with_the_slowest_source_and_is_said_once() -> None:
             (2, "a", 0, 2, HEARTBEAT, ["b0 at 1"]),
             (3, "b", 1, 3, HEARTBEAT, []),
             (10, None, ["W 2 C 2 at 10"]),
-            (30, None, []),
+            (30, None, ["W 2 C 2 at 20"]),
+            (90, None, []),
         ],
     )
 
@@ -389,13 +391,20 @@ def test_a_watermark_tells_the_largest_error_of_the_live_sources() -> None:
     (watermark,) = [e for e in merge.on_time(10 * MS).released if e.kind == WATERMARK]
     assert (watermark.ref_time_ns, watermark.error_ns) == (1 * MS, 7)
     merge.on_batch([event(300, "a", 1, 300)], 300 * MS)  # b is idle by now
-    (watermark,) = [e for e in merge.on_time(310 * MS).released if e.kind == WATERMARK]
+    *_, watermark = [e for e in merge.on_time(310 * MS).released if e.kind == WATERMARK]
     assert watermark.error_ns == 0
 
 
 def test_a_quiet_stream_finishes() -> None:
     merge = operator(heartbeat=10)
-    play(merge, [(1, "a", 0, 1, []), (9, None, ["a0 at 1"]), (200, None, ["W 1 C 1 at 10"])])
+    play(
+        merge,
+        [
+            (1, "a", 0, 1, []),
+            (9, None, ["a0 at 1"]),
+            (200, None, ["W 1 C 1 at 10", "W 1 C 1 at 20"]),
+        ],
+    )
     assert rendered(merge.on_time(1_000 * MS))[-1] == "W 800 C 1 at 1000"
     play(merge, [(1_001, "a", 1, 799, []), (1_001, None, ["a1 at 1001 (late merge_idle)"])])
 
@@ -404,7 +413,7 @@ def test_a_lost_number_holds_the_complete_frontier_until_it_comes() -> None:
     table: Table = [
         (1, "a", 0, 1, []),
         (3, "a", 2, 3, ["a0 at 1"]),
-        (10, None, ["a2 at 3", "W 3 C 1 at 3"]),
+        (10, None, ["a2 at 3", "W 3 C 1 at 3", "W 3 C 1 at 10"]),
     ]
     merge = operator(heartbeat=10)
     play(merge, table)

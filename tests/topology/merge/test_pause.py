@@ -132,7 +132,7 @@ def test_a_quiet_stream_finishes_in_a_pause() -> None:
 def test_the_watermark_waits_for_those_awaited() -> None:
     operator_ = merge(heartbeat=100, quiet_after="30s")
     play(operator_, [*BEFORE[:2], (61, None, ["b0 at 60", "W 10 C 9 at 60"])])
-    play(operator_, [(3_000, "a", 1, 20, [])])
+    play(operator_, [(3_000, "a", 1, 20, ["W 10 C 9 at 100"])])
     operator_.on_time(8_900 * MS)
     assert operator_.figures()["watermark_ns"] == 10 * MS
 

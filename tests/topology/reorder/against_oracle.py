@@ -46,7 +46,7 @@ def _source(name: str, rng: Random, n: int) -> list[Arrival]:
         ts += rng.choice((0, 1, 1, 2, 30))
         if rng.random() < restarts:
             if epoch is None:
-                ts += 300  # beyond all delays: nothing of the old run comes after it
+                ts += rng.choice((1, 30, 300))
             else:
                 epoch += 1
             seq = first

@@ -33,8 +33,11 @@ def event(
     epoch: int = NO_EPOCH,
     kind: str = "",
 ) -> Event:
+    """`ts` None: the record bears no stamp, and its arrival stands for it."""
     stamp = at if ts is None else ts
-    return Event("default", source, epoch, seq, stamp * MS, at * MS, offset=seq, kind=kind)
+    made = Event("default", source, epoch, seq, stamp * MS, at * MS, offset=seq, kind=kind)
+    made.is_stamped = ts is not None
+    return made
 
 
 def rendered(step: Step) -> list[str]:
@@ -158,8 +161,8 @@ def test_late_policies() -> None:
 
 def test_duplicates_and_conflicts() -> None:
     reorder = operator()
-    play(reorder, [(0, 0, ["0"]), (1, 0, 9, ["duplicate 0"]), (2, 2, 7, ["blocked"])])
-    play(reorder, [(3, 2, 7, ["duplicate 2"]), (4, 2, 8, ["conflict 2"])])
+    play(reorder, [(0, 0, ["0"]), (1, 0, 0, ["duplicate 0"]), (2, 2, 7, ["blocked"])])
+    play(reorder, [(3, 2, 7, ["duplicate 2"]), (4, 2, 6, ["conflict 2"])])
 
 
 # -- the first event -------------------------------------------------------------------------------
@@ -255,11 +258,106 @@ def test_an_event_between_two_epochs_is_of_an_epoch_never_heard_of() -> None:
 
 def test_a_restart_without_epoch_is_inferred_from_a_stamp_too_new() -> None:
     table: Table = [(0, 0, ["0"]), (1, 1, ["1"]), (2, 2, ["2"])]
-    within = (52, 0, 52, ["duplicate 0"])
-    beyond = (53, 0, 53, ["blocked", "0"])
-    play(operator(), [*table, within])
-    play(operator(), [*table, beyond, (54, 1, 54, ["1"]), (60, 1, 1, ["duplicate 1"])])
+    play(operator(), [*table, (52, 0, 2, ["duplicate 0"])])
+    newer = (3, 0, 3, ["blocked", "0"])
+    play(operator(), [*table, newer, (54, 1, 54, ["1"]), (60, 1, 1, ["duplicate 1"])])
     play(operator(infer_restart=False), [*table, (53, 0, 53, ["duplicate 0"])])
+
+
+def test_without_a_stamp_what_comes_soon_may_be_a_copy() -> None:
+    table: Table = [(0, 0, ["0"]), (1, 1, ["1"]), (2, 2, ["2"])]
+    play(operator(), [*table, (52, 0, ["duplicate 0"])])
+    play(operator(), [*table, (53, 0, ["blocked", "0"])])
+
+
+def test_a_number_that_is_missing_may_have_a_newer_stamp_than_those_that_overtook_it() -> None:
+    hole: Table = [(0, 0, 90, ["0"]), (1, 2, 100, ["blocked"])]
+    play(operator(), [*hole, (2, 1, 101, ["1", "2"])])
+    given_up = (51, None, ["2", "gap 1-1 timeout"])
+    play(operator(), [*hole, given_up, (60, 1, 101, ["1 (late gap)"])])
+    play(operator(), [*hole, given_up, (60, 1, 151, ["blocked"])])
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        # In the start hold, below what has come and among it.
+        [(0, 7, 1, ["blocked"]), (1, 8, 2, []), (2, 3, 3, []), (3, 8, 4, [])],
+        # What waits behind a hole has come, too.
+        [(0, 0, 1, ["0"]), (1, 2, 3, ["blocked"]), (2, 2, 4, []), (51, None, ["2", "blocked",
+         "gap 1-1 timeout"]), (53, None, ["2"])],
+    ],
+)  # fmt: skip
+def test_a_new_run_begins_whatever_the_old_one_waits_for(table: Table) -> None:
+    reorder = operator(start="auto")
+    play(reorder, table)
+    assert reorder._table["s"].newest_epoch() >= 1
+
+
+def _sent(rng: Random, runs: int) -> list[tuple[int, int, int]]:
+    """(run, number, stamp) of a source that begins again at 0 without a pause."""
+    sent, ts = [], 0
+    for run in range(runs):
+        for seq in range(rng.randint(2, 30)):
+            ts += rng.choice((1, 1, 2, 9))
+            sent.append((run, seq, ts))
+    return sent
+
+
+@pytest.mark.parametrize("is_stamped", [True, False])
+@pytest.mark.parametrize("start", ["auto", "zero"])
+def test_copies_of_a_network_are_copies_in_any_order(start: str, *, is_stamped: bool) -> None:
+    for seed in SEEDS:
+        rng = Random(seed)
+        sent = _sent(rng, 1)
+        delayed = [(ts + rng.randint(0, 40), seq, ts) for _, seq, ts in sent * 2]
+        step = Step(0)
+        reorder = operator(start=start)
+        for at, seq, ts in sorted(delayed):
+            doubled = event(at, seq, ts if is_stamped else None)
+            _note(step, reorder.on_batch([doubled], at * MS))
+        _note(step, reorder.on_end(1_000 * MS))
+        words = rendered(step)
+        assert not [word for word in words if "gap" in word or "late" in word], seed
+        assert sum("duplicate" in word or "conflict" in word for word in words) == len(sent), seed
+        assert {e.epoch for e in step.released} == {0}, seed
+        if not is_stamped:
+            assert not any("conflict" in word for word in words), seed
+
+
+def _note(whole: Step, step: Step) -> None:
+    whole.released += step.released
+    whole.reports += step.reports
+
+
+@pytest.mark.parametrize(("first", "start"), [(0, "zero"), (0, "auto"), (700, "auto")])
+def test_a_source_that_begins_again_at_once_loses_nothing(first: int, start: str) -> None:
+    for seed in SEEDS:
+        sent = _sent(Random(seed), 4)
+        reorder = operator(start=start)
+        step = Step(0)
+        for run, seq, ts in sent:
+            made = event(ts + 5, seq + (0 if run else first), ts)
+            _note(step, reorder.on_batch([made], made.at_ns))
+        _note(step, reorder.on_end(9_000 * MS))
+        assert not step.reports, (seed, rendered(step))
+        left = [e.ts_ns // MS for e in step.released if e.kind == ""]
+        assert left == [ts for _, _, ts in sent], seed
+        assert {e.epoch for e in step.released if e.kind == ""} == {0, 1, 2, 3}, seed
+
+
+def test_stragglers_of_before_a_restart_are_known_by_their_numbers() -> None:
+    play(
+        operator(),
+        [
+            (0, 0, 0, ["0"]),
+            (1, 1, 10, ["1"]),
+            (2, 1, 30, ["blocked"]),  # the first of the new run that comes
+            (3, 2, 20, ["late 2 old_epoch"]),  # above what was known of the old run
+            (4, 0, 25, ["0", "1"]),
+            (5, 1, 10, ["duplicate 1"]),
+        ],
+    )
 
 
 def test_a_straggler_of_before_an_inferred_restart_finds_its_hole() -> None:

@@ -104,3 +104,25 @@ def test_the_number_that_reorder_gave_is_on_the_derived_topics(
     )
     assert isinstance(ordered, Event)
     assert ordered.seq == 1_234
+
+
+def test_where_some_sources_number_nothing_a_record_without_a_number_says_so() -> None:
+    reader = HeaderReader(PLAIN, (), ("default", "spår"))
+
+    def seq_of(*headers: tuple[str, bytes]) -> tuple[str, int | None]:
+        item = reader.read((SOURCE, *headers), TIMESTAMP_NS, ARRIVAL_NS, OFFSET, "record", b"value")
+        return ("" if isinstance(item, Event) else item.reason), item.seq
+
+    spar = ("streamId", "spår".encode())
+    assert seq_of() == seq_of(spar) == seq_of(("kind", b"heartbeat")) == ("", ~OFFSET)
+    assert seq_of(("seqNum", b"17")) == ("", 17)
+    assert seq_of(("seqNum", b"")) == ("seq_empty", None)
+    assert seq_of(("ts", b"soon")) == ("ts_unreadable", None)
+    assert seq_of(("streamId", b"other")) == ("seq_missing", None)
+
+
+def test_a_number_that_is_missing_names_the_key_that_helps() -> None:
+    found = HeaderReader(PLAIN).read((SOURCE,), TIMESTAMP_NS, ARRIVAL_NS, OFFSET, None, None)
+    assert isinstance(found, Malformed)
+    assert "reorder: {without_seq: by_time}" in found.detail
+    assert "reorder: {rule: time}" in found.detail

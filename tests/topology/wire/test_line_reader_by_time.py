@@ -50,3 +50,29 @@ nonsense
     reasons = [line.reason for line in lines if isinstance(line, Malformed)]
     assert reasons == ["seq_missing", "seq_missing", "line_not_json", "seq_missing"]
     assert isinstance(lines[2], Sample)
+
+
+MIXED = [
+    ('{"source": "a", "ts": 5}', ~1),
+    ('{"source": "a", "ts": 6, "seq": 700}', 700),
+    ('{"source": "a", "ts": 7, "seq": null, "kind": "heartbeat", "stream": "p"}', ~3),
+    ('{"source": "a", "ts": 9, "offset": 0}', ~0),
+    ('{"source": "a", "ts": 9, "seq": 4, "offset": 88}', 4),
+]
+
+
+def test_where_some_sources_number_nothing_a_line_without_a_number_says_so() -> None:
+    text = "".join(f"{line}\n" for line, _ in MIXED)
+    reading = Reading(mixed=frozenset({"default", "p"}))
+    lines = list(read_lines("-", io.BytesIO(text.encode()), reading=reading))
+    for line, (_, number) in zip(lines, MIXED, strict=True):
+        assert isinstance(line.content, Event), line
+        assert (line.content.seq, line.content.offset) == (number, line.number)
+    text = '{"source": "a", "ts": "x"}\n{"source": "a", "seq": "x"}\n{"source": "a", "stream": "q"}'
+    dead = [line.content for line in read_lines("-", io.BytesIO(text.encode()), reading=reading)]
+    assert [(each.reason, each.seq) for each in dead if isinstance(each, Malformed)] == [
+        ("ts_not_integer", None),
+        ("seq_not_integer", None),
+        ("seq_missing", None),
+    ]
+    assert "without_seq: by_time" in str(dead[2])

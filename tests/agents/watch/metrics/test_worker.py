@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry, generate_latest
@@ -11,11 +13,12 @@ from agents.watch import unhealthy
 from agents.watch.metrics.partition import PartitionMetrics, ShellTotals, StreamFigures
 from agents.watch.metrics.wait_histogram import WaitHistogram
 from agents.watch.metrics.worker import MAX_REASONS, MAX_STREAMS, OTHER, Metrics
+from agents.watch.sentences import open_ends
 from topology.config import parse
 from topology.flow.unmet import unmet_by
 from topology.model.event import HEARTBEAT, WATERMARK, Event
 from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
-from topology.model.result import Member, Overflow
+from topology.model.result import Member, Overflow, WindowResult
 
 PLACE = {"stage": "reorder", "stream": "pitch", "partition": "3"}
 MS = 1_000_000
@@ -187,6 +190,34 @@ def test_a_scrape_can_be_read(registry: CollectorRegistry, metrics: Metrics) -> 
 def test_labels_of_a_wait_are_counted(registry: CollectorRegistry) -> None:
     with pytest.raises(ValueError, match="labels"):
         WaitHistogram("w", "…", ("stage",), registry).child("a", "b")
+
+
+def test_results_that_stay_open_are_told_once(
+    metrics: Metrics, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    window = "window: tumbling 1s, aggregate: {n: count()}"
+    metrics.open_ends = open_ends(
+        parse(
+            "streams: {pitch: {}}\nqueries:\n"
+            f"  w: {{{window}, correct_for: 60s}}\n  f: {{{window}, finals: true}}\n"
+            f"  a: {{{window}, answer: final}}\n"
+        )
+    )
+    assert metrics.open_ends.keys() == {"w"}
+
+    def found(query: str, *, final: bool) -> None:
+        place: Any = (0, "pitch", query, "id", "emit", 0, final, "uncertain", 0, 1, {})
+        metrics.found("window", [WindowResult(*place)])
+
+    found("f", final=False)
+    found("w", final=True)
+    assert caplog.messages == []
+    found("w", final=False)
+    found("w", final=False)
+    (said,) = caplog.messages
+    assert "write `finals: true` in a query" in said
+    assert "`correct_for` (60 s)" in said
 
 
 def test_queries_without_results_are_named_with_what_was_there(metrics: Metrics) -> None:

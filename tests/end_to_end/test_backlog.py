@@ -1,0 +1,65 @@
+"""End to end: a backlog with old stamps is written fast into a worker that is at rest.
+
+All of it arrives now, however old it is. What it says is what the stamps say, and it is said by
+time: nothing is sent behind it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.end_to_end.changing import EVERY_NS, App, S, plain
+from tests.end_to_end.records import Headers
+from tests.services import SharedKafka
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+COUNT = 450
+RESTARTS_AT = 200
+STAGES: dict[str, Any] = {"stages": ["reorder", "merge", "window"]}
+
+
+@pytest.fixture(params=[{}, STAGES], ids=["one stage", "three stages"])
+def app(request: pytest.FixtureRequest, kafka: SharedKafka, tmp_path: Path) -> Iterator[App]:
+    hour_ago_ns = time.time_ns() // (100 * S) * 100 * S - 4_200 * S
+    queries = {"w": {"window": "tumbling 10s", "aggregate": {"n": "count()"}}}
+    made = App(kafka.bootstrap, tmp_path, base_ns=hour_ago_ns, queries=queries, **request.param)
+    made.default["reorder"] = {"max_wait": "3s"}
+    yield made
+    made.close()
+
+
+def restarting(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
+    """Return the record of a source that counts from 700 on, or begins again at 0."""
+    if source == "counts":
+        return plain(source, 700 + seq, ts_ns)
+    return plain(source, 700 + seq if seq < RESTARTS_AT else seq - RESTARTS_AT, ts_ns)
+
+
+def at_rest(app: App) -> bool:
+    """Whether the clock of the partition goes on without a record."""
+    status, partitions = app.worker.ask("explain")
+    return status == 200 and any(partition["now"] > 0 for partition in partitions)
+
+
+def test_it_says_what_its_stamps_say_while_nothing_follows(app: App) -> None:
+    app.create()
+    app.start()
+    wait_until(lambda: at_rest(app), "a clock that goes on at rest")
+    app.send(range(COUNT), form=restarting, sources=("counts", "begins again"))
+    app.await_events(2 * COUNT)
+    whole = COUNT * EVERY_NS // (10 * S)
+    lines = app.await_lines("windows", lambda lines: len(lines) >= whole)
+    assert [(line["start"] - app.base_ns) // S for line in lines] == [0, 10, 20, 30]
+    assert [line["values"]["n"] for line in lines] == [200] * whole
+    for event in app.events():
+        assert event.number("refTs") == event.number("ts"), event
+        assert event.header("late") is None, event
+    app.stop()
+    assert not app.lines("late")
