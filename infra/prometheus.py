@@ -16,7 +16,7 @@ from cli.local.process import Process
 from cli.local.server import Server
 
 START_TIMEOUT_S = 30.0
-ASK_TIMEOUT_S = 5.0
+ASK_TIMEOUT_S = 30.0
 
 
 def missing() -> str | None:

@@ -60,6 +60,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    told = (each for kind in terminalreporter.stats.values() for each in kind)
+    tests = [each for each in told if isinstance(each, pytest.TestReport)]
+    for line in progress.where_it_went(tests):
+        terminalreporter.write_line(line)
     if terminalreporter.stats.get("failed"):
         day = f"{seeds.VARIABLE}={seeds.TEXT}"
         terminalreporter.write_line(f"seeds of this run: {day} (tests/seeds.py) repeats them")

@@ -2,18 +2,24 @@
 
 In a terminal pytest's own display does. Where nobody looks (a CI log), its lines of
 dots say little and come late: there, a line at most every ten seconds tells how many
-tests are done and which have been running longest, and a failure is named at once.
+tests are done and which have been running longest, and a failure is named at once. At the end of a
+run of minutes it is told where they went, in a terminal too.
 """
 
 from __future__ import annotations
 
 import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import pytest
 
 INTERVAL_S: Final = 10.0
 NAMED_RUNNING: Final = 2
+NAMED_SLOWEST: Final = 10
+TOLD_FROM_S: Final = 60.0
+"""Less is told of no run."""
 
 
 class Progress:
@@ -82,3 +88,27 @@ def wanted(config: pytest.Config) -> bool:
     if reporter is None or hasattr(config, "workerinput"):
         return False
     return not reporter.isatty and config.get_verbosity() == 0
+
+
+def where_it_went(reports: Iterable[pytest.TestReport]) -> list[str]:
+    """The seconds of all tests by top folder, and the slowest: set-up and end included, which
+    the first test pays that needs what others share. Nothing of a short run."""
+    by_test: defaultdict[str, float] = defaultdict(float)
+    by_room: defaultdict[str, float] = defaultdict(float)
+    for report in reports:
+        by_test[report.nodeid] += report.duration
+        path = report.nodeid.partition("::")[0].removeprefix("tests/")
+        by_room[path.partition("/")[0]] += report.duration
+    whole_s = sum(by_room.values())
+    if whole_s < TOLD_FROM_S:
+        return []
+    rooms = ", ".join(f"{room} {spent_s:.0f}" for room, spent_s in _largest_first(by_room))
+    slowest = _largest_first(by_test)[:NAMED_SLOWEST]
+    return [
+        f"seconds of tests: {whole_s:.0f} in all; {rooms}",
+        *(f"{spent_s:6.1f} s {nodeid}" for nodeid, spent_s in slowest),
+    ]
+
+
+def _largest_first(spent_s: Mapping[str, float]) -> list[tuple[str, float]]:
+    return sorted(spent_s.items(), key=lambda each: -each[1])

@@ -10,10 +10,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from cli.local.poll import Countdown
+from cli.local.poll import Countdown, share_of_processors
 
 QUIET_S = 60.0
 POLL_S = 0.05
+
+
+def calm_s(since_s: float) -> float:
+    """The seconds since then (monotonic), which pass slower where the machine is busy: for a test
+    that something takes less time than it would if it waited."""
+    return (time.monotonic() - since_s) / share_of_processors()
 
 
 class Patience:

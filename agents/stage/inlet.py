@@ -184,7 +184,8 @@ class MappedInlet(RawInlet):
         unit_ns = UNIT_NS[fields.fields.ts_unit]
         form = Form(RAW, reader.names, unit_ns, reader.by_time, max_record_bytes, mapped=short)
         self._events = (plain.EventReader if short is None else EventReader)(form, self._mapped)
-        if fields.fields.ts.place == "timestamp":
+        self._is_stamped = fields.fields.ts.place != "timestamp"
+        if not self._is_stamped:
             self._ts_name = ""  # the broker may have written it: no evidence about a broker
 
     def one(self, record: Record, arrival_ns: int) -> Event | Malformed:
@@ -209,7 +210,7 @@ class MappedInlet(RawInlet):
         )  # fmt: skip
         event = self._one(translated, arrival_ns)
         if isinstance(event, Event):
-            event.is_stamped = found.ts_ns != stamp_ns
+            event.is_stamped = self._is_stamped
         return event
 
 

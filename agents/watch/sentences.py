@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from topology.answer.rules import FINAL
-from topology.config.file import TopologyFile
 from topology.model.late import CAUSES
+
+if TYPE_CHECKING:
+    from topology.config.file import TopologyFile
 
 NS_PER_MS: Final = 1_000_000
 NAMED: Final = 5

@@ -37,7 +37,7 @@ from producers.recording.audit.numbers import TooManyHoles
 from producers.recording.audit.plain_jobs import MAX_WINDOWS, TooManyWindows
 from producers.recording.audit.row import AuditInput, AuditRow
 from producers.recording.audit.verdicts import shortly
-from producers.recording.audit.wraps import Wraps
+from producers.recording.audit.wraps import NEVER, Wraps
 from topology.config import parse
 from topology.fields.where import Where
 from topology.model.outcome import Malformed
@@ -130,7 +130,7 @@ def command(
             if since is not None:
                 raise Refused("--since is for topics; of a file write --last N")
             source = file_source(events or "-", mapping, value_format, last)
-        wraps = None if seq_bits is None else Wraps(seq_bits)
+        wraps = None if seq_bits is None else Wraps(None if seq_bits == NEVER else seq_bits)
         asked = Asked(length_ns, bounds_ns, source.order, source.arrives, wraps)
         findings = _audited(source, asked)
     _answer(source, findings, html, out, as_json=as_json)

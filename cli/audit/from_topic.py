@@ -71,6 +71,7 @@ def _source(
         picking,
         stream=DEFAULT_STREAM,
         by_time=reading.by_time,
+        mixed=reading.mixed,
         topic=topic,
     )
     return AuditSource(

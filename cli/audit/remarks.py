@@ -25,9 +25,9 @@ def remarks(findings: Findings) -> Iterator[str]:
             " write one partition, or a keyed copy by `inorder produce`"
         )
     wraps = findings.asked.wraps
-    if wraps is not None and wraps.bits is None:
+    if wraps is not None and wraps.bits is None and wraps.by_source:
         yield (
-            f"{_named([*wraps.by_source])}: numbers wrap, where those of others go beyond; give"
+            f"{_named([*wraps.by_source])}: numbers wrap, and those of others do not; give"
             " these machines a stream of their own, with `seq_bits`"
         )
     arrived_ns = findings.counting.last_ns - (findings.counting.first_ns or 0)

@@ -79,7 +79,7 @@ def _machine_row(findings: Findings, machine: Machine) -> Iterator[RenderableTyp
     yield f"{machine.out_of_time:,}"
     if findings.counting.numbered:
         for name in ("copies", "missing", "out_of_sequence", "restarts"):
-            yield f"{count_of(machine, name):,}"
+            yield f"{count_of(machine, name):,}" if machine.numbered else "-"
     yield "-" if clock is None else signed(clock.offset_ns)
     yield f"{len(machine.wrong_windows):,}"
 

@@ -461,7 +461,7 @@ cdef class EventReader:
             self._stream, source, epoch, seq, ts_ns, arrival, record.offset, record, record.value,
             type_,
         )
-        event.is_stamped = ts_ns != record.timestamp * NS_PER_MS
+        event.is_stamped = not self._ts_is_record
         return event
 
     cdef bint _is_foreign(self, Record record, int64_t* whole) noexcept:

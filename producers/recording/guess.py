@@ -120,10 +120,13 @@ def guessed(rows: Iterable[Mapping[str, object]], now_ns: int) -> Proposal:
     fields = _fields(islice(rows, MAX_ROWS))
     times = [each for each in (_times(one, now_ns) for one in fields) if each]
     of_times = {each.field.path for each in times}
-    numbers = [one for one in fields if one.may_count and one.path not in of_times]
+    may_count = [one for one in fields if one.may_count and one.path not in of_times]
+    numbers = [one for one in may_count if one.is_number]
     names = [one for one in fields if one.is_name and one.path not in of_times]
     source, seq = _source_and_seq(names, numbers)
     groups = _field(fields, source)
+    if groups is not None and seq is None:  # some sources may number nothing
+        _, seq = _source_and_seq([groups], numbers := may_count)
     ts, arrival = _ts_and_arrival(times, groups)
     made_up = _made_up_times([one for one in fields if not _is(one, seq)]) if ts is None else None
     if made_up is not None:
@@ -191,8 +194,9 @@ class _Field:
 
     @property
     def may_count(self) -> bool:
+        """Also where it is absent in most records."""
         other = self.is_named((*TS_WORDS, *ARRIVAL_WORDS)) and not self.is_named(SEQ_WORDS)
-        return self.is_number and not other
+        return not other and _share([*map(_number, self.there)]) >= ON_NEARLY_ALL
 
     @property
     def is_name(self) -> bool:
@@ -345,7 +349,8 @@ def _seq(source: _Field, best: _Field, numbers: list[_Field]) -> Guess:
     sure: Sureness = "likely" if share < SURE_FIT or rivals else "sure"
     if share < (LEAST_FIT + SURE_FIT) / 2 and not named:
         sure = "unsure"
-    return Guess(best.path, sure, f"rises by one per source in {share:.0%} of the records", rivals)
+    records = "the records" if best.is_number else "the records that have it"
+    return Guess(best.path, sure, f"rises by one per source in {share:.0%} of {records}", rivals)
 
 
 def _source_score(one: _Field) -> float:
@@ -361,8 +366,8 @@ def _source_score(one: _Field) -> float:
 def fit(sources: list[str | None], numbers: list[int | None]) -> float:
     """How well the numbers rise by one within each source, 0 to 1: of each run of a source (one
     that restarts near 0 begins a new run) the smaller of distinct values to records and distinct
-    values to the width of their range, weighed by records. 0 where they rather fall than rise, or
-    where most sources have one record."""
+    values to the width of their range, weighed by records. 0 where they rather fall than rise,
+    where most sources have one record, or where sources number only some of their records."""
     runs: dict[str, list[list[int]]] = {}
     for source, number in zip(sources, numbers, strict=True):
         if source is None or number is None:
@@ -382,7 +387,8 @@ def fit(sources: list[str | None], numbers: list[int | None]) -> float:
         rising += sum(after > before for before, after in pairwise(run))
         distinct, width = len(set(run)), max(run) - min(run) + 1
         good += len(run) * min(distinct / len(run), distinct / width)
-    return good / weight if steps and rising >= LEAST_RISING * steps else 0.0
+    is_whole = weight >= ON_NEARLY_ALL * sum(source in runs for source in sources)
+    return good / weight if steps and is_whole and rising >= LEAST_RISING * steps else 0.0
 
 
 def _rivals(best: _Field, fields: list[_Field], scores: dict[Path, float]) -> tuple[Path, ...]:

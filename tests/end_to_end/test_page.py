@@ -14,13 +14,14 @@ from cli.local.poll import wait_until
 from cli.local.ports import free_ports
 from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import SPLIT, settle
+from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
 from tests.services import SharedKafka
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 TIMEOUT_S = 40.0
-ASK_TIMEOUT_S = 5.0
+ASK_TIMEOUT_S = 30.0
 MS = 1_000_000
 PARTITIONS = 2
 
@@ -73,7 +74,9 @@ def test_who_has_which_partition_and_what_was_late(kafka: SharedKafka, tmp_path:
         other.wait_ready()
         now_ns = time.time_ns()
         send(setting, [("s", b"{}", contract("s", seq, now_ns + seq * MS)) for seq in (0, 2)])
-        time.sleep(0.5)  # beyond max_wait
+        emitted = Emitted(setting)
+        emitted.wait_for(2)  # number 1 has been given up
+        emitted.close()
         send(setting, [("s", b"{}", contract("s", 1, now_ns + MS))])
 
         def late() -> list[tuple[str, int]]:

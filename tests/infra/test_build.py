@@ -6,10 +6,12 @@ and of the Dockerfile, with each Python that is here."""
 from __future__ import annotations
 
 import ast
+import re
 import runpy
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -90,6 +92,17 @@ def test_no_compiled_class_has_a_base_of_a_library() -> None:
     assert [found for name in modules for found in bases_of_libraries(ROOT / name)] == []
     histogram = ROOT / "agents" / "watch" / "metrics" / "wait_histogram.py"
     assert list(bases_of_libraries(histogram)), "it has one"
+
+
+def test_what_builds_is_named_alike_and_locked_where_it_is() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    needed = sorted(project["build-system"]["requires"])
+    assert needed == sorted(project["dependency-groups"]["build"])
+    least = next(each.removeprefix("mypy>=") for each in needed if each.startswith("mypy>="))
+    for lock in ("requirements-build.lock", "requirements-dev.lock"):
+        (locked,) = re.findall(r"(?m)^mypy==([\d.]+)", (ROOT / lock).read_text(encoding="utf-8"))
+        assert [*map(int, locked.split("."))] >= [*map(int, least.split("."))], lock
+    assert [*map(int, least.split("."))] >= [2, 4, 1]  # before, attributes of exceptions leak
 
 
 @pytest.mark.slow

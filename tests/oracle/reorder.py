@@ -37,8 +37,10 @@ place. Readings taken where the spec leaves room:
 7. Restart inferred: the number is no higher than the highest of the newest epoch, neither
    missing nor lost, and its ts is newer than all of that epoch; the boundary is the newest of
    them. Or it is below next and ts > ts of the highest number that has left + max_wait; the
-   boundary is that sum, or the newest held stamp below the event's own if later. Afterwards
-   what is older than the event that told it, and above the old epoch's highest, is of that.
+   boundary is that sum, or the newest held stamp below the event's own if later. For max_wait
+   what is older than the event that told it, and above the highest of both, is of the old one;
+   not so the number that continues the new one. In the start hold a number below all tells only
+   where those above are SEVERAL apart.
 8. Duplicate.conflict: only while the first copy is still held.
 9. The end: deadlines < the end fire as timeouts; all other holes, also one that was
    due but waited for its turn behind such a hole, have reason `end`.
@@ -57,6 +59,7 @@ from typing import Any, Final
 
 from tests.oracle.waits import Filled, Happening, History, Left, Opened, Rule
 
+SEVERAL: Final = 3
 AUTO: Final = -1
 """`start: auto`; any other start is a number."""
 
@@ -209,7 +212,7 @@ class _Source:
         self.happenings = happenings
         self.epochs: list[_Epoch] = []
         self.boundary_ns: int | None = None
-        self.begun_ns: int | None = None
+        self.begun: Arrival | None = None
         self.strangers: list[tuple[int, int]] = []  # arrivals of an old epoch never seen before
 
     # What the arrivals say, one after the other.
@@ -245,9 +248,15 @@ class _Source:
         newest = self.epochs[-1]
         if self.boundary_ns is not None and arrival.ts_ns <= self.boundary_ns:
             return newest.number - 1
-        if self.begun_ns is not None and arrival.ts_ns < self.begun_ns:
+        told = self.begun
+        if (
+            told is not None
+            and arrival.ts_ns < told.ts_ns
+            and arrival.at_ns <= told.at_ns + self.max_wait_ns
+        ):
             before = next(e for e in self.epochs if e.number == newest.number - 1)
-            if before.high is None or arrival.seq > before.high:
+            high = max(-1 if e.high is None else e.high for e in (before, newest))
+            if arrival.seq > high and arrival.seq != (newest.high or 0) + 1:
                 return before.number
         restarted = self.infer_restart and self.contradicts_one_run(newest, index)
         return newest.number + 1 if restarted else newest.number
@@ -260,8 +269,11 @@ class _Source:
         # Below a start that is given is below that of a new run, too.
         is_above = arrival.seq >= max(self.start, 0)
         all_ns = [self.arrivals[i].ts_ns for i in newest.first.values()]
+        if newest.low is not None and self.moment(index) <= self.opening(newest)[0]:
+            # In the start hold a number below all may be missing, too.
+            is_above &= arrival.seq >= newest.low or newest.high - newest.low >= SEVERAL
         if not missing and is_above and all_ns and arrival.ts_ns > max(all_ns):
-            self.boundary_ns, self.begun_ns = max(all_ns), arrival.ts_ns
+            self.boundary_ns, self.begun = max(all_ns), arrival
             return True
         if missing and newest.deadline[arrival.seq] >= arrival.at_ns:
             return False  # not yet lost, so next is no higher; spares the walk
@@ -276,7 +288,7 @@ class _Source:
         held_ns = [self.arrivals[i].ts_ns for seq, i in newest.first.items() if seq >= following]
         older_ns = [ts_ns for ts_ns in held_ns if ts_ns < arrival.ts_ns]
         self.boundary_ns = max([last_ts_ns + self.max_wait_ns, *older_ns])
-        self.begun_ns = arrival.ts_ns
+        self.begun = arrival
         return True
 
     def note(self, epoch: _Epoch, index: int) -> None:

@@ -20,6 +20,7 @@ from sinks.redis import RedisBounds, RedisKeys, RedisSink, connect, keys_of
 from sinks.sink import SinkError, SinkUnavailable, SinkUnusable
 from tests.services import UniqueName
 from tests.sinks.results import record, result
+from tests.waiting import calm_s
 
 pytestmark = pytest.mark.redis
 
@@ -159,7 +160,7 @@ def test_a_server_that_is_away_fails_in_bounded_time(name: str) -> None:
         started_s = time.monotonic()
         with pytest.raises(SinkUnavailable, match="after 3 attempt"):
             sink.write([result()])
-        assert time.monotonic() - started_s < kind.CONNECT_TIMEOUT_S
+        assert calm_s(started_s) < kind.CONNECT_TIMEOUT_S
         sink.close()
         sink.close()
         with pytest.raises(SinkError, match="closed"):

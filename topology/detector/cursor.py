@@ -292,7 +292,7 @@ class Cursor:
         if not isinstance(values, dict):
             raise TypeError(f"it gives a {type(found.values).__name__}; give a mapping")
         if found.id is None:
-            text = f"{cause[0]}/{cause[1]}/{cause[3]}/{cause[4]}/{at}"
+            text = f"{cause[0]}/{cause[1]}/{cause[3]:d}/{cause[4]:d}/{at}"
             id_ = self._ids.of(framed(b"") + framed(cause[2].encode()) + framed(text.encode()))
         elif isinstance(found.id, str | int):
             id_ = self._ids.of(framed(text_of(found.id).encode()))

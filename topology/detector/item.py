@@ -93,7 +93,7 @@ class Seen:
         return (self.time_ns, EVENT, self.source, self.epoch, self.seq)
 
     def __repr__(self) -> str:
-        return f"<Seen {self.type} {self.source}/{self.epoch}/{self.seq} at {self.time_ns}>"
+        return f"<Seen {self.type} {self.source}/{self.epoch:d}/{self.seq:d} at {self.time_ns}>"
 
 
 def seen_of(event: Event, payload: Any) -> Seen:

@@ -54,11 +54,12 @@ def walked(value: object, path: Path) -> object:
     return value
 
 
-def ended_at(value: object, where: Where) -> str:
-    """The last place on the way to a missing field that there is, for people."""
+def lacking(value: object, where: Where) -> str:
+    """Say where the way to a missing field ends: "`payload` has no `n`"."""
     path = where.path
-    steps = next((n for n in range(len(path), 0, -1) if walked(value, path[:n]) is not None), 0)
-    return str(Where(where.place, path[:steps]))
+    steps = next((n for n in range(len(path) - 1, 0, -1) if walked(value, path[:n]) is not None), 0)
+    step = path[steps] if isinstance(path[steps], str) else [path[steps]]  # as it is spelled
+    return f"`{Where(where.place, path[:steps])}` has no `{step}`"
 
 
 def picking(decode: Decode, paths: Sequence[Path]) -> Pick:

@@ -46,7 +46,7 @@ ROWS: tuple[OperatorRow, ...] = (
     OperatorRow(REORDER, "topology.reorder.operator", build.reorder, shape=2),
     OperatorRow(CLOCK, "topology.clock.operator", build.clock),
     OperatorRow(MERGE, "topology.merge.operator", build.merge, shape=2),
-    OperatorRow(WINDOW, "topology.window.operator", build.windows),
+    OperatorRow(WINDOW, "topology.window.operator", build.windows, shape=2),
     OperatorRow(PATTERN, "topology.pattern.operator", build.pattern),
     OperatorRow(JOIN, "topology.join.operator", build.joins, takes_several=True),
     OperatorRow(DETECTOR, "topology.detector.operator", build.detectors),

@@ -64,7 +64,7 @@ class JoinEntry:
     def name(self) -> str:
         """No other event of the side has it."""
         event = self.event
-        return f"{event.epoch}/{event.seq}/{event.source}"
+        return f"{event.epoch:d}/{event.seq:d}/{event.source}"
 
     def has_clock_of(self, other: JoinEntry) -> bool:
         """What it is off, it is for both."""

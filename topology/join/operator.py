@@ -105,7 +105,7 @@ class Join(KeepingQuery):
             )
             for side in config.sides
         }
-        self.beginnings += self._beginnings.values()
+        self.beginnings.extend(self._beginnings.values())
         self._is_beginning = False
         self._frontiers = Frontiers(config, target_of(config), self._beginnings, ordered=ordered)
         self._reading = JoinReading(config, decode)

@@ -41,7 +41,7 @@ from topology.model.saved import Saved
 class Watermark(Saved):
     """Over the sources that a `Merge` knows. `ns` and `complete_ns` never go back."""
 
-    FIELDS = ("ns", "complete_ns", "is_news")
+    FIELDS = ("ns", "complete_ns", "news_ns")
 
     def __init__(self, known: KnownSources, quiet_after_ns: int, correct_for_ns: int) -> None:
         self._known = known
@@ -52,9 +52,9 @@ class Watermark(Saved):
         self._correct_for_ns = correct_for_ns
         self.ns = NO_REF
         self.complete_ns = NO_REF
-        self.is_news = False
-        """The last announcement said something new. Readers act on it when its instant is over, so
-        one more follows that shows them."""
+        self.news_ns = NEVER
+        """The last announcement said something new at this instant. Readers act on it when that is
+        over, so one more follows that shows them. NEVER: it said nothing new."""
         self.lacking: set[str] = set()  # sources of which numbers are missing
 
     def is_owed(self, last_ns: int) -> bool:
@@ -73,7 +73,7 @@ class Watermark(Saved):
         last_ns = max(next_ns, (until_ns - 1) // every_ns * every_ns)
         most_ns, lag_ns = self._course(heads)
         if most_ns <= self.ns:  # W does not move
-            return (next_ns, next_ns) if self.is_news else (last_ns, last_ns)
+            return (next_ns, next_ns) if self.news_ns < NEVER else (last_ns, last_ns)
         last_ns = max(next_ns, (min(until_ns, wake_ns) - 1) // every_ns * every_ns)
         first_ns = max(next_ns, -(-(self.ns + lag_ns + 1) // every_ns) * every_ns)
         last_ns = min(last_ns, max(first_ns, (most_ns + lag_ns) // every_ns * every_ns))
@@ -104,9 +104,9 @@ class Watermark(Saved):
         falls_back = self.complete_ns == self.ns and complete_ns < watermark_ns
         self.ns = watermark_ns
         has_news = moved or falls_back or complete_ns > self.complete_ns
-        if not has_news and not self.is_news:
+        if not has_news and now_ns <= self.news_ns:
             return None
-        self.is_news = has_news
+        self.news_ns = now_ns if has_news else NEVER
         self.complete_ns = complete_ns
         event = Event(stream, "", 0, 0, watermark_ns, now_ns, kind=WATERMARK)
         event.complete_ns = complete_ns

@@ -15,7 +15,8 @@ Decided here, where the specification is silent:
 * Without an epoch header, stamps up to `boundary_ns` belong to the epoch before an inferred
   restart: the newest of before, or where `max_wait` was asked for that instant, and up to the
   newest event then waiting that is older than the one that gave the restart away. So do higher
-  numbers than those of before with a stamp older than that one's (`begun_ns`).
+  numbers than those of both with a stamp older than that one's (`begun_ns`), if they come within
+  `max_wait` of it (`until_ns`): later such a stamp says that the clock has been set back since.
 * The last one of the epochs that are over is remembered; what comes from those before
   it is late, reason `old_epoch`.
 * Numbers below 0 do not leave: a source whose first events come from both sides of a
@@ -35,7 +36,7 @@ class Epochs(SourceBuffer):
     """The sequences of one source: the current one, those that wait to be current, oldest first,
     and the last one that is over."""
 
-    __slots__ = ("begun_ns", "boundary_ns", "current", "later", "retired", "shared")
+    __slots__ = ("begun_ns", "boundary_ns", "current", "later", "retired", "shared", "until_ns")
 
     def __init__(self, source: str, shared: Shared) -> None:
         super().__init__(source)
@@ -44,6 +45,7 @@ class Epochs(SourceBuffer):
         self.retired: Sequence | None = None
         self.boundary_ns = NO_STAMP
         self.begun_ns = NO_STAMP
+        self.until_ns = 0
         self.current = self.new_sequence(0, active=True)
 
     def new_sequence(self, epoch: int, active: bool) -> Sequence:
@@ -97,19 +99,19 @@ class Epochs(SourceBuffer):
         if boundary_ns is None:
             return newest.epoch
         self.boundary_ns, self.begun_ns = boundary_ns, ts_ns
+        self.until_ns = event.at_ns + shared.max_wait_ns
         return newest.epoch + 1
 
     def _is_of_before(self, event: Event) -> bool:
         """It is older than the event that gave the last restart away; the run before sent it."""
         if event.ts_ns <= self.boundary_ns:
             return True
-        sequences = [self.retired, self.current, *self.later]
-        before = sequences[-2]
-        if before is None:
+        before, newest = [self.retired, self.current, *self.later][-2:]
+        if before is None or newest is None or event.at_ns > self.until_ns:
             return False
         modulus = self.shared.modulus
         number = _numbered(before, event.seq, modulus) if modulus else event.seq
-        return number > before.hi
+        return number > max(before.hi, newest.hi + 1)
 
     def _sequence_of(self, epoch: int) -> Sequence | None:
         if epoch == self.current.epoch:

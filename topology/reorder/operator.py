@@ -202,7 +202,7 @@ class Reorder(Shell[NumberedBuffer]):
             return
         buffer.dead += event.kind == DATA
         detail = (
-            f"number {event.seq} does not fit the stream's reorder.seq_bits"
+            f"number {event.seq:d} does not fit the stream's reorder.seq_bits"
             f" (largest {self._shared.modulus - 1}); raise seq_bits or mend the source"
         )
         step.reports.append(dead_letter(event, event.at_ns, "seq_range", detail))
@@ -313,4 +313,4 @@ class Reorder(Shell[NumberedBuffer]):
 
 
 def lost_key(page: source_state.Page, source: str) -> str:
-    return f"{LOST}{page[0]}/{page[1]}/{source}"
+    return f"{LOST}{page[0]:d}/{page[1]}/{source}"

@@ -29,6 +29,8 @@ from topology.reorder.lost import LostRanges
 UNSTARTED: Final = -1
 UNKNOWN: Final = -1
 NO_STAMP: Final = -(1 << 63)
+SEVERAL: Final = 3
+"""So far apart must the numbers of a start hold be to show that one below them is of a new run."""
 
 
 class Hole:
@@ -269,6 +271,8 @@ class Sequence:
             return False
         if number >= self.base:
             return self.waiting_as(number) is not None
+        if self.next == UNSTARTED:  # so soon what is below all may be missing, too
+            return self.hi - self.low >= SEVERAL
         return self.lost.find(number) is None
 
     def refuted_by(self, number: int, ts_ns: int, margin_ns: int) -> int | None:

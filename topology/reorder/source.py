@@ -266,8 +266,8 @@ class NumberedBuffer(Epochs):
         elif event.kind != DEAD:
             self.dead += event.kind == DATA
             detail = (
-                f"number {event.seq} is more than max_jump above {sequence.hi} and no second one"
-                " confirmed it; raise reorder.max_jump if the source really skips so far"
+                f"number {event.seq:d} is more than max_jump above {sequence.hi:d} and no second"
+                " one confirmed it; raise reorder.max_jump if the source really skips so far"
             )
             step.reports.append(dead_letter(event, now_ns, "seq_jump", detail))
 

@@ -15,6 +15,7 @@ FIELDS: Final = (
     "last_arrival_ns",
     "boundary_ns",
     "begun_ns",
+    "until_ns",
     "blocked",
     "received",
     "released",

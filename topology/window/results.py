@@ -126,7 +126,8 @@ class WindowEmitter(ResultEmitter):
         *,
         is_final: bool = True,
     ) -> None:
-        """The window is no more: its events belong to another. Not final: it is open again."""
+        """The window is no more: its events belong to another. Not final: it is open again. What is
+        retracted may be so once more, as final."""
         op = current.retract(is_final=is_final)
         self._result(key, number, span_ns, current.revision, op).final = is_final
 

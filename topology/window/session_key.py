@@ -15,12 +15,13 @@ from topology.window.results import Current, current_of
 from topology.window.session_core import Core, Cores, head_of, sessions_of
 from topology.window.session_core import loaded as core_loaded
 
-Results = dict[int, tuple[Current, int]]
+Results = dict[int, tuple[Current, int, bool]]
+"""By start: what was emitted last, up to which end, and whether the session was closed then."""
 
 
 class Envelope:
     """`cores` by their first event, possibly from `lower` to `upper`. `current`: the results
-    that are not final, each with its end, by start; also of what is open again, retracted.
+    that are not final; also of what is open again, retracted.
     `is_exact`: no time of it has an error, so there is one core. `is_blurred`: there were too many.
     `is_news`: it has changed since it was emitted early; `is_touched`: in the instant that is not
     over."""
@@ -92,8 +93,8 @@ class Envelope:
 
     def dump(self) -> Plain:
         current = [
-            [start, result.revision, result.content if result.live else None, end]
-            for start, (result, end) in sorted(self.current.items())
+            [start, result.revision, result.content if result.live else None, end, was_closed]
+            for start, (result, end, was_closed) in sorted(self.current.items())
         ]
         cores = [core.dump() for core in self.cores]
         return [cores, current, self.is_exact, self.is_blurred, self.is_news, self.is_touched]
@@ -105,8 +106,8 @@ def restored(state: Plain, makers: Makers) -> Envelope:
     envelope = Envelope(first)
     for other in others:
         envelope.absorb(Envelope(other))
-    for start, revision, digest, end in current:
-        envelope.current[start] = current_of(revision, digest or 0), end
+    for start, revision, digest, end, was_closed in current:
+        envelope.current[start] = current_of(revision, digest or 0), end, was_closed
         envelope.current[start][0].live = digest is not None
     envelope.is_exact, envelope.is_blurred = is_exact, is_blurred
     envelope.is_news, envelope.is_touched = is_news, is_touched

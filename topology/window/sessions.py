@@ -45,6 +45,7 @@ from topology.window.unsure.measure import Measure, Measured
 
 ENVELOPE: Final = "session"
 PASSED: Final = "passed"
+NOTHING_EMITTED: Final = None, NEVER, False
 
 
 class Sessions(WindowKind):
@@ -61,8 +62,6 @@ class Sessions(WindowKind):
         self._fresh: dict[str, None] = {}
         self._closing: Timers[str] = Timers()
         self._ending: Timers[str] = Timers()
-        self._settled_ns = NOT_YET
-        """What ends before it was closed when the last instant was over."""
         self.count = 0
 
     # -- taking events in --------------------------------------------------------------------------
@@ -151,7 +150,6 @@ class Sessions(WindowKind):
     def settle(self) -> None:
         due = {*self._closing.due(self._frontier.goal_ns), *self._touched}
         self._settle_keys(sorted(due))
-        self._settled_ns = self._frontier.goal_ns
         self._retire()
 
     def is_due(self, frontier: Frontier) -> bool:
@@ -205,26 +203,27 @@ class Sessions(WindowKind):
         return max(core.last for core in session) + self._gap_ns
 
     def _retract_moved(self, key: str, envelope: Envelope, sessions: Sequence[Cores]) -> None:
-        """What was emitted of sessions that are part of another now."""
+        """What was emitted of sessions that are part of another now, and so for good. What was open
+        again is retracted already, but not as final."""
         if not envelope.current:
             return
         starts = {session[0].first for session in sessions}
         for start_ns in sorted(envelope.current.keys() - starts):
-            current, end_ns = envelope.current.pop(start_ns)
-            if current.live:
+            current, end_ns, _ = envelope.current.pop(start_ns)
+            if current.live or self._config.emits_finals:
                 self._emitter.retract(key, start_ns, (start_ns, end_ns), current)
             self._note(key, envelope)
 
     def _retract_reopened(self, key: str, envelope: Envelope, start_ns: int) -> None:
         """What was emitted of a session as closed that a late event has drawn beyond W."""
-        current, end_ns = envelope.current.get(start_ns, (None, NEVER))
-        if current is not None and current.live and end_ns < self._settled_ns:
+        current, end_ns, was_closed = envelope.current.get(start_ns, NOTHING_EMITTED)
+        if current is not None and current.live and was_closed:
             self._emitter.retract(key, start_ns, (start_ns, end_ns), current, is_final=False)
             self._note(key, envelope)
 
     def _emit(self, key: str, envelope: Envelope, session: Cores, *, is_closed: bool) -> None:
         start_ns, end_ns = session[0].first, self._end_of(session)
-        before, _ = envelope.current.get(start_ns, (None, 0))
+        before = envelope.current.get(start_ns, NOTHING_EMITTED)[0]
         is_final = self._is_final(envelope)
         current = self._emitter.emit(
             key,
@@ -242,7 +241,7 @@ class Sessions(WindowKind):
         if is_final:
             envelope.current.pop(start_ns, None)
         else:
-            envelope.current[start_ns] = current, end_ns
+            envelope.current[start_ns] = current, end_ns, is_closed
         self._note(key, envelope)
 
     def _measured(self, envelope: Envelope, session: Cores) -> Measured:
@@ -345,6 +344,5 @@ class Sessions(WindowKind):
             self._ending.arm(key, core.upper + self._gap_ns)
 
     def loaded(self) -> None:
-        self._settled_ns = self._frontier.goal_ns
         for known in self._by_key.values():
             known.envelopes.sort(key=lower_of_envelope)

@@ -47,8 +47,9 @@ from inorder.contract import (
 )
 from topology.fields.mapping import Fields
 from topology.fields.times import TimeFault, instant_ns, zone_of
-from topology.fields.values import Decode, Pick, Picking, Timestamp, ValueFault, ended_at, picking
+from topology.fields.values import Decode, Pick, Picking, Timestamp, ValueFault, lacking, picking
 from topology.fields.where import Path, Where
+from topology.model.event import digits
 from topology.wire.header_reader import WITHOUT_SEQ, Headers
 
 PLAIN: Final = PRESETS["plain"]
@@ -61,6 +62,7 @@ _MAX_DIGITS: Final = 40
 MOST_DIGITS: Final = 19
 """An integer of so many may fit int64."""
 NO_HEADERS: Final[Headers] = ()
+OF_NUMBER: Final = f"name the field that has the number{WITHOUT_SEQ}"
 KEY_UNDECODABLE: Final = "key_undecodable"
 
 
@@ -268,8 +270,9 @@ class FieldReader:
         field = FIELDS[at]
         if value is None:
             if field in NEEDED and not (field == "ts" and self.fields.ts_optional):
-                remedy = WITHOUT_SEQ if field == "seq" else ""
-                raise _FieldFault(f"{field}_missing", self._missing(where, key, whole) + remedy)
+                remedy = OF_NUMBER if field == "seq" else "name a field that every record has"
+                detail = f"`{where}` is missing{self._why(where, key, whole)}; {remedy}"
+                raise _FieldFault(f"{field}_missing", detail)
             return None
         if isinstance(value, bytes):
             try:
@@ -287,31 +290,30 @@ class FieldReader:
                 raise _FieldFault(f"ts_{wrong.fault}", f"`{where}` {wrong}") from None
         return _text(field, where, value)
 
-    def _missing(self, where: Where, key: bytes | None, value: Any) -> str:
-        """What a missing field's dead letter says."""
+    def _why(self, where: Where, key: bytes | None, value: Any) -> str:
+        """Return why a missing field's dead letter says that it is; "" for a place of its own."""
         if where.place not in {"payload", "key"} or not where.path:
-            return f"`{where}` is missing; name a place that every record has"
+            return ""
         is_key = where.place == "key"
         content = key if is_key else value
         if content is None:
-            return f"`{where}` is missing: the {'key' if is_key else 'value'} is null"
+            return f": the {'key' if is_key else 'value'} is null"
         try:
             decode = self._decode_key if is_key and self._decode_key else self._decode
-            end = ended_at(decode(content), where)
+            return f": {lacking(decode(content), where)}"
         except ValueFault:
-            end = where.place
-        return f"`{where}` is missing: nothing is below `{end}`; name a field every record has"
+            return f": {lacking(None, where)}"
 
     def headers(self, found: MappedFields, original: Headers) -> list[tuple[str, bytes | None]]:
         """The contract's headers of what was found, then those that stay."""
         written: list[tuple[str, bytes | None]] = [(PLAIN.source, found.source.encode())]
         if found.seq is not None:
-            written.append((PLAIN.seq, b"%d" % found.seq))
+            written.append((PLAIN.seq, digits(found.seq)))
         written.append((PLAIN.ts, b"%d" % found.ts_ns))
         if found.type:
             written.append((PLAIN.type, found.type.encode("utf-8", "surrogatepass")))
         if found.epoch is not None:
-            written.append((PLAIN.epoch, b"%d" % found.epoch))
+            written.append((PLAIN.epoch, digits(found.epoch)))
         if found.stream != DEFAULT_STREAM:
             written.append((PLAIN.stream, found.stream.encode()))
         if found.kind:

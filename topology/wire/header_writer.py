@@ -32,14 +32,12 @@ from __future__ import annotations
 from typing import Final
 
 from inorder.contract import STAMPED_NAMES, Contract
-from topology.model.event import WATERMARK, Event
+from topology.model.event import WATERMARK, Event, digits
 from topology.wire.header_reader import Headers
 
 Written = list[tuple[str, bytes | None]]
 
 _STAMPED: Final = frozenset(STAMPED_NAMES)
-
-LARGE: Final = 1 << 62
 
 
 class HeaderWriter:
@@ -94,19 +92,19 @@ class HeaderWriter:
                 if names_seq:
                     continue  # read by time, where nobody looked at them
                 names_seq = True
-                if header[1] != spelled(event.seq) and not _bears(header[1], event.seq):
-                    header = (seq, spelled(event.seq))
+                if header[1] != digits(event.seq) and not _bears(header[1], event.seq):
+                    header = (seq, digits(event.seq))
             elif name == epoch:
                 names_epoch = True
                 if not _bears(header[1], settled_epoch):
-                    header = (epoch, spelled(settled_epoch))
+                    header = (epoch, digits(settled_epoch))
             elif name in _STAMPED:
                 continue
             headers.append(header)
         if not names_seq:
-            headers.append((seq, spelled(event.seq)))
+            headers.append((seq, digits(event.seq)))
         if settled_epoch and not names_epoch:
-            headers.append((epoch, spelled(settled_epoch)))
+            headers.append((epoch, digits(settled_epoch)))
         return headers
 
     def control(self, event: Event, lane: int) -> Written:
@@ -118,9 +116,9 @@ class HeaderWriter:
         ]
         if event.source:
             headers.append((self._source, event.source.encode()))
-            headers.append((self._seq, spelled(event.seq)))
+            headers.append((self._seq, digits(event.seq)))
             if event.epoch >= 0:
-                headers.append((self._epoch, spelled(event.epoch)))
+                headers.append((self._epoch, digits(event.epoch)))
         headers.append(("refTs", b"%d" % event.ref_time_ns))
         headers.append(("at", b"%d" % event.at_ns))
         headers.append(("err", b"%d" % event.error_ns))
@@ -137,10 +135,4 @@ class HeaderWriter:
 
 def _bears(value: bytes | None, number: int) -> bool:
     """The header says this number, with leading zeros or without."""
-    return value is not None and value.lstrip(b"0") == (spelled(number) if number else b"")
-
-
-def spelled(number: int) -> bytes:
-    """Return the digits of a number or an epoch, which may be any of 64 bits. From 2^62 on mypyc
-    2.4 never frees what `%d`, `str` and a plain f-string are given."""
-    return b"%d" % number if -LARGE < number < LARGE else f"{number:d}".encode()
+    return value is not None and value.lstrip(b"0") == (digits(number) if number else b"")

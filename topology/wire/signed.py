@@ -138,7 +138,7 @@ class SignatureCheck:
     def _refused(self, item: Event | Malformed, reason: str, detail: str) -> Malformed:
         at_ns = item.arrival_ns if isinstance(item, Event) else item.at_ns
         seq = -1 if item.seq is None else item.seq
-        claim = "" if seq < 0 else f" (it says number {seq}, epoch {item.epoch})"
+        claim = "" if seq < 0 else f" (it says number {seq:d}, epoch {item.epoch})"
         remedy = (
             "; who may send as this source signs with the key that `inorder keys` makes for it of a"
             f" master key that this worker has{claim}"

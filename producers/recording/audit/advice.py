@@ -42,10 +42,11 @@ LEAST_CORRECT_NS: Final = 10 * MIN
 @dataclass(frozen=True, slots=True)
 class Advice:
     """Settings of the stream, all durations of `STEPS_NS`. `max_wait_ns` rests on `waited_ns`, and
-    `idle_after_ns` on `silence_ns`. `wrong_clocks` are
+    `idle_after_ns` on `silence_ns`. `unnumbered`: machines without numbers; `wrong_clocks` are
     mended, `unmended` are not; `seq_bits`: None where numbers do not wrap."""
 
     numbered: bool
+    unnumbered: int
     max_wait_ns: int
     merge_wait_ns: int
     idle_after_ns: int
@@ -61,11 +62,14 @@ class Advice:
         """Those that matter most: key, value, why."""
         if self.seq_bits:
             yield "reorder.seq_bits", str(self.seq_bits), f"numbers wrap at 2^{self.seq_bits}"
-        waited = "a missing number came" if self.numbered else "a record was behind its machine's"
+        if self.numbered and self.unnumbered:
+            yield "reorder.without_seq", "by_time", f"machines without numbers: {self.unnumbered:,}"
+        waited = ["a missing number came"] * self.numbered
+        waited += ["a record was behind its machine's"] * bool(self.unnumbered)
         yield (
             "reorder.max_wait",
             spelled_duration(self.max_wait_ns),
-            f"{waited} within {shortly(self.waited_ns)} (all but one in a thousand)",
+            f"{' or '.join(waited)} within {shortly(self.waited_ns)} (all but one in a thousand)",
         )
         yield (
             "merge.idle_after",
@@ -81,7 +85,8 @@ class Advice:
 
     def text(self, lines: Sequence[str], length_ns: int) -> str:
         """The file. `lines` are those of the stream's input and mapping."""
-        rule = "max_wait: %s" if self.numbered else "rule: time, max_wait: %s"
+        kind = "without_seq: by_time, " if self.unnumbered else ""
+        rule = (kind if self.numbered else "rule: time, ") + "max_wait: %s"
         rule += f", seq_bits: {self.seq_bits}" if self.seq_bits else ""
         newcomers, length = spelled_duration(self.newcomers_ns), spelled_duration(length_ns)
         return "\n".join(
@@ -110,7 +115,7 @@ class Advice:
 def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:
     """By what was counted. Where rows say when they arrived, a machine is waited for as long as its
     own records were overtaken; else as long as records were behind the newest of all."""
-    waited = counting.holes.filled_after_ns if counting.numbered else counting.behind_own_ns
+    waited = chain(counting.holes.filled_after_ns, counting.behind_own_ns)
     waited_ns = nearest_rank(ranked(waited), NEARLY_ALL)
     late_ns = waited_ns
     if not counting.arrives:
@@ -123,6 +128,7 @@ def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:
     correct_ns = stepped(max(LEAST_CORRECT_NS, late_ns * ROOM, behind_ns * ROOM))
     return Advice(
         counting.numbered,
+        sum(not machine.numbered for machine in counting.machines.values()),
         stepped(waited_ns * ROOM),
         stepped(late_ns * ROOM),
         stepped(max(LEAST_IDLE_NS, silence_ns * ROOM)),

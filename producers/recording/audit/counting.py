@@ -49,7 +49,7 @@ class Counting:
         self.numbered = False
         self.first_ns: int | None = None
         self.behind_own_ns = array("q")
-        """By how much records were behind the newest of their machine, copies aside."""
+        """By how much records without a number were behind the newest of their machine."""
         self.newcomer_behind_ns = 0
         """How far behind the newest stamp of all a machine began, at most."""
         self.last_ns = 0
@@ -78,7 +78,7 @@ class Counting:
         machine.arrives(at_ns)
         copy = behind = False
         if seq is not None:
-            self.numbered = True
+            self.numbered = machine.numbered = True
             copy, behind = machine.epochs.take(epoch, seq, ts_ns, at_ns)
             machine.copies += copy
             machine.out_of_sequence += behind
@@ -91,7 +91,7 @@ class Counting:
                 self._newest_ns[part] = ts_ns
             if ts_ns >= machine.newest_ns:
                 machine.newest_ns = ts_ns
-            else:
+            elif seq is None:
                 self.behind_own_ns.append(machine.newest_ns - ts_ns)
         # One that a later record of its machine overtook says nothing of the clock.
         if not (copy or behind):

@@ -1,15 +1,16 @@
 """The findings as one JSON object (`inorder audit --json`).
 
-`copies`, `missing` and `out_of_sequence` are null without numbers, `clock_ms` where nothing was
-measured, `seq_bits` where numbers do not wrap, or not at one width. Durations are ms. What no
-window needs is left out of nobody: all machines are there up to `MAX_NAMED`, the rest together is
-`…`.
+`copies`, `missing`, `out_of_sequence` and `restarts` are null without numbers, `clock_ms` where
+nothing was measured, `seq_bits` where numbers do not wrap, or not at one width. Durations are ms.
+What no window needs is left out of nobody: all machines are there up to `MAX_NAMED`, the rest
+together is `…`.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from producers.recording.audit.counting import Counting
 from producers.recording.audit.findings import MAX_NAMED, REST, Findings, count_of
 from producers.recording.audit.machine import Machine
 from producers.recording.audit.quantiles import NS_PER_MS, nearest_rank, ranked, ranks_ms
@@ -25,7 +26,7 @@ def document(findings: Findings) -> dict[str, Any]:
         "records": findings.records,
         "unreadable": findings.unread.count,
         "machines": len(findings.machines),
-        **{name: _or_null(findings, name, findings.total(name)) for name in COUNTS},
+        **{name: _or_null(findings.counting, name, findings.total(name)) for name in COUNTS},
         "late_ms": ranks_ms(findings.late()),
         "by_machine": _by_machine(findings),
         "windows": _windows(findings),
@@ -40,8 +41,8 @@ def document(findings: Findings) -> dict[str, Any]:
     }
 
 
-def _or_null(findings: Findings, name: str, count: int) -> int | None:
-    return None if name in OF_NUMBERS and not findings.counting.numbered else count
+def _or_null(seen: Counting | Machine, name: str, count: int) -> int | None:
+    return None if name in OF_NUMBERS and not seen.numbered else count
 
 
 def _by_machine(findings: Findings) -> dict[str, dict[str, Any]]:
@@ -51,7 +52,7 @@ def _by_machine(findings: Findings) -> dict[str, dict[str, Any]]:
             "machines": len(rest),
             "records": sum(machine.records for machine in rest),
             **{
-                name: _or_null(findings, name, sum(count_of(machine, name) for machine in rest))
+                name: _or_null(findings.counting, name, sum(count_of(each, name) for each in rest))
                 for name in COUNTS
             },
             "clock_ms": None,
@@ -66,11 +67,11 @@ def _machine(findings: Findings, machine: Machine) -> dict[str, Any]:
     lasts_ns = machine.at_ns - (machine.first_ns or 0)
     return {
         "records": machine.records,
-        **{name: _or_null(findings, name, count_of(machine, name)) for name in COUNTS},
+        **{name: _or_null(machine, name, count_of(machine, name)) for name in COUNTS},
         "clock_ms": None if clock is None else clock.offset_ns / NS_PER_MS,
         "clock_error_ms": None if clock is None else clock.error_ns / NS_PER_MS,
         "verdict": findings.verdicts[machine.name],
-        "restarts": _or_null(findings, "restarts", machine.epochs.restarts),
+        "restarts": _or_null(machine, "restarts", machine.epochs.restarts),
         "per_second": round(machine.records / (lasts_ns / S), 3) if lasts_ns else None,
         "longest_silence_ms": machine.longest_silence_ns / NS_PER_MS,
         "drift_ppm": None

@@ -83,7 +83,7 @@ class _Run:
 
     def events(self, topology: Topology, spool: Spool, names: list[str]) -> Iterator[Event]:
         ((stream, config),) = topology.streams.items()
-        numbered = config.reorder.numbered
+        unnumbered = -1 if config.reorder.numbered else 0
         for line, row in enumerate(spool.rows()):
             ts_ns, at_ns, _, seq, epoch, machine, _, copy = row
             self.windows.append(NONE if copy else ts_ns // self._length_ns)
@@ -91,7 +91,7 @@ class _Run:
                 stream,
                 names[machine],
                 NO_EPOCH if epoch == NONE else epoch,
-                seq if numbered else line,
+                line ^ unnumbered if seq == NONE else seq,
                 ts_ns,
                 max(0, min(at_ns, MAX_ARRIVAL_NS)),
                 line,

@@ -20,6 +20,7 @@ from producers.recording.audit.verdicts import FINE, verdict_of
 from producers.recording.audit.wraps import NEVER, Wraps, guessed_wraps
 from topology.config import parse
 from topology.model.outcome import Malformed
+from topology.reorder.mixed import UNLIKE_THE_FIRST
 
 MAX_NAMED: Final = 10_000
 """Machines by name; beyond, the rest is one line."""
@@ -111,11 +112,18 @@ def audited(
 
 
 def _fitting(inputs: AuditInput, bits: int) -> AuditInput:
-    """What the engine takes by these bits: a larger number is none."""
+    """What the engine takes by these bits: a larger number is none, and a source has numbers or
+    none by its first record."""
     detail = f"a number does not fit {bits} bits; write a larger --seq-bits"
+    timed: dict[str, bool] = {}
     for each in inputs:
-        fits = isinstance(each, Malformed) or not (each.seq or 0) >> bits
-        yield each if fits else Malformed(0, each.offset, "seq_range", detail, source=each.source)
+        is_row, is_timed = not isinstance(each, Malformed), each.seq is None
+        if is_row and (each.seq or 0) >> bits:
+            yield Malformed(0, each.offset, "seq_range", detail, source=each.source)
+        elif is_row and timed.setdefault(each.source or "", is_timed) != is_timed:
+            yield Malformed(0, each.offset, "seq_mixed", UNLIKE_THE_FIRST, source=each.source)
+        else:
+            yield each
 
 
 def _badness(

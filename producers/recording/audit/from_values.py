@@ -15,8 +15,9 @@ from topology.wire.line_reader import Reading
 
 
 def reading_by(*, numbered: bool) -> Reading:
-    """How rows are read that need numbers, or have none."""
-    return Reading(by_time=frozenset() if numbered else frozenset({DEFAULT_STREAM}))
+    """How rows are read that have numbers, all or some of them, or have none."""
+    stream = frozenset({DEFAULT_STREAM})
+    return Reading(mixed=stream) if numbered else Reading(by_time=stream)
 
 
 def rows_of_file(mapping: FileMapping, rows: Iterable[ValueRow]) -> Iterator[AuditRow | Malformed]:

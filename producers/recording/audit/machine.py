@@ -23,6 +23,7 @@ class Machine:
         "name",
         "newest_ns",
         "number",
+        "numbered",
         "out_of_sequence",
         "partition",
         "readings",
@@ -36,7 +37,7 @@ class Machine:
         self.name = name
         self.number = number
         self.partition = partition
-        self.several_partitions = False
+        self.several_partitions = self.numbered = False
         self.records = self.copies = self.out_of_sequence = 0
         self.late_ns = array("q")
         self.epochs = epochs

@@ -124,7 +124,8 @@ class NumberedEpochs:
     numbers as they were sent; `modulus`: where they wrap."""
 
     __slots__ = (
-        "_begun_ns", "_boundary_ns", "_budget", "_modulus", "_newest", "_seen", "falls",
+        "_begun_ns", "_boundary_ns", "_budget", "_modulus", "_newest", "_seen", "_until_ns",
+        "falls",
     )  # fmt: skip
 
     def __init__(self, budget: HoleBudget, modulus: int) -> None:
@@ -132,7 +133,7 @@ class NumberedEpochs:
         self._modulus = modulus
         self._seen: dict[int, SeenNumbers] = {}
         self._newest = 0
-        self._boundary_ns = self._begun_ns = NO_STAMP
+        self._boundary_ns = self._begun_ns = self._until_ns = NO_STAMP
         self._budget = budget
 
     @property
@@ -146,7 +147,7 @@ class NumberedEpochs:
     def take(self, epoch: int | None, number: int, ts_ns: int, at_ns: int) -> tuple[bool, bool]:
         """Whether it was there before, and whether a larger one was."""
         if epoch is None:
-            epoch = self._inferred(number, ts_ns)
+            epoch = self._inferred(number, ts_ns, at_ns)
         elif epoch > self._newest:
             self._newest = epoch
             self.falls.height = 0
@@ -159,13 +160,14 @@ class NumberedEpochs:
         behind = number < seen.high
         return (False, behind) if seen.take(number, ts_ns, at_ns) else (True, False)
 
-    def _inferred(self, number: int, ts_ns: int) -> int:
+    def _inferred(self, number: int, ts_ns: int, at_ns: int) -> int:
         newest = self._seen.get(self._newest)
         if newest is None:
             return self._newest
         if ts_ns < self._begun_ns and (before := self._seen.get(self._newest - 1)) is not None:
             of_before = extended(number, self._modulus, before.high + 1)
-            if ts_ns <= self._boundary_ns or of_before > before.high:
+            is_above = of_before > max(before.high, newest.high + 1)
+            if ts_ns <= self._boundary_ns or (is_above and at_ns <= self._until_ns):
                 return self._newest - 1
         number = extended(number, self._modulus, newest.high + 1)
         if number > newest.high:
@@ -175,5 +177,6 @@ class NumberedEpochs:
             boundary_ns = newest.high_ts_ns + RESTART_MARGIN_NS
         if ts_ns > boundary_ns:
             self._boundary_ns, self._begun_ns = boundary_ns, ts_ns
+            self._until_ns = at_ns + RESTART_MARGIN_NS
             self._newest += 1
         return self._newest

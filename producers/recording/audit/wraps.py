@@ -1,8 +1,11 @@
 """Where numbers wrap: how many bits a counter has, guessed from the numbers of all sources.
 
-A counter of k bits falls from near 2^k - 1 to near 0 again and again, and never goes beyond. A
-restart falls from anywhere: so a fall counts that begins in the last of `PARTS` of the range and
-ends in the first `NEAR_ZERO` of them, and the next one only after the middle of the range.
+A counter of k bits falls from near 2^k - 1 to near 0 again and again, and never goes beyond. A fall
+ends in the first `NEAR_ZERO` of `PARTS` of the range, and the next one is only after the middle. It
+is a wrap if it begins in the last part, else a restart, which falls from anywhere. Numbers wrap if
+most falls of all sources of the width are wraps, and 2^k - 1 itself comes before half of them at
+least (machines whose runs all end near the top seldom reach it), in sources of whose falls most are
+wraps. The stream has that width if no source has more restarts, by `RECURS`.
 """
 
 from __future__ import annotations
@@ -18,26 +21,31 @@ NEVER: Final = 63
 PARTS: Final = 64
 NEAR_ZERO: Final = 4
 RECURS: Final = 2
-"""So many falls of all sources together are no chance."""
+"""By so many more are no chance."""
 
 
 class Falls:
     """The falls of one source's numbers. `bits`: the smallest of `WIDTHS` that all of them fit;
-    `height`: 2 after the middle of the range, 1 near its top after that, else 0."""
+    `count`: the wraps, `others`: the restarts, `tops`: how often 2^k - 1 came; `height`: 3 at
+    the beginning, 2 after the middle of the range, 1 near its top after either, else 0."""
 
-    __slots__ = ("bits", "count", "height")
+    __slots__ = ("bits", "count", "height", "others", "tops")
 
     def __init__(self) -> None:
-        self.bits, self.count, self.height = WIDTHS[0], 0, 2
+        self.bits, self.height = WIDTHS[0], 3
+        self.count = self.others = self.tops = 0
 
     def note(self, number: int) -> None:
         """Count the number, the next one of its source."""
         if number >> self.bits:
             self.bits = next((bits for bits in WIDTHS if not number >> bits), NEVER)
-            self.count, self.height = 0, 2
+            self.count, self.others, self.tops, self.height = 0, 0, 0, 3
+        self.tops += (number + 1) >> self.bits
         part = number * PARTS >> self.bits
-        if part < NEAR_ZERO and self.height == 1:
-            self.count, self.height = self.count + 1, 0
+        if part < NEAR_ZERO and self.height:
+            self.count += self.height == 1
+            self.others += self.height == 2
+            self.height = 0
         elif part == PARTS - 1 and self.height:
             self.height = 1
         elif PARTS // 4 <= part < PARTS - PARTS // 4:
@@ -46,7 +54,8 @@ class Falls:
 
 class Wraps(NamedTuple):
     """Numbers wrap at 2 ** `bits` in all sources of the stream; None where not all numbers fit one
-    width. `by_source`: the bits of the sources whose numbers fall, where they are guessed."""
+    width, or some sources only restart. `by_source`: the bits of the sources whose numbers wrap,
+    where they are guessed."""
 
     bits: int | None = None
     by_source: Mapping[str, int] = {}
@@ -60,10 +69,12 @@ class Wraps(NamedTuple):
 
 def guessed_wraps(seen: Mapping[str, Falls]) -> Wraps | None:
     """Return where the numbers of sources wrap; None where none do."""
-    falls: Counter[int] = Counter()
+    more, reached = Counter[int](), Counter[int]()
     for each in seen.values():
-        falls[each.bits] += each.count
-    widths = {bits for bits in WIDTHS if falls[bits] >= RECURS}
-    wrap = {name: each.bits for name, each in seen.items() if each.count and each.bits in widths}
+        more[each.bits] += each.count - each.others
+        reached[each.bits] += 2 * each.tops - each.count
+    widths = {bits for bits in WIDTHS if more[bits] >= RECURS and reached[bits] >= 0}
+    wrap = {n: e.bits for n, e in seen.items() if e.bits in widths and e.count > e.others}
     widest = max((each.bits for each in seen.values()), default=NEVER)
-    return Wraps(widest if widths == {widest} else None, wrap) if wrap else None
+    restart = any(e.bits == widest and e.others >= e.count + RECURS for e in seen.values())
+    return Wraps(widest if widths == {widest} and not restart else None, wrap) if wrap else None

@@ -34,6 +34,7 @@ from agents.kafka.bearer import (
 from agents.kafka.brokers import BrokersUnavailable, brokers_at
 from agents.kafka.security import SecurityRefused, read_security
 from tests.agents.kafka.tokens import token
+from tests.waiting import calm_s
 
 SECRET = "correct-horse"
 OAUTH = "security.protocol=SASL_SSL\nsasl.mechanism=oauthbearer\n"
@@ -255,7 +256,7 @@ def test_an_endpoint_that_sends_a_byte_now_and_then_is_not_waited_for(
             began_s = time.monotonic()
             with pytest.raises(TokenUnavailable, match=r"has not answered within 0\.5 s$"):
                 source.current()
-            assert time.monotonic() - began_s < 5.0
+            assert calm_s(began_s) < 5.0
             clock.now_s += 2
             with pytest.raises(TokenUnavailable, match="and still sends"):  # no second thread
                 source.current()

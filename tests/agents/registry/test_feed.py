@@ -22,6 +22,7 @@ from agents.registry.feed import SchemaFeed
 from codec.values.registered import RegisteredSchemas
 from tests.codec.values.protobufs import file_descriptor, message_class
 from tests.kit.registry import Registry, serving
+from tests.waiting import calm_s
 from topology.fields.values import ValueFault
 
 SUBJECT = "telemetry-value"
@@ -111,7 +112,8 @@ def test_an_unknown_schema_is_asked_for_again_then_dead(registry: Registry) -> N
     found = table(registry)
     began_s = time.monotonic()
     feed = reached(found, value(9), patience_s=1.0)
-    assert 0.5 < time.monotonic() - began_s < 5
+    assert time.monotonic() - began_s > 0.5
+    assert calm_s(began_s) < 5
     assert reason(found, value(9)) == (
         "schema_unknown",
         f"{registry.url} has no schema 9; register it there",
@@ -126,7 +128,7 @@ def test_ids_that_strangers_make_up_do_not_cost_the_patience_each(registry: Regi
     found = table(registry)
     began_s = time.monotonic()
     reached(found, *(value(number) for number in range(100, 200)), patience_s=1.0)
-    assert time.monotonic() - began_s < 5
+    assert calm_s(began_s) < 5
 
 
 def test_a_schema_that_is_registered_a_moment_later_is_found(registry: Registry) -> None:

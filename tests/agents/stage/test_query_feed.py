@@ -182,9 +182,9 @@ def test_texts_that_cost_too_much_are_set_aside_by_name(feed: QueryFeed) -> None
         nonlocal longest_s
         reading = asyncio.ensure_future(feed._take_next(topic, {PLACE: 14}))
         while not reading.done():
-            before_s = time.monotonic()
+            before_s = time.process_time()  # of the loop, whoever else has the processor
             await asyncio.sleep(0.001)
-            longest_s = max(longest_s, time.monotonic() - before_s)
+            longest_s = max(longest_s, time.process_time() - before_s)
         await reading
 
     feed.take(*record("first", PATTERN))  # the parser's tables are made once

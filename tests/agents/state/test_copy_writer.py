@@ -102,7 +102,7 @@ def test_a_store_that_hangs_holds_up_nobody_and_is_left_behind_at_the_bound(
         began_s = time.monotonic()
         for position in range(2, 30):
             writer.note({b"a": bytes(100)}, position)
-        assert time.monotonic() - began_s < 0.5
+        assert time.monotonic() - began_s < PATIENCE_S  # it hangs until it is let go
         assert failures == [BEHIND]
         store.goes_on.set()
         await writer.close()
@@ -139,7 +139,7 @@ def test_a_store_that_hangs_is_not_waited_for_at_the_end(monkeypatch: pytest.Mon
         assert store.entered.wait(PATIENCE_S)
         began_s = time.monotonic()
         await writer.close()
-        assert time.monotonic() - began_s < 2.0
+        assert time.monotonic() - began_s < PATIENCE_S
         assert failures == [BEHIND]
         store.goes_on.set()
 

@@ -157,6 +157,10 @@ WORLDS: dict[str, Callable[[int], list[AuditRow]]] = {
         row._replace(seq=(row.seq or 0) % 100) if row.source == RESTARTS else row
         for row in plant(seed, 6_000, lost=0.0, late=0.0)
     ],
+    "machines without numbers": lambda seed: [
+        row._replace(seq=None) if row.source == "robot-0" else row
+        for row in plant(seed, copied=0.0)
+    ],
     "numbers that wrap": lambda seed: [
         row._replace(seq=(row.seq or 0) % 256)
         for row in plant(seed, 6_000)
@@ -217,6 +221,30 @@ def test_the_file_that_it_writes_gives_what_it_said(
     assert sum(line["kind"] == "duplicate" for line in run.lines) == said["copies"]
 
 
+@pytest.mark.parametrize("machines", [2, 3, 5, 10])
+def test_machines_without_numbers_are_counted_beside_those_with(
+    tmp_path: Path, machines: int
+) -> None:
+    path, topology = tmp_path / "mixed.csv", tmp_path / "t.yaml"
+    rows = [
+        f"m{machine},{n if machine else ''},{1_700_000_000_000 + 1_000 * n + machine}"
+        for n in range(200)
+        if n != 100
+        for machine in range(machines)
+    ]
+    path.write_text("\n".join(["node,seq,time", *rows, f"m1,,{1_700_000_300_000}"]))
+    answer = inorder("audit", path, "--out", topology)
+    assert "reorder.without_seq: by_time  machines without numbers: 1" in answer.out
+    assert parse(topology.read_text()).streams["default"].reorder.is_mixed
+    said = json.loads(inorder("audit", path, "--json").out)
+    assert (said["unreadable"], list(said["unread"])) == (1, ["seq_mixed"])
+    assert (said["missing"], said["copies"]) == (machines - 1, 0)
+    assert said["by_machine"]["m0"]["missing"] is None
+    assert said["by_machine"]["m1"]["missing"] == 1
+    run = inorder("replay", "--topology", topology, "--json", path)
+    assert (run.summary["event"], run.summary["dead"]) == (len(rows), 1)
+
+
 def test_numbers_that_wrap_are_said_and_put_into_the_file(tmp_path: Path) -> None:
     path, topology = tmp_path / "spb.csv", tmp_path / "t.yaml"
     rows = [f"a,{n % 256},{1_700_000_000_000 + 10 * n}" for n in range(1_000)]
@@ -228,7 +256,9 @@ def test_numbers_that_wrap_are_said_and_put_into_the_file(tmp_path: Path) -> Non
     assert [line["values"] for line in run.lines] == [{"n": 1_000}]
     assert run.summary["duplicate"] == run.summary["late"] == 0
     wide = json.loads(inorder("audit", path, "--seq-bits", "63", "--json").out)
-    assert (wide["seq_bits"], wide["by_machine"]["a"]["restarts"]) == (63, 3)
+    assert (wide["seq_bits"], wide["by_machine"]["a"]["restarts"]) == (None, 3)
+    nothing = inorder("audit", path, "--seq-bits", "63", "--out", tmp_path / "wide.yaml")
+    assert "seq_bits" not in nothing.out + (tmp_path / "wide.yaml").read_text()
     given = inorder("audit", path, "--seq-bits", "8", "--json")
     assert json.loads(given.out) == json.loads(inorder("audit", path, "--json").out)
 
@@ -242,9 +272,8 @@ def test_a_fleet_of_which_only_some_numbers_wrap_gets_no_width_and_a_word(tmp_pa
     ]
     path.write_text("\n".join(["node,seq,time", *rows]))
     answer = inorder("audit", path, "--out", topology)
-    assert (
-        "a: numbers wrap, where those of others go beyond; give these machines a stream"
-        in " ".join(answer.out.split())
+    assert "a: numbers wrap, and those of others do not; give these machines a stream" in " ".join(
+        answer.out.split()
     )
     assert "seq_bits" not in topology.read_text()
 

@@ -124,6 +124,34 @@ def test_a_topic_s_paths_are_spelled_as_a_mapping_spells_them() -> None:
     assert spelled(("data", "n"), on_file=True) == "payload.data.n"
 
 
+@pytest.mark.parametrize("machines", [2, 3, 5, 10])
+@pytest.mark.parametrize("name", ["n", "laps"])
+def test_a_number_may_be_absent_in_whole_sources(machines: int, name: str) -> None:
+    rows = telemetry(machines)
+    for row in rows:
+        number = row.pop("n")
+        if row["device"] != "press-0":
+            row |= {name: number, "boot": 3}
+    proposal = guessed(rows, NOW_NS)
+    assert names(proposal) == {
+        "source": "device", "seq": name, "ts": "time", "type": "kind", "epoch": "boot",
+    }  # fmt: skip
+    assert of(proposal.seq).sure == "sure"
+    assert ("of the records that have it" in of(proposal.seq).why) == (machines < 10)
+
+
+def test_a_number_on_some_records_of_each_source_is_none_of_its() -> None:
+    rows = telemetry()
+    for row in rows:
+        number = row.pop("n")
+        if row["kind"] == "status":
+            row["n"] = number
+    assert guessed(rows, NOW_NS).seq is None
+    beside = [{**row, "probe": n} if row["device"] == "press-0" else row
+              for n, row in enumerate(telemetry())]  # fmt: skip
+    assert names(guessed(beside, NOW_NS)) == names(guessed(telemetry(), NOW_NS))
+
+
 def test_two_that_fit_alike_are_both_named() -> None:
     rows = [{**row, "device_name": f"Press {row['device']}"} for row in telemetry()]
     source = of(guessed(rows, NOW_NS).source)

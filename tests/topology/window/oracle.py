@@ -133,15 +133,23 @@ def oracle(events: Iterable[Event], config: WindowConfig) -> Found:
 
 def last_word(results: Iterable[WindowResult]) -> list[WindowResult]:
     """What stands at the end; each step on the way there has to be in order."""
+    return [result for result in last_of_each(results) if result.op != RETRACT]
+
+
+def last_of_each(results: Iterable[WindowResult]) -> list[WindowResult]:
+    """What was retracted has one, too."""
     latest: dict[str, WindowResult] = {}
     for result in results:
         before = latest.get(result.id)
         assert result.revision == (0 if before is None else before.revision + 1)
         assert before is None or not before.final
-        is_shown = before is not None and before.op != RETRACT
-        assert result.op in ((UPDATE, RETRACT) if is_shown else (EMIT,))
+        if before is not None and before.op == RETRACT and result.op == RETRACT:
+            assert result.final  # once more, as nothing brings it back
+        else:
+            is_shown = before is not None and before.op != RETRACT
+            assert result.op in ((UPDATE, RETRACT) if is_shown else (EMIT,))
         latest[result.id] = result
-    return [result for result in latest.values() if result.op != RETRACT]
+    return list(latest.values())
 
 
 def rendered(results: Iterable[WindowResult], config: WindowConfig) -> Found:

@@ -11,12 +11,19 @@ from tests.kit.events import copies
 from tests.kit.runs import cut, through_changelog
 from tests.laws.streams_between import merged
 from tests.seeds import seeds_of_today
-from tests.topology.window.oracle import OUTPUTS, Window, agree, last_word, oracle, rendered
+from tests.topology.window.oracle import (
+    OUTPUTS,
+    Window,
+    agree,
+    last_of_each,
+    last_word,
+    oracle,
+    rendered,
+)
 from tests.topology.window.streams import MS, disordered, sorted_events
 from topology.model.event import Event
 from topology.model.result import WindowResult
 from topology.window import WindowConfig
-from topology.window.counting import Counting
 from topology.window.operator import Windows
 from topology.window.sessions import Sessions
 
@@ -64,7 +71,7 @@ def test_the_last_word_is_that_of_the_oracle(kind: str, keyed: bool) -> None:
         stream = disordered(rng, copies(events), late=rng.choice((0.0, 0.1, 0.5)))
         results = run(config, stream, rng)
         agree(rendered(results, config), oracle(events, config))
-        assert not config.finals or all(result.final for result in last_word(results))
+        assert not config.finals or all(result.final for result in last_of_each(results))
         corrected += sum(result.revision > 0 for result in results)
     assert corrected
 
@@ -76,6 +83,8 @@ def test_at_every_instant_what_stands_is_what_came_in_order_would_give(
 ) -> None:
     """The windows that W has passed, of what has come by then; a session that is open again, as a
     late event has joined it to what goes on, is none of them."""
+    if kind == "count":
+        pytest.skip("what is full is over, wherever W is, and a late event moves those behind it")
     for seed in seeds_of_today(20):
         rng = Random(seed)
         lasting = {"correct_for_ns": 1 << 60, "newcomers_ns": 1 << 60}
@@ -95,8 +104,6 @@ def test_at_every_instant_what_stands_is_what_came_in_order_would_give(
 
 
 def is_closed(window: Window, operator: Windows) -> bool:
-    if operator._windows.__class__ is Counting:
-        return True  # what is full is over, wherever W is
     before_ns = 1 if operator._windows.__class__ is Sessions else 0
     return window[2] + before_ns <= operator._frontier.goal_ns
 

@@ -208,7 +208,9 @@ def test_whole_events_are_counted_as_wholes_and_what_is_expected_stands_beside()
 
 @pytest.mark.parametrize("uncertainty", ["plain", "bounds"])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind[0] in "st" and kind != "session"])
-def test_a_window_without_an_event_has_no_values_and_no_bounds(kind: str, uncertainty: str) -> None:
+def test_a_window_without_an_event_has_no_values_bounds_or_expectations(
+    kind: str, uncertainty: str
+) -> None:
     empty = 0
     for seed in SEEDS:
         rng = Random(seed)
@@ -218,9 +220,32 @@ def test_a_window_without_an_event_has_no_values_and_no_bounds(kind: str, uncert
             if result.values["n"] == 0:
                 empty += 1
                 assert result.high["n"] > 0, seed
-                for each in (result.values, result.low, result.high):
+                for each in (result.values, result.low, result.high, result.expected):
                     assert {each[name] for name in OF_NOTHING} == {None}, seed
     assert empty
+
+
+@pytest.mark.parametrize("uncertainty", ["plain", "expected", "bounds", "thesis3", "ignore"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_where_neither_value_nor_bounds_are_known_nothing_is_expected(
+    kind: str, uncertainty: str
+) -> None:
+    """Also of one aggregate alone, in a window whose events have nothing for it."""
+    unknown = 0
+    for seed in SEEDS:
+        rng = Random(seed)
+        stamped, _ = world(rng, 60)
+        for one in stamped:
+            if rng.random() < 0.5:
+                one.value = {"key": rng.choice("ab")}
+        mode = uncertainty if kind[0] in "st" and kind != "session" else "plain"
+        config = config_of(kind, keyed=seed % 2 == 0, uncertainty=mode)
+        for result in last_word(run(config, disordered(rng, copies(stamped)))):
+            for name in OF_NOTHING:
+                if result.values[name] is result.low[name] is result.high[name] is None:
+                    assert result.expected[name] is None, (seed, name)
+                    unknown += 1
+    assert unknown
 
 
 def test_what_is_expected_of_all_windows_is_all_there_is() -> None:

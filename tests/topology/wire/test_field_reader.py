@@ -72,9 +72,9 @@ def test_a_key_has_fields_where_it_has_a_format() -> None:
 @pytest.mark.parametrize(
     ("value", "reason", "detail"),
     [
-        (b'{"a":{"b":1}}', "source_missing", "nothing is below `payload.a.b`"),
-        (b'{"a":{"b":{}}}', "source_missing", "nothing is below `payload.a.b`"),
-        (b"{}", "source_missing", "nothing is below `payload`"),
+        (b'{"a":{"b":1}}', "source_missing", "missing: `payload.a.b` has no `c`; name a field"),
+        (b'{"a":{"b":{}}}', "source_missing", "missing: `payload.a.b` has no `c`; name a field"),
+        (b"{}", "source_missing", "`payload.a.b.c` is missing: `payload` has no `a`; name a field"),
         (None, "source_missing", "the value is null"),
         (b'{"a":{"b":{"c":"secret","c":[]}}}', "source_not_text", "`payload.a.b.c` is no text"),
     ],
@@ -88,6 +88,25 @@ def test_a_dead_letter_names_the_place_and_no_value(
     assert found.reason == reason
     assert detail in found.detail
     assert "secret" not in found.detail
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "why"),
+    [
+        ("payload.n", b'{"device":"s1","temp":2}', ": `payload` has no `n`"),
+        ("payload.`a.b`[1].n", b'{"a.b":[1,{"m":2}]}', ": `payload.`a.b`[1]` has no `n`"),
+        ("payload.a[3]", b'{"a":[1]}', ": `payload.a` has no `[3]`"),
+        ("payload.n", None, ": the value is null"),
+        ("header.n", b"{}", ""),
+    ],
+)
+def test_a_missing_number_has_one_remedy(place: str, value: bytes | None, why: str) -> None:
+    found = reader_of({"source": '="a"', "seq": place}).found((), None, value, AT_NS)
+    assert isinstance(found, Refused)
+    assert found.detail == (
+        f"`{place}` is missing{why}; name the field that has the number"
+        ", or write reorder: {without_seq: by_time}, if some sources number nothing"
+    )
 
 
 def test_what_could_be_read_keeps_its_place() -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from topology.model.event import digits
 from topology.pattern.match.match import Match
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.free_groups import is_free
@@ -83,7 +84,8 @@ def spelled(entry: Entry) -> bytes:
     """The identity, set apart from what follows; made once."""
     if not entry.spelled:
         event = entry.event
-        entry.spelled = b"\0%s\0%d\0%d" % (event.source.encode(), event.epoch, event.seq)
+        number = digits(event.epoch), digits(event.seq)
+        entry.spelled = b"\0%s\0%s\0%s" % (event.source.encode(), *number)
     return entry.spelled
 
 

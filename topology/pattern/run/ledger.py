@@ -242,7 +242,7 @@ class UnitRows:
 
     def key_of(self, anchor: Entry) -> str:
         event = anchor.event
-        return f"unit/{self._known_by}/{event.epoch}/{event.seq}/{event.source}"
+        return f"unit/{self._known_by}/{event.epoch:d}/{event.seq:d}/{event.source}"
 
     def touch(self, anchor: Entry) -> None:
         """Something of the unit is not as it was written."""

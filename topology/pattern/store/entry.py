@@ -78,4 +78,4 @@ class Entry:
         )
 
     def __repr__(self) -> str:
-        return f"<{self.type} {self.time_ns} {self.event.source}/{self.event.seq}>"
+        return f"<{self.type} {self.time_ns} {self.event.source}/{self.event.seq:d}>"

@@ -18,8 +18,8 @@ event (4.2; None: not known). Reference times and weights look at each event alo
 its clock can do to all of its events: so `values` (not those of `thesis3`) and `expected` are taken
 into the bounds where they lie outside. Where these are one number, all are that: no world has
 another. Where an aggregate has no value, as no event of it is inside, and some world agrees, the
-worlds that have one say nothing of it: no value, no bounds, and not sure. A result is sure if all
-its values are.
+worlds that have one say nothing of it: no value, no bounds, nothing expected, and not sure. (Under
+`expected` avg and stddev have a value there.) A result is sure if all its values are.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ class Measure:
         ]
         fewest: dict[str, int] = {}
         for i in self._without(values, certain):
-            sized = [(each, int(has(own[i]))) for each, own in zip(possibles, rows, strict=True)]
+            sized = [
+                (each, int(_has_value(own[i]))) for each, own in zip(possibles, rows, strict=True)
+            ]
             if any(size for _, size in sized):
                 fewest[self._names[i]] = spread(sized, start_ns, end_ns, self._play)[0]
         return self._measured(values, expected, bounds, fewest)
@@ -110,7 +112,9 @@ class Measure:
         rows = [possible.cells() for possible in possibles]
         cells = certain.cells()
         bounds = [cell.bounds([each[i] for each in rows]) for i, cell in enumerate(cells)]
-        without = [i for i in self._without(values, cells) if any(has(own[i]) for own in rows)]
+        without = [
+            i for i in self._without(values, cells) if any(_has_value(own[i]) for own in rows)
+        ]
         fewest = {self._names[i]: 0 for i in without}
         return self._measured(values, dict(values), bounds, fewest)
 
@@ -200,7 +204,7 @@ class Measure:
         is_sure = True
         for name in self._names:
             if name in fewest and not fewest[name]:
-                low[name] = high[name] = None
+                low[name] = high[name] = expected[name] = None
                 is_sure = False
             elif low[name] is None or low[name] != high[name]:
                 is_sure = is_sure and low[name] is high[name] is values[name]
@@ -213,7 +217,7 @@ class Measure:
         return Measured(values, low, high, expected, is_sure)
 
 
-def has(cell: Any) -> bool:
+def _has_value(cell: Any) -> bool:
     """Whether anything was added to a cell that is no sum."""
     return cell.value() is not None
 

@@ -17,6 +17,7 @@ import agents.state.stores.redis as kind
 from agents.state.stores.redis import RedisStore, connect, key_of
 from agents.state.stores.store import StaleStore, StoreDamaged, StoreName, StoreUnavailable
 from infra.redis import RedisServer
+from tests.waiting import calm_s
 
 pytestmark = pytest.mark.redis
 
@@ -211,7 +212,7 @@ def test_a_server_that_is_away_fails_in_bounded_time(name: StoreName) -> None:
         started_s = time.monotonic()
         with pytest.raises(StoreUnavailable, match="check that the server runs"):
             store.position()
-        assert time.monotonic() - started_s < kind.CONNECT_TIMEOUT_S
+        assert calm_s(started_s) < kind.CONNECT_TIMEOUT_S
         store.close()
 
 
@@ -224,7 +225,7 @@ def test_a_server_that_says_nothing_fails_in_bounded_time(
         started_s = time.monotonic()
         with pytest.raises(StoreUnavailable, match="after 3 attempt"):
             store.position()
-        assert time.monotonic() - started_s < 5
+        assert calm_s(started_s) < 5
         store.close()
 
 
@@ -261,7 +262,7 @@ def test_many_copies_in_a_server_that_hangs_wait_as_long_as_one(
     with socket.create_server(("127.0.0.1", 0)) as deaf, ThreadPoolExecutor(2) as threads:
         began_s = time.monotonic()
         told = list(threads.map(open_one, range(24)))
-        assert time.monotonic() - began_s < 12 * 0.5 / 2
+        assert calm_s(began_s) < 12 * 0.5 / 2
     assert sum("it did not answer less than 10 s ago" in each for each in told) >= 20
     hung.answers()
     assert not hung.lately

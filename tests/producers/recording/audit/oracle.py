@@ -18,10 +18,14 @@ def with_epochs(rows: Sequence[AuditRow]) -> list[AuditRow]:
     """Where a row names none, the epoch that numbers and stamps of its source show. A number that
     is not above the largest begins a new one with a stamp newer than all, or, where it is one that
     is missing between others, with a stamp beyond that of the largest by more than the margin.
-    What is older than the row that began it belongs to the epoch before by a stamp up to those, or
-    by a number above all of that epoch."""
+    What is older than the row that began it belongs to the epoch before by a stamp up to those, or,
+    if it comes within the margin, by a number above all of both that does not go on the newer."""
     found: list[AuditRow] = []
+    came_ns: dict[AuditRow, int] = {}
+    now_ns = None
     for row in rows:
+        at_ns = row.ts_ns if row.arrival_ns is None else row.arrival_ns
+        now_ns = at_ns if now_ns is None else max(now_ns, at_ns)
         if row.seq is None or row.epoch is not None:
             found.append(row)
             continue
@@ -39,13 +43,18 @@ def with_epochs(rows: Sequence[AuditRow]) -> list[AuditRow]:
                 and row.ts_ns < first.ts_ns
                 and (
                     row.ts_ns <= (begins_anew(known, first) or 0)
-                    or row.seq > (largest(of_before).seq or 0)
+                    or (
+                        row.seq
+                        > max(largest(of_before).seq or 0, (largest(of_newest).seq or 0) + 1)
+                        and now_ns <= came_ns[first] + MARGIN_NS
+                    )
                 )
             ):
                 epoch = newest - 1
             elif begins_anew(of_newest, row) is not None:
                 epoch = newest + 1
         found.append(row._replace(epoch=epoch))
+        came_ns.setdefault(found[-1], now_ns)
     return found
 
 

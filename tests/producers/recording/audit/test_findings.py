@@ -161,6 +161,56 @@ def test_restarts_at_any_number_are_no_wraps() -> None:
     assert found(given)["seq_bits"] is None  # each begins an epoch of its own
 
 
+def restarting(lives: Sequence[Sequence[int]]) -> list[AuditRow]:
+    """Machines that count from 0 in each of their lives, a pause of 3 s between."""
+    rows = []
+    for number, of_machine in enumerate(lives):
+        at_ns = BEGIN_NS + number * MS
+        for life in of_machine:
+            for seq in range(life):
+                at_ns += S
+                rows.append(AuditRow(f"m{number}", seq, None, at_ns, at_ns + 20 * MS))
+            at_ns += 3 * S
+    return sorted(rows, key=lambda row: row.arrival_ns or 0)
+
+
+DICE = Random(1)
+
+
+@pytest.mark.parametrize(
+    "lives",
+    [
+        [[DICE.randrange(20, 257) for _ in range(30)] for _ in range(8)],
+        [[DICE.randrange(20, 257) for _ in range(2)] for _ in range(100)],
+        [[254] * 10] * 3,
+        [[DICE.randrange(252, 257) for _ in range(12)] for _ in range(5)],
+    ],
+    ids=["anywhere", "once each", "253 each night", "near the top"],
+)
+def test_counters_that_only_restart_do_not_wrap(lives: list[list[int]]) -> None:
+    said = found(restarting(lives))
+    assert (said["seq_bits"], said["missing"], said["copies"]) == (None, 0, 0)
+    restarts = {name: each["restarts"] for name, each in said["by_machine"].items()}
+    assert restarts == {f"m{number}": len(each) - 1 for number, each in enumerate(lives)}
+
+
+def test_one_that_wraps_gives_no_width_to_those_that_restart() -> None:
+    dice = Random(2)
+    for wraps, length in ((0, 3_000), (3, 1_000)):  # more than all restarts, and fewer
+        lives = [[length], *([dice.randrange(80, 200) for _ in range(4)] for _ in range(2))]
+        said = found([row._replace(seq=(row.seq or 0) % 256) for row in restarting(lives)])
+        assert (said["seq_bits"], said["missing"], said["copies"]) == (None, 0, 0)
+        assert [said["by_machine"][f"m{at}"]["restarts"] for at in range(3)] == [wraps, 3, 3]
+
+
+@pytest.mark.parametrize("seed", seeds_of_today(2))
+def test_a_machine_that_restarted_once_leaves_the_others_their_width(seed: int) -> None:
+    dice = Random(seed)
+    rows = restarting([[1_100]] * 9 + [[dice.randrange(30, 120)] * 2])
+    lossy = [row for row in rows if dice.random() > 0.2]
+    assert found([row._replace(seq=(row.seq or 0) % 256) for row in lossy])["seq_bits"] == 8
+
+
 def test_a_counter_that_wraps_restarts_by_the_same_rule() -> None:
     seqs = [*range(300), *range(700)]
     rows = [

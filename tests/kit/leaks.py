@@ -1,0 +1,89 @@
+"""Counts what grows in one process in which the same work is done again and again.
+
+Three things are counted after each round: the objects of each type that the collector knows, the
+blocks that Python's allocator has given out, and the bytes that the C library has. A compiled class
+may hide from the collector what it holds, so the first alone is not enough.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Final
+
+WARM_UP: Final = 3
+"""Runs of the work that fill tables and caches."""
+
+ROUNDS: Final = 4
+RUNS: Final = 2
+"""Runs of the work in a round. A leak grows in each round, by one object a run at the least."""
+
+BLOCKS: Final = "blocks of Python's allocator"
+BYTES: Final = "bytes of the C library"
+OF_ONE: Final = {BLOCKS: 1, BYTES: 16}
+"""What an object takes at the least."""
+
+MALLINFO: Final = (
+    *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+    *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+)
+
+
+class Mallinfo(ctypes.Structure):
+    """The answer of glibc's `mallinfo2`: the bytes in use are `uordblks` and `hblkhd`."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in MALLINFO]
+
+
+_mallinfo = getattr(ctypes.CDLL(None), "mallinfo2", None)
+if _mallinfo is not None:
+    _mallinfo.restype = Mallinfo
+
+
+def leaks(work: Callable[[], object]) -> list[str]:
+    """Return what grows as `work` is done: its name, and by how much a run."""
+    for _ in range(WARM_UP):
+        work()
+    # One after the other: a census of the objects takes blocks and bytes itself.
+    return [*_growing(work, _allocated), *_growing(work, _by_type)]
+
+
+def _growing(work: Callable[[], object], census: Callable[[], Mapping[str, int]]) -> list[str]:
+    first = before = census()
+    growing: set[str] | None = None
+    for _ in range(ROUNDS):
+        for _ in range(RUNS):
+            work()
+        now = census()
+        more = {n for n in now if now[n] - before.get(n, 0) >= RUNS * OF_ONE.get(n, 1)}
+        growing = more if growing is None else growing & more
+        before = now
+    runs = ROUNDS * RUNS
+    grown = sorted(growing or ())
+    return [f"{n}: {(before[n] - first.get(n, 0)) / runs:+.1f} a run" for n in grown]
+
+
+def _forget_names() -> None:
+    """The interpreter keeps the names of attributes that were looked up, by their address: those
+    that are made as it goes fill that table for a while."""
+    clear = getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache
+    clear()
+
+
+def _allocated() -> dict[str, int]:
+    _forget_names()
+    gc.collect()
+    told = _mallinfo() if _mallinfo is not None else Mallinfo()
+    return {BLOCKS: sys.getallocatedblocks(), BYTES: told.uordblks + told.hblkhd}
+
+
+def _by_type() -> Counter[str]:
+    gc.collect()
+    kinds = Counter(map(type, gc.get_objects()))
+    named: Counter[str] = Counter()
+    for kind, count in kinds.items():
+        named[f"{kind.__module__}.{kind.__qualname__}"] += count
+    return named

@@ -1,0 +1,151 @@
+"""The work that may leave nothing behind (tests/laws/test_leaks.py), by name. As a program it does
+one of them again and again, and prints what grows."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from typing import Any, Final
+
+from agents.stage.arrangement import input_reader
+from agents.stage.arrival import ArrivalClock
+from agents.stage.inlet import SequencedInlet, UnknownPartition
+from inorder.engine import Ordering, RawEvent, Record, StateUnreadable, parse
+from tests.agents.records import SOUND, FakeRecord
+from tests.agents.stage.test_inlet import READER, raw, sequenced
+from tests.agents.stage.test_mapped_inlet import topology_of
+from tests.end_to_end.bad_input import CASES as BAD_INPUT
+from tests.inorder.test_ordering import OPEN, Fed, jumps, push, world
+from tests.kit.conformance import cases_of
+from tests.kit.leaks import leaks
+from tests.kit.runs import cut
+from tests.laws.all_cases import ALL
+from tests.laws.test_laws import Run
+from tests.topology.config.test_problem import BROKEN
+from tests.topology.pattern.language.test_check import ERRORS
+from tests.topology.pattern.language.test_parse import REFUSED
+from topology.config import HeaderConfig, Topology
+from topology.detector.values import NotAValue, packed
+from topology.pattern.language.check import check
+from topology.pattern.language.parse import parse_query
+from topology.pattern.tree.errors import QueryRefused
+from topology.spelling.problem import TopologyError
+from topology.wire.header_writer import HeaderWriter
+
+NOW_NS: Final = 1_700_000_000 * 10**9
+SEEDS: Final = range(3)
+LARGE: Final = (1 << 63) - 1_000
+
+
+def broken_files() -> None:
+    for text, _, _ in BROKEN[::4]:
+        with suppress(TopologyError):
+            parse(text)
+
+
+def refused_patterns() -> None:
+    for text, *_ in REFUSED:
+        with suppress(QueryRefused):
+            parse_query(text)
+    for text, *_ in ERRORS:
+        with suppress(QueryRefused):
+            check(parse_query(f"PATTERN {text}"))
+
+
+def headers_written() -> None:
+    """Each as it came, and with another number, at the ends of what 64 bits hold."""
+    writer = HeaderWriter(HeaderConfig())
+    for number in (0, 7, LARGE):
+        said = tuple((name, b"%d" % number if name == "seqNum" else v) for name, v in SOUND)
+        (event,) = raw().read([FakeRecord(9, said)], ArrivalClock(0)).events
+        for event.seq in (number, LARGE + 1):
+            for event.epoch in (0, number):
+                for kept in (said, (*said, ("epoch", b"%d" % LARGE)), ()):
+                    writer.stamp(event, kept, 1)
+                    writer.ordered(event, kept)
+                writer.control(event, 1)
+
+
+def dead_letters() -> None:
+    clock = ArrivalClock(0)
+    for number, case in enumerate(BAD_INPUT):
+        for seq in range(3):
+            value, headers = case.record(f"s{number}", seq, NOW_NS)
+            raw().read([FakeRecord(seq, tuple(headers), value, case.key)], clock)
+    for topology, value in _mapped():
+        content = None if value is None else value.encode()
+        input_reader(topology, "t", (), 0).read([FakeRecord(9, (), content)], clock)
+    with suppress(UnknownPartition):
+        SequencedInlet(READER, 4).read([sequenced(4)], clock)
+    for odd in (object(), [object()], "\ud800"):
+        with suppress(NotAValue):
+            packed(odd, {})
+
+
+@cache
+def _mapped() -> list[tuple[Topology, Any]]:
+    return [(topology_of(mapping), value) for _, mapping, value, _ in cases_of("json")]
+
+
+@cache
+def _chain() -> tuple[Topology, list[list[Fed]]]:
+    """REORDER, CLOCK, MERGE, windows, patterns, joins and a detector."""
+    topology = parse(OPEN.replace("trust", "estimate"), detectors={"jumps": jumps()})
+    worlds = [world("queries", seed) for seed in SEEDS]
+    return topology, [*worlds, [_with_large_numbers(each) for each in worlds[0]]]
+
+
+def _with_large_numbers(each: Fed) -> Fed:
+    """An epoch and numbers near the last of 64 bits, as where they are drawn at random."""
+    given = each.input
+    if not isinstance(given, RawEvent):
+        return each
+    return each._replace(input=replace(given, seq=LARGE + (given.seq or 0), epoch=LARGE))
+
+
+def a_chain() -> int:
+    topology, worlds = _chain()
+    return sum(len(_told(Ordering(topology), fed)) for fed in worlds)
+
+
+def _told(order: Ordering, fed: Iterable[Fed]) -> list[Record]:
+    return [record for each in fed for record in push(order, each)] + order.close()
+
+
+def snapshots() -> None:
+    topology, worlds = _chain()
+    for fed in worlds:
+        order = Ordering(topology)
+        for number, each in enumerate(fed):
+            push(order, each)
+            if number % 20 == 0:
+                state, order = order.snapshot(), Ordering(topology)
+                with suppress(StateUnreadable):
+                    order.restore(state[:-3] + b"abc")
+                order.restore(state)
+        order.close()
+
+
+def operators() -> None:
+    """Each in all settings of the laws, ended and begun again on the way."""
+    for case in ALL:
+        run = Run(case, 0, cut)
+        for number, _ in enumerate(run.steps()):
+            if number % 5 == 0:
+                run.restart()
+        run.end()
+
+
+WORK: Final[dict[str, Callable[[], object]]] = {
+    work.__name__: work
+    for work in (
+        *(broken_files, refused_patterns, dead_letters),
+        *(headers_written, a_chain, snapshots, operators),
+    )
+}
+
+if __name__ == "__main__":
+    print(*leaks(WORK[sys.argv[1]]), sep="\n", end="")
