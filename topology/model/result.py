@@ -5,8 +5,7 @@ query and anchor of a match; query, window and events of a joined row), never of
 revisions count from 0 without a hole: `emit` shows it, or shows it again after a `retract`;
 `update` replaces it. A reader that keeps the highest revision of each id holds the latest truth.
 `final`: no further revision will come. Where the query asks for it, a result shown before it was
-final is updated once more, with the same content and `final` set; a window that was retracted
-before that is so once more.
+final is updated once more, with the same content and `final` set.
 """
 
 from __future__ import annotations

@@ -126,8 +126,7 @@ class WindowEmitter(ResultEmitter):
         *,
         is_final: bool = True,
     ) -> None:
-        """The window is no more: its events belong to another. Not final: it is open again. What is
-        retracted may be so once more, as final."""
+        """The window is no more: its events belong to another. Not final: it is open again."""
         op = current.retract(is_final=is_final)
         self._result(key, number, span_ns, current.revision, op).final = is_final
 

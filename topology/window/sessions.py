@@ -203,14 +203,14 @@ class Sessions(WindowKind):
         return max(core.last for core in session) + self._gap_ns
 
     def _retract_moved(self, key: str, envelope: Envelope, sessions: Sequence[Cores]) -> None:
-        """What was emitted of sessions that are part of another now, and so for good. What was open
-        again is retracted already, but not as final."""
+        """What was emitted of sessions that are part of another now. What was open again before has
+        been retracted: readers take a retract for one of what stands."""
         if not envelope.current:
             return
         starts = {session[0].first for session in sessions}
         for start_ns in sorted(envelope.current.keys() - starts):
             current, end_ns, _ = envelope.current.pop(start_ns)
-            if current.live or self._config.emits_finals:
+            if current.live:
                 self._emitter.retract(key, start_ns, (start_ns, end_ns), current)
             self._note(key, envelope)
 

@@ -15,7 +15,6 @@ from tests.topology.window.oracle import (
     OUTPUTS,
     Window,
     agree,
-    last_of_each,
     last_word,
     oracle,
     rendered,
@@ -71,7 +70,7 @@ def test_the_last_word_is_that_of_the_oracle(kind: str, keyed: bool) -> None:
         stream = disordered(rng, copies(events), late=rng.choice((0.0, 0.1, 0.5)))
         results = run(config, stream, rng)
         agree(rendered(results, config), oracle(events, config))
-        assert not config.finals or all(result.final for result in last_of_each(results))
+        assert not config.finals or all(result.final for result in last_word(results))
         corrected += sum(result.revision > 0 for result in results)
     assert corrected
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -15,7 +14,6 @@ from tests.seeds import seeds_of_today
 from tests.topology.window.oracle import (
     agree,
     by_key,
-    last_of_each,
     last_word,
     oracle,
     rendered,
@@ -28,8 +26,7 @@ from tests.topology.window.test_oracle import config_of, run
 from tests.topology.window.test_worlds import within
 from topology.answer.quality import Quality
 from topology.model.event import Event
-from topology.model.late import GAP
-from topology.model.result import CONFIRMED, EMIT, RETRACT
+from topology.model.result import CONFIRMED, RETRACT
 from topology.window.operator import Windows
 
 SEEDS = seeds_of_today(12)
@@ -201,50 +198,3 @@ def test_early_results_are_open_and_no_restart_takes_them_for_closed(how: str) -
             assert closed <= rendered(results, config).keys(), seed
             reopened += len(again)
     assert reopened
-
-
-def test_with_finals_one_that_was_open_again_and_has_moved_is_final() -> None:
-    """[10, 20) is retracted as it is open again, and once more as it begins earlier."""
-    arrivals = (
-        event("a", 0, 10),
-        event("a", 1, 30),
-        event("b", 0, 20, at_ms=32, late="gap"),
-        event("c", 0, 5, at_ms=33, late="gap"),
-    )
-    for finals in (False, True):
-        operator = windows("session", ms=10, outputs=COUNT, finals=finals, newcomers_ns=100 * MS)
-        found = [each for one in arrivals for each in operator.on_batch([one], one.at_ns).results]
-        found += on_time(operator, 33)
-        assert brief(found) == [
-            ("emit", 0, 10, 20, 1),
-            ("retract", 1, 10, 20),
-            *([("retract", 2, 10, 20, "!")] if finals else ()),
-        ]
-        assert brief(end(operator, 40)) == [("emit", 0, 5, 40, 4, "!")]
-
-
-def test_with_finals_the_last_of_each_is_final() -> None:
-    """What is retracted, too, whether it was open again before or not."""
-    repeated = 0
-    config = config_of("session", keyed=False, size_ns=20 * MS, finals=True, newcomers_ns=1 << 60)
-    for seed in seeds_of_today(60):
-        rng = Random(seed)
-        results = run(config, soon_late(rng, unsure(rng, 60)), rng)
-        assert all(each.final for each in last_of_each(results)), seed
-        retracts = Counter(each.id for each in results if each.op == RETRACT)
-        emits = Counter(each.id for each in results if each.op == EMIT)
-        repeated += len(retracts - emits)
-    assert repeated
-
-
-def soon_late(rng: Random, events: Sequence[Event]) -> list[Event]:
-    """Some come a few places late, so that what they open again or move is still going on."""
-    places = {at: at + rng.choice((0, 0, 0, 6, 12)) for at in range(len(events))}
-    stream = [events[at] for at in sorted(places, key=lambda at: (places[at], at))]
-    newest_ns = 0
-    for offset, one in enumerate(stream):
-        if one.ref_time_ns < newest_ns:
-            one.late = GAP
-        newest_ns = one.at_ns = one.arrival_ns = max(newest_ns, one.ref_time_ns)
-        one.offset = offset
-    return stream
