@@ -88,14 +88,14 @@ class Epochs(SourceBuffer):
             number = _numbered(newest, number, shared.modulus)
         if number > newest.hi:
             return newest.epoch
-        boundary_ns = newest.refuted_by(number, ts_ns, shared.max_wait_ns)
         # A start that is given holds for the new run, too: what is below it is before both.
-        if (
-            event.is_stamped
+        boundary_ns = (
+            newest.newest_ts_ns
+            if event.is_stamped
             and number >= max(shared.start, 0)
             and newest.is_begun_anew_by(number, ts_ns)
-        ):
-            boundary_ns = newest.newest_ts_ns
+            else newest.refuted_by(number, ts_ns, shared.max_wait_ns)
+        )
         if boundary_ns is None:
             return newest.epoch
         self.boundary_ns, self.begun_ns = boundary_ns, ts_ns

@@ -25,9 +25,13 @@ RECURS: Final = 2
 
 
 class Falls:
-    """The falls of one source's numbers. `bits`: the smallest of `WIDTHS` that all of them fit;
-    `count`: the wraps, `others`: the restarts, `tops`: how often 2^k - 1 came; `height`: 3 at
-    the beginning, 2 after the middle of the range, 1 near its top after either, else 0."""
+    """How often the numbers of one source fell to near 0, and from where.
+
+    `bits`: the smallest of `WIDTHS` that all its numbers fit. `count`: falls from near the largest
+    number of that width, as of a counter that wraps; `others`: those from the middle of the range,
+    as of one that restarts. `tops`: how often the largest number itself came. `height`: where the
+    source stands: 3 at the beginning, 2 after the middle of the range, 1 near its top, 0 after a
+    fall."""
 
     __slots__ = ("bits", "count", "height", "others", "tops")
 
