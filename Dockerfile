@@ -27,12 +27,12 @@ WORKDIR /src
 RUN apt-get update && apt-get install --yes --no-install-recommends tini
 
 ARG EXTRAS=""
-COPY requirements.lock requirements-otlp.lock requirements-formats.lock requirements-files.lock ./
+COPY infra/locks/run.txt infra/locks/
 COPY infra/image.sh infra/
 RUN infra/image.sh dependencies /opt/inorder "${EXTRAS}"
 
-COPY requirements-build.lock ./
-RUN pip install --no-cache-dir --require-hashes -r requirements-build.lock
+COPY infra/locks/build.txt infra/locks/
+RUN pip install --no-cache-dir --require-hashes -r infra/locks/build.txt
 
 COPY . .
 RUN INORDER_COMPILE=1 infra/image.sh build python /dist \

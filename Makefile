@@ -12,16 +12,18 @@ RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 DOCS := $(VENV)/.docs
 SPARK := $(VENV)/.spark
+LOCKS := infra/locks
 CODEC := $(wildcard codec/native/*.pyx codec/native/*.pxd)
 # The first of these that is there and works.
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14 python3
 # Two cores are meant: a test that waits for a process leaves its core to the third.
 JOBS ?= 3
 ARGS ?=
+BASE ?= main
 # Where it is set, each of the hundreds of processes of a run compiles all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help up down install setup docs docs-reference spark-setup spark-test spark-oldest spark-long spark-package helm demo test test-quick lint format services bench bench-all chaos laws compiled wheels compiled-wheels lock audit sbom clean distclean
+.PHONY: help up down install setup docs docs-reference spark-setup spark-oldest spark-long spark-package helm demo test test-quick answers lint format services bench bench-all chaos laws compiled wheels compiled-wheels lock audit sbom clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,25 +37,25 @@ $(PY):
 	echo "no Python 3.11 to 3.14 found (tried $(PYTHONS)); install one, or: make PYTHONS=/path/to/python ..." >&2; \
 	exit 1
 
-$(RUNTIME): requirements.lock requirements-files.lock requirements-build.lock pyproject.toml inorder/pyproject.toml setup.py $(CODEC) | $(PY)
+$(RUNTIME): $(LOCKS)/run.txt $(LOCKS)/build.txt pyproject.toml inorder/pyproject.toml setup.py $(CODEC) | $(PY)
 	@echo "installing what inorder needs"
-	@$(PIP) install --require-hashes -r requirements.lock -r requirements-files.lock -r requirements-build.lock
+	@$(PIP) install --require-hashes -r $(LOCKS)/run.txt -r $(LOCKS)/build.txt
 	@PYTHONWARNINGS=ignore $(PIP) install --no-deps --no-build-isolation --editable ./inorder --editable .
 	@touch $@
 
-$(DEV): requirements-dev.lock $(RUNTIME)
+$(DEV): $(LOCKS)/tests.txt $(RUNTIME)
 	@echo "installing the tools for tests"
-	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@$(PIP) install --require-hashes -r $(LOCKS)/tests.txt
 	@touch $@
 
-$(DOCS): requirements-docs.lock $(RUNTIME)
+$(DOCS): $(LOCKS)/docs.txt $(DEV)
 	@echo "installing what makes the site"
-	@$(PIP) install --require-hashes -r requirements-docs.lock
+	@$(PIP) install --require-hashes -r $(LOCKS)/docs.txt
 	@touch $@
 
-$(SPARK): requirements-spark.lock $(RUNTIME)
+$(SPARK): $(LOCKS)/spark.txt $(RUNTIME)
 	@echo "installing Spark"
-	@$(PIP) install --require-hashes --no-build-isolation -r requirements-spark.lock
+	@$(PIP) install --require-hashes --no-build-isolation -r $(LOCKS)/spark.txt
 	@touch $@
 
 install: $(RUNTIME) ## the virtual environment .venv with what inorder needs to run
@@ -78,9 +80,6 @@ spark-setup: $(SPARK) services ## pyspark, and the jars with which it reads Kafk
 	@$(PY) -m cli.spark.jars >/dev/null
 	@$(PY) -m infra.archives 2>/dev/null
 
-spark-test: $(DEV) $(DOCS) spark-setup ## of all tests those that run Spark (ARGS=...)
-	@$(PY) -m pytest -m spark $(ARGS)
-
 spark-long: $(DEV) spark-setup ## Spark on a million events, killed twice (ARGS=...)
 	@$(PY) -m pytest -m spark_long -s $(ARGS)
 
@@ -92,9 +91,6 @@ spark-oldest: ## the tests of Spark on 4.0, the oldest release that is taken (AR
 
 spark-package: spark-setup ## what spark-submit needs, into dist/spark (ARGS=DIR)
 	@$(PY) -m infra.spark.package $(ARGS)
-
-spark-%: spark-setup ## one Spark job (ARGS="--topology t.yaml --brokers ... --out ...")
-	@$(BIN)/inorder spark run $* $(ARGS)
 
 helm: $(DEV) # built where only Go is there
 	@$(PY) -m infra.helm
@@ -121,6 +117,9 @@ format: $(DEV) ## lay the code out, mend what ruff can mend
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format --quiet .
 
+answers: $(DEV) ## compares the core's answers of this tree and of BASE=revision (SEED=... repeats a run)
+	@$(PY) -m tests.answers $(BASE)
+
 docs: $(DOCS) ## the site of docs/ and the docstrings, in build/site; a warning is an error
 	@rm -rf build/site
 	@$(PY) -m sphinx --quiet --fresh-env --fail-on-warning --keep-going --jobs auto \
@@ -134,7 +133,7 @@ docs-reference: $(RUNTIME) ## docs/topology.md anew from the types of the topolo
 bench: $(DEV) services ## all benchmarks, as ratios in one run
 	@$(PY) -m benchmarks $(ARGS)
 
-bench-all: $(DEV) services ## entries side by side: benchmarks/REPORT.md, build/report.html (ARGS=...)
+bench-all: $(DEV) services ## entries side by side: benchmarks/REPORT.md (ARGS=...)
 	@$(PY) -m benchmarks.report $(ARGS)
 
 bench-%: $(DEV) services ## one benchmark by its name (ARGS=...)
@@ -166,40 +165,19 @@ compiled-wheels: $(DEV) ## the same with the core compiled for each CPython that
 
 # Pins stay as they are where pyproject.toml allows; LOCK_ARGS=--upgrade renews them.
 LOCK_ARGS ?=
-LOCK := $(BIN)/uv pip compile --quiet --generate-hashes --universal \
-    --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-emit-package inorder \
-    --custom-compile-command "make lock" $(LOCK_ARGS)
 
-lock: $(DEV) ## requirements*.lock anew from pyproject.toml
-	@$(LOCK) pyproject.toml --extra sinks --output-file requirements.lock
-	@$(LOCK) pyproject.toml --extra files --constraint requirements.lock --output-file requirements-files.lock
-	@$(LOCK) --group build --output-file requirements-build.lock
-	@$(LOCK) pyproject.toml --extra otlp --constraint requirements.lock --output-file requirements-otlp.lock
-	@$(LOCK) pyproject.toml --extra avro --extra protobuf --constraint requirements.lock \
-	    --constraint requirements-otlp.lock --output-file requirements-formats.lock
-	@$(LOCK) pyproject.toml --extra dev --extra sinks --extra files --extra otlp --extra avro --extra protobuf \
-	    --group build --constraint requirements.lock --constraint requirements-build.lock \
-	    --constraint requirements-otlp.lock --constraint requirements-formats.lock --constraint requirements-files.lock \
-	    --output-file requirements-dev.lock
-	@$(LOCK) pyproject.toml --extra spark --extra sinks --extra files --constraint requirements.lock \
-	    --constraint requirements-dev.lock --output-file requirements-spark.lock
-	@$(LOCK) --group docs --constraint requirements.lock \
-	    --constraint requirements-dev.lock --output-file requirements-docs.lock
+lock: $(DEV) ## infra/locks anew from pyproject.toml
+	@infra/locks.sh $(BIN)/uv $(LOCK_ARGS)
 	@$(PY) -m infra.notice
 
 audit: $(DEV) ## known faults of what is pinned; a loud word where the database cannot be reached
-	@$(PY) -m infra.audit $(BIN)/pip-audit requirements.lock requirements-build.lock \
-	    requirements-otlp.lock requirements-formats.lock requirements-files.lock requirements-spark.lock
+	@$(PY) -m infra.audit $(BIN)/pip-audit $(LOCKS)/run.txt $(LOCKS)/build.txt $(LOCKS)/spark.txt
 
 # The image and the wheel with all extras but Spark's; and Spark's jobs.
 sbom: $(RUNTIME) ## the list of parts of a release, CycloneDX, into dist/
-	@$(PY) -m infra.sbom dist/inorder-engine.cdx.json requirements.lock requirements-otlp.lock \
-	    requirements-formats.lock requirements-files.lock
-	@$(PY) -m infra.sbom dist/inorder-engine-spark.cdx.json requirements.lock requirements-spark.lock
+	@$(PY) -m infra.sbom dist/inorder-engine.cdx.json $(LOCKS)/run.txt
+	@$(PY) -m infra.sbom dist/inorder-engine-spark.cdx.json $(LOCKS)/run.txt $(LOCKS)/spark.txt
 
 clean: ## what was built or cached; not .venv, not the broker's jars
 	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
-
-distclean: clean ## also .venv and .cache
-	@rm -rf $(VENV) .cache

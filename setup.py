@@ -89,8 +89,6 @@ def codec() -> list[Extension]:
         return []
     room = Path("codec") / "native"
     sources = sorted(file for file in room.iterdir() if file.suffix in {".pyx", ".pxd"})
-    if not any(file.suffix == ".pyx" for file in sources):
-        return []
     digest = sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()
     modules = [
         Extension(
@@ -98,7 +96,7 @@ def codec() -> list[Extension]:
             [str(room / f"{name}.pyx")],
             depends=[str(file) for file in sources],
             define_macros=[("CODEC_SOURCES", f'"{digest}"')],
-            extra_compile_args=[] if sys.platform == "win32" else ["-O2"],
+            extra_compile_args=["-O2"],
             optional=True,
         )
         for name in CODEC

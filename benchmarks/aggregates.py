@@ -24,11 +24,13 @@ Rounds every minute for the thesis's model, at the pauses of `inorder.sync` for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from math import sqrt
 from typing import Final, NamedTuple
 
+from benchmarks.harness import Columns, Tables, scored
 from benchmarks.synced import (
     AS_CLIENT_DOES,
     THESIS,
@@ -39,8 +41,8 @@ from benchmarks.synced import (
     stamped,
     through,
 )
-from benchmarks.tables import Page, Table, count
-from benchmarks.workloads import D3, Recipe, soccer
+from benchmarks.tables import Table, count
+from benchmarks.workloads import Recipe, soccer
 from benchmarks.workloads.clocks import Dial, rounds
 from benchmarks.workloads.laws import MS, PAYLOAD, US, S, generator
 from benchmarks.workloads.rows import Row
@@ -201,43 +203,25 @@ def measure(recipe: Recipe, seeds: int, sizes_ns: Sequence[int] = SIZES_NS) -> M
     return measured
 
 
-def show_aggregates(page: Page, divisor: int, seeds: int) -> None:
-    recipe = D3 if divisor == 1 else D3.shortened(divisor)
-    sizes_ns = SIZES_NS if divisor == 1 else SIZES_NS[1:]
-    page.table(table_of(recipe, seeds, measure(recipe, seeds, sizes_ns)))
+COLUMNS: Final[Columns] = {
+    "windows": lambda one, _: count(len(one.found)),
+    "error um/s": lambda one, _: f"{one.mean:.3g}",
+    "of plain": lambda one, plain: one.against(plain),
+    "RMS um/s": lambda one, _: f"{one.rms:.3g}",
+    "outside": lambda one, _: count(one.outside),
+    "width um/s": lambda one, _: f"{one.width:.3g}",
+}
 
 
-def table_of(recipe: Recipe, seeds: int, measured: Measured) -> Table:
-    columns = (
-        "clocks, window",
-        "estimator",
-        "windows",
-        "error um/s",
-        "of plain",
-        "of plain, no sync",
-        "RMS um/s",
-        "outside",
-        "width um/s",
-        "thesis: error",
-        "RMS",
-    )
-    title = f"tables 5.11, 5.12: the average of {SOURCES} x {count(recipe.n)} speeds"
-    table = Table(f"{title}, {seeds} seed{'s' * (seeds > 1)}", columns)
-    for (clocks, size_ns, name), errors in measured.items():
-        plain = measured[clocks, size_ns, PLAIN]
-        is_thesis = clocks == CLOCKS[1].name and size_ns == SIZES_NS[0]
-        known = THESIS_ERRORS.get(ESTIMATORS[name], ()) if is_thesis else ()
-        table.add(
-            f"{clocks}, {size_ns // S} s",
-            ESTIMATORS[name],
-            count(len(errors.found)),
-            f"{errors.mean:.3g}",
-            errors.against(plain),
-            errors.against(measured[CLOCKS[0].name, size_ns, PLAIN]),
-            f"{errors.rms:.3g}",
-            count(errors.outside) if name != PLAIN else "",
-            f"{errors.width:.3g}" if name != PLAIN else "",
-            *(f"{each:.2f}" for each in known or ()),
-            *([""] * (0 if known else 2)),
-        )
-    return table
+def tables_of(recipe: Recipe, seeds: int, sizes_ns: Sequence[int] = SIZES_NS) -> Tables:
+    """Yield a table for each kind of clocks and size of window."""
+    measured = cache(partial(measure, recipe, seeds, sizes_ns))
+    for clocks in CLOCKS:
+        for size_ns in sizes_ns:
+            name = f"aggregates (tables 5.11, 5.12): {clocks.name}, {size_ns // S} s"
+            yield name, partial(_table, name, measured, clocks.name, size_ns)
+
+
+def _table(name: str, measured: Callable[[], Measured], clocks: str, size_ns: int) -> Table:
+    found = {title: measured()[clocks, size_ns, key] for key, title in ESTIMATORS.items()}
+    return scored(name, found, COLUMNS).printed(("thesis: error", "RMS"), THESIS_ERRORS)

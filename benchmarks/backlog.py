@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -32,17 +32,19 @@ PAUSE_S: Final = 0.001
 
 TEMPLATE: Final = """\
 streams:
-{streams}stages: [{stages}]
+  default: {{input: {raw}, output: ordered-{name}{stream}}}
+stages: [{stages}]
 application: {name}
 delivery: {delivery}
 state: {state}
 topics:
-  partitions: {partitions}
+  partitions: 1
   replication: 1
   sequenced: sequenced-{name}
   gaps: gaps-{name}
   late: late-{name}
   dead: dead-{name}
+  clock: clock-{name}
 """
 
 
@@ -66,25 +68,14 @@ def settle(
     stages: str = "reorder+merge",
     delivery: str = "exactly_once",
     state: str = "rocksdb",
-    partitions: int = 1,
-    streams: Sequence[str] = ("default",),
     stream: str = "",
-    more: str = "",
 ) -> Setting:
     """Write the file and make the topics; each call is an application of its own.
-    `stream` are further settings of each stream, `more` further sections of the file, as
-    queries."""
+    `stream` are further settings of the stream."""
     name = f"bench-{uuid.uuid4().hex[:8]}"
-    settings = f"input: {raw}, output: ordered-{name}{stream and ', '}{stream}"
     text = TEMPLATE.format(
-        name=name,
-        streams="".join(f"  {each}: {{{settings}}}\n" for each in streams),
-        stages=stages,
-        delivery=delivery,
-        state=state,
-        partitions=partitions,
+        name=name, raw=raw, stages=stages, delivery=delivery, state=state, stream=stream
     )
-    text += more
     path = folder / f"{name}.yaml"
     path.write_text(text)
     topology = parse(text)
@@ -92,15 +83,8 @@ def settle(
     return Setting(path, topology)
 
 
-def produce(
-    bootstrap: str,
-    raw: str,
-    rows: Sequence[Row],
-    speed: float = SPEED,
-    place: Mapping[str, tuple[str, int]] | None = None,
-) -> None:
-    """All rows, each when its time has come; RuntimeError if they cannot be sent. `place`: the
-    stream and the partition of each source, where there is more than one."""
+def produce(bootstrap: str, raw: str, rows: Sequence[Row], speed: float = SPEED) -> None:
+    """All rows, each when its time has come; RuntimeError if they cannot be sent."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -120,10 +104,9 @@ def produce(
             producer.poll(0)
             time.sleep(PAUSE_S)
         ts_ns = began_ns + int((row.ts_ns - first_ns) / speed)
-        stream, partition = (DEFAULT_STREAM, 0) if place is None else place[row.source]
-        contract = headers.write(row.source, row.seq, ts_ns=ts_ns, epoch=0, stream=stream)
+        contract = headers.write(row.source, row.seq, ts_ns=ts_ns, epoch=0, stream=DEFAULT_STREAM)
         value = values[at % VALUES]
-        producer.produce(raw, value, stream.encode(), partition=partition, headers=contract)
+        producer.produce(raw, value, DEFAULT_STREAM.encode(), partition=0, headers=contract)
         if at == 0:  # by the time it is confirmed the connection stands
             producer.flush(FLUSH_TIMEOUT_S)
             began_ns = time.time_ns()

@@ -12,22 +12,18 @@ bytes are what goes to the changelog beside the outputs. Three things are turned
 
 from __future__ import annotations
 
-import gc
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import Final
 
-import click
-
-from agents.process.garbage import GC_THRESHOLDS
 from agents.stage.cutting import uncollected
 from agents.state import changelog
 from agents.state.held import STAMPED_FROM, HeldPages
 from agents.state.stores.seal import StateTally
-from benchmarks.tables import Page, Table, count
+from benchmarks import harness
+from benchmarks.harness import Asked, Figures, Tables, cpu_s, figures
+from benchmarks.tables import count
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row, to_events
 from topology.config import parse
@@ -44,12 +40,12 @@ START_NS: Final = 1_700_000_000 * 1_000_000_000
 STEP_NS: Final = 100_000
 USUAL_EVENTS: Final = 1_000
 ROUNDS: Final = 5
-QUICK_SIZES: Final = (1, 100, 10_000)
-FULL_SIZES: Final = (1, 10, 100, 1_000, 10_000, 100_000)
-QUICK_SOURCES: Final = (10, 1_000)
-FULL_SOURCES: Final = (10, 100, 1_000, 10_000, 100_000)
-QUICK_THROUGHPUT: Final = (100, 1_000, 10_000)
-FULL_THROUGHPUT: Final = (100, 1_000, 10_000, 50_000)
+QUICK: Final = {"throughput": (1_000, 10_000), "held": (1, 10_000), "sources": (10, 1_000)}
+FULL: Final = {
+    "throughput": (100, 1_000, 10_000, 50_000),
+    "held": (1, 10, 100, 1_000, 10_000, 100_000),
+    "sources": (10, 100, 1_000, 10_000, 100_000),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +85,15 @@ class Checkpointing:
         self._held.let_go(self._stage.take_moved())
 
     def cut(self) -> Cut:
-        gc.collect()
-        began = time.process_time()
-        with uncollected():
-            encoded = changelog.encoded(self._stage.changes(), changelog.STATE)
-            encoded |= changelog.encoded(dict(self._held.changes(self._now_ns)))
-            self._tally.change(encoded)
-        seconds = time.process_time() - began
+        encoded: dict[bytes, bytes | None] = {}
+
+        def changes() -> None:
+            with uncollected():
+                encoded.update(changelog.encoded(self._stage.changes(), changelog.STATE))
+                encoded.update(changelog.encoded(dict(self._held.changes(self._now_ns))))
+                self._tally.change(encoded)
+
+        seconds = cpu_s(changes)
         size = sum(len(key) + len(value or b"") for key, value in encoded.items())
         return Cut(seconds, len(encoded), size)
 
@@ -158,39 +156,28 @@ def typical(cuts: Sequence[Cut]) -> Cut:
     )
 
 
-def table_of(title: str, knob: str, found: Sequence[tuple[str, Cut]], note: str = "") -> Table:
-    table = Table(title, (knob, "CPU ms", "keys", "bytes"), note=note)
-    for name, cut in found:
-        table.add(name, f"{cut.seconds * 1e3:.2f}", count(cut.keys), count(cut.bytes))
-    return table
+def measure(throughput: Sequence[int], held: Sequence[int], sources: Sequence[int]) -> Figures:
+    """Return CPU in ms, and bytes."""
+    cuts = {f"{count(each)} events since the last": of_throughput(each) for each in throughput}
+    cuts |= {f"{count(each)} events behind a hole": of_held(each) for each in held}
+    for each in sources:
+        for speaking in sorted({10, each}):
+            name = f"{count(each)} sources, of which {count(speaking)} sent"
+            cuts[name] = of_sources(each, speaking)
+    return {
+        f"{name}: {what}": figure
+        for name, cut in cuts.items()
+        for what, figure in (("CPU ms", cut.seconds * 1e3), ("bytes", cut.bytes))
+    }
 
 
-@click.command("checkpoint")
-@click.option("--full", is_flag=True, help="Up to 100,000 held events and sources.")
-@click.option("--markdown", type=click.Path(path_type=Path), help="Append the tables here.")
-def command(full: bool, markdown: Path | None) -> None:
-    """Bytes and CPU of a checkpoint as load, waiting events and sources grow."""
-    page = Page(markdown)
-    gc.set_threshold(*GC_THRESHOLDS)
-    throughput = FULL_THROUGHPUT if full else QUICK_THROUGHPUT
-    sizes = FULL_SIZES if full else QUICK_SIZES
-    page.table(
-        table_of(
-            "a checkpoint, by events since the last one",
-            "events (crowd 12 %, 20 sources)",
-            [(count(events), of_throughput(events)) for events in throughput],
-        )
+def tables(asked: Asked) -> Tables:
+    """Measure bytes and CPU of a checkpoint as load, waiting events and sources grow."""
+    sizes = FULL if asked.full else QUICK
+    yield (
+        "checkpoint",
+        lambda: figures(asked, "a checkpoint", "benchmarks.checkpoint:measure", **sizes),
     )
-    page.table(
-        table_of(
-            "a checkpoint, by events that wait behind a hole",
-            f"events held ({count(USUAL_EVENTS)} others since the last)",
-            [(count(held), of_held(held)) for held in sizes],
-        )
-    )
-    found = []
-    for sources in FULL_SOURCES if full else QUICK_SOURCES:
-        for speaking in sorted({10, sources}):
-            name = f"{count(sources)}, of which {count(speaking)} spoke"
-            found.append((name, of_sources(sources, speaking)))
-    page.table(table_of("a checkpoint, by sources", "sources", found))
+
+
+command = harness.command(tables)

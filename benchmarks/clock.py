@@ -1,13 +1,12 @@
-"""How wrong a measured clock is, what bound it claims, and whether the bound holds.
+"""Measures how wrong a measured clock is, what bound it claims, and whether the bound holds.
 
 The clock model (`topology.clock`) beside the thesis's: least round trip, fixed bound.
 
-* one burst: ten rounds of a clock without skew, as in reorder_drift_merge.md 2.2;
-* until the next burst: clocks that drift and wander, just before the next sync (2.3);
+* burst: ten rounds of a clock without skew, as in reorder_drift_merge.md 2.2;
+* drift: clocks that drift and wander, just before the next sync (2.3);
 * histories: thousands of clocks, paths, steps and lying servers
   (`tests.simulation.clock_histories`, so only where the tests are);
-* real clocks: phones over UMTS and balloons with GPS (`benchmarks.traces`);
-* cost of a round and of a cell.
+* phones: real clocks over UMTS (`benchmarks.traces`).
 
 *Outside* counts where the truth was not within offset +- bound: for an honest bound 0.
 """
@@ -15,30 +14,28 @@ The clock model (`topology.clock`) beside the thesis's: least round trip, fixed 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from functools import partial
 from random import Random
 from statistics import mean, median
-from time import perf_counter_ns
 from typing import Any, Final, NamedTuple
 
-import click
-
-from benchmarks.tables import Page, Table, count, share
-from benchmarks.traces import TRACES, TraceAbsent, TraceRow
+from benchmarks import harness
+from benchmarks.harness import Asked, Columns, Tables, contest, scored
+from benchmarks.tables import Table, count, share, us
+from benchmarks.traces import TRACES, TraceRow
 from topology.clock.measured import MeasuredClock
 from topology.clock.sample import Sample
 from topology.config import ClockConfig
 from topology.published.clock import ThesisClock
 
-US: Final = 1_000
 MS: Final = 1_000_000
 S: Final = 1_000_000_000
 START_NS: Final = 1_750_000_000 * S
 ANY_WIDTH: Final = 1 << 62
 PERIOD_S: Final = 60
-QUICK_HISTORIES: Final = 1_000
-FULL_HISTORIES: Final = 10_000
 Model = MeasuredClock | ThesisClock
+Make = Callable[[ClockConfig], Model]
+MODELS: Final[dict[str, Make]] = {"thesis": ThesisClock, "polygon": MeasuredClock}
 
 
 class Judged(NamedTuple):
@@ -52,76 +49,50 @@ class Judged(NamedTuple):
         return self.error_ns > self.bound_ns
 
 
-def us(ns: float) -> str:
-    return f"{ns / US:,.0f}".replace(",", " ") if ns >= 100 * US else f"{ns / US:.1f}"
-
-
 def judged(model: Model, stamp_ns: int, truth_ns: int) -> Judged:
     cell = model.cell(stamp_ns)
     return Judged(abs(cell.offset_at(stamp_ns) - truth_ns), cell.error_at(stamp_ns))
 
 
-def row(found: Sequence[Judged]) -> tuple[str, str, str]:
-    outside = sum(one.outside for one in found)
-    return (
-        us(mean(one.error_ns for one in found)),
-        us(mean(one.bound_ns for one in found)),
-        share(outside, len(found)),
-    )
+COLUMNS: Final[Columns] = {
+    "mean error us": lambda found, _: us(mean(one.error_ns for one in found)),
+    "bound us": lambda found, _: us(mean(one.bound_ns for one in found)),
+    "outside %": lambda found, _: share(sum(one.outside for one in found), len(found)),
+}
 
 
-# -- one burst -------------------------------------------------------------------------------------
+def sampled(begun_ns: int, random: Random, *, spiky: bool = False) -> Sample:
+    """A round of a clock that is right. A way has a floor of 0.1 ms and exp(0.2 ms) on top; with
+    spikes, exp(5 ms) more for one packet in five."""
+
+    def way_ns() -> int:
+        spike_ns = random.expovariate(1 / (5 * MS)) if spiky and random.random() < 0.2 else 0.0
+        return round(100_000 + random.expovariate(1 / 200_000) + spike_ns)
+
+    heard_ns = begun_ns + way_ns()
+    ended_ns = heard_ns + way_ns()
+    return Sample("s", begun_ns, heard_ns, heard_ns, ended_ns, ended_ns)
 
 
-def delay_ns(random: Random, spiky: bool) -> int:
-    """Floor 0.1 ms and exp(0.2 ms); with spikes, exp(5 ms) more for one packet in five."""
-    spike_ns = random.expovariate(1 / (5 * MS)) if spiky and random.random() < 0.2 else 0.0
-    return round(100 * US + random.expovariate(1 / (200 * US)) + spike_ns)
-
-
-def one_burst(seeds: int, spiky: bool) -> Table:
+def one_burst(bursts: int, *, spiky: bool) -> Table:
     """Ten rounds; the truth is 0."""
     config = ClockConfig(max_error_ns=ANY_WIDTH, max_skew_ppb=100)
     found: dict[str, list[Judged]] = {}
-    for seed in range(seeds):
+    for seed in range(bursts):
         random = Random(seed)
-        model, thesis = MeasuredClock(config), ThesisClock(config)
-        offsets: list[float] = []
-        smoothed = 0.0
-        last = 0
-        for at in range(10):
-            t1, there_ns, back_ns = (
-                START_NS + at * 20 * MS,
-                *(delay_ns(random, spiky) for _ in range(2)),
-            )
-            t2, last = t1 + there_ns, t1 + there_ns + back_ns
-            sample = Sample("s", t1, t2, t2, last, last)
-            model.add(sample)
-            thesis.add(sample)
-            offsets.append((there_ns - back_ns) / 2)
-            smoothed = offsets[0] if at == 0 else (smoothed + offsets[-1]) / 2
-        plain = {"last": offsets[-1], "mean": mean(offsets), "half old, half new": smoothed}
+        samples = [sampled(START_NS + at * 20 * MS, random, spiky=spiky) for at in range(10)]
+        offsets = [(one.t2_ns - one.t1_ns - one.t4_ns + one.t3_ns) / 2 for one in samples]
+        plain = {"last": offsets[-1], "mean": mean(offsets)}
         for name, offset_ns in plain.items():
             found.setdefault(name, []).append(Judged(abs(offset_ns), float("inf")))
-        found.setdefault("least round trip (thesis)", []).append(judged(thesis, last, 0))
-        found.setdefault("intersection", []).append(judged(model, last, 0))
-    title = "Ten rounds, 0.1 ms + exp(0.2 ms) each way"
-    specified = {"last": "101", "mean": "36", "half old, half new": "60"}
-    specified |= {"least round trip (thesis)": "23; bound 146", "intersection": "10; bound 120"}
-    if spiky:
-        title += ", exp(5 ms) more for 20 % of the packets"
-        specified = {"mean": "504", "least round trip (thesis)": "31.6", "intersection": "12.8"}
-    columns = ("estimate", "mean error us", "bound us", "outside %", "spec, us")
-    table = Table(f"{title}: {count(seeds)} bursts", columns)
-    for name, every in found.items():
-        error, bound, outside = row(every)
-        bounded = every[0].bound_ns != float("inf")
-        shown = (bound, outside) if bounded else ("none", "-")
-        table.add(name, error, *shown, specified.get(name, ""))
-    return table
-
-
-# -- until the next burst --------------------------------------------------------------------------
+        for name, make in MODELS.items():
+            model = make(config)
+            for sample in samples:
+                model.add(sample)
+            found.setdefault(name, []).append(judged(model, samples[-1].t4_ns, 0))
+    title = "ten rounds, 0.1 ms + exp(0.2 ms) each way"
+    more = ", exp(5 ms) more for 20 % of the packets" if spiky else ""
+    return scored(f"{title}{more}: {count(bursts)} bursts", found, COLUMNS)
 
 
 class Drift(NamedTuple):
@@ -130,17 +101,16 @@ class Drift(NamedTuple):
     name: str
     skew_ppm: float
     wander_ppm_per_min: float
-    window_s: int
-    specified: str
+    window_s: int = 300
 
 
 DRIFTS: Final = (
-    Drift("10 ppm", 10, 0, 300, "603 / 180, 100 %; 14 / 158, 0"),
-    Drift("50 ppm", 50, 0, 300, "3 002, 100 %; 14, 0"),
-    Drift("200 ppm", 200, 0, 300, ""),
-    Drift("10 ppm, wander to the limit", 10, 0.1, 300, ""),
-    Drift("10 ppm, wander 10 x the limit", 10, 1.0, 300, "; 90, 0"),
-    Drift("... window of 900 s", 10, 1.0, 900, "; 5 %"),
+    Drift("10 ppm", 10, 0),
+    Drift("50 ppm", 50, 0),
+    Drift("200 ppm", 200, 0),
+    Drift("10 ppm, wander to the limit", 10, 0.1),
+    Drift("10 ppm, wander 10 x the limit", 10, 1.0),
+    Drift("... window of 900 s", 10, 1.0, 900),
 )
 
 
@@ -161,114 +131,72 @@ def minutes(drift: Drift, random: Random) -> Iterator[Callable[[float], float]]:
         rate += change * PERIOD_S
 
 
-def before_the_next(drift: Drift, bursts: int, seed: int) -> tuple[list[Judged], list[Judged]]:
-    """The model and the thesis, after five minutes to settle."""
-    random = Random(seed)
-    config = ClockConfig(max_error_ns=ANY_WIDTH, sync_window_ns=drift.window_s * S)
-    model, thesis = MeasuredClock(config), ThesisClock(config)
-    ours: list[Judged] = []
-    theirs: list[Judged] = []
+def before_the_next(
+    make: Callable[[ClockConfig], Model], drift: Drift, bursts: int
+) -> list[Judged]:
+    """Just before the next sync, after five minutes to settle."""
+    random = Random(1)
+    model = make(ClockConfig(max_error_ns=ANY_WIDTH, sync_window_ns=drift.window_s * S))
+    found: list[Judged] = []
     of_minute = minutes(drift, random)
     for burst in range(bursts):
         offset, base_ns = next(of_minute), START_NS + burst * PERIOD_S * S
         for at in range(4 if burst else 10):
-            begun, there, back = (
-                at * 20 * MS,
-                delay_ns(random, spiky=False),
-                delay_ns(random, spiky=False),
+            true = sampled(base_ns + at * 20 * MS, random)
+            t1_ns, t4_ns = (
+                ns - round(offset((ns - base_ns) / S)) for ns in (true.t1_ns, true.t4_ns)
             )
-            heard, ended = begun + there, begun + there + back
-            t1, t4 = (base_ns + x - round(offset(x / S)) for x in (begun, ended))
-            sample = Sample("s", t1, base_ns + heard, base_ns + heard, t4, base_ns + ended)
-            model.add(sample)
-            thesis.add(sample)
+            model.add(Sample("s", t1_ns, true.t2_ns, true.t3_ns, t4_ns, true.arrival_ns))
         if burst >= 5:
             truth_ns = round(offset(PERIOD_S - 0.001))
             stamp_ns = base_ns + PERIOD_S * S - MS - truth_ns
-            ours.append(judged(model, stamp_ns, truth_ns))
-            theirs.append(judged(thesis, stamp_ns, truth_ns))
-    return ours, theirs
+            found.append(judged(model, stamp_ns, truth_ns))
+    return found
 
 
 def until_the_next(bursts: int) -> Table:
-    columns = (
-        "clock",
-        "thesis: error us",
-        "bound us",
-        "outside %",
-        "polygon: error us",
-        "bound us",
-        "outside %",
-        "spec: thesis; polygon",
+    entries = {
+        f"{drift.name}: {name}": partial(before_the_next, make, drift, bursts)
+        for drift in DRIFTS
+        for name, make in MODELS.items()
+    }
+    title = f"just before the next sync: 4 rounds every {PERIOD_S} s, {count(bursts)} bursts"
+    return contest(title, entries, COLUMNS)
+
+
+def _checks(outcomes: Sequence[Any]) -> int:
+    return sum(one.checks for one in outcomes)
+
+
+def _median_ms(widths_ns: str) -> Callable[[Any, Any], str]:
+    return lambda outcomes, _: (
+        f"{median(ns for one in outcomes for ns in getattr(one, widths_ns)) / MS:.2f}"
     )
-    title = f"Just before the next sync: 4 rounds every {PERIOD_S} s, {count(bursts)} bursts"
-    table = Table(title, columns)
-    for drift in DRIFTS:
-        ours, theirs = before_the_next(drift, bursts, seed=1)
-        table.add(drift.name, *row(theirs), *row(ours), drift.specified)
-    return table
 
 
-# -- histories -------------------------------------------------------------------------------------
+HISTORY: Final[Columns] = {
+    "histories": lambda outcomes, _: count(len(outcomes)),
+    "checks": lambda outcomes, _: count(_checks(outcomes)),
+    "outside": lambda outcomes, _: count(sum(one.violations for one in outcomes)),
+    "thesis: outside %": lambda outcomes, _: share(
+        sum(one.thesis_violations for one in outcomes), _checks(outcomes)
+    ),
+    "least round trip ms": _median_ms("round_trips_ns"),
+    "width then ms": _median_ms("fresh_widths_ns"),
+    "before the next ms": _median_ms("widths_ns"),
+}
 
 
-WIDTHS: Final[tuple[Callable[[Any], list[int]], ...]] = (
-    lambda outcome: outcome.round_trips_ns,
-    lambda outcome: outcome.fresh_widths_ns,
-    lambda outcome: outcome.widths_ns,
-)
-"""Medians: T of the plain filter, the model's whole interval at the burst and before the next."""
+def histories(seeds: int) -> Table:
+    from tests.simulation.clock_histories import plan_of, run
 
-
-def histories(seeds: int) -> Table | None:
-    """None where the tests are not."""
-    try:
-        from tests.simulation.clock_histories import plan_of, run
-    except ModuleNotFoundError:
-        return None
-    by_kind: dict[str, list[Any]] = {}
+    by_kind: dict[str, list[Any]] = {"all": []}
     for seed in range(seeds):
         plan = plan_of(Random(seed))
-        name = plan.kind
-        if plan.servers > 1:
-            name += ", one of three servers lies"
+        name = plan.kind + ", one of three servers lies" * (plan.servers > 1)
         by_kind.setdefault(name, []).append(run(seed))
-    columns = (
-        "path",
-        "histories",
-        "checks",
-        "outside",
-        "thesis: outside %",
-        "least round trip ms",
-        "width then ms",
-        "before the next ms",
-    )
-    table = Table(f"{count(seeds)} simulated histories", columns)
-    every = [outcome for outcomes in by_kind.values() for outcome in outcomes]
-    for name, outcomes in [*sorted(by_kind.items()), ("all", every)]:
-        checks = sum(outcome.checks for outcome in outcomes)
-        table.add(
-            name,
-            count(len(outcomes)),
-            count(checks),
-            count(sum(outcome.violations for outcome in outcomes)),
-            share(sum(outcome.thesis_violations for outcome in outcomes), checks),
-            *(
-                f"{median(ns for one in outcomes for ns in width(one)) / MS:.2f}"
-                for width in WIDTHS
-            ),
-        )
-    return table
-
-
-# -- real clocks -----------------------------------------------------------------------------------
-
-
-def by_source(name: str) -> dict[str, list[TraceRow]]:
-    found: dict[str, list[TraceRow]] = {}
-    for one in TRACES[name]():
-        found.setdefault(one.source, []).append(one)
-    return found
+        by_kind["all"].append(by_kind[name][-1])
+    return scored(f"{count(seeds)} simulated histories", by_kind, HISTORY)
 
 
 def phone(rows: Sequence[TraceRow], model: Model) -> list[Judged]:
@@ -285,122 +213,28 @@ def phone(rows: Sequence[TraceRow], model: Model) -> list[Judged]:
 
 
 def phones(every: int) -> Table:
-    columns = (
-        "session: phone",
-        "offset ms",
-        "thesis: error ms",
-        "bound ms",
-        "outside %",
-        "polygon: error ms",
-        "bound ms",
-        "outside %",
-    )
-    table = Table("Phones over UMTS (jr_umts), against the recorded NTP offset", columns)
     config = ClockConfig(granularity_ns=MS, max_error_ns=ANY_WIDTH)
+    found: dict[str, list[Judged]] = {}
     for session in ("d1", "d2", "d4"):
-        for name, rows in sorted(by_source(f"jr_umts/{session}").items()):
-            cells = [f"{session}: {name}", rows[0].payload["ntp_offset_ms"]]
-            for model in (ThesisClock(config), MeasuredClock(config)):
-                found = phone(rows[::every], model)
-                cells.append(f"{mean(one.error_ns for one in found) / MS:.1f}")
-                cells.append(f"{mean(one.bound_ns for one in found) / MS:.1f}")
-                cells.append(share(sum(one.outside for one in found), len(found)))
-            table.add(*cells)
-    return table
+        by_phone: dict[str, list[TraceRow]] = {}
+        for one in TRACES[f"jr_umts/{session}"]():
+            by_phone.setdefault(one.source, []).append(one)
+        for phone_, rows in sorted(by_phone.items()):
+            for name, make in MODELS.items():
+                judgements = phone(rows[::every], make(config))
+                found[f"{session}, {phone_}: {name}"] = judgements
+                found.setdefault(f"all: {name}", []).extend(judgements)
+    return scored("phones over UMTS, against the recorded NTP offset", found, COLUMNS)
 
 
-def balloons(every: int) -> Table:
-    """A row of both clocks is a round without travel, good to a second. Every 15th is one;
-    readings in between are held against what is known."""
-    columns = ("balloon", "rows", "offset s", "bound s", "reading - offset s", "largest", "false")
-    table = Table("Balloon loggers against GPS (balloon_clocks), both to the second", columns)
-    config = ClockConfig(granularity_ns=S, max_error_ns=ANY_WIDTH)
-    for name, rows in sorted(by_source("balloon_clocks").items()):
-        model = MeasuredClock(config)
-        residuals_s: list[float] = []
-        bounds_s: list[float] = []
-        offset_s = 0.0
-        for at, one in enumerate(rows):
-            gps_ns = int(one.payload["gps_s"]) * S
-            if at % 15 == 0:
-                model.add(Sample(name, one.ts_ns, gps_ns, gps_ns, one.ts_ns, one.arrival_ns))
-            elif at > 60 and at % every == 0:
-                cell = model.cell(one.ts_ns)
-                offset_s = cell.offset_at(one.ts_ns) / S
-                residuals_s.append(abs((gps_ns - one.ts_ns) / S - offset_s))
-                bounds_s.append(cell.error_at(one.ts_ns) / S)
-        table.add(
-            name,
-            count(len(rows)),
-            f"{offset_s:.2f}",
-            f"{mean(bounds_s):.2f}",
-            f"{mean(residuals_s):.2f}",
-            f"{max(residuals_s):.2f}",
-            count(model.falsetickers + model.segment),
-        )
-    return table
-
-
-# -- cost ------------------------------------------------------------------------------------------
-
-
-def cost(sources: int) -> Table:
-    """Microseconds, the median: a round, the first cell after one, and the next cells."""
-    table = Table("Cost, us", ("schedule", "bounds", "add", "first cell", "next cell"))
-    plans = (
-        ("one burst of 10", 10, 1, 60 * S),
-        ("10, then 4 a minute", 4, 12, 60 * S),
-        ("a round every two seconds", 1, 240, 2 * S),
-    )
-    for name, rounds, bursts, period_ns in plans:
-        adds: list[float] = []
-        firsts: list[float] = []
-        nexts: list[float] = []
-        bounds = 0
-        for seed in range(sources):
-            random = Random(seed)
-            model = MeasuredClock(ClockConfig(max_error_ns=ANY_WIDTH))
-            for burst in range(bursts):
-                base_ns = START_NS + burst * period_ns
-                for at in range(rounds if burst else 10):
-                    t1 = base_ns + at * 20 * MS
-                    t2 = t1 + delay_ns(random, spiky=False)
-                    t4 = t2 + delay_ns(random, spiky=False)
-                    sample = Sample("s", t1, t2, t2, t4, t4)
-                    adds.append(timed(lambda model=model, it=sample: model.add(it)))  # type: ignore[misc]
-                firsts.append(timed(lambda model=model, at=base_ns: model.cell(at + S)))  # type: ignore[misc]
-                nexts.append(timed(lambda model=model, at=base_ns: model.cell(at + 2 * S)))  # type: ignore[misc]
-            *_, ((_, _, (((_, _, _, uppers, lowers), *_), _)),) = model.snapshot()
-            bounds = max(bounds, len(uppers[0]) + len(lowers[0]))
-        table.add(name, f"<= {bounds}", *(f"{median(it):.1f}" for it in (adds, firsts, nexts)))
-    return table
-
-
-def timed(call: Callable[[], object]) -> float:
-    begun_ns = perf_counter_ns()
-    call()
-    return (perf_counter_ns() - begun_ns) / US
-
-
-@click.command("clock")
-@click.option("--full", is_flag=True, help="10 000 histories and every round of the traces.")
-@click.option("--histories", "wanted", type=click.IntRange(1), help="So many histories.")
-@click.option("--markdown", type=click.Path(path_type=Path), help="Append the tables here.")
-def command(full: bool, wanted: int | None, markdown: Path | None) -> None:
-    """The clock model against the thesis's: error, bound, and whether it holds."""
-    page = Page(markdown)
-    seeds = wanted or (FULL_HISTORIES if full else QUICK_HISTORIES)
+def tables(asked: Asked) -> Tables:
+    """Measure the clock model beside the thesis's: error, bound, and whether it holds."""
+    full = asked.full
     for spiky in (False, True):
-        page.table(one_burst(min(4_000, 4 * seeds) if full else min(500, seeds), spiky))
-    page.table(until_the_next(min(2_000, 2 * seeds) if full else min(300, seeds)))
-    simulated = histories(seeds)
-    if simulated is None:
-        page.say("histories: left out, they are simulated by the tests, which are not here")
-    else:
-        page.table(simulated)
-    try:
-        page.table(phones(1 if full else 8))
-        page.table(balloons(1 if full else 10))
-    except TraceAbsent as absent:
-        page.say(f"real clocks: left out, {absent}")
-    page.table(cost(50 if full else min(5, seeds)))
+        yield "burst", partial(one_burst, 4_000 if full else 200, spiky=spiky)
+    yield "drift", partial(until_the_next, 2_000 if full else 100)
+    yield "histories", partial(histories, 10_000 if full else 100)
+    yield "phones", partial(phones, 1 if full else 8)
+
+
+command = harness.command(tables)

@@ -18,27 +18,21 @@ from typing import Final
 
 from benchmarks.baselines.early_windows import EarlyWindows
 from benchmarks.baselines.ignore import Ignore
-from benchmarks.baselines.tail_slack import TailSlack
 from benchmarks.oracle import last_arrivals, oracle
 from benchmarks.workloads.laws import MS
 from benchmarks.workloads.windows import Stream
 from topology.model.event import Event
-from topology.published.aq_k_slack import AQKSlack
 from topology.published.event_driven import EventDriven
-from topology.published.ldop import LDOP
 from topology.published.mean_delay import AverageDelay
-from topology.published.mp_k_slack import MPKSlack
 from topology.published.prob_slack import ProbSlack
 from topology.waiting.budget import AccuracyBudget
 from topology.waiting.driver import Closing
-from topology.waiting.fixed import KSlack
 from topology.waiting.policy import END, SlackPolicy
 from topology.waiting.risk import RiskSlack
 
 STRETCH: Final = 1_000
 ORACLE: Final = "Oracle"
 EVENT_DRIVEN: Final = "event-driven"
-PRINTED: Final = "ProbSlack, printed"
 OURS: Final = "ours"
 
 Make = Callable[[float], SlackPolicy]
@@ -47,25 +41,17 @@ STRATEGIES: Final[dict[str, Make]] = {
     EVENT_DRIVEN: lambda _: EventDriven(),
     "ignore": lambda _: Ignore(),
     "average delay": lambda _: AverageDelay(),
-    PRINTED: ProbSlack,
+    "ProbSlack, printed": ProbSlack,
     "printed, no guard": lambda delta: ProbSlack(delta, guard=False),
     "posterior <= delta": lambda delta: RiskSlack(AccuracyBudget(delta, rate=0), weigh=False),
     "posterior, threshold": lambda delta: RiskSlack(AccuracyBudget(delta), weigh=False),
     OURS: lambda delta: RiskSlack(AccuracyBudget(delta)),
 }
-"""Each for a delta. What follows the order of one source in order cannot tell these streams from
-complete ones: the K-Slack family (`ORDERED`) closes a window with the first event at its end."""
+"""Each for a delta. The K-Slack family follows the order of one source, and cannot tell these
+streams from complete ones."""
 
 HEEDLESS: Final = (EVENT_DRIVEN, "ignore", "average delay")
 """Those that do not look at delta."""
-
-ORDERED: Final[dict[str, Make]] = {
-    "K-Slack, 10 ms": lambda _: KSlack(10 * MS),
-    "MP-K-Slack": lambda _: MPKSlack(),
-    "AQ-K-Slack": lambda delta: AQKSlack(300 * MS, 1 - delta),
-    "LDOP": lambda _: LDOP(1_000 * MS, 1_000_000),
-    "tail": lambda delta: TailSlack(delta, max_wait_ns=1_000 * MS),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +64,7 @@ class Closed:
     settled: float
     worst_stretch: float
     wait_ns: float
-    early: float
     way: float = 0.0
-
-    def kept(self) -> bool:
-        return self.worst <= 0
 
 
 def run(stream: Stream, policy: SlackPolicy, every_ns: int, *, early: bool) -> dict[int, int]:
@@ -117,7 +99,6 @@ def judged(stream: Stream, closings: dict[int, int], every_ns: int, delta: float
         settled,
         worst_stretch(missed),
         sum(waits) / windows,
-        sum(wait < 0 for wait in waits) / windows,
     )
 
 
@@ -134,5 +115,4 @@ def worst_stretch(missed: Sequence[bool]) -> float:
 def by_oracle(stream: Stream, every_ns: int, delta: float, windows: int, *, early: bool) -> Closed:
     waits = oracle(stream, every_ns, delta, range(1, windows + 1), early=early)
     error = int(delta * windows) / windows
-    negative = sum(wait < 0 for wait in waits) / windows
-    return Closed(windows, error, 0.0, 0.0, error, sum(waits) / windows, negative, 1.0)
+    return Closed(windows, error, 0.0, 0.0, error, sum(waits) / windows, 1.0)

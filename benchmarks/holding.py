@@ -14,8 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from itertools import islice
+from typing import Any, Final, Protocol
 
+from benchmarks.harness import Columns, mean, quantile
+from benchmarks.tables import count, ms, share
 from benchmarks.workloads.rows import Row
 from topology.model.event import DATA, Event
 from topology.model.outcome import Gap, Late, Step
@@ -24,9 +27,11 @@ BATCH = 1_000
 """Events told at once: how they are cut changes nothing but the speed."""
 
 
-class Driven(Protocol):
+class Fed(Protocol):
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step: ...
 
+
+class Driven(Fed, Protocol):
     def on_end(self, now_ns: int) -> Step: ...
 
 
@@ -76,16 +81,27 @@ class Holding:
 
     @property
     def mean_ns(self) -> float:
-        return sum(self.holds_ns) / max(1, len(self.holds_ns))
+        return mean(self.holds_ns)
 
     def quantile_ns(self, share: float) -> int:
-        if not self.holds_ns:
-            return 0
-        return self.holds_ns[min(len(self.holds_ns) - 1, int(share * len(self.holds_ns)))]
+        return quantile(self.holds_ns, share)
 
     def accuracy(self, injected: int) -> float:
         return 1 - self.descents / injected if injected else 1.0
 
+
+COLUMNS: Final[Columns] = {
+    "left": lambda one, _: count(one.descents),
+    "late": lambda one, _: count(one.late),
+    "late %": lambda one, _: share(one.late, one.released),
+    "aside": lambda one, _: count(one.aside),
+    "gaps": lambda one, _: count(one.gaps),
+    "never came": lambda one, _: count(one.never_came),
+    "mean ms": lambda one, _: ms(one.mean_ns),
+    "p50 ms": lambda one, _: ms(one.quantile_ns(0.5)),
+    "p99 ms": lambda one, _: ms(one.quantile_ns(0.99)),
+    "max ms": lambda one, _: ms(one.quantile_ns(1)),
+}
 
 Make = Callable[[Row, int], Event]
 
@@ -100,18 +116,19 @@ def event_of(epoch: int = 0) -> Make:
 def run(operator: Driven, rows: Sequence[Row], make: Make) -> Holding:
     """All rows through the operator, and to the end."""
     holding = Holding()
-    now_ns = 0
-    for batch in batches(rows, make):
-        now_ns = batch[-1].arrival_ns
-        holding.said(operator.on_batch(batch, now_ns))
-    holding.said(operator.on_end(now_ns))
+    events = (make(row, at) for at, row in enumerate(rows))
+    holding.said(operator.on_end(fed(operator, events, holding.said)))
     return holding.close()
 
 
-def batches(rows: Sequence[Row], make: Make, size: int = BATCH) -> Iterator[list[Event]]:
-    """Fresh events: operators write on those they are given."""
-    for begin in range(0, len(rows), size):
-        yield [make(row, begin + at) for at, row in enumerate(rows[begin : begin + size])]
+def fed(operator: Fed, events: Iterator[Event], said: Callable[[Step], None]) -> int:
+    """Feed the operator in batches of fresh events, as it writes on them; return the last
+    arrival."""
+    now_ns = 0
+    while batch := list(islice(events, BATCH)):
+        now_ns = batch[-1].arrival_ns
+        said(operator.on_batch(batch, now_ns))
+    return now_ns
 
 
 def injected(rows: Iterable[Any]) -> int:

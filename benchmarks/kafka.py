@@ -1,13 +1,17 @@
-"""The whole stage on a real broker, against a plain Faust agent and a bare loop.
+"""Measures the whole stage on a real broker, beside a plain Faust agent and a bare loop.
 
-All read the same backlog (`benchmarks.backlog`) in one run, one after the other: ours
-fused and exactly once, fused and at least once, cut into two stages, the first and the last with
-the codec in Python too; Kafka Streams and Quix Streams, which put each source in order and merge
-none; a per-event Faust agent with the same operators; consume-and-forward on confluent-kafka. A
-peer that cannot be had here (`benchmarks.peers.bring`) is left out with a line. Figures are CPU
-and wall time of the programs alone, start-up taken off (`benchmarks.race`); the broker's share of
-the two cores counts for nobody, though it slows the wall clock of all. What a JVM compiles while
-it works counts. With `--rounds` all go in turn so often.
+All read the same backlog (`benchmarks.backlog`) in turn: ours fused and exactly once, fused and at
+least once, cut into two stages, the first and the last with the codec in Python too; Kafka Streams
+and Quix Streams, which put each source in order and merge none; a per-event Faust agent with the
+same operators; consume-and-forward on confluent-kafka. A peer that cannot be had here
+(`benchmarks.peers.bring`) is left out with a line.
+
+A program is started on a topic that holds the backlog and watched from outside: the
+committed end of its output topic tells how far it is, /proc what it and its children
+have spent. The same program on a topic with two records gives its start-up, which is taken off.
+All programs are held to the same share of the output, just below the end, since the very last
+events rightly wait for time to pass. The broker's share of the two cores counts for nobody, though
+it slows the wall clock of all. What a JVM compiles while it works counts.
 
 The goals: ours at least 10 times plain Faust, at least 100 000 events/s of CPU, at least
 half of the bare loop, wall time close to CPU time.
@@ -15,27 +19,31 @@ half of the bare loop, wall time close to CPU time.
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
+import time
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from statistics import median
-from typing import Final
+from typing import Final, NamedTuple
 
-import click
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from benchmarks import harness
 from benchmarks.backlog import produce, settle
+from benchmarks.harness import ROOT, Asked, Columns, Tables, scored, turns
 from benchmarks.peers import bring
-from benchmarks.race import Program, Spent, kept_in, run
-from benchmarks.tables import Page, Table, count, thousands
+from benchmarks.tables import Table, count, thousands
 from benchmarks.workloads import crowd
 from benchmarks.workloads.rows import Row
 from cli.local.kafka import create_topic
+from cli.local.process import NotReady, Process, children, stat_fields
 from infra.kafka import missing, new_broker
 
-QUICK_RECORDS: Final = 100_000
-FULL_RECORDS: Final = 300_000
 PLAIN_SHARE: Final = 0.15
 """A share of the backlog; the cost of a per-event agent is per event, and it takes its time."""
 
@@ -45,104 +53,182 @@ QUIX_SHARE: Final = 0.5
 NEARLY: Final = 0.995
 START_UP_STEP_NS: Final = 500_000_000
 TIMEOUT_S: Final = 300.0
+SAMPLE_S: Final = 0.05
+ASK_TIMEOUT_S: Final = 10.0
+TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 APPEND_TIME: Final = {"message.timestamp.type": "LogAppendTime"}
-
-OURS: Final = "fused, exactly once"
-FAUST: Final = "plain Faust agent"
-BARE: Final = "bare confluent loop"
-KAFKA_STREAMS: Final = "Kafka Streams, each source in order, exactly once"
-QUIX: Final = "Quix Streams, each source in order, exactly once"
+QUICK: Final = ("bare", "fused")
 
 
 @dataclass(frozen=True, slots=True)
-class Contender:
-    """`program` makes it for an input topic; `share` is how much of the backlog it does."""
+class Program:
+    """`command` reads a backlog into `output`."""
+
+    command: Sequence[str]
+    output: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """From the start of the process until `records` were in its output."""
+
+    records: int
+    cpu_s: float
+    wall_s: float
+
+    def less(self, start_up: Spent) -> Spent:
+        return Spent(
+            self.records - start_up.records,
+            max(self.cpu_s - start_up.cpu_s, 1e-9),
+            max(self.wall_s - start_up.wall_s, 1e-9),
+        )
+
+    @property
+    def per_cpu_second(self) -> float:
+        return self.records / self.cpu_s
+
+    @property
+    def cpu_us(self) -> float:
+        return 1e6 / self.per_cpu_second
+
+
+class Outcome:
+    """The committed end of a topic, cheaply asked."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": f"watching-{topic}",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+            }
+        )
+        found = self._consumer.list_topics(topic, timeout=ASK_TIMEOUT_S).topics[topic]
+        self._partitions = [TopicPartition(topic, number) for number in found.partitions]
+
+    def records(self) -> int:
+        """0 too while a topic just made has no leader that knows of it."""
+        try:
+            return self._ends()
+        except KafkaException as failed:
+            if failed.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+                raise
+            return 0
+
+    def _ends(self) -> int:
+        ends: list[tuple[int, int] | None] = [
+            self._consumer.get_watermark_offsets(partition, timeout=ASK_TIMEOUT_S)
+            for partition in self._partitions
+        ]
+        return sum(end[1] for end in ends if end is not None)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def run(program: Program, bootstrap: str, folder: Path, records: int, timeout_s: float) -> Spent:
+    """Start it, watch it reach `records` in its output, end it. NotReady if it does not."""
+    outcome = Outcome(bootstrap, program.output)
+    environment = {"PYTHONPATH": str(ROOT), **program.environment}
+    process = Process(program.output, program.command, folder, environment)
+    began_s = time.monotonic()
+    process.start()
+    try:
+        while True:
+            time.sleep(SAMPLE_S)
+            done = outcome.records()
+            wall_s, cpu_s = time.monotonic() - began_s, cpu_seconds(process.pid)
+            if done >= records:
+                return Spent(done, cpu_s, wall_s)
+            if not process.is_alive() or wall_s > timeout_s:
+                raise NotReady(
+                    f"{program.output}: {done} of {records} records after {wall_s:.0f} s;"
+                    f" {process.log} closes with\n{process.tail()}"
+                )
+    finally:
+        process.stop()
+        outcome.close()
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process and of its living children."""
+    total = 0
+    for each in (pid, *children(pid)):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            fields = stat_fields(Path(f"/proc/{each}/stat"))
+            total += int(fields[11]) + int(fields[12])
+    return total / TICKS_PER_S
+
+
+Make = Callable[[Path, str, str], Program]
+
+
+class Contender(NamedTuple):
+    """`program` makes it for a folder, brokers and an input topic; `share` is how much of the
+    backlog it does."""
 
     name: str
-    program: Callable[[Path, str, str], Program]
+    program: Make
     share: float = 1.0
 
 
 def ours(name: str, codec: str = "", **settings: str) -> Contender:
     def program(folder: Path, bootstrap: str, raw: str) -> Program:
-        setting = settle(folder, bootstrap, raw, **settings)  # type: ignore[arg-type]
+        setting = settle(folder, bootstrap, raw, **settings)
         command = [
             *(sys.executable, "-m", "inorder_engine", "worker"),
             *("--topology", str(setting.path), "--brokers", bootstrap),
             *("--state-dir", str(folder / f"state-{uuid.uuid4().hex[:8]}")),
         ]
-        return Program(_file(name), command, setting.output, {"INORDER_CODEC": codec})
+        return Program(command, setting.output, {"INORDER_CODEC": codec})
 
     return Contender(name, program)
 
 
-def plain_faust() -> Contender:
-    def program(folder: Path, bootstrap: str, raw: str) -> Program:
-        setting = settle(folder, bootstrap, raw)
-        group = setting.topology.application
-        module = "benchmarks.peers.plain_faust"
-        command = [sys.executable, "-m", module, bootstrap, group, str(setting.path)]
-        return Program(_file(FAUST), command, setting.output)
-
-    return Contender(FAUST, program, PLAIN_SHARE)
+def plain_faust(folder: Path, bootstrap: str, raw: str) -> Program:
+    setting = settle(folder, bootstrap, raw)
+    words = (bootstrap, setting.topology.application, str(setting.path))
+    return Program([sys.executable, "-m", "benchmarks.peers.plain_faust", *words], setting.output)
 
 
-def bare_loop() -> Contender:
-    def program(_: Path, bootstrap: str, raw: str) -> Program:
-        output = f"forwarded-{uuid.uuid4().hex[:8]}"
-        create_topic(bootstrap, output)
-        module = "benchmarks.peers.bare_loop"
-        return Program(
-            _file(BARE), [sys.executable, "-m", module, bootstrap, output, raw, output], output
-        )
-
-    return Contender(BARE, program)
-
-
-def kafka_streams() -> Contender:
-    def program(folder: Path, bootstrap: str, raw: str) -> Program:
-        command = ["java", "-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-        command += ["-cp", bring.hold_back(), "HoldBack"]
-        return _holding_back(KAFKA_STREAMS, command, folder, bootstrap, raw)
-
-    return Contender(KAFKA_STREAMS, program)
-
-
-def quix() -> Contender:
-    def program(folder: Path, bootstrap: str, raw: str) -> Program:
-        command = [str(bring.python()), "-m", "benchmarks.peers.quix"]
-        return _holding_back(QUIX, command, folder, bootstrap, raw)
-
-    return Contender(QUIX, program, QUIX_SHARE)
-
-
-def _holding_back(
-    name: str, command: Sequence[str], folder: Path, bootstrap: str, raw: str
-) -> Program:
+def peer(program: Callable[[], Sequence[str]], *, is_stateful: bool = True) -> Make:
     """A program that is told brokers, group, input, output and a folder for its state."""
-    mark = uuid.uuid4().hex[:8]
-    output = f"held-back-{mark}"
-    create_topic(bootstrap, output)
-    state = str(folder / f"state-{mark}")
-    return Program(_file(name), [*command, bootstrap, f"peer-{mark}", raw, output, state], output)
+
+    def made(folder: Path, bootstrap: str, raw: str) -> Program:
+        mark = uuid.uuid4().hex[:8]
+        output, state = f"peer-output-{mark}", [str(folder / f"state-{mark}")] * is_stateful
+        create_topic(bootstrap, output)
+        return Program([*program(), bootstrap, f"peer-{mark}", raw, output, *state], output)
+
+    return made
 
 
+def kafka_streams() -> Sequence[str]:
+    options = ("-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+    return ("java", *options, "-cp", bring.hold_back(), "HoldBack")
+
+
+BARE_LOOP: Final = (sys.executable, "-m", "benchmarks.peers.bare_loop")
 CONTENDERS: Final = {
-    "bare": bare_loop(),
-    "fused": ours(OURS),
+    "bare": Contender("bare confluent loop", peer(lambda: BARE_LOOP, is_stateful=False)),
+    "fused": ours("fused, exactly once"),
     "at-least-once": ours("fused, at least once", delivery="at_least_once"),
     "memory": ours("fused, exactly once, state: memory", state="memory"),
     "split": ours("reorder | merge, exactly once", stages="reorder, merge"),
     "fused-plain": ours("fused, exactly once, codec in Python", codec="plain"),
     "split-plain": ours("reorder | merge, codec in Python", codec="plain", stages="reorder, merge"),
-    "kafka-streams": kafka_streams(),
-    "quix": quix(),
-    "faust": plain_faust(),
+    "kafka-streams": Contender(
+        "Kafka Streams, each source in order, exactly once", peer(kafka_streams)
+    ),
+    "quix": Contender(
+        "Quix Streams, each source in order, exactly once",
+        peer(lambda: (str(bring.python()), "-m", "benchmarks.peers.quix")),
+        QUIX_SHARE,
+    ),
+    "faust": Contender("plain Faust agent", plain_faust, PLAIN_SHARE),
 }
-
-
-def _file(name: str) -> str:
-    return "-".join(word.strip(",|:") for word in name.split() if word.strip(",|:"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,88 +270,38 @@ def first_of(rows: Sequence[Row]) -> list[Row]:
     return [first, Row(later_ns[0], first.source, 1, later_ns[1])]
 
 
-def table_of(rounds: Sequence[dict[str, tuple[Spent, Spent]]]) -> Table:
-    """Each program's median round by its CPU; the ratios are medians of those within a round."""
-    table = Table(
-        "reorder and merge of a backlog, 200-byte records, on a real broker",
-        (
-            "program",
-            "records",
-            "CPU s",
-            "wall s",
-            "CPU us/record",
-            "records/CPU s",
-            "wall/CPU",
-            "start-up CPU s",
-            "of the bare loop",
-            "times plain Faust",
-        ),
-    )
-    for name in rounds[0]:
-        by_cost = sorted((each[name] for each in rounds), key=lambda pair: pair[1].cpu_us)
-        start_up, spent = by_cost[len(by_cost) // 2]
-        bare, faust = (_ratio(rounds, name, other) for other in (BARE, FAUST))
-        table.add(
-            name,
-            count(spent.records),
-            f"{spent.cpu_s:.2f}",
-            f"{spent.wall_s:.2f}",
-            f"{spent.cpu_us:.2f}",
-            thousands(spent.per_cpu_second),
-            f"{spent.wall_s / spent.cpu_s:.2f}",
-            f"{start_up.cpu_s:.2f}",
-            f"{bare:.2f}" if bare else "-",
-            f"{faust:.1f}" if faust else "-",
-        )
-    return table
+COLUMNS: Final[Columns] = {
+    "records": lambda pair, _: count(pair[1].records),
+    "CPU s": lambda pair, _: f"{pair[1].cpu_s:.2f}",
+    "wall s": lambda pair, _: f"{pair[1].wall_s:.2f}",
+    "CPU us/record": lambda pair, _: f"{pair[1].cpu_us:.2f}",
+    "records/CPU s": lambda pair, _: thousands(pair[1].per_cpu_second),
+    "wall/CPU": lambda pair, _: f"{pair[1].wall_s / pair[1].cpu_s:.2f}",
+    "start-up CPU s": lambda pair, _: f"{pair[0].cpu_s:.2f}",
+    "of the first": lambda pair, first: f"{first[1].cpu_us / pair[1].cpu_us:.2f}",
+}
 
 
-def _ratio(rounds: Sequence[dict[str, tuple[Spent, Spent]]], name: str, other: str) -> float | None:
-    """The one's rate over the other's, within a round."""
-    if other not in rounds[0]:
-        return None
-    return median(each[name][1].per_cpu_second / each[other][1].per_cpu_second for each in rounds)
+def table_of(found: Mapping[str, Sequence[tuple[Spent, Spent]]]) -> Table:
+    """Each program's median round by its CPU."""
+    medians = {
+        name: sorted(pairs, key=lambda pair: pair[1].cpu_us)[len(pairs) // 2]
+        for name, pairs in found.items()
+    }
+    return scored("a backlog of 200-byte records on a real broker", medians, COLUMNS)
 
 
-@click.command("kafka")
-@click.option("--full", is_flag=True, help=f"{FULL_RECORDS:,} records instead of fewer.")
-@click.option("--records", type=click.IntRange(100), help="Length of the backlog.")
-@click.option("--only", multiple=True, type=click.Choice(list(CONTENDERS)))
-@click.option("--rounds", type=click.IntRange(1), default=1, help="All programs in turn, so often.")
-@click.option("--markdown", type=click.Path(path_type=Path), help="Append the table here.")
-@click.option("--folder", type=click.Path(path_type=Path), help="Keep logs and data here.")
-def command(
-    full: bool,
-    records: int | None,
-    only: tuple[str, ...],
-    rounds: int,
-    markdown: Path | None,
-    folder: Path | None,
-) -> None:
-    """CPU per record of the fused stage on a real broker, and of its peers."""
-    page = Page(markdown)
-    absent = missing()
-    if absent:
-        page.say(f"left out: {absent}")
-        return
-    length = records or (FULL_RECORDS if full else QUICK_RECORDS)
-    with kept_in(folder) as place, new_broker(place / "kafka") as broker:
-        course = prepare(place, broker.bootstrap, length)
-        done = []
-        for _ in range(rounds):
-            found = {}
-            for key in only or CONTENDERS:
-                contender = CONTENDERS[key]
-                try:
-                    found[contender.name] = course.spent(contender)
-                except bring.PeerUnavailable as absence:
-                    page.say(f"{contender.name}: left out: {absence}")
-                    continue
-                page.say(_row_text(contender.name, found[contender.name][1]))
-            done.append(found)
-        if done[0]:
-            page.table(table_of(done))
+def tables(asked: Asked) -> Tables:
+    """Measure CPU per record of the fused stage on a real broker, and of its peers."""
+    if absent := missing():
+        raise bring.PeerUnavailable(absent)
+    keys = asked.only or (CONTENDERS if asked.full else QUICK)
+    wanted = [key for key in CONTENDERS if key in keys]
+    with tempfile.TemporaryDirectory() as name, new_broker(Path(name) / "kafka") as broker:
+        course = prepare(Path(name), broker.bootstrap, 300_000 if asked.full else 30_000)
+        entries = {CONTENDERS[key].name: partial(course.spent, CONTENDERS[key]) for key in wanted}
+        rounds = asked.rounds if asked.full else 1
+        yield ", ".join(wanted), lambda: table_of(turns(entries, rounds, asked.say))
 
 
-def _row_text(name: str, spent: Spent) -> str:
-    return f"{name}: {thousands(spent.per_cpu_second)} records per CPU second"
+command = harness.command(tables)

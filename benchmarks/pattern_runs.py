@@ -2,8 +2,7 @@
 
 A query is written short: `ab+c` is SEQ(A a, B+ b, C c). ONE is under skip-till-next, MAXIMAL
 under skip-till-any. Events are made as they come, within the clock. The engine is told after
-each event how far the input is complete: the newest time less the slack, nothing where the slack
-is None.
+each event how far the input is complete: the newest time less the slack.
 """
 
 from __future__ import annotations
@@ -11,27 +10,18 @@ from __future__ import annotations
 import gc
 import re
 import time
-import tracemalloc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Final
 
-from agents.process.garbage import GC_THRESHOLDS
 from benchmarks.baselines.buffered_nfa import BufferedNFA
 from benchmarks.baselines.eager import Eager
 from benchmarks.baselines.sequence import Exploded, Members
 from benchmarks.baselines.sequence import Sequence as Asked
+from benchmarks.harness import cpu_s
 from benchmarks.workloads.keyed import SLACK_NS
 from topology.model.event import Event
-from topology.model.result import (
-    EMIT,
-    RETRACT,
-    UPDATE,
-    MatchResult,
-    MatchSetResult,
-    Overflow,
-)
+from topology.model.result import EMIT, RETRACT, UPDATE, MatchResult, MatchSetResult, Overflow
 from topology.pattern.language.parse import parse_query
 from topology.pattern.operator import Pattern
 from topology.pattern.run.compiled import Compiled
@@ -42,22 +32,12 @@ Feed = Sequence[tuple[int, str]]
 """(time, type) in order of arrival; the times are all different."""
 
 NO_LIMIT: Final = 1_000_000_000
-STORE: Final = ("store/entry.py", "store/index.py", "run/admit.py")
-"""Where what queries share is made, in `topology/pattern`."""
-
-KB: Final = 1024
 BATCH: Final = 100
 FAR_NS: Final = 10**12
 
 
 def compiled(
-    text: str,
-    within: int,
-    *,
-    any_: bool,
-    limit: int = NO_LIMIT,
-    name: str = "",
-    sets: bool = False,
+    text: str, within: int, *, any_: bool, limit: int = NO_LIMIT, name: str = "", sets: bool = False
 ) -> Compiled:
     parts = [f"{part[0].upper()}{part[1:]} {part[0]}" for part in _parts(text)]
     as_sets = " AS SETS" if sets else ""
@@ -77,8 +57,7 @@ def entries(feed: Feed) -> Iterator[Entry]:
 
 @dataclass(slots=True)
 class Cost:
-    """CPU in seconds; `sets`: how many matches each has, by id; `answers_ns`: from the call with an
-    event to what it made known, of the events that did. `retained`: the most events held."""
+    """CPU in seconds; `sets`: how many matches each has, by id."""
 
     events: int
     seconds: float
@@ -86,8 +65,6 @@ class Cost:
     updated: int = 0
     retracted: int = 0
     overflowed: int = 0
-    retained: int = 0
-    answers_ns: Sequence[int] = ()
     exploded: bool = False
     sets: dict[str, int] = field(default_factory=dict)
 
@@ -99,34 +76,21 @@ class Cost:
     def rate(self) -> float:
         return self.events / self.seconds
 
-    def answer_ns(self, share: float) -> int:
-        """So much of the answers are quicker."""
-        if not self.answers_ns:
-            return 0
-        ordered = sorted(self.answers_ns)
-        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
-
-def by_engine(queries: Sequence[Compiled], feed: Feed, slack: int | None = 0) -> Cost:
+def by_engine(queries: Sequence[Compiled], feed: Feed, slack: int = 0) -> Cost:
     engine = Engine(queries)
     cost = Cost(len(feed), 0.0)
-    answers: list[int] = []
     gc.collect()
     began = time.process_time()
     for entry in entries(feed):
-        asked_ns = time.perf_counter_ns()
         engine.accept(entry, 0)
-        if slack is not None:
-            engine.advance(engine.clock_ns - slack, 0)
+        engine.advance(engine.clock_ns - slack, 0)
         if engine.findings:
-            answers.append(time.perf_counter_ns() - asked_ns)
             _count(engine, cost)
-        cost.retained = max(cost.retained, engine.retained)
         engine.freed.clear()
     engine.end(0)
     cost.seconds = time.process_time() - began
     _count(engine, cost)
-    cost.answers_ns = answers
     return cost
 
 
@@ -167,101 +131,38 @@ def keyed_query() -> Compiled:
 
 
 def by_operator(events: Sequence[Event], *, is_plain: bool) -> float:
-    """CPU seconds of a keyed sequence before the merge, as a worker runs it: batches of `BATCH`,
-    its settings of the collector. `is_plain`: what is in order may take the plain way."""
+    """CPU seconds of a keyed sequence before the merge, as a worker runs it: batches of `BATCH`.
+    `is_plain`: what is in order may take the plain way."""
     operator = Pattern(Engine([keyed_query()], is_plain=is_plain), SLACK_NS, max_ahead_ns=FAR_NS)
-    thresholds = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
-    began = time.process_time()
-    for at in range(0, len(events), BATCH):
-        batch = events[at : at + BATCH]
-        operator.on_batch(batch, batch[-1].at_ns)
-    seconds = time.process_time() - began
-    gc.set_threshold(*thresholds)
-    gc.unfreeze()
-    return seconds
 
+    def work() -> None:
+        for at in range(0, len(events), BATCH):
+            batch = events[at : at + BATCH]
+            operator.on_batch(batch, batch[-1].at_ns)
 
-def memory_of_operator(events: Sequence[Event], *, is_plain: bool) -> float:
-    """The most that it took over the events at any time, in MB; results are let go at once."""
-    tracemalloc.start()
-    by_operator(events, is_plain=is_plain)
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    return most / KB / KB
+    return cpu_s(work)
 
 
 def by_buffered_nfa(asked: Asked, feed: Feed, slack: int) -> Cost:
     nfa = BufferedNFA(asked, slack)
-    cost = Cost(len(feed), 0.0)
-    answers: list[int] = []
-    began = time.process_time()
-    try:
-        for when, type_ in feed:
-            asked_ns = time.perf_counter_ns()
-            if found := nfa.accept(when, type_):
-                answers.append(time.perf_counter_ns() - asked_ns)
-                cost.emitted += len(found)
-        cost.emitted += len(nfa.end())
-    except Exploded:
-        cost.exploded = True
-    cost.seconds = time.process_time() - began
-    cost.answers_ns = answers
-    return cost
+    return _by(lambda *event: (len(nfa.accept(*event)), 0), lambda: len(nfa.end()), feed)
 
 
 def by_eager(asked: Asked, feed: Feed, slack: int) -> Cost:
-    eager = Eager(asked, slack)
+    return _by(Eager(asked, slack).accept, lambda: 0, feed)
+
+
+def _by(accept: Callable[[int, str], tuple[int, int]], end: Callable[[], int], feed: Feed) -> Cost:
+    """`accept`: how many matches an event brings, and how many it takes back."""
     cost = Cost(len(feed), 0.0)
-    answers: list[int] = []
     began = time.process_time()
     try:
-        for when, type_ in feed:
-            asked_ns = time.perf_counter_ns()
-            emitted, taken_back = eager.accept(when, type_)
-            if emitted or taken_back:
-                answers.append(time.perf_counter_ns() - asked_ns)
-                cost.emitted += emitted
-                cost.retracted += taken_back
+        for event in feed:
+            emitted, taken_back = accept(*event)
+            cost.emitted += emitted
+            cost.retracted += taken_back
+        cost.emitted += end()
     except Exploded:
         cost.exploded = True
     cost.seconds = time.process_time() - began
-    cost.answers_ns = answers
     return cost
-
-
-@dataclass(slots=True)
-class Weight:
-    """Bytes, with every event retained: the store's, and all."""
-
-    store: float
-    all: float
-
-
-def weight(queries: Sequence[Compiled], feed: Feed) -> Weight:
-    """For each event; the events themselves apart."""
-    events = [Event("s", "s", 0, time, time, 0, type=type_) for time, type_ in feed]
-    gc.collect()
-    tracemalloc.start()
-    engine = Engine(queries)
-    for event in events:
-        engine.accept(Entry(event, None), 0)
-        engine.findings.clear()
-    held = tracemalloc.take_snapshot()
-    tracemalloc.stop()
-    filters = [
-        tracemalloc.Filter(inclusive=True, filename_pattern=f"*/topology/pattern/{name}")
-        for name in STORE
-    ]
-    store = sum(trace.size for trace in held.filter_traces(filters).statistics("filename"))
-    everything = sum(trace.size for trace in held.statistics("filename"))
-    return Weight(store / engine.retained, everything / engine.retained)
-
-
-def largest_rss_mb() -> float:
-    """This process's so far, since its program began; 0 where the system does not tell."""
-    status = Path("/proc/self/status")
-    found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
-    return int(found[1]) / KB if found else 0.0

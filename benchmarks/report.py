@@ -2,8 +2,8 @@
 
     python -m benchmarks.report [--world W] [--query Q] [--entry NAME] [--seconds 40]
 
-Writes `benchmarks/REPORT.md` and `build/report.html`, the same with pictures; with `--world`,
-`--query` or `--entry`, which each row names, the tables are printed only. What peers need is
+Writes `benchmarks/REPORT.md`; with `--world`, `--query` or `--entry`, which each row names, the
+tables are printed only. What peers need is
 fetched by `peers.bring`; one that cannot be had is named as absent. The exit code is 1 where an
 answer of ours is wrong in the end though all clocks are right.
 """
@@ -11,7 +11,6 @@ answer of ours is wrong in the end though all clocks are right.
 from __future__ import annotations
 
 import argparse
-import html
 import os
 import platform
 import sys
@@ -24,45 +23,16 @@ from pathlib import Path
 from statistics import mean
 from typing import Final, NamedTuple
 
-from benchmarks.disorder.run import (
-    ENGINES,
-    ENTRIES,
-    HERE,
-    OURS,
-    EntryFailed,
-    Measured,
-    absent,
-    measure,
-)
-from benchmarks.disorder.worlds import (
-    QUERIES,
-    RATE,
-    RECORDED,
-    WORLDS,
-    Arrival,
-    asked_in,
-    laid_over,
-    write,
-    write_world,
-)
+from benchmarks.disorder import run as disorder
+from benchmarks.disorder.run import ENGINES, ENTRIES, HERE, OURS, Measured
+from benchmarks.disorder.worlds import RATE, RECORDED, Arrival, laid_over, write, write_world
+from benchmarks.harness import ROOT, Columns, scored
 from benchmarks.peers import bring
 from benchmarks.tables import Page, Table, count, share, thousands
 from benchmarks.traces import TraceAbsent, jr_umts
 from cli.local.maven import Jars
 
-ROOT: Final = Path(__file__).parents[1]
 MARKDOWN: Final = ROOT / "benchmarks" / "REPORT.md"
-HTML: Final = ROOT / "build" / "report.html"
-COLUMNS: Final = (
-    "entry",
-    "wrong at first",
-    "wrong at the end",
-    "first: mean ms",
-    "p99 ms",
-    "settled: p99 ms",
-    "MiB",
-    "lines",
-)
 CPU_OF: Final = ("calm", "q7")
 """CPU is measured in this world, for this query, at both rates, in as many records."""
 
@@ -72,11 +42,6 @@ SLOW: Final = ("Spark",)
 
 SESSION: Final = "d2"
 """Nine phones over UMTS (`benchmarks.traces`)."""
-
-NAME_PX: Final = 140.0
-"""As wide as a name is in a picture, and `LINE_PX` as high."""
-
-LINE_PX: Final = 11.0
 
 
 class Part(NamedTuple):
@@ -126,67 +91,47 @@ def record(folder: Path, seed: int) -> str:
 
 
 def measured(
-    folder: Path, asked: argparse.Namespace, there: Mapping[str, str]
-) -> tuple[list[Part], list[str]]:
-    """All that was asked for, and the entries that failed."""
-    parts, failures = [], []
-    for world in asked.world or (*WORLDS, RECORDED):
-        if not (folder / world).is_dir():
-            continue
-        for query in asked.query or asked_in(world):
-            found, failed = of_query(folder, world, query, asked.entry, there)
-            parts.append(Part(world, query, found))
-            failures += failed
-            print(f"{world}, {query}: {len(found)} entries", file=sys.stderr, flush=True)
-    return parts, failures
-
-
-def of_query(
-    folder: Path, world: str, query: str, names: Sequence[str] | None, there: Mapping[str, str]
-) -> tuple[list[Measured], list[str]]:
-    found, failures = [], []
-    for entry in ENTRIES:
-        if (names and entry.name not in names) or absent(entry, world, query, there):
-            continue
-        try:
-            found.append(measure(entry, folder, world, query, there))
-        except (EntryFailed, ValueError) as failed:
-            failures.append(str(failed))
-    return found, failures
+    folder: Path, asked: argparse.Namespace, there: Mapping[str, str], failures: list[str]
+) -> list[Part]:
+    parts: dict[tuple[str, str], list[Measured]] = {}
+    for one in disorder.results(folder, asked, there, failures):
+        parts.setdefault((one.world, one.query), []).append(one)
+        print(f"{one.world}, {one.query}: {one.entry}", file=sys.stderr, flush=True)
+    return [Part(*place, found) for place, found in parts.items()]
 
 
 def costs(
-    folder: Path, records: int, seed: int, there: Mapping[str, str]
-) -> tuple[list[Part], list[str]]:
+    folder: Path, asked: argparse.Namespace, there: Mapping[str, str], failures: list[str]
+) -> list[Part]:
     """`CPU_OF` at the higher rate, then at the other."""
-    parts, failures = [], []
+    parts = []
     for rate in (FAST_RATE, RATE):
-        write(folder, records / rate, seed, rate)
+        write(folder, asked.cpu_records / rate, asked.seed, rate)
         names = [one.name for one in ENTRIES if rate != RATE or not one.name.startswith(SLOW)]
-        found, failed = of_query(folder, *CPU_OF, names, there)
-        parts.append(Part(*CPU_OF, found))
-        failures += failed
-        print(f"CPU at {rate}/s: {len(found)} entries", file=sys.stderr, flush=True)
-    return parts, failures
+        world, query = CPU_OF
+        of_rate = argparse.Namespace(world=[world], query=[query], entry=names)
+        parts += measured(folder, of_rate, there, failures)
+    return parts
+
+
+COLUMNS: Final[Columns] = {
+    "wrong at first": lambda one, _: (
+        f"{one.score.wrong_first} ({share(one.score.wrong_first, one.score.expected)} %)"
+    ),
+    "wrong at the end": lambda one, _: str(one.score.wrong_end),
+    "first: mean ms": lambda one, _: _ms(one.score.first_mean_ms),
+    "p99 ms": lambda one, _: _ms(one.score.first_p99_ms),
+    "settled: p99 ms": lambda one, _: _ms(one.score.settled_p99_ms),
+    "MiB": lambda one, _: f"{one.memory_mib:.0f}",
+    "lines": lambda one, _: str(one.lines),
+}
 
 
 def table_of(part: Part) -> Table:
-    expected = max((one.score.expected for one in part.found), default=0)
-    title = f"{part.world}, {part.query}: {count(expected)} answers"
+    title = f"{part.world}, {part.query}: {count(part.found[0].score.expected)} answers"
     note = f"A row: `make bench-all ARGS='--world {part.world} --query {part.query} --entry \"…\"'`"
-    table = Table(title, COLUMNS, note=f"{judged(part)}\n\n{note}")
-    for one in part.found:
-        score = one.score
-        table.add(
-            _bold(one.entry),
-            f"{score.wrong_first} ({share(score.wrong_first, expected)} %)",
-            str(score.wrong_end),
-            _ms(score.first_mean_ms),
-            _ms(score.first_p99_ms),
-            _ms(score.settled_p99_ms),
-            f"{one.memory_mib:.0f}",
-            str(one.lines),
-        )
+    table = scored(title, {_bold(one.entry): one for one in part.found}, COLUMNS)
+    table.note = f"{judged(part)}\n\n{note}"
     return table
 
 
@@ -251,34 +196,24 @@ def judged(part: Part) -> str:
         return ""
     others = [one for one in part.found if one not in ours]
     right = [one for one in others if not one.score.wrong_end]
-    waits_ms = [one.score.first_mean_ms or 0 for one in ours if not one.score.wrong_end]
-    least_ms = min(waits_ms, default=float("inf"))
-    said = [
-        _named(
-            "Bad: sooner and right in the end",
-            [one for one in right if (one.score.first_mean_ms or 0) < least_ms],
-        ),
-        _named(
-            "Bad: fewer wrong at first",
-            [
-                one
-                for one in others
-                if one.score.wrong_first < min(each.score.wrong_first for each in ours)
-            ],
-        ),
-        _named("Bad: wrong in the end", [one for one in ours if one.score.wrong_end]),
-        _named("Wrong in the end", [one for one in others if one.score.wrong_end]),
-        _named(
-            "Right in the end, and later than ours",
-            [one for one in right if (one.score.first_mean_ms or 0) >= least_ms],
-        ),
-    ]
-    return "\n".join(f"* {line}." for line in said if line)
+    least_ms = min((_wait(one) for one in ours if not one.score.wrong_end), default=float("inf"))
+    fewest = min(one.score.wrong_first for one in ours)
+    said: dict[str, list[Measured]] = {
+        "Bad: sooner and right in the end": [one for one in right if _wait(one) < least_ms],
+        "Bad: fewer wrong at first": [one for one in others if one.score.wrong_first < fewest],
+        "Bad: wrong in the end": [one for one in ours if one.score.wrong_end],
+        "Wrong in the end": [one for one in others if one.score.wrong_end],
+        "Right in the end, and later than ours": [one for one in right if _wait(one) >= least_ms],
+    }
+    return "\n".join(
+        f"* {what}: {'; '.join(one.entry for one in found)}."
+        for what, found in said.items()
+        if found
+    )
 
 
-def _named(what: str, found: Iterable[Measured]) -> str:
-    names = "; ".join(one.entry for one in found)
-    return f"{what}: {names}" if names else ""
+def _wait(one: Measured) -> float:
+    return one.score.first_mean_ms or 0
 
 
 def introduction(asked: argparse.Namespace, absences: Sequence[str]) -> str:
@@ -317,114 +252,38 @@ ABSENT: Final = (
 )
 
 
-def picture(part: Part) -> str:
-    """Wrong at first against the mean wait, as SVG."""
-    points: list[tuple[float, float, Measured]] = [
-        (one.score.first_mean_ms or 0, one.score.wrong_first / one.score.expected, one)
-        for one in part.found
-    ]
-    low = min(0.0, *(x for x, _, _ in points)) if points else 0.0
-    wide = max((x for x, _, _ in points), default=1) - low or 1
-    high = max((y for _, y, _ in points), default=1) or 1
-    places = [(40 + 560 * (x - low) / wide, 210 - 180 * y / high) for x, y, _ in points]
-    names = _names(places)
-    top = min([0.0, *(height - LINE_PX for height in names)])
-    drawn = []
-    for (at, up), height, (_, _, one) in zip(places, names, points, strict=True):
-        colour = "#c00" if one.score.wrong_end else "#070"
-        name = html.escape(one.entry)
-        drawn.append(
-            f'<circle cx="{at:.0f}" cy="{up:.0f}" r="4" fill="{colour}"/>'
-            f'<text x="{at + 6:.0f}" y="{height:.0f}" font-size="10">{name}</text>'
-        )
-    return (
-        f'<svg viewBox="0 {top:.0f} 760 {240 - top:.0f}" width="760" role="img">'
-        '<path d="M40 20V210H720" fill="none" stroke="#888"/>'
-        f'<text x="300" y="232" font-size="11">mean wait, {low:.0f} to {low + wide:.0f} ms</text>'
-        f'<text x="44" y="16" font-size="11">wrong at first, to {100 * high:.1f} %</text>'
-        f"{''.join(drawn)}</svg>"
-    )
-
-
-def _names(places: Sequence[tuple[float, float]]) -> list[float]:
-    """The height of each point's name: by the point, or above the names that are there."""
-    taken: list[tuple[float, float]] = []
-    for at, up in places:
-        height = up - 5
-        while any(abs(at - x) < NAME_PX and abs(height - y) < LINE_PX for x, y in taken):
-            height -= LINE_PX
-        taken.append((at, height))
-    return [height for _, height in taken]
-
-
-def page_of(parts: Sequence[Part], head: str, cpu: Table) -> str:
-    """One HTML page. Green: right in the end."""
-    body = [f"<pre>{html.escape(head)}</pre>"]
-    tables = [
-        ("", overview(parts)),
-        ("", cpu),
-        *((picture(part), table_of(part)) for part in parts),
-    ]
-    for drawn, table in tables:
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell.strip('*'))}</td>" for cell in row) + "</tr>"
-            for row in (table.columns, *table.rows)
-        )
-        body.append(f"<h2>{html.escape(table.title)}</h2>{drawn}<table>{rows}</table>")
-        body.append(f"<pre>{html.escape(table.note)}</pre>")
-    style = "body{font:14px sans-serif;max-width:60em;margin:2em auto}pre{white-space:pre-wrap}"
-    style += "td{padding:.1em .6em;text-align:right}td:first-child{text-align:left}"
-    title = "Side by side"
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{style}</style>{''.join(body)}</html>\n"
-    )
-
-
 def run(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="bench-all", description="Entries side by side.")
-    parser.add_argument("--world", action="append", choices=(*WORLDS, RECORDED))
-    parser.add_argument("--query", action="append", choices=list(QUERIES))
-    parser.add_argument("--entry", action="append", choices=[entry.name for entry in ENTRIES])
+    parser = disorder.options("bench-all")
     parser.add_argument("--seconds", type=float, default=40)
     parser.add_argument("--rate", type=int, default=RATE, help="records a second")
     parser.add_argument("--cpu-records", type=int, default=240_000)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args(arguments)
     there, missing = programs()
+    failures: list[str] = []
     is_whole = not (asked.world or asked.query or asked.entry)
     with tempfile.TemporaryDirectory() as name:
         write(Path(name), asked.seconds, asked.seed, asked.rate)
         if lacks := record(Path(name), asked.seed):
             missing.append(lacks)
-        parts, failures = measured(Path(name), asked, there)
-        if is_whole:
-            taken, more = costs(Path(name), asked.cpu_records, asked.seed, there)
-            failures += more
+        parts = measured(Path(name), asked, there, failures)
+        taken = costs(Path(name), asked, there, failures) if is_whole else []
     if is_whole:
         cpu = cpu_table(taken, asked.cpu_records, (FAST_RATE, RATE))
         head = introduction(asked, [*ABSENT, *missing, *failures])
-        texts = [
-            head,
-            overview(parts).markdown(),
-            cpu.markdown(),
-            *(table_of(part).markdown() for part in parts),
-        ]
-        MARKDOWN.write_text("\n".join(texts))
-        HTML.parent.mkdir(exist_ok=True)
-        HTML.write_text(page_of(parts, head, cpu))
-        print(f"{MARKDOWN}\n{HTML}")
+        tables = [overview(parts), cpu, *map(table_of, parts)]
+        MARKDOWN.write_text("\n".join([head, *(table.markdown() for table in tables)]))
+        print(MARKDOWN)
     else:
         page = Page()
         for part in parts:
             page.table(table_of(part))
         if len(parts) == 1 and parts[0].world != RECORDED:
             page.table(cpu_table(parts, int(asked.seconds * asked.rate), (asked.rate,)))
-    for line in [*missing, *failures]:
+    for line in missing:
         print(line, file=sys.stderr)
-    ours = [one for part in parts for one in part.found if one.entry.startswith(OURS)]
-    ours = [one for one in ours if one.world != "clock"]
-    return int(bool(failures) or any(one.score.wrong_end for one in ours))
+    wrong = any(disorder.is_wrong(one) for part in parts for one in part.found)
+    return int(bool(failures) or wrong)
 
 
 if __name__ == "__main__":

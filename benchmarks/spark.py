@@ -1,86 +1,417 @@
-"""Spark on the raw and on the ordered topic: what is lost, and how fast the jobs are.
+"""Measures Spark's own handling of disorder beside ours, on the same events in one run.
 
-Needs pyspark and Java (`make spark-setup`), and a broker from Maven jars; without them it
-says so and measures nothing. Figures are wall times on local[2]; the broker and the noise of
-the machine share the two cores, so read the ratios within a table.
+The raw topic holds the workload `crowd` at its own pace or slower (10 000 events a second,
+append time is the arrival clock); a worker puts it into the ordered topic. Both are also
+read by a plain consumer: what was sent when, and which event stands where, is known record by
+record.
+
+Spark's: `withWatermark(ts, delay)` on the raw topic, with several delays, and once with its
+removal of copies (`dropDuplicatesWithinWatermark`). Ours: the job `rates` on the ordered
+topic, delay 0. Both count events by source in short windows, in batches of `slice` records,
+that is of a second of the stream, as a job triggered every second would meet them.
+
+The truth is counted from the raw topic: of every event one copy. Only windows that every
+query had closed by the end are compared.
+
+Spark itself grants a slice: it drops by the watermark of the batch before the last, and so
+does not lose what is late by less than a batch, whatever the delay.
+
+* **lost**: records that are missing from their windows. On the ordered topic these are the
+  events marked late; they stand in the table `late`. On the raw topic nothing tells of them
+  but a metric.
+* **doubled**: copies that were counted.
+* **wrong**: windows of a source whose count is not the truth.
+* **final after**: arrival clock minus window end. The arrival clock is the append time of the
+  raw topic, and `at`, which is the same clock at the decision, in the ordered one; it is
+  taken at the end of the batch that gave the window out. So both pay for what they wait for,
+  and for the slices; what nobody pays for here is time spent computing (`batch` tells how
+  long Spark took, ours adds the worker's commit, 100 ms at most).
+
+Needs pyspark and Java (`make spark-setup`), and a broker from Maven jars.
 """
 
 from __future__ import annotations
 
+import json
+import sys
 import tempfile
-from collections.abc import Sequence
+import time
+import uuid
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from math import ceil
 from pathlib import Path
-from typing import Final
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import click
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 import cli.spark.jars
-from benchmarks.tables import Page
+from benchmarks import harness
+from benchmarks.backlog import Setting, produce, settle
+from benchmarks.harness import ROOT, Asked, Tables
+from benchmarks.peers.bring import PeerUnavailable
+from benchmarks.tables import Table, count, ms, share
+from benchmarks.workloads import crowd
+from cli.local.process import NotReady, Process
 from infra.kafka import missing, new_broker
 
-QUICK_SECONDS: Final = 5
-FULL_SECONDS: Final = 20
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
 RATE: Final = 10_000
 """Events of the crowd in a second, of which a batch has as many."""
-
-SLOWER: Final = 10
-AHEAD: Final = {"s03": 5_000_000_000}
-CLOCK_DELAY_MS: Final = 6_000
-"""A second more than the clock is ahead."""
-
-PARTS: Final = ("crowd", "slow", "clock", "throughput", "live", "history")
-
-
-@click.command("spark")
-@click.option("--full", is_flag=True, help=f"{FULL_SECONDS} s of each stream.")
-@click.option("--seconds", type=click.IntRange(3, 100), help="So many of each stream.")
-@click.option("--only", multiple=True, type=click.Choice(PARTS))
-@click.option("--markdown", type=click.Path(path_type=Path), help="Append the tables here.")
-def command(full: bool, seconds: int | None, only: tuple[str, ...], markdown: Path | None) -> None:
-    """Watermarks on the raw and the ordered topic; rows per second of each job."""
-    page = Page(markdown)
-    absent = cli.spark.jars.missing() or missing()
-    if absent:
-        page.say(f"left out: {absent}")
-        return
-    length_s = seconds or (FULL_SECONDS if full else QUICK_SECONDS)
-    parts = only or PARTS
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        if {*parts} - {"history"}:
-            with new_broker(folder / "kafka") as broker:
-                _measure(page, folder, broker.bootstrap, length_s, parts)
-        if "history" in parts:
-            from benchmarks.spark_jobs import history
-
-            page.table(history.measure(folder, length_s * RATE, page.say))
-            page.table(history.measure_slope(folder, length_s * RATE, page.say))
-            page.table(history.measure_bytes(folder, length_s * RATE))
+OUT_TIMEOUT_S: Final = 300.0
+CHUNK: Final = 10_000
+NS_PER_MS: Final = 1_000_000
+SETTINGS: Final = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "2g",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.numRecentProgressUpdates": "10000",
+}
 
 
-def _measure(page: Page, folder: Path, bootstrap: str, length_s: int, parts: Sequence[str]) -> None:
-    from benchmarks.spark_jobs import live, throughput
-    from benchmarks.spark_jobs.course import Recipe, prepare, session
-    from benchmarks.spark_jobs.watermarks import measure
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record of either topic; `clock_ns` is the arrival clock: append time on the raw
+    topic, `at` on the ordered one. A control record has only offset and clock count."""
 
-    events = length_s * RATE
-    crowd = Recipe("crowd", events)
-    slow = Recipe("crowd, ten times slower", events // SLOWER, SLOWER, "5s")
-    clock = Recipe("crowd, one clock of 20 is 5 s ahead", events, ahead_ns=AHEAD)
-    with session(folder) as spark:
-        if {"crowd", "throughput", "live"} & set(parts):
-            course = prepare(folder, bootstrap, crowd)
-        if "crowd" in parts:
-            page.table(measure(spark, course, RATE, (0, 500), 500))
-        if "slow" in parts:
-            stretched = prepare(folder, bootstrap, slow)
-            page.table(measure(spark, stretched, RATE // SLOWER, (0, 500, 2_000, 5_000), 5_000))
-        if "clock" in parts:
-            wrong = prepare(folder, bootstrap, clock)
-            page.table(measure(spark, wrong, RATE, (500,), CLOCK_DELAY_MS))
-        if "live" in parts:
-            for table in live.measure(spark, course, page.say):
-                page.table(table)
-        if "throughput" in parts:
-            for table in throughput.measure(spark, course, page.say):
-                page.table(table)
+    offset: int
+    clock_ns: int
+    source: str = ""
+    seq: int = 0
+    time_ns: int = 0
+    late: bool = False
+
+    @property
+    def is_event(self) -> bool:
+        return self.source != ""
+
+
+class Recipe(NamedTuple):
+    """`events`: a share of those of a second. `slower`: the crowd's time is stretched by that, its
+    delays with it. `max_wait` is what the topology says to both operators. `ahead_ns`: sources
+    whose clocks are that far ahead."""
+
+    name: str
+    delays_ms: Sequence[int]
+    no_copies_ms: int
+    slower: int = 1
+    max_wait: str = "500ms"
+    ahead_ns: Mapping[str, int] = {}
+
+
+RECIPES: Final = {
+    "crowd": Recipe("crowd", (0, 500), 500),
+    "slow": Recipe("crowd, ten times slower", (0, 500, 2_000, 5_000), 5_000, 10, "5s"),
+    "clock": Recipe(
+        "crowd, one clock of 20 is 5 s ahead", (500,), 6_000, ahead_ns={"s03": 5_000_000_000}
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Course:
+    bootstrap: str
+    recipe: Recipe
+    setting: Setting
+    raw: list[Record]
+    ordered: list[Record]
+
+    @property
+    def raw_topic(self) -> str:
+        return self.setting.topology.stream("default").input
+
+
+def prepare(folder: Path, bootstrap: str, recipe: Recipe, seconds: int) -> Course:
+    waits = f", reorder: {{max_wait: {recipe.max_wait}}}, merge: {{max_wait: {recipe.max_wait}}}"
+    raw = f"raw-{uuid.uuid4().hex[:8]}"
+    setting = settle(folder, bootstrap, raw, state="memory", stream=waits)
+    # `produce` lays the workload's time on the wall clock, so stamps stretch with it.
+    shifted_ns = {s: ns // recipe.slower for s, ns in recipe.ahead_ns.items()}
+    rows = [
+        row._replace(ts_ns=row.ts_ns + shifted_ns.get(row.source, 0))
+        for row in crowd(seconds * RATE // recipe.slower).rows
+    ]
+    produce(bootstrap, raw, rows, speed=1 / recipe.slower)
+    different = len({(row.source, row.seq) for row in rows})
+    ordered = _put_in_order(folder / raw, bootstrap, setting, different)
+    with _reading(bootstrap, raw) as messages:
+        return Course(bootstrap, recipe, setting, [_raw(m) for m in messages], ordered)
+
+
+def clock_at(records: list[Record], end_offset: int) -> int:
+    """The arrival clock when all records below `end_offset` had come; they are in order."""
+    place = bisect_left(records, end_offset, key=lambda record: record.offset)
+    return records[max(0, place - 1)].clock_ns
+
+
+@contextmanager
+def session(folder: Path) -> Iterator[SparkSession]:
+    from spark_analytics.session import new_session
+    from spark_analytics.tables.catalog import settings as lake_settings
+
+    own = {
+        "spark.local.dir": str(folder / "scratch"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    jars = [*cli.spark.jars.jars(), *cli.spark.jars.lake_jars("iceberg")]
+    wanted = {**SETTINGS, **lake_settings("iceberg"), **own}
+    spark = new_session("inorder benchmarks", jars, wanted)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _put_in_order(folder: Path, bootstrap: str, setting: Setting, different: int) -> list[Record]:
+    """What the worker wrote, once every event is out."""
+    command = [
+        *(sys.executable, "-m", "inorder_engine", "worker", "--topology", str(setting.path)),
+        *("--brokers", bootstrap, "--state-dir", str(folder / "state")),
+    ]
+    folder.mkdir()
+    worker = Process("worker", command, folder, {"PYTHONPATH": str(ROOT)})
+    worker.start()
+    try:
+        deadline_s = time.monotonic() + OUT_TIMEOUT_S
+        while True:
+            with _reading(bootstrap, setting.output) as messages:
+                found = [_ordered(message) for message in messages]
+            out = sum(record.is_event for record in found)
+            if out >= different:
+                return found
+            if not worker.is_alive() or time.monotonic() > deadline_s:
+                raise NotReady(f"{out} of {different} events came out; {worker.tail()}")
+            time.sleep(1.0)
+    finally:
+        worker.stop()
+
+
+@contextmanager
+def _reading(bootstrap: str, topic: str) -> Iterator[Iterator[Any]]:
+    """The committed records of the topic's only partition, up to its end."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"reader-of-{topic}",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    try:
+        yield _messages(consumer)
+    finally:
+        consumer.close()
+
+
+def _messages(consumer: Consumer) -> Iterator[Any]:
+    deadline_s = time.monotonic() + OUT_TIMEOUT_S
+    while time.monotonic() < deadline_s:
+        for message in consumer.consume(CHUNK, 0.5):
+            error = message.error()
+            if error is None:
+                yield message
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return
+    raise NotReady("the topic has no end")
+
+
+def _raw(message: Any) -> Record:
+    headers = dict(message.headers())
+    clock_ns = message.timestamp()[1] * NS_PER_MS
+    source, seq = headers["sourceId"].decode(), int(headers["seqNum"])
+    return Record(message.offset(), clock_ns, source, seq, int(headers["ts"]))
+
+
+def _ordered(message: Any) -> Record:
+    headers = dict(message.headers())
+    offset, clock_ns = message.offset(), int(headers["at"])
+    if "kind" in headers:
+        return Record(offset, clock_ns)
+    source, seq = headers["sourceId"].decode(), int(headers["seqNum"])
+    return Record(offset, clock_ns, source, seq, int(headers["refTs"]), "late" in headers)
+
+
+WINDOW_MS: Final = 200
+WINDOW_NS: Final = WINDOW_MS * 1_000_000
+COLUMNS: Final = (
+    *("query", "lost", "lost %", "doubled", "windows wrong", "wrong %"),
+    *("final after: median ms", "p99 ms", "batch ms"),
+)
+Cell = tuple[int, str]
+"""A window's start in ns, and a source."""
+
+
+@dataclass(frozen=True)
+class Closed:
+    """What a query gave out: per cell its count and the arrival clock by then."""
+
+    cells: Mapping[Cell, tuple[int, int]]
+    batch_ms: float
+
+    @property
+    def newest_ns(self) -> int:
+        return max(start_ns for start_ns, _ in self.cells)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Per cell: different events, and records with their copies."""
+
+    events: Mapping[Cell, int]
+    records: Mapping[Cell, int]
+
+
+def truth(raw: Sequence[Record], ahead_ns: Mapping[str, int]) -> Truth:
+    """`ahead_ns`: by how much the stamps of some sources are wrong."""
+    events: Counter[Cell] = Counter()
+    records: Counter[Cell] = Counter()
+    seen: set[tuple[str, int]] = set()
+    for record in raw:
+        true_ns = record.time_ns - ahead_ns.get(record.source, 0)
+        cell = (true_ns // WINDOW_NS * WINDOW_NS, record.source)
+        records[cell] += 1
+        events[cell] += (record.source, record.seq) not in seen
+        seen.add((record.source, record.seq))
+    return Truth(events, records)
+
+
+def measure(spark: SparkSession, course: Course) -> Table:
+    recipe, found = course.recipe, {}
+    for delay_ms in recipe.delays_ms:
+        rows = _on_raw(spark, course, delay_ms, copies=True)
+        found[_spelled(delay_ms)] = _run(rows, course.raw)
+    rows = _on_raw(spark, course, recipe.no_copies_ms, copies=False)
+    found[f"{_spelled(recipe.no_copies_ms)}, without copies"] = _run(rows, course.raw)
+    found["ordered topic, delay 0"] = _run(_on_ordered(spark, course), course.ordered)
+    return table_of(found, truth(course.raw, recipe.ahead_ns), recipe.name)
+
+
+def table_of(found: Mapping[str, Closed], known: Truth, title: str) -> Table:
+    until_ns = min(closed.newest_ns for closed in found.values())
+    until_ns = min(until_ns, max(start_ns for start_ns, _ in known.events))
+    cells = [cell for cell in known.events if cell[0] <= until_ns]
+    within = sum(known.records[cell] for cell in cells)
+    table = Table(
+        f"{title}: {count(len(cells))} windows of {WINDOW_MS} ms, {count(within)} records", COLUMNS
+    )
+    for name, closed in found.items():
+        counts = {cell: closed.cells.get(cell, (0, 0))[0] for cell in cells}
+        removes = not name.startswith("raw") or "without" in name
+        held = known.events if removes else known.records
+        lost = sum(max(0, held[cell] - counts[cell]) for cell in cells)
+        doubled = 0 if removes else sum(known.records[c] - known.events[c] for c in cells)
+        wrong = sum(counts[cell] != known.events[cell] for cell in cells)
+        after_ns = sorted(
+            clock_ns - cell[0] - WINDOW_NS
+            for cell, (_, clock_ns) in closed.cells.items()
+            if cell[0] <= until_ns
+        )
+        table.add(
+            name,
+            count(lost),
+            share(lost, within),
+            count(doubled),
+            count(wrong),
+            share(wrong, len(cells)),
+            ms(median(after_ns)),
+            ms(after_ns[ceil(0.99 * len(after_ns)) - 1]),
+            f"{closed.batch_ms:.0f}",
+        )
+    return table
+
+
+def _spelled(delay_ms: int) -> str:
+    return f"raw topic, watermark delay {delay_ms} ms" if delay_ms else "raw topic, delay 0"
+
+
+def _on_raw(spark: SparkSession, course: Course, delay_ms: int, *, copies: bool) -> DataFrame:
+    """As Spark's guide has it: a watermark on the source's time, then windows."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from spark_analytics import decode
+
+    headers = course.setting.topology.stream("default").headers
+    records = _topics(spark, course).records(course.raw_topic)
+    rows = decode.sound(decode.raw(records, headers)).withWatermark(
+        "ref_time", f"{delay_ms} milliseconds"
+    )
+    if not copies:
+        rows = rows.dropDuplicatesWithinWatermark(["source", "seq"])
+    window = F.window("ref_time", f"{WINDOW_MS} milliseconds")
+    counted = rows.groupBy(window.alias("w"), "source").agg(F.count(F.lit(1)).alias("n"))
+    return counted.select(F.col("w.start").alias("start_time"), "source", "n")
+
+
+def _on_ordered(spark: SparkSession, course: Course) -> DataFrame:
+    from spark_analytics.aggregates import Windows
+    from spark_analytics.jobs.definitions import rates
+    from spark_analytics.jobs.work import Wanted
+
+    wanted = Wanted(windows=Windows("tumbling", f"{WINDOW_MS} milliseconds"))
+    tables = rates(_topics(spark, course), course.setting.topology, wanted)
+    return next(table for table in tables if table.name == "windows-default").rows
+
+
+def _topics(spark: SparkSession, course: Course) -> Any:
+    from spark_analytics.jobs.topics import KafkaTopics
+
+    records = RATE // course.recipe.slower
+    return KafkaTopics(spark, course.bootstrap, streaming=True, max_per_batch=records)
+
+
+def _run(rows: DataFrame, records: list[Record]) -> Closed:
+    """The whole topic, slice by slice."""
+    given: list[tuple[int, Cell, int]] = []
+    stream = rows.writeStream.outputMode("append").foreachBatch(_keeper(given))
+    query = stream.trigger(availableNow=True).start()
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
+    clocks, lengths_ms = {}, []
+    for progress in query.recentProgress:
+        ends = json.loads(progress.json)["sources"][0]["endOffset"]
+        (end,) = next(iter(ends.values())).values()
+        clocks[progress.batchId] = clock_at(records, end)
+        lengths_ms.append(progress.durationMs["triggerExecution"])
+    cells = {cell: (n, clocks[batch]) for batch, cell, n in given}
+    return Closed(cells, median(lengths_ms))
+
+
+def _keeper(given: list[tuple[int, Cell, int]]) -> Callable[[DataFrame, int], None]:
+    def keep(rows: DataFrame, batch: int) -> None:
+        for row in rows.select("start_time", "source", "n").collect():
+            start_ns = round(row.start_time.timestamp() * 1e6) * 1_000
+            given.append((batch, (start_ns, row.source), row.n))
+
+    return keep
+
+
+def tables(asked: Asked) -> Tables:
+    """Measure watermarks on the raw and the ordered topic: what is lost, and when all is final."""
+    if absent := cli.spark.jars.missing() or missing():
+        raise PeerUnavailable(absent)
+    with tempfile.TemporaryDirectory() as name:
+        folder, seconds = Path(name), 20 if asked.full else 4
+        with new_broker(folder / "kafka") as broker, session(folder) as spark:
+
+            def table(recipe: Recipe) -> Table:
+                return measure(spark, prepare(folder, broker.bootstrap, recipe, seconds))
+
+            for kind in RECIPES if asked.full or asked.only else ("crowd",):
+                yield kind, partial(table, RECIPES[kind])
+
+
+command = harness.command(tables)

@@ -9,8 +9,8 @@ back, are events of level 6.
 * `K`: each level waits by a K of its own, fitted to what was late; ALPHA of it (1 is pure
   buffering). `tcp` sets ALPHA by the published control.
 * `frontier`: each source tells how far it is; level 6 goes by what level 5 can still say.
-  `budget` reads ahead of that for the processor that is granted; the levels share it, as queries
-  of a stage do.
+  `budget` reads ahead of that for the processor that is granted; both levels have one, as the
+  detectors of a stream do.
 
 *Settled*: from the pass until it is told and stays. The processor is modelled, as the published
 load is: the items, read once, take 60 % of one and slowly more, in bursts 22 % more; an item that
@@ -28,23 +28,19 @@ from __future__ import annotations
 
 import heapq
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-import click
 import orjson
 
-from benchmarks import _speculation_auto, _speculation_soccer
-from benchmarks.baselines.alpha import Fixed, Policy, Tcp
-from benchmarks.plots import Axes, Curve, draw, shown
-from benchmarks.tables import Page, Table, count
-from benchmarks.traces import TraceAbsent
-from topology.answer.budget import Budget, share
-from topology.answer.spending import WHOLE, Load, Processor
+from benchmarks import harness
+from benchmarks.baselines.alpha import Fixed, Load, Policy, Tcp
+from benchmarks.harness import Asked, Columns, Tables, mean, quantile, scored
+from benchmarks.tables import Table, count
+from topology.answer.budget import Budget
+from topology.answer.spending import WHOLE
 from topology.detector.detector import Detector, Found, behaviour_of
 from topology.detector.item import LogEntry, Seen, before, behind
 from topology.detector.unit import LATE, Unit
@@ -58,7 +54,6 @@ TRANSIT = 2 * MS
 SPAN = 500 * MS
 PLAYERS = 36
 SOURCES = ("near0", "near1", "near2", "peak", "out")
-FULL_SECONDS = 2_700
 SHOWN = range(52, 100, 2)
 """Half seconds of the load step."""
 BURSTS = ((8, 11), (24, 26), (40, 43), (55, 56.5))
@@ -163,7 +158,7 @@ PASS = Detector(_pass, (None, ()), _due, _publish)
 class Level:
     """A unit, and how far it may read. `k_ns`: None for a frontier."""
 
-    def __init__(self, detector: Detector, policy: Policy, k_ns: int | None) -> None:
+    def __init__(self, detector: Detector, policy: Policy | Budget, k_ns: int | None) -> None:
         self.unit = Unit(behaviour_of(detector), b"")
         self.policy = policy
         self.k_ns = k_ns
@@ -224,29 +219,42 @@ class Output(NamedTuple):
     busy_ppm: list[int]
     wait_ns: list[int]
     levels: list[Level]
-    cpu_s: float
+    end_ns: int
+
+    @property
+    def waits_ns(self) -> list[int]:
+        """Return the waits of what stands, ascending."""
+        return sorted(self.settled_ns[id_] for id_ in self.current)
+
+    @property
+    def moments(self) -> list[float]:
+        """How busy the processor is in any two seconds."""
+        busy = self.busy_ppm
+        return [sum(busy[at : at + 4]) / 4 / WHOLE for at in range(len(busy) - 3)]
+
+    def total(self, part: Callable[[Level], int]) -> int:
+        return sum(map(part, self.levels))
 
 
 def run(
     arrivals: Sequence[Arrival],
-    levels: list[Level],
+    policy: Policy | Budget,
+    ks_ns: Sequence[int | None],
     base: Callable[[float], float],
     step_ns: int,
     *,
-    alone: bool,
+    alone: bool = False,
 ) -> Output:
     """`step_ns`: what an item takes that is read again. `base`: how busy the processor is without
     anything read again, at a second. `alone`: each event is a call of its own, as published; else
     all of a poll are one."""
-    five, six = levels
+    levels = five, six = [
+        Level(each, policy, k) for each, k in zip((HIT, PASS), ks_ns, strict=True)
+    ]
     heard = dict.fromkeys(SOURCES, 0)
-    output = Output({}, {}, {}, 0, 0, [], [], levels, 0.0)
+    output = Output({}, {}, {}, 0, 0, [], [], levels, arrivals[-1].at_ns)
     published = changed = 0
     span_ns = SPAN
-    budgets = [each.policy for each in levels if isinstance(each.policy, Budget)]
-    if budgets:
-        Processor([each.spending for each in budgets])
-    begun = time.process_time()
     for now_ns, batch in _polls(arrivals, alone=alone):
         clock_ns = now_ns - TRANSIT
         for each in batch:
@@ -273,34 +281,24 @@ def run(
                 output.first_ns.setdefault(id_, now_ns - record.output.start_ns)
         if now_ns >= span_ns:
             first_ns = int(base(span_ns / SECOND) * SPAN)
-            ahead = clock_ns - frontier_ns
-            ahead_ns = [ahead if level.k_ns is None else level.k_ns for level in levels]
-            again_ns = _weigh(levels, ahead_ns, first_ns, step_ns)
-            output.busy_ppm.append((first_ns + again_ns) * WHOLE // SPAN)
-            output.wait_ns.append(five.policy.wait_ns(ahead_ns[0]))
+            ahead_ns = clock_ns - frontier_ns if ks_ns[0] is None else ks_ns[0]
+            items, again = map(sum, zip(*(level.span() for level in levels), strict=True))
+            weigh(policy, ahead_ns, first_ns, items, again, step_ns)
+            output.busy_ppm.append((first_ns + again * step_ns) * WHOLE // SPAN)
+            output.wait_ns.append(policy.wait_ns(ahead_ns))
             span_ns += SPAN
-    cpu_s = time.process_time() - begun
-    return output._replace(published=published, changed=changed, cpu_s=cpu_s)
+    return output._replace(published=published, changed=changed)
 
 
-def _weigh(levels: Sequence[Level], ahead_ns: Sequence[int], first_ns: int, step_ns: int) -> int:
-    """A span is over, which took `first_ns` besides what was read again; that, in ns."""
-    spans = [level.span() for level in levels]
-    again_ns = sum(again for _, again in spans) * step_ns
-    others_ns = first_ns - sum(items for items, _ in spans) * step_ns
-    budgets = []
-    for level, each_ns, (items, again) in zip(levels, ahead_ns, spans, strict=True):
-        if isinstance(level.policy, Budget):
-            level.policy.others_ppm = others_ns * WHOLE // SPAN
-            load = Load(items * step_ns, again * step_ns, SPAN)
-            level.policy.weigh(load, each_ns, items, again)
-            budgets.append(level.policy)
-        else:
-            level.policy.observe(Load(first_ns, again * step_ns, SPAN), each_ns)
-    if budgets:
-        share(budgets, budgets[0].others_ppm)
-        budgets[0].spending.processor.reckon()
-    return again_ns
+def weigh(
+    policy: Policy | Budget, ahead_ns: int, first_ns: int, items: int, again: int, step_ns: int
+) -> None:
+    """A span is over, which took `first_ns` besides what was read again."""
+    if isinstance(policy, Budget):
+        policy.others_ppm = (first_ns - items * step_ns) * WHOLE // SPAN
+        policy.weigh(SPAN, items * step_ns, ahead_ns, items, again)
+    else:
+        policy.observe(Load(first_ns, again * step_ns, SPAN), ahead_ns)
 
 
 def _polls(arrivals: Sequence[Arrival], *, alone: bool) -> Iterator[tuple[int, list[Arrival]]]:
@@ -329,88 +327,64 @@ def load_of(step: bool) -> Callable[[float], float]:
 # -- the table -------------------------------------------------------------------------------------
 
 
-COLUMNS = (
-    *("run", "first", "settled", "p99", "cut", "withdrawn", "again", "busy", "2 s", "beyond"),
-    *("in full", "diff", "state"),
-)
-
-
-def fitted(arrivals: Sequence[Arrival]) -> tuple[int, int, int]:
+def fitted(arrivals: Sequence[Arrival]) -> tuple[tuple[int, int], int]:
     """The K of each level, by which nothing is late, and what an item takes if all of them, read
     once, are 60 % of the processor."""
-    levels = [Level(HIT, Fixed(WHOLE), 60 * SECOND), Level(PASS, Fixed(WHOLE), 60 * SECOND)]
-    run(arrivals, levels, load_of(step=False), 0, alone=False)
-    k_ns = levels[0].worst_ns
-    levels = [Level(HIT, Fixed(WHOLE), k_ns), Level(PASS, Fixed(WHOLE), 60 * SECOND)]
-    run(arrivals, levels, load_of(step=False), 0, alone=False)
-    items = sum(level.unit.counts.first for level in levels)
-    return k_ns, levels[1].worst_ns, 6 * arrivals[-1].at_ns // (10 * items)
+    ks_ns = [60 * SECOND, 60 * SECOND]
+    for level in range(2):
+        output = run(arrivals, Fixed(WHOLE), ks_ns, load_of(step=False), 0)
+        ks_ns[level] = output.levels[level].worst_ns
+    items = output.total(lambda level: level.unit.counts.first)
+    return (ks_ns[0], ks_ns[1]), 6 * arrivals[-1].at_ns // (10 * items)
 
 
-def _mean_ms(values: Sequence[int]) -> float:
-    return sum(values) / max(len(values), 1) / MS
+COLUMNS: Columns = {
+    "unlike": lambda one, pure: count(unlike(pure, one)),
+    "late": lambda one, _: count(one.total(lambda level: level.late)),
+    "first": lambda one, _: f"{mean(one.first_ns.values()) / MS:.0f}",
+    "settled": lambda one, _: f"{mean(one.waits_ns) / MS:.0f}",
+    "p99": lambda one, _: f"{quantile(one.waits_ns, 0.99) / MS:.0f}",
+    "cut": lambda one, pure: f"{1 - mean(one.waits_ns) / mean(pure.waits_ns):.0%}",
+    "withdrawn": lambda one, _: f"{one.changed} of {one.published}",
+    "busy": lambda one, _: f"{mean(one.busy_ppm) / WHOLE:.0%}",
+    "2 s": lambda one, _: f"{max(one.moments):.0%}",
+    "beyond": lambda one, _: f"{mean(each > ZONE for each in one.moments):.1%}",
+    "in full": lambda one, _: count(one.total(lambda level: level.affected)),
+    "diff": lambda one, _: count(one.total(lambda level: level.changed)),
+    "state": lambda one, _: count(one.total(lambda level: int(mean(level.state_bytes)))),
+}
+RUNS: dict[str, tuple[Callable[[], Policy | Budget], bool, bool]] = {
+    "K, alpha 1: pure buffering": (lambda: Fixed(WHOLE), True, False),
+    "K, tcp as published, one by one": (Tcp, True, True),
+    "K, tcp as published": (Tcp, True, False),
+    "K, alpha 0": (lambda: Fixed(0), True, False),
+    "frontier, no speculation": (lambda: Fixed(WHOLE), False, False),
+    "frontier, budget of 50 %: ours": (lambda: Budget(500_000, span_ns=SPAN), False, False),
+    "frontier, budget of 5 %": (lambda: Budget(50_000, span_ns=SPAN), False, False),
+    "frontier, wait 0, one by one": (lambda: Fixed(0), False, True),
+    "frontier, wait 0": (lambda: Fixed(0), False, False),
+}
+"""How far is read ahead, whether by a K, and whether each event is a call of its own."""
 
 
-def table(kind: str, seconds: int, seed: int) -> Table:
-    """Times in ms."""
-    arrivals = stream(seconds, kind, seed)
-    *k, step_ns = fitted(arrivals)
-    found = Table(
-        f"{kind}: {seconds} s, K {k[0] // MS} and {k[1] // MS} ms, an item {step_ns / MS:.1f} ms",
-        COLUMNS,
-    )
-    runs: list[tuple[str, Callable[[], Policy], bool, bool]] = [
-        ("K, alpha 1: pure buffering", lambda: Fixed(WHOLE), True, False),
-        ("K, tcp as published, one by one", Tcp, True, True),
-        ("K, tcp as published", Tcp, True, False),
-        ("K, alpha 0", lambda: Fixed(0), True, False),
-        ("frontier, no speculation", lambda: Fixed(WHOLE), False, False),
-        ("frontier, budget of 50 %: ours", lambda: Budget(250_000, span_ns=SPAN), False, False),
-        ("frontier, budget of 5 %", lambda: Budget(25_000, span_ns=SPAN), False, False),
-        ("frontier, wait 0, one by one", lambda: Fixed(0), False, True),
-        ("frontier, wait 0", lambda: Fixed(0), False, False),
-    ]
-    pure: Output | None = None
-    for name, policy, is_k, alone in runs:
-        shared = policy()  # one for both levels, as one processor has them
-        levels = [
-            Level(HIT, shared, k[0] if is_k else None),
-            Level(PASS, policy() if isinstance(shared, Budget) else shared, k[1] if is_k else None),
-        ]
-        output = run(arrivals, levels, load_of(step=False), step_ns, alone=alone)
-        pure = pure or output
-        unlike = _unlike(pure, output, arrivals[-1].at_ns)
-        settled = sorted(output.settled_ns[id_] for id_ in output.current)
-        cut = 1 - _mean_ms(settled) / _mean_ms(sorted(pure.settled_ns.values()))
-        again = sum(level.unit.counts.replayed for level in levels)
-        first = sum(level.unit.counts.first for level in levels)
-        busy = output.busy_ppm
-        mean = sum(busy) / len(busy) / WHOLE
-        moments = [sum(busy[at : at + 4]) / 4 / WHOLE for at in range(len(busy) - 3)]
-        beyond = sum(each > ZONE for each in moments) / len(moments)
-        late = levels[0].late + levels[1].late
-        notes = (f", {unlike} UNLIKE" if unlike else "") + (f", late {late}" if late else "")
-        found.add(
-            f"{name}{notes}",
-            f"{_mean_ms(list(output.first_ns.values())):.0f}",
-            f"{_mean_ms(settled):.0f}",
-            f"{settled[len(settled) * 99 // 100] / MS:.0f}",
-            f"{cut:.0%}",
-            f"{output.changed} of {output.published}",
-            f"{again / first:.3f}",
-            f"{mean:.0%}",
-            f"{max(moments):.0%}",
-            f"{beyond:.1%}",
-            count(sum(level.affected for level in levels)),
-            count(sum(level.changed for level in levels)),
-            count(sum(sum(each.state_bytes) // len(each.state_bytes) for each in levels)),
+def runs(arrivals: Sequence[Arrival]) -> dict[str, Output]:
+    ks_ns, step_ns = fitted(arrivals)
+    return {
+        name: run(
+            arrivals,
+            policy(),
+            ks_ns if is_k else (None, None),
+            load_of(step=False),
+            step_ns,
+            alone=alone,
         )
-    return found
+        for name, (policy, is_k, alone) in RUNS.items()
+    }
 
 
-def _unlike(one: Output, other: Output, end_ns: int) -> int:
+def unlike(one: Output, other: Output) -> int:
     """Passes that stand in one run and not in the other, but for the last ones, which may wait."""
-    until_ns = end_ns - 5 * SECOND
+    until_ns = one.end_ns - 5 * SECOND
     some, others = (
         {id_: output for id_, output in each.current.items() if output[0] < until_ns}
         for each in (one, other)
@@ -418,72 +392,31 @@ def _unlike(one: Output, other: Output, end_ns: int) -> int:
     return sum(some.get(id_) != others.get(id_) for id_ in some.keys() | others.keys())
 
 
-PICTURE = Axes(
-    "A load step: how busy the processor is, and how long is waited",
-    "s of stream (nine tenths taken from 30 to 45 s)",
-    "per cent, and hundredths of a second",
-    plain=True,
-)
-
-
-def step_response() -> tuple[Table, list[Curve]]:
+def step_response() -> Table:
     """The processor is half taken, for 15 s nine tenths, and half again."""
-    curves: list[Curve] = []
-    columns: list[list[int]] = []
+    found = Table("a load step at 30 s, back at 45 s", ("", *(str(at // 2) for at in SHOWN)))
     arrivals = stream(70, "stalls", 3)
-    step_ns = fitted(arrivals)[2]
-    for name, policy in (("tcp", Tcp()), ("budget", Budget(200_000, span_ns=SPAN))):
+    step_ns = fitted(arrivals)[1]
+    policies: dict[str, Policy | Budget] = {"tcp": Tcp(), "budget": Budget(400_000, span_ns=SPAN)}
+    for name, policy in policies.items():
         k_ns = 800 * MS if name == "tcp" else None
-        other = Budget(200_000, span_ns=SPAN) if isinstance(policy, Budget) else policy
-        levels = [Level(HIT, policy, k_ns), Level(PASS, other, k_ns)]
-        output = run(arrivals, levels, load_of(step=True), step_ns, alone=False)
-        columns.append([max(output.busy_ppm[at : at + 2]) // 10_000 for at in SHOWN])
-        columns.append([output.wait_ns[at + 1] // MS for at in SHOWN])
-        at_s = [(at + 1) * SPAN / SECOND for at in range(40, 130)]
-        style = "--" if name == "tcp" else "-"
-        loads = [each / 10_000 for each in output.busy_ppm[40:130]]
-        waits = [each / (10 * MS) for each in output.wait_ns[40:130]]
-        what = "the published control" if name == "tcp" else "budget"
-        curves.append(_curve(f"busy, {what} (%)", at_s, loads, style))
-        curves.append(_curve(f"wait, {what} (10 ms)", at_s, waits, style))
-    found = Table(
-        "a load step at 30 s, back at 45 s: busy at most, and wait",
-        ("second", "tcp, %", "tcp, ms", "budget, %", "budget, ms"),
-    )
-    for at, *cells in zip(SHOWN, *columns, strict=True):
-        found.add(str(at // 2), *map(str, cells))
-    return found, curves
+        output = run(arrivals, policy, (k_ns, k_ns), load_of(step=True), step_ns)
+        busy = [max(output.busy_ppm[at : at + 2]) // 10_000 for at in SHOWN]
+        found.add(f"{name}: busy at most, %", *map(str, busy))
+        found.add(f"{name}: wait, ms", *(str(output.wait_ns[at + 1] // MS) for at in SHOWN))
+    return found
 
 
-def _curve(name: str, xs: Sequence[float], ys: Sequence[float], style: str) -> Curve:
-    return Curve(name, [(x, y, "") for x, y in zip(xs, ys, strict=False)], style)
+def tables(asked: Asked) -> Tables:
+    """Measure how early a result stands, what is withdrawn, and what that costs."""
+    seconds = 900 if asked.full else 60
 
+    def table(kind: str) -> Table:
+        return scored(f"{kind}: {seconds} s, ms", runs(stream(seconds, kind, 1)), COLUMNS)
 
-@click.command("speculation")
-@click.option("--full", is_flag=True, help="45 minutes of stream.")
-@click.option(
-    "--seconds", type=click.IntRange(10), default=180, show_default=True, help="The stream."
-)
-@click.option("--seed", type=int, default=1, show_default=True)
-@click.option("--markdown", type=click.Path(path_type=Path), help="Append the tables here.")
-@click.option("--plots", type=click.Path(path_type=Path, file_okay=False))
-def command(full: bool, seconds: int, seed: int, markdown: Path | None, plots: Path | None) -> None:
-    """How early a result stands, what is withdrawn, and what that costs."""
-    page = Page(markdown)
     for kind in ("stalls", "jitter"):
-        page.table(table(kind, FULL_SECONDS if full else seconds, seed))
-    try:
-        page.table(_speculation_soccer.table())
-    except TraceAbsent as absent:
-        page.say(f"soccer_tagging: left out: {absent}")
-    found, curves = step_response()
-    page.table(found)
-    chosen = _speculation_auto.runs() if seconds >= _speculation_auto.SECONDS else None
-    if chosen is not None:
-        page.table(_speculation_auto.table(chosen))
-        page.table(_speculation_auto.changes(chosen["auto"]))
-    if plots is None:
-        return
-    shown(page, plots, partial(draw, PICTURE, curves, plots / "speculation_load.png"))
-    if chosen is not None:
-        shown(page, plots, partial(_speculation_auto.draw, chosen, plots / "speculation_auto.png"))
+        yield kind, partial(table, kind)
+    yield "load step", step_response
+
+
+command = harness.command(tables)

@@ -7,7 +7,7 @@ thin groups.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -33,6 +33,14 @@ class Table:
         if len(cells) != len(self.columns):
             raise ValueError(f"{self.title}: {len(cells)} cells for {len(self.columns)} columns")
         self.rows.append(cells)
+
+    def printed(self, columns: Sequence[str], known: Mapping[str, Sequence[float]]) -> Table:
+        """Add what a paper prints of some rows, by their names."""
+        self.columns = (*self.columns, *columns)
+        for at, row in enumerate(self.rows):
+            told = [f"{figure:,.2f}".replace(",", " ") for figure in known.get(row[0], ())]
+            self.rows[at] = (*row, *(told or [""] * len(columns)))
+        return self
 
     def markdown(self) -> str:
         lines = [f"### {self.title}", ""]
@@ -68,9 +76,6 @@ class Page:
     def say(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False)
 
-    def plotted(self, path: Path) -> None:
-        self.say(f"plotted {path}")
-
     def _write(self, text: str) -> None:
         if self._markdown is not None:
             with self._markdown.open("a", encoding="utf-8") as file:
@@ -88,6 +93,10 @@ def ms(ns: float) -> str:
         return "0"
     digits = 3 if value < 1 else 2 if value < 100 else 1 if value < 1000 else 0
     return f"{value:,.{digits}f}".replace(",", " ")
+
+
+def us(ns: float) -> str:
+    return count(ns / 1e3) if ns >= 1e5 else f"{ns / 1e3:.1f}"
 
 
 def share(part: float, whole: float) -> str:

@@ -36,12 +36,13 @@ import csv
 import gzip
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks.workloads.rows import Row
+from benchmarks.workloads.rows import to_events as rows_to_events
 from topology.model.event import Event
 
 PATH_VARIABLE: Final = "INORDER_DATA"
@@ -87,22 +88,12 @@ def folder() -> Path:
     return path
 
 
-def to_events(rows: Iterable[TraceRow], stream: str = "default", epoch: int = 0) -> list[Event]:
+def to_events(rows: Sequence[TraceRow], stream: str = "default", epoch: int = 0) -> list[Event]:
     """The events of `rows`, `offset` being the place in the trace."""
-    return [
-        Event(
-            stream,
-            row.source,
-            epoch,
-            row.seq,
-            row.ts_ns,
-            row.arrival_ns,
-            offset,
-            value=row.payload,
-            type=row.type,
-        )
-        for offset, row in enumerate(rows)
-    ]
+    events = rows_to_events((row.row() for row in rows), stream, epoch)
+    for event, row in zip(events, rows, strict=True):
+        event.value, event.type = row.payload, row.type
+    return events
 
 
 def mesh_sensors(experiment: str = "tdma_interference") -> list[TraceRow]:

@@ -22,8 +22,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
+from benchmarks.harness import Columns
+from benchmarks.tables import count, ms, us
 from topology.model.event import DATA
-from topology.model.outcome import Gap, Step
+from topology.model.outcome import Step
 
 BEFORE_ALL: Final = -(1 << 80)
 NS_PER_US: Final = 1_000
@@ -45,7 +47,6 @@ class Truth:
     beyond: int = 0
     broken: int = 0
     late: int = 0
-    aside: int = 0
     _hold_ns: int = 0
     _off_ns: int = 0
     _bound_ns: int = 0
@@ -55,7 +56,6 @@ class Truth:
     _holds_us: Counter[int] = field(default_factory=Counter)
 
     def said(self, step: Step) -> None:
-        self.aside += sum(not isinstance(report, Gap) for report in step.reports)
         holds_us = self._holds_us
         for event in step.released:
             if event.kind != DATA:
@@ -98,10 +98,10 @@ class Truth:
     def hold_quantile_ns(self, share: float) -> int:
         """To the microsecond."""
         wanted = min(self.released - 1, int(share * self.released))
-        for us, count in sorted(self._holds_us.items()):
-            wanted -= count
+        for hold_us, events in sorted(self._holds_us.items()):
+            wanted -= events
             if wanted < 0:
-                return us * NS_PER_US
+                return hold_us * NS_PER_US
         return 0
 
     @property
@@ -113,3 +113,19 @@ class Truth:
     def bound_ns(self) -> float:
         """Mean error bound."""
         return self._bound_ns / max(1, self.released)
+
+
+COLUMNS: Final[Columns] = {
+    "left": lambda one, _: count(one.left),
+    "by 1 ms": lambda one, _: count(one.left_by_ms),
+    "settled": lambda one, _: count(one.left_settled),
+    "behind": lambda one, _: count(one.behind),
+    "worst ms": lambda one, _: ms(one.worst_ns),
+    "beyond": lambda one, _: count(one.beyond),
+    "broken": lambda one, _: count(one.broken),
+    "off us": lambda one, _: us(one.off_ns),
+    "bound us": lambda one, _: us(one.bound_ns),
+    "late": lambda one, _: count(one.late),
+    "mean ms": lambda one, _: ms(one.hold_ns),
+    "p99 ms": lambda one, _: ms(one.hold_quantile_ns(0.99)),
+}

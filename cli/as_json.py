@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 
-def json_option(command: str, says: str = "For programs.") -> Callable[[Any], Any]:
+def json_option(command: str) -> Callable[[Any], Any]:
     """The option of the command that is so called in variables; the parameter is `as_json`."""
     variable = f"INORDER_{command}_JSON"
-    return click.option("--json", "as_json", is_flag=True, envvar=variable, help=says)
+    words = "Say it as JSON, for programs."
+    return click.option("--json", "as_json", is_flag=True, envvar=variable, help=words)

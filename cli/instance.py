@@ -50,7 +50,6 @@ session_option = click.option(
     envvar="INORDER_SESSION",
     metavar="DURATION",
     default="6s",
-    show_default=True,
     callback=seconds,
     help="How long this process may be silent before its partitions go to others.",
 )

@@ -11,7 +11,7 @@ import click
 from pydantic_core import PydanticCustomError
 
 from agents.kafka.security import Security, SecurityRefused, read_security
-from cli.topology_file import Refused
+from cli.topology_file import Decorator, Refused
 from topology.spelling.problem import Fault
 from topology.spelling.values import NS_PER, in_unit
 
@@ -65,13 +65,17 @@ def duration_ns(option: str, text: str) -> int:
         raise Refused(f"{option}: {faults[0].message}; {faults[0].remedy}") from error
 
 
-brokers_wait_option = click.option(
-    "--brokers-wait",
-    "brokers_wait_s",
-    envvar="INORDER_BROKERS_WAIT",
-    metavar="DURATION",
-    default="5min",
-    show_default=True,
-    callback=seconds,
-    help="How long brokers that do not answer at the start are waited for.",
-)
+def brokers_wait_named(variable: str, default: str) -> Decorator:
+    """Return the option --brokers-wait; the parameter is `brokers_wait_s`."""
+    return click.option(
+        "--brokers-wait",
+        "brokers_wait_s",
+        envvar=variable,
+        metavar="DURATION",
+        default=default,
+        callback=seconds,
+        help="How long brokers that do not answer at the start are waited for.",
+    )
+
+
+brokers_wait_option = brokers_wait_named("INORDER_BROKERS_WAIT", "5min")

@@ -32,7 +32,6 @@ log_option = click.option(
     envvar="INORDER_LOG",
     type=click.Choice((TEXT, JSON)),
     default=TEXT,
-    show_default=True,
     help="The log on standard error: lines to read, or a JSON object each.",
 )
 IN_LINES: Final = frozenset({"inorder", "py.warnings"})
@@ -91,11 +90,15 @@ def has_log(context: click.Context) -> bool:
     return bool(context.find_root().meta.get(__name__))
 
 
-class _Text(logging.Formatter):
+class _Named(logging.Formatter):
+    """Lines of the command, or the stage, of that name."""
+
     def __init__(self, name: str) -> None:
         super().__init__()
         self._name = name
 
+
+class _Text(_Named):
     def format(self, record: logging.LogRecord) -> str:
         said = record.getMessage()
         lines = said.rstrip().split("\n") if record.name in IN_LINES else [said]
@@ -105,11 +108,7 @@ class _Text(logging.Formatter):
         return begin + SET_IN.join(map(printable, lines))
 
 
-class _Json(logging.Formatter):
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self._name = name
-
+class _Json(_Named):
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),

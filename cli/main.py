@@ -15,33 +15,41 @@ from typing import Any, Final
 
 import click
 
-COMMANDS: Final = {
-    "audit": ("audit.command", "Say how disordered a topic or file is, and what that costs."),
-    "check": ("files.check", "Check a topology file."),
-    "demo": (
-        "demo.show",
-        "Show the main job: an embedded Kafka, disordered producers, a real worker.",
-    ),
-    "dev": ("run.dev", "Broker, topics and worker in one command, to try things on."),
-    "doctor": ("doctor.command", "Look whether the brokers' topics are fit for a topology."),
-    "dump": ("kafka.dump", "Print an input topic as lines for `replay`."),
-    "explain": ("run.explain", "Say what a worker holds, since when, and what it waits for."),
-    "init": ("files.init", "Write a first topology file for recorded events or a topic."),
-    "keys": ("kafka.keys", "Make the keys that sources sign with."),
-    "match": ("files.match", "Find patterns in recorded events."),
-    "produce": ("kafka.produce", "Publish recorded events with the header contract."),
-    "query": ("kafka.query", "Add and remove patterns while workers run."),
-    "read": ("kafka.read", "Print what a worker wrote to a topic as lines of JSON."),
-    "replay": ("files.replay", "Run the topology in this process on recorded events."),
-    "resend": ("kafka.resend", "Ask sources to send again what is missing."),
-    "sink": ("kafka.sink", "Keep the results of a topic in Redis, PostgreSQL or files."),
-    "spark": ("spark.command", "Analyse the topics with Spark."),
-    "stage": ("run.stage", "One stage's process (started by `worker`)."),
-    "sync-server": ("run.sync_server", "Measure the clocks of sources over UDP."),
-    "topics": ("kafka.topics", "Make the topics that a topology needs, or say the rights to them."),
-    "worker": ("run.worker", "Run the stages of a topology on Kafka."),
+GROUPS: Final = {
+    "Try, on this machine": {
+        "demo": ("demo.show", "Watch disordered producers put in order: Kafka, worker and all."),
+        "audit": ("audit.command", "Say how disordered a topic or file is, and what that costs."),
+        "init": ("files.init", "Write a first topology file for recorded events or a topic."),
+        "check": ("files.check", "Check a topology file."),
+        "replay": ("files.replay", "Run a topology in this process on recorded events."),
+        "match": ("files.match", "Find patterns in recorded events."),
+        "dev": ("run.dev", "Run broker, topics and worker in one command."),
+    },
+    "Data, in and out of Kafka": {
+        "produce": ("kafka.produce", "Publish recorded events."),
+        "dump": ("kafka.dump", "Print an input topic as lines for `replay`."),
+        "read": ("kafka.read", "Print what a worker wrote to a topic."),
+        "sink": ("kafka.sink", "Keep the results of a topic in Redis, PostgreSQL or files."),
+        "resend": ("kafka.resend", "Ask sources to send again what is missing."),
+    },
+    "Run": {
+        "topics": ("kafka.topics", "Make the topics of a topology, or say the rights to them."),
+        "worker": ("run.worker", "Run the stages of a topology on Kafka."),
+        "stage": ("run.stage", "One stage's process (started by `worker`)."),
+        "sync-server": ("run.sync_server", "Measure the clocks of sources over UDP."),
+        "keys": ("kafka.keys", "Make the keys that sources sign with."),
+    },
+    "Look": {
+        "doctor": ("doctor.command", "Check that the brokers' topics are fit for a topology."),
+        "explain": ("run.explain", "Say what a worker holds, since when, and what it waits for."),
+    },
+    "Spark": {
+        "spark": ("spark.command", "Analyse topics and archives: run, live, backfill, views."),
+    },
 }
-"""The module of each command in `cli`, and what it does."""
+"""By heading of the help, the module of each command in `cli`, and what it does."""
+
+COMMANDS: Final = {name: each for group in GROUPS.values() for name, each in group.items()}
 
 HIDDEN: Final = frozenset({"stage"})
 
@@ -107,14 +115,21 @@ class Commands(click.Group):
             ) from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """From the table, so that help imports nothing either."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+        """From the table, so that help imports nothing either. One width for all groups."""
+        width = max(map(len, COMMANDS))
+        for heading, commands in GROUPS.items():
+            shown = [(f"{n:{width}}", says) for n, (_, says) in commands.items() if n not in HIDDEN]
+            with formatter.section(heading):
+                formatter.write_dl(shown)
 
 
 @click.group(
     cls=Commands,
-    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "INORDER"},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "auto_envvar_prefix": "INORDER",
+        "show_default": True,
+    },
 )
 @click.version_option(package_name="inorder-engine")
 def main() -> None:

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
+from cli.option_group import option_group
 from cli.topology_file import Refused
 from cli.value_format import ValueFormat, encoding_of
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from topology.config import StreamConfig, Topology
     from topology.fields.mapping import Fields
     from topology.fields.where import Where
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 UNITS: Final = ("ns", "us", "ms", "s")
 FIELD_OPTIONS: Final = {
@@ -130,9 +128,6 @@ class MappingOptions(NamedTuple):
         return by_topology if has_values else self
 
 
-NOTHING_GIVEN: Final = MappingOptions()
-
-
 def where_of(option: str, text: str, *, on_file: bool) -> Where:
     """What the option names; Refused where its text is no place."""
     from topology.fields.where import parse_where
@@ -163,47 +158,30 @@ def _of_topology(topology: Topology | None) -> StreamConfig:
     return mapped[0]
 
 
-def mapping_options(command: Command) -> Command:
-    """Adds the options; the command gets `mapping`, a `MappingOptions`."""
-
-    @functools.wraps(command)
-    def with_mapping(*args: Any, **kwargs: Any) -> Any:
-        found = {
-            name: given
-            for name in MappingOptions._fields
-            if (given := kwargs.pop(name)) is not None
-        }
-        return command(*args, mapping=MappingOptions(**found), **kwargs)
-
-    wrapped: Any = with_mapping
-    for name, words in reversed(FIELD_OPTIONS.items()):
-        wrapped = click.option(f"--{name}", name, metavar="WHERE", help=words)(wrapped)
-    for option in (
-        click.option(
-            "--arrival",
-            "arrival",
-            metavar="WHERE",
-            help="Where a file says when it arrived.",
+mapping_options = option_group(
+    "mapping",
+    MappingOptions,
+    MappingOptions._fields,
+    (
+        *(
+            click.option(f"--{name}", metavar="WHERE", help=words)
+            for name, words in FIELD_OPTIONS.items()
         ),
+        click.option("--arrival", metavar="WHERE", help="Where a file says when it arrived."),
         click.option(
             "--ts-unit",
-            "ts_unit",
             type=click.Choice(UNITS),
             help="The unit of a time that is a number.  [default: ns]",
         ),
         click.option(
             "--ts-zone",
-            "ts_zone",
             metavar="ZONE",
+            default="",
+            show_default=False,
             help="The time zone of times that name none, like Europe/Berlin.",
         ),
         click.option(
-            "--values",
-            "values",
-            is_flag=True,
-            help="Read rows as values, by the `fields` of the topology.",
+            "--values", is_flag=True, help="Read rows as values, by the `fields` of the topology."
         ),
-    ):
-        wrapped = option(wrapped)
-    typed: Command = wrapped
-    return typed
+    ),
+)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from agents.watch.port.http import Health, address
+from agents.watch.port.http import Health, HttpServer, address
+from cli.http_token import http_token
 from cli.topology_file import Refused
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
 
 http_option = click.option(
     "--http",
@@ -26,10 +35,52 @@ def listening(option: str, text: str) -> tuple[str, int]:
         raise Refused(f"{option} {text}: {error}") from error
 
 
-def turning(turned_s: float, stuck_s: float) -> Health:
-    """For `/live`: a loop that made its last turn at `turned_s` (monotonic) hangs after
-    `stuck_s`."""
-    silent_s = time.monotonic() - turned_s
-    if silent_s <= stuck_s:
-        return Health(ok=True)
-    return Health(ok=False, reasons=(f"no turn for {silent_s:.0f} s",))
+class Serving(Protocol):
+    """What serves until it is told to stop, and is asked by HTTP meanwhile. `turned_s`: when its
+    loop made its last turn (monotonic)."""
+
+    @property
+    def turned_s(self) -> float: ...
+
+    def stop(self) -> None: ...
+
+
+@asynccontextmanager
+async def asked_by_http(
+    serving: Serving,
+    at: tuple[str, int],
+    collector: Collector,
+    trouble: Callable[[], str | None],
+    explained: Callable[[], dict[str, Any]],
+    stuck_s: float,
+) -> AsyncIterator[str]:
+    """A signal stops it, and its port answers; gives the address of the port. A loop that made no
+    turn for `stuck_s` hangs; `trouble` is why it is not ready."""
+    from prometheus_client import CollectorRegistry
+
+    def reasons() -> tuple[str, ...]:
+        silent_s = time.monotonic() - serving.turned_s
+        return () if silent_s <= stuck_s else (f"no turn for {silent_s:.0f} s",)
+
+    def health(*more: str | None) -> Health:
+        found = (*reasons(), *(each for each in more if each))
+        return Health(ok=not found, reasons=found)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, serving.stop)
+    registry = CollectorRegistry()
+    registry.register(collector)
+    http = HttpServer(
+        registry=registry,
+        live=health,
+        ready=lambda: health(trouble()),
+        explain=explained,
+        host=at[0],
+        port=at[1],
+        token=http_token(),
+    )
+    where = "http://{}:{}/ready /live /metrics /explain".format(*await http.start())
+    try:
+        yield where
+    finally:
+        await http.stop()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -12,6 +13,7 @@ from agents.exits import Exit
 if TYPE_CHECKING:
     from topology.config import Topology
 
+Decorator = Callable[[Any], Any]
 EMBEDDED: Final = "embedded"
 """In place of brokers: one inside the worker's process."""
 
@@ -55,25 +57,22 @@ def load(path: str, redis: str | None = None, *, runs_functions: bool = True) ->
     return topology if redis is None else topology.model_copy(update={"redis": redis})
 
 
-topology_option = click.option(
-    "--topology",
-    "topology_path",
-    required=True,
-    envvar="INORDER_TOPOLOGY",
-    metavar="FILE",
-    help="The topology file (YAML).",
-)
-
-optional_topology_option = click.option(
-    "--topology",
-    "topology_path",
-    envvar="INORDER_TOPOLOGY",
-    metavar="FILE",
-    help="The topology file (YAML); not needed with --source.",
-)
+def topology_named(variable: str = "INORDER_TOPOLOGY", *, required: bool = False) -> Decorator:
+    """Return the option --topology; the parameter is `topology_path`."""
+    return click.option(
+        "--topology",
+        "topology_path",
+        required=required,
+        envvar=variable,
+        metavar="FILE",
+        help="The topology file (YAML).",
+    )
 
 
-def _outside(_: click.Context, __: click.Parameter, brokers: str) -> str:
+topology_option = topology_named(required=True)
+
+
+def _outside(_: click.Context, __: click.Parameter, brokers: str | None) -> str | None:
     if brokers == EMBEDDED:
         raise Refused(
             "--brokers embedded: only `inorder worker` starts a broker of its own; write the"
@@ -82,13 +81,51 @@ def _outside(_: click.Context, __: click.Parameter, brokers: str) -> str:
     return brokers
 
 
-brokers_option = click.option(
-    "--brokers",
-    required=True,
-    envvar="INORDER_BROKERS",
-    metavar="HOST:PORT[,…]",
-    callback=_outside,
-    help="Kafka brokers.",
+def brokers_named(variable: str = "INORDER_BROKERS", *, required: bool = False) -> Decorator:
+    """Return the option --brokers, of a command that starts none."""
+    return click.option(
+        "--brokers",
+        required=required,
+        envvar=variable,
+        metavar="HOST:PORT[,…]",
+        callback=_outside,
+        help="Kafka brokers.",
+    )
+
+
+def topic_named(*, required: bool = True) -> Decorator:
+    """Return the option --topic."""
+    return click.option("--topic", required=required, metavar="NAME", help="The Kafka topic.")
+
+
+def source_named(*, multiple: bool = False) -> Decorator:
+    """Return the option --source of a command that answers for all sources without it."""
+    return click.option("--source", multiple=multiple, metavar="NAME", help="Only this source.")
+
+
+def redis_named(*, required: bool = False) -> Decorator:
+    """Return the option --redis."""
+    return click.option(
+        "--redis",
+        required=required,
+        envvar="INORDER_REDIS",
+        metavar="URL",
+        help="redis://HOST:PORT/0; rediss:// for TLS. Say it by the variable if it holds a"
+        " password.",
+    )
+
+
+brokers_option = brokers_named(required=True)
+out_option = click.option(
+    "--out", type=click.Path(dir_okay=False), metavar="FILE", help="The topology file to write."
+)
+follow_option = click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+stage_option = click.option(
+    "--stage",
+    "names",
+    multiple=True,
+    envvar="INORDER_STAGE",
+    help="Only this stage (repeatable).",
 )
 kafka_option = click.option(
     "--kafka",
@@ -104,10 +141,4 @@ brokers_or_embedded_option = click.option(
     envvar="INORDER_BROKERS",
     metavar="HOST:PORT[,…]",
     help="Kafka brokers, or `embedded` for one inside the process.",
-)
-redis_option = click.option(
-    "--redis",
-    envvar="INORDER_REDIS",
-    metavar="URL",
-    help="Where local copies are kept (state: redis), in place of the file's `redis:`.",
 )

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
+from cli.option_group import option_group
 from cli.topology_file import Refused
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from topology.config import SchemaConfig
     from topology.fields.values import Decode, Picking
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 REGISTRY_WAIT_S: Final = 15.0
 PATIENCE_S: Final = 2.0
 MAX_SCHEMAS: Final = 2_000
@@ -135,18 +134,6 @@ def decoder_of(
         raise Refused(f"--schema: {fault}") from None
 
 
-def section_lines(section: Mapping[str, Any]) -> list[str]:
-    """A section in YAML, a line for each key."""
-    return [f"{key}: {_flow(value)}" for key, value in section.items()]
-
-
-def _flow(value: object) -> str:
-    import yaml
-
-    spelled: str = yaml.safe_dump(value, default_flow_style=True, width=1_000)
-    return spelled.removesuffix("...\n").strip()
-
-
 def _by_registry(registry: str, subjects: Collection[str] | None) -> Decode:
     import asyncio
 
@@ -177,28 +164,19 @@ def _by_registry(registry: str, subjects: Collection[str] | None) -> Decode:
     return decode
 
 
-def value_format_options(command: Command) -> Command:
-    """Adds the options; the command gets `value_format`, a `ValueFormat`."""
-
-    @functools.wraps(command)
-    def with_format(*args: Any, **kwargs: Any) -> Any:
-        given = {name: kwargs.pop(name) for name in ValueFormat._fields}
-        return command(*args, value_format=ValueFormat(**given), **kwargs)
-
-    wrapped: Any = with_format
-    for option in (
-        click.option("--registry", "registry", metavar="URL", help="A schema registry."),
-        click.option("--message", "message", metavar="NAME", help="The Protobuf message."),
-        click.option("--schema", "schema", metavar="FILE", help="The schema of the values."),
+value_format_options = option_group(
+    "value_format",
+    ValueFormat,
+    ValueFormat._fields,
+    (
         click.option(
             "--format",
-            "format",
             type=click.Choice(("json", "avro", "protobuf", "bytes")),
             default="json",
-            show_default=True,
             help="The format of the values; a file of .jsonl, .csv, .parquet or .avro says it.",
         ),
-    ):
-        wrapped = option(wrapped)
-    typed: Command = wrapped
-    return typed
+        click.option("--schema", metavar="FILE", help="The schema of the values."),
+        click.option("--message", metavar="NAME", help="The Protobuf message."),
+        click.option("--registry", metavar="URL", help="A schema registry."),
+    ),
+)

@@ -1,10 +1,9 @@
 """Kafka's compressions, undone with a bound on what comes out.
 
 A few bytes can claim to expand to gigabytes. So a batch is unpacked into a room that has a
-bound, `MAX_UNPACKED_BYTES` or a few times the largest record that is allowed; what needs more, or
-is not whole, is `NotUnpacked`. Several frames behind one another count together, frames to be
-skipped count nothing. Brokers take batches of a megabyte, compressed, unless they are configured
-otherwise.
+bound, `MAX_UNPACKED_BYTES`; what needs more, or is not whole, is `NotUnpacked`. Several frames
+behind one another count together, frames to be skipped count nothing. Brokers take batches of a
+megabyte, compressed, unless they are configured otherwise.
 
 Cost: LZ4 and zstd do not always state how much comes out. Each thread keeps a room of `KEPT_BYTES`
 for batches that fit into it at a ratio of `USUAL_RATIO`; for others there is one of `RARE_RATIO`
@@ -34,12 +33,11 @@ ZSTD: Final = 4
 BY_NAME: Final = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 
 MAX_UNPACKED_BYTES: Final = 64 << 20
-"""A record batch takes no more, where records may not be larger than a quarter of it."""
+"""A record batch takes no more: four times the largest record that is allowed."""
 
 MAX_OWN_BYTES: Final = 1 << 30
 """A batch in a changelog takes no more, which only its own stage writes."""
 
-RECORDS_IN_ROOM: Final = 4
 USUAL_RATIO: Final = 4
 RARE_RATIO: Final = 8
 KEPT_BYTES: Final = 4 << 20
@@ -50,11 +48,6 @@ XERIAL_HEADER_BYTES: Final = 16
 
 class NotUnpacked(Exception):
     """The message states why, without any content."""
-
-
-def max_unpacked_bytes(max_record_bytes: int) -> int:
-    """The bound on a batch of a topic whose records may have so many bytes."""
-    return max(MAX_UNPACKED_BYTES, RECORDS_IN_ROOM * max_record_bytes)
 
 
 def uncompressed(compression: int, payload: bytes, most_bytes: int = MAX_UNPACKED_BYTES) -> bytes:

@@ -7,7 +7,6 @@ node, so no pod runs.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -23,6 +22,7 @@ from typing import Any, Final
 
 import yaml
 
+from cli.local.lock import exclusive
 from cli.local.ports import LOOPBACK, free_ports
 from cli.local.process import Process
 from cli.local.server import Server
@@ -168,9 +168,7 @@ def _kept() -> Path:
 def _programs() -> Path:
     """The folder of both; builds them if need be. NotBuilt: they cannot be built."""
     kept = _kept()
-    kept.mkdir(parents=True, exist_ok=True)
-    with (kept / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # tests side by side build it once
+    with exclusive(kept / "lock", len(PROGRAMS) * BUILD_TIMEOUT_S):  # built once
         if not all((kept / name).is_file() for name in PROGRAMS):
             _build(kept)
     return kept

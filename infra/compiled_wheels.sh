@@ -14,7 +14,7 @@ for python in "$@"; do
     home=build/wheels/$version
     [[ -x $home/bin/python ]] || "$python" -m venv "$home"
     "$home/bin/python" -m pip --disable-pip-version-check --quiet install --require-hashes \
-        -r requirements-dev.lock
+        -r infra/locks/tests.txt
     infra/wheels.sh "$home/bin/python" dist compiled
     INORDER_WHEELS=dist "$home/bin/python" -m pytest --quiet tests/infra/test_wheels.py
     built=$((built + 1))

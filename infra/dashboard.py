@@ -28,23 +28,24 @@ class Panel(NamedTuple):
     description: str = ""
 
 
+def series(metric: str, labels: str) -> str:
+    return f"inorder_{metric}{{{BY if 'stream' in labels else STAGE}}}"
+
+
 def rate(metric: str, labels: str = "stage, stream") -> str:
-    place = BY if "stream" in labels else STAGE
-    return f"sum by ({labels}) (rate(inorder_{metric}{{{place}}}[$__rate_interval]))"
+    return f"sum by ({labels}) (rate({series(metric, labels)}[$__rate_interval]))"
 
 
 def most(metric: str, labels: str = "stage, stream") -> str:
-    return f"max by ({labels}) (inorder_{metric}{{{BY if 'stream' in labels else STAGE}}})"
+    return f"max by ({labels}) ({series(metric, labels)})"
 
 
 def total(metric: str, labels: str = "stage, stream") -> str:
-    return f"sum by ({labels}) (inorder_{metric}{{{BY if 'stream' in labels else STAGE}}})"
+    return f"sum by ({labels}) ({series(metric, labels)})"
 
 
 def quantile(share: float, metric: str, labels: str) -> str:
-    place = BY if "stream" in labels else STAGE
-    spread = f"sum by ({labels}, le) (rate(inorder_{metric}_bucket{{{place}}}[$__rate_interval]))"
-    return f"histogram_quantile({share}, {spread})"
+    return f"histogram_quantile({share}, {rate(f'{metric}_bucket', f'{labels}, le')})"
 
 
 def summed(metric: str, stage: str) -> str:
@@ -226,21 +227,14 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             "Wait of a window beyond its end", "s", ((STREAM, most("window_wait_mean_seconds")),)
         ),
         Panel(
-            "Answers of detectors that choose",
-            "short",
-            (("{{query}} {{answer}}", total("answer_way", "query, answer")),),
-            "With `answer: auto`: in how many partitions each answer is on.",
-        ),
-        Panel(
             "What reading ahead of the merge wins",
             "s",
             (
                 ("{{stream}} waits", most("detector_wait_seconds", "stream")),
                 ("{{stream}} sooner by", most("detector_won_seconds", "stream")),
             ),
-            "Detectors with `answer: speculate` or `auto`: how far behind the newest event they"
-            " read, of the one that waits longest; and how much sooner than behind the merge, of"
-            " the one that wins most.",
+            "Detectors with `answer: speculate`: how far behind the newest event they read, and how"
+            " much sooner than behind the merge.",
         ),
     ),
     "The workers": (

@@ -5,13 +5,14 @@ The build takes a minute or two of two idle cores, and 30 MB in the user's cache
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+from cli.local.lock import exclusive
 
 VERSION: Final = "v3.19.0"
 KUBERNETES: Final = "1.34"
@@ -37,9 +38,7 @@ def program() -> str:
     if found is not None:
         return found
     kept = _kept()
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with kept.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # tests side by side build it once
+    with exclusive(kept.with_suffix(".lock"), BUILD_TIMEOUT_S):  # tests side by side build it once
         if not kept.is_file():
             _build(kept)
     return str(kept)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The steps by which the image is made, each also to be run outside of a container.
-#   infra/image.sh dependencies HOME [EXTRAS]  a virtual environment HOME with what the image's locks name, and
-#                                       those of EXTRAS (`files`: pyarrow, 170 MB)
+#   infra/image.sh dependencies HOME [EXTRAS]  a virtual environment HOME with what infra/locks/run.txt names;
+#                                       pyarrow, 170 MB, only if EXTRAS is `files`
 #   infra/image.sh build PYTHON FOLDER  both wheels into FOLDER; the core compiled if INORDER_COMPILE=1
 #   infra/image.sh install HOME FOLDER  these into HOME, and pip out of it
 set -euo pipefail
@@ -11,9 +11,9 @@ pip=(-m pip --disable-pip-version-check --quiet)
 case ${1:-} in
     dependencies)
         [[ -x $2/bin/python ]] || "${PYTHON:-python}" -m venv "$2"
-        locks=(-r requirements.lock -r requirements-otlp.lock -r requirements-formats.lock)
-        for extra in ${3:-}; do locks+=(-r "requirements-$extra.lock"); done
-        "$2/bin/python" "${pip[@]}" install --no-cache-dir --require-hashes "${locks[@]}"
+        wanted=(sed '/^pyarrow==/,/# via/d')
+        [[ ${3:-} != files ]] || wanted=(cat)
+        "$2/bin/python" "${pip[@]}" install --no-cache-dir --require-hashes -r <("${wanted[@]}" infra/locks/run.txt)
         ;;
     build)
         "$2" "${pip[@]}" wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir "$3" ./inorder .

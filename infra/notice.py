@@ -1,6 +1,6 @@
-"""The list in NOTICE of what the image holds, from its locks: `python -m infra.notice`.
+"""The list in NOTICE of what the image holds, from its lock: `python -m infra.notice`.
 
-Every package that the image's locks pin and this environment has, with the licence that its
+Every package that the image's lock pins and this environment has, with the licence that its
 metadata names; those that are for another platform only are named without.
 `make lock` runs it.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-LOCKS: Final = tuple(f"requirements{more}.lock" for more in ("", "-otlp", "-formats", "-files"))
+LOCK: Final = ROOT / "infra" / "locks" / "run.txt"
 BEGIN: Final = "Python packages in the image:\n"
 ELSEWHERE: Final = "see its own files"
 LONGEST: Final = 60
@@ -28,9 +28,8 @@ def main() -> None:
 
 
 def pinned() -> list[str]:
-    """The packages of the image's locks."""
-    text = "".join((ROOT / name).read_text() for name in LOCKS)
-    return sorted(set(re.findall(r"^([a-z0-9][a-z0-9.-]*)==", text, re.M)))
+    """Return the names of the packages that the image's lock pins, ascending."""
+    return re.findall(r"^([a-z0-9][a-z0-9.-]*)==", LOCK.read_text(), re.M)
 
 
 def licence(name: str) -> str:

@@ -16,9 +16,8 @@ import re
 import sys
 import tomllib
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,46 +49,31 @@ class Pinned:
         return f"pkg:pypi/{self.name}@{self.version}"
 
 
-class BadLock(Exception):
-    """Two locks disagree, or one has no hashes; the message states where."""
-
-
 def main() -> None:
     out, *locks = sys.argv[1:]
-    try:
-        found = bom(read((ROOT / lock).read_text(encoding="utf-8") for lock in locks))
-    except BadLock as error:
-        sys.exit(f"no list of parts: {error}")
+    found = bom(read("".join((ROOT / lock).read_text(encoding="utf-8") for lock in locks)))
     Path(out).parent.mkdir(parents=True, exist_ok=True)
     Path(out).write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     print(f"{out}: {len(found['components'])} components", file=sys.stderr)
 
 
-def read(texts: Iterable[str]) -> list[Pinned]:
-    """By name and version, of all locks together. A package may have several versions, each for
-    some Pythons or platforms. BadLock."""
+def read(text: str) -> list[Pinned]:
+    """Return what locks pin, by name and version.
+
+    A package may have several versions, each for some Pythons or platforms.
+    """
     found: dict[tuple[str, str], Pinned] = {}
-    for text in texts:
-        at: Pinned | None = None
-        for line in text.splitlines():
-            if pin := PIN.match(line):
-                name = re.sub(r"[-_.]+", "-", pin["name"]).lower()
-                new = Pinned(name, pin["version"], (pin["marker"] or "").strip())
-                at = found.setdefault((name, new.version), new)
-                at.marker = at.marker and new.marker
-            elif at is not None:
-                at.digests.update(HASH.findall(line))
-                if by := NEEDED_BY.match(line) or ALSO_BY.match(line):
-                    at.needed_by.add(by["name"])
-    pinned = [found[place] for place in sorted(found)]
-    for each, following in pairwise(pinned):
-        if each.name == following.name and not (each.marker and following.marker):
-            versions = f"{each.version} in one lock and {following.version} in another"
-            raise BadLock(f"{each.name} is {versions}")
-    for each in pinned:
-        if not each.digests:
-            raise BadLock(f"{each.name} has no hash; write the lock by `make lock`")
-    return pinned
+    at: Pinned | None = None
+    for line in text.splitlines():
+        if pin := PIN.match(line):
+            new = Pinned(pin["name"], pin["version"], (pin["marker"] or "").strip())
+            at = found.setdefault((new.name, new.version), new)
+            at.marker = at.marker and new.marker
+        elif at is not None:
+            at.digests.update(HASH.findall(line))
+            if by := NEEDED_BY.match(line) or ALSO_BY.match(line):
+                at.needed_by.add(by["name"])
+    return [found[place] for place in sorted(found)]
 
 
 def bom(pinned: Sequence[Pinned]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 # `inorder` and a pure `inorder-engine`, and with COMPILED one for the Python at hand, its core
 # compiled (a C compiler is needed; two minutes on two processors).
 #   usage: infra/wheels.sh PYTHON [FOLDER] [COMPILED]     (default: dist, no)
-# PYTHON has what requirements-build.lock names.
+# PYTHON has what infra/locks/build.txt names.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$(realpath --no-symlinks "$1")

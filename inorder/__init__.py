@@ -61,39 +61,20 @@ if TYPE_CHECKING:
     from inorder.sync import SyncSettings as SyncSettings
 
 _HOMES = {
-    "inorder.channel": ("ChannelLimits", "Delivery"),
-    "inorder.contract": ("HeaderContract",),
-    "inorder.engine": ("Topology", "TopologyError", "parse", "replay"),
-    "inorder.failure": (
-        "BrokerFatal",
-        "DeliveryFailed",
-        "FlushTimeout",
-        "ForkedError",
-        "JournalError",
-        "ProducerError",
-        "QueueFull",
-        "RecordRefused",
-    ),
-    "inorder.records": (
-        *("ClockOffset", "ClockSample", "DeadRecord", "DuplicateRecord", "GapRecord"),
-        *("JoinRecord", "LateRecord", "MatchRecord", "MatchSetRecord", "OrderedEvent"),
-        *(
-            "OverflowRecord",
-            "RawEvent",
-            "Record",
-            "RetractRecord",
-            "WindowRecord",
-            "current",
-            "ordered_event",
-            "record_of",
-        ),
-    ),
-    "inorder.resending": ("Resend",),
-    "inorder.sequenced": ("SequencedProducer",),
-    "inorder.signing_keys": ("SigningKey",),
-    "inorder.sync": ("KeyRing", "SyncClient", "SyncSettings"),
+    "channel": "ChannelLimits Delivery",
+    "contract": "HeaderContract",
+    "engine": "Topology TopologyError parse replay",
+    "failure": "BrokerFatal DeliveryFailed FlushTimeout ForkedError JournalError ProducerError"
+    " QueueFull RecordRefused",
+    "records": "ClockOffset ClockSample DeadRecord DuplicateRecord GapRecord JoinRecord LateRecord"
+    " MatchRecord MatchSetRecord OrderedEvent OverflowRecord RawEvent Record RetractRecord"
+    " WindowRecord current ordered_event record_of",
+    "resending": "Resend",
+    "sequenced": "SequencedProducer",
+    "signing_keys": "SigningKey",
+    "sync": "KeyRing SyncClient SyncSettings",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __version__ = "0.1.0"
 __all__ = [*sorted(_HOME_OF), "__version__"]  # noqa: PLE0604 - names, all of them
@@ -103,7 +84,7 @@ def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'inorder' has no attribute {name!r}")
-    value: object = getattr(import_module(home), name)
+    value: object = getattr(import_module(f"inorder.{home}"), name)
     globals()[name] = value
     return value
 

@@ -152,9 +152,11 @@ class Channel:
         self._on_delivery = on_delivery
         self._guard = threading.Lock()
         self._failures: list[Failure] = []
-        self._failure_count = 0
         self._may_stand_count = 0
-        self._delivered = 0
+        self.failed = 0
+        """Failures not yet raised."""
+        self.delivered = 0
+        """Records acknowledged by the broker."""
         self._callback_error: Exception | None = None
         self._calling_back = threading.local()
         self._trouble = ""
@@ -164,16 +166,6 @@ class Channel:
         except KafkaException as error:
             raise ValueError(f"librdkafka refuses the settings: {error.args[0].str()}") from error
         left_at_fork(self)
-
-    @property
-    def delivered(self) -> int:
-        """Records acknowledged by the broker."""
-        return self._delivered
-
-    @property
-    def failed(self) -> int:
-        """Failures not yet raised."""
-        return self._failure_count
 
     def send(
         self,
@@ -247,7 +239,7 @@ class Channel:
         """Raise what has gone wrong since the last call, once."""
         with self._guard:
             failures, self._failures = self._failures, []
-            count, self._failure_count = self._failure_count, 0
+            count, self.failed = self.failed, 0
             may_stand, self._may_stand_count = self._may_stand_count, 0
             callback_error, self._callback_error = self._callback_error, None
         if count:
@@ -289,25 +281,20 @@ class Channel:
     def _delivery(
         self, coordinates: Coordinates, error: KafkaError | None, message: Message
     ) -> None:
-        source, epoch, seq = coordinates
         may_stand = error is None or error.code() not in _NOT_TAKEN
-        if error is None:
-            with self._guard:
-                self._delivered += 1
-        else:
-            self._note(Failure(source, epoch, seq, error.str(), may_stand))
+        reason = None if error is None else error.str()
+        with self._guard:
+            if reason is None:
+                self.delivered += 1
+            else:
+                self.failed += 1
+                self._may_stand_count += may_stand
+                if len(self._failures) < FAILURES_KEPT:
+                    self._failures.append(Failure(*coordinates, reason, may_stand))
         if self._on_delivery is None:
             return
-        known = error is None
-        delivery = Delivery(
-            source,
-            epoch,
-            seq,
-            message.partition() if known else None,
-            message.offset() if known else None,
-            None if error is None else error.str(),
-            may_stand,
-        )
+        at = (message.partition(), message.offset()) if reason is None else (None, None)
+        delivery = Delivery(*coordinates, *at, reason, may_stand)
         self._calling_back.now = True
         try:
             self._on_delivery(delivery)
@@ -315,13 +302,6 @@ class Channel:
             self._callback_error = raised
         finally:
             self._calling_back.now = False
-
-    def _note(self, failure: Failure) -> None:
-        with self._guard:
-            self._failure_count += 1
-            self._may_stand_count += failure.may_stand
-            if len(self._failures) < FAILURES_KEPT:
-                self._failures.append(failure)
 
     def _full(self) -> str:
         limits = self._limits

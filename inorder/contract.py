@@ -13,8 +13,8 @@ Who writes events and who puts them in order read it here, so they agree:
 | `kind`     | optional | `heartbeat` or `bye`; absent: an ordinary event               |
 | `sig`      | optional | who sent it, borne out (`inorder.signature`)                  |
 
-Names are those of the preset `plain`. The section `headers:` of a topology file is the same in
-YAML; `HeaderContract` is it in code. Python alone is imported here.
+Names are those of the preset `plain`. `HeaderContract` renames them for who writes; the `fields` of
+a stream name the same headers for who reads. Python alone is imported here.
 """
 
 from __future__ import annotations
@@ -112,8 +112,9 @@ class Contract(Protocol):
 class HeaderContract:
     """A preset, the unit of `ts`, and names that differ from the preset's.
 
-    Must be that of the section `headers:` of the stream that reads the records. ValueError names
-    which field is wrong and what to write.
+    The stream that reads the records has to read these names: by `headers: {preset: …}`, or by
+    `fields: {preset: …, source: header.NAME, …}`. ValueError names which field is wrong and what to
+    write.
     """
 
     preset: Preset = "plain"
@@ -147,13 +148,8 @@ class HeaderContract:
 
     def names(self) -> HeaderNames:
         """The names as they are on the wire, the preset's filled in."""
-        return filled(self, self.preset)
-
-
-def filled(renamed: object, preset: Preset) -> HeaderNames:
-    """The names that `renamed` has under the fields of `HeaderNames`, None: as in the preset."""
-    found = ((field, getattr(renamed, field)) for field in HeaderNames._fields)
-    return PRESETS[preset]._replace(**{field: name for field, name in found if name})
+        found = ((field, getattr(self, field)) for field in HeaderNames._fields)
+        return PRESETS[self.preset]._replace(**{field: name for field, name in found if name})
 
 
 def clashing(names: HeaderNames) -> list[tuple[str, str, str]]:

@@ -6,14 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from inorder.records import (
-    ClockOffset,
-    ClockSample,
-    OrderedEvent,
-    RawEvent,
-    Record,
-    record_of,
-)
+from inorder.records import ClockOffset, ClockSample, OrderedEvent, RawEvent, Record, record_of
 from topology.config import Topology, parse_with
 from topology.config import parse as parse_file
 from topology.config.user_functions import given_functions

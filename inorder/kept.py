@@ -91,11 +91,6 @@ class Kept:
             refused.pop_all()
         left_at_fork(self)
 
-    @property
-    def bytes(self) -> int:
-        """How much is kept, as `max_bytes` counts it."""
-        return self._kept_bytes
-
     def add(self, sent: Sent) -> None:
         """Never raises for the file's sake."""
         with self._guard:
@@ -160,8 +155,9 @@ class Kept:
                 f" {source!r} in {stream!r}; give each source a file of its own"
             )
         self._db.execute(f"PRAGMA user_version = {FORMAT}")
-        (kept_bytes,) = self._db.execute(f"SELECT coalesce(sum({_SIZE}), 0) FROM sent").fetchone()
-        self._kept_bytes = int(kept_bytes)
+        (size,) = self._db.execute(f"SELECT coalesce(sum({_SIZE}), 0) FROM sent").fetchone()
+        self.bytes = int(size)
+        """How much is kept, as `max_bytes` counts it."""
 
     def _asked(self, statement: str, values: Sequence[int]) -> list[tuple[Any, ...]]:
         with self._guard:
@@ -176,17 +172,17 @@ class Kept:
         self._written_s = time.monotonic()
         if not waiting:
             return
-        before = self._kept_bytes
+        before = self.bytes
         try:
             self._db.execute("BEGIN")
             self._db.executemany("INSERT OR REPLACE INTO sent VALUES (?, ?, ?, ?, ?, ?)", waiting)
-            self._kept_bytes += size
-            if self._kept_bytes > self._max_bytes:
-                over_bytes = self._kept_bytes - self._max_bytes
+            self.bytes += size
+            if self.bytes > self._max_bytes:
+                over_bytes = self.bytes - self._max_bytes
                 self._let_go(over_bytes + int(LET_GO * self._max_bytes))
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
-            self._kept_bytes = before
+            self.bytes = before
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             self.not_kept += len(waiting)
@@ -205,7 +201,7 @@ class Kept:
         oldest.close()
         if last is not None:
             self._db.execute("DELETE FROM sent WHERE (epoch, seq) <= (?, ?)", last)
-            self._kept_bytes -= freed
+            self.bytes -= freed
 
     def _let_lock_go(self) -> None:
         lock, self._lock = self._lock, None

@@ -31,14 +31,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from inorder import rfc3339
-from inorder.contract import (
-    DATA,
-    RETRACT,
-    UNIT_NS,
-    Contract,
-    HeaderContract,
-    retraction_line,
-)
+from inorder.contract import DATA, RETRACT, UNIT_NS, Contract, HeaderContract, retraction_line
 from inorder.inputs import ClockOffset as ClockOffset
 from inorder.inputs import ClockSample as ClockSample
 from inorder.inputs import RawEvent as RawEvent
@@ -162,11 +155,9 @@ class EventOfResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MatchRecord(_Found):
-    """`events` in the order of time. `stands`: how likely it is neither taken back nor changed, of
-    a detector's early result, where the query asks."""
+    """`events` in the order of time."""
 
     events: tuple[EventOfResult, ...]
-    stands: float | None = None
 
 
 class RangeOfResult(NamedTuple):
@@ -247,9 +238,7 @@ def record_of(line: Any) -> Record:
 
 
 def ordered_event(
-    record: Any,
-    value: bytes | None = None,
-    contract: Contract | None = None,
+    record: Any, value: bytes | None = None, contract: Contract | None = None
 ) -> OrderedEvent | None:
     """A record of `events.ordered`: the message of a Kafka client (confluent-kafka, aiokafka,
     kafka-python), or its headers and its `value`. None for one that holds no event (a watermark,
@@ -361,15 +350,7 @@ def _member(values: Line) -> EventOfResult:
     return EventOfResult(*place, values.get("stream", ""))
 
 
-def _members(values: Sequence[Line]) -> tuple[EventOfResult, ...]:
-    return tuple(_member(each) for each in values)
-
-
 _HEAD: Final = [field for field in fields(_Found) if field.name not in ("key", "stream")]
-
-
-def _dead(line: Line) -> DeadRecord:
-    return DeadRecord(**_not_ordered(line), detail=line.get("detail", ""))
 
 
 def _window(line: Line) -> WindowRecord:
@@ -378,7 +359,7 @@ def _window(line: Line) -> WindowRecord:
 
 
 def _match(line: Line) -> MatchRecord:
-    return MatchRecord(**_found(line), events=_members(line["events"]), stands=line.get("stands"))
+    return MatchRecord(**_found(line), events=tuple(map(_member, line["events"])))
 
 
 def _match_set(line: Line) -> MatchSetRecord:
@@ -400,7 +381,7 @@ def _ranges(values: Sequence[Line]) -> tuple[RangeOfResult, ...]:
 
 
 def _join(line: Line) -> JoinRecord:
-    events = _members(line["events"])
+    events = tuple(map(_member, line["events"]))
     return JoinRecord(**_found(line), events=events, probability=line["probability"])
 
 
@@ -409,20 +390,16 @@ def _overflow(line: Line) -> OverflowRecord:
     return OverflowRecord(line["query"], event, line["shown"], line["stream"], line["at"])
 
 
-def _retract(line: Line) -> RetractRecord:
-    return RetractRecord(**_found({"values": {}, **line}))
-
-
 _READ: Final[Mapping[str, Callable[[Line], Record]]] = {
     "event": _event,
     "gap": _gap,
     "late": lambda line: LateRecord(**_not_ordered(line)),
     "duplicate": lambda line: DuplicateRecord(**_not_ordered(line)),
-    "dead": _dead,
+    "dead": lambda line: DeadRecord(**_not_ordered(line), detail=line.get("detail", "")),
     "window": _window,
     "match": _match,
     "match_set": _match_set,
     "join": _join,
     "overflow": _overflow,
-    RETRACT: _retract,
+    RETRACT: lambda line: RetractRecord(**_found({"values": {}, **line})),
 }

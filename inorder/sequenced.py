@@ -137,7 +137,7 @@ class SequencedProducer:
             on_delivery=on_delivery,
             is_idempotent=signing_key is None,
         )
-        first = _epoch_of_today() if first_epoch is None else first_epoch
+        first = int(time.time()) if first_epoch is None else first_epoch
         if fault := epoch_fault(first):
             raise ValueError(fault)
         self._kept = Kept(resend.keep, source, stream, resend.keep_bytes) if resend else None
@@ -327,7 +327,3 @@ def _client(
     if clock is not None and clock is not sync.clock:
         raise ValueError("the sync client measures another clock; give it this one, or none here")
     return sync
-
-
-def _epoch_of_today() -> int:
-    return int(time.time())

@@ -74,15 +74,7 @@ class Mac:
 
 def signed_names(names: HeaderNames) -> tuple[str, ...]:
     """The headers that are signed, in their order."""
-    return (
-        names.stream,
-        names.source,
-        names.epoch,
-        names.seq,
-        names.ts,
-        names.type,
-        names.kind,
-    )
+    return (names.stream, names.source, names.epoch, names.seq, names.ts, names.type, names.kind)
 
 
 def signed_content(order: tuple[str, ...], found: Found, value: bytes | None) -> bytes:

@@ -134,15 +134,17 @@ def masters_of(text: str) -> tuple[bytes, ...]:
     return tuple(found)
 
 
-def content_of(path: Path | str) -> str:
-    """A key file's text; BadSigningKey where it cannot be read or is none."""
+def content_of(
+    path: Path | str, most_bytes: int = MAX_FILE_BYTES, bad: type[ValueError] = BadSigningKey
+) -> str:
+    """Return a key file's text; raise `bad` where it cannot be read or is none."""
     try:
         with Path(path).open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-        if len(content) > MAX_FILE_BYTES:
-            raise BadSigningKey(f"{path}: larger than {MAX_FILE_BYTES} bytes; that is no key file")
+            content = file.read(most_bytes + 1)
+        if len(content) > most_bytes:
+            raise bad(f"{path}: larger than {most_bytes} bytes; that is no key file")
         return content.decode("utf-8")
     except OSError as error:
-        raise BadSigningKey(f"{path}: {error.strerror}; give a readable key file") from error
+        raise bad(f"{path}: {error.strerror}; give a readable key file") from error
     except UnicodeDecodeError as error:
-        raise BadSigningKey(f"{path}: not UTF-8 text; give a key file") from error
+        raise bad(f"{path}: not UTF-8 text; give a key file") from error

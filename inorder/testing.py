@@ -256,17 +256,11 @@ def _watched(topology: Topology, failures: list[FunctionFailed]) -> Topology:
         return Function(**{part: watched(f"{name}.{part}", call) for part, call in parts.items()})
 
     def of_detector(name: str, own: Any) -> Any:
-        if isinstance(own, Detector):
-            calls = {part: getattr(own, part) for part in ("step", "deadline", "tick", "end")}
-            noted: dict[str, Any] = {
-                part: call and watched(f"{name}.{part}", call) for part, call in calls.items()
-            }
-            return replace(own, **noted)
-        parts = [
-            part for part in ("on_event", "deadline", "on_time", "on_end") if hasattr(own, part)
-        ]
-        noted = {part: watched(f"{name}.{part}", getattr(own, part)) for part in parts}
-        return type(own.__name__, (own,), noted)
+        is_value = isinstance(own, Detector)
+        parts = ("step", "tick", "end") if is_value else ("on_event", "on_time", "on_end")
+        calls = {part: getattr(own, part, None) for part in (*parts, "deadline")}
+        noted: Any = {part: watched(f"{name}.{part}", call) for part, call in calls.items() if call}
+        return replace(own, **noted) if is_value else type(own.__name__, (own,), noted)
 
     own = topology.user_functions
     return topology.with_functions(

@@ -100,11 +100,7 @@ class Replayer:
         wait_s: Callable[[float], None] | None = None,
     ) -> None:
         self._channel = Channel(
-            brokers,
-            topic,
-            limits=limits,
-            settings=settings,
-            is_idempotent=signing_key is None,
+            brokers, topic, limits=limits, settings=settings, is_idempotent=signing_key is None
         )
         headers = headers or HeaderContract()
         self._writer = HeaderWriter(headers, signing_key)

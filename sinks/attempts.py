@@ -17,18 +17,16 @@ E = TypeVar("E", bound=Exception)
 
 
 def insist(
-    step: Callable[[int], T],
-    passing: type[E] | tuple[type[E], ...],
-    unavailable: Callable[[E, int], SinkUnavailable],
+    step: Callable[[], T], passing: type[E], unavailable: Callable[[E], SinkUnavailable]
 ) -> T:
-    """What `step` answers; it gets the number of the attempt. After ATTEMPTS failures of the
-    `passing` kinds what `unavailable` makes of the last is raised."""
-    attempt = 1
-    while True:
+    """What `step` answers. After ATTEMPTS failures of the `passing` kind what `unavailable` makes
+    of the last is raised."""
+    for attempt in range(1, ATTEMPTS):
         try:
-            return step(attempt)
-        except passing as error:
-            if attempt == ATTEMPTS:
-                raise unavailable(error, attempt) from error
-        time.sleep(BACKOFF_S * 2 ** (attempt - 1))
-        attempt += 1
+            return step()
+        except passing:
+            time.sleep(BACKOFF_S * 2 ** (attempt - 1))
+    try:
+        return step()
+    except passing as error:
+        raise unavailable(error) from error

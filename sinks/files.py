@@ -41,7 +41,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from sinks import journal as journals
-from sinks.attempts import insist
+from sinks.attempts import ATTEMPTS, insist
 from sinks.journal import Journal, sync_folder
 from sinks.result import Malformed, Result, parse
 from sinks.sink import Refused, SinkError, SinkUnavailable, SinkUnusable
@@ -168,11 +168,11 @@ class FileSink:
         journal.remove()
 
     def _trying(self, step: Callable[[], None]) -> None:
-        insist(lambda _: step(), OSError, self._unavailable)
+        insist(step, OSError, self._unavailable)
 
-    def _unavailable(self, error: Exception, attempts: int) -> SinkUnavailable:
+    def _unavailable(self, error: Exception) -> SinkUnavailable:
         return SinkUnavailable(
-            f"results in {self._folder}: failed after {attempts} attempt(s): {error};"
+            f"results in {self._folder}: failed after {ATTEMPTS} attempt(s): {error};"
             " check that there is room, and that the folder may be written to"
         )
 

@@ -49,7 +49,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from sinks.attempts import insist
+from sinks.attempts import ATTEMPTS, insist
 from sinks.result import Result, newest, pieces
 from sinks.sink import Refused, SinkError, SinkUnavailable, SinkUnusable
 
@@ -179,7 +179,7 @@ class PostgresSink:
         rows = newest(results)
         return [
             *refused,
-            *insist(lambda _: self._attempt(rows, results), psycopg.Error, self._unavailable),
+            *insist(lambda: self._attempt(rows, results), psycopg.Error, self._unavailable),
         ]
 
     def close(self) -> None:
@@ -198,9 +198,9 @@ class PostgresSink:
                 " a table that is not of this sink, or choose another"
             ) from error
 
-    def _unavailable(self, error: psycopg.Error, attempts: int) -> SinkUnavailable:
+    def _unavailable(self, error: psycopg.Error) -> SinkUnavailable:
         return SinkUnavailable(
-            f"table {self._table}: PostgreSQL failed after {attempts} attempt(s):"
+            f"table {self._table}: PostgreSQL failed after {ATTEMPTS} attempt(s):"
             f" {_message(error)}; check that the server runs, the way to it, and user and password"
         )
 

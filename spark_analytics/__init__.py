@@ -14,5 +14,5 @@ windows need a timestamp, there is one too, in microseconds, rounded down.
 | `truth`      | every difference between the ordered topic and a plain sort           |
 | `history`    | recorded events in order, and what queries find in them, as DataFrames |
 | `topic_source` | topics as the data source `inorder`, in batches and as streams     |
-| `archive`    | records as Parquet by stream and hour, and back; many files made one  |
+| `archive`    | records as Parquet by stream and hour, and back                       |
 """

@@ -8,26 +8,23 @@ the record's timestamp in UTC: append time on the raw topic, reference time on t
 
 Each batch of a stream replaces the folders of its own number, so a batch that is written
 again after a restart changes nothing. Within a batch each stream and hour is one file, up
-to `max_rows` rows: how large files grow is settled by how often a batch is due
+to `MAX_ROWS` rows: how large files grow is settled by how often a batch is due
 (`--trigger`). A bounded run writes batch 0.
 
 In Iceberg and Delta the records of all topics are one table, `TABLE`, of the same columns
-(`position` for `offset`), by topic and day: batches, bounds of each file and compaction are the
-format's own.
+(`position` for `offset`), by topic and day: batches and bounds of each file are the format's own.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
-from urllib.parse import unquote
+from typing import Final
 
 from pyarrow import fs
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_analytics import folders
 from spark_analytics.backfill.place import PlaceRefused, file_system
 from spark_analytics.tables.catalog import FORMATS, Format
 from topology.config import HeaderConfig
@@ -44,6 +41,7 @@ SCHEMA: Final = (
     " timestampType INT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>,"
     " stream STRING, hour STRING, batch STRING"
 )
+_IN_BATCH: Final = re.compile(r"/batch=[^/]+/[^/]+\Z")
 COLUMNS: Final = (
     "key",
     "value",
@@ -74,7 +72,7 @@ def source(headers: HeaderConfig) -> Column:
     return F.get("headers.value", place - 1).cast("string")
 
 
-def write(rows: DataFrame, path: str, batch: int = 0, max_rows: int = MAX_ROWS) -> None:
+def write(rows: DataFrame, path: str, batch: int = 0) -> None:
     """Write `placed` rows as that batch; a batch of the same number is replaced."""
     (
         rows.withColumn("batch", F.lit(batch).cast("long"))
@@ -82,7 +80,7 @@ def write(rows: DataFrame, path: str, batch: int = 0, max_rows: int = MAX_ROWS) 
         .sortWithinPartitions("stream", "hour", "topic", "partition", "offset")
         .write.mode("overwrite")
         .option("partitionOverwriteMode", "dynamic")
-        .option("maxRecordsPerFile", max_rows)
+        .option("maxRecordsPerFile", MAX_ROWS)
         .partitionBy(*PARTITIONED)
         .parquet(path)
     )
@@ -113,102 +111,17 @@ def formats_of(paths: Iterable[str | None]) -> list[Format]:
 
 
 def read(spark: SparkSession, path: str) -> DataFrame:
-    """The records again, with the columns of the Kafka source: of a table those of all topics. What
-    is listed once is read, so that no record comes twice from a `compact` that runs meanwhile."""
+    """The records again, with the columns of the Kafka source: of a table those of all topics.
+    FileNotFoundError if a file of another kind lies there."""
     kind = format_of(path)
     if kind is not None:
         rows = spark.read.format(kind).load(path)
         return rows.withColumnRenamed("position", "offset").select(*COLUMNS)
-    places = [each.place for each in live(list_batches(spark, path))]
-    return spark.read.option("basePath", path).schema(SCHEMA).parquet(*places).select(*COLUMNS)
-
-
-# -- compaction ------------------------------------------------------------------------------------
-
-
-class Batch(NamedTuple):
-    """The folder `place` below `hour`, which holds the batches `first` to `last`."""
-
-    hour: str
-    first: int
-    last: int
-    place: str
-
-    def covers(self, other: Batch) -> bool:
-        """All that the other holds is here, and more is."""
-        within = self.first <= other.first and other.last <= self.last
-        return self.hour == other.hour and within and self != other
-
-
-def list_batches(spark: SparkSession, path: str) -> list[Batch]:
-    """The batches of a topic's archive. AnalysisException if nothing lies there, FileNotFoundError
-    if a file does that is of none."""
-    files = spark.read.schema(SCHEMA).parquet(path).inputFiles()
-    return sorted({_batch_of(file) for file in files})
-
-
-def live(batches: Iterable[Batch]) -> list[Batch]:
-    """Without those that another one covers."""
-    by_hour: dict[str, list[Batch]] = {}
-    for batch in batches:
-        by_hour.setdefault(batch.hour, []).append(batch)
-    return [
-        batch
-        for of_hour in by_hour.values()
-        for batch in of_hour
-        if not any(other.covers(batch) for other in of_hour)
-    ]
-
-
-def compact(spark: SparkSession, path: str) -> int:
-    """Compact all that lies below `path`, a folder of topics' archives; how many hours were
-    rewritten. FileNotFoundError if there is no archive."""
-    # Each on its own: Spark reads folders of several topics as no one table.
-    topics = sorted(name for name in folders.within(spark, path) if name[0] not in "._")
-    found = [batch for topic in topics for batch in list_batches(spark, f"{path}/{topic}")]
-    if not found:
-        raise FileNotFoundError(f"there is no archive at {path}")
-    newest: dict[str, str] = {}
-    for batch in found:
-        stream = _parent(batch.hour)
-        newest[stream] = max(batch.hour, newest.get(stream, ""))
-    written = 0
-    for hour in sorted({batch.hour for batch in found} - set(newest.values())):
-        here = [batch for batch in found if batch.hour == hour]
-        parts = live(here)
-        if len(parts) > 1:
-            whole = f"{min(p.first for p in parts)}-{max(p.last for p in parts)}"
-            _rewrite(spark, [part.place for part in parts], f"{hour}/batch={whole}")
-            written += 1
-            parts = []
-        for batch in here:
-            if batch not in parts:
-                folders.remove(spark, batch.place)
-    return written
-
-
-def _rewrite(spark: SparkSession, places: Iterable[str], target: str) -> None:
-    """In one file, so that it is there at once."""
-    rows = spark.read.parquet(*places).coalesce(1)
-    rows = rows.sortWithinPartitions("topic", "partition", "offset")
-    rows.write.mode("overwrite").option("maxRecordsPerFile", 0).parquet(target)
-
-
-def _batch_of(file: str) -> Batch:
-    """`file` as Spark lists it, a URI."""
-    place = _parent(unquote(file))
-    named = _BATCH.search(place)
-    if named is None:
-        raise FileNotFoundError(
-            f"{file} lies in no archive; name what the job archive has written, and copy other"
-            " files to where they can be read by a path"
-        )
-    first = int(named[1])
-    return Batch(_parent(place), first, int(named[2] or first), place)
-
-
-def _parent(path: str) -> str:
-    return path.rpartition("/")[0]
-
-
-_BATCH: Final = re.compile(r"/batch=(\d+)(?:-(\d+))?\Z")
+    rows = spark.read.schema(SCHEMA).parquet(path)
+    for file in rows.inputFiles():
+        if not _IN_BATCH.search(file):
+            raise FileNotFoundError(
+                f"{file} lies in no archive; name what the job archive has written, and copy other"
+                " files to where they can be read by a path"
+            )
+    return rows.select(*COLUMNS)

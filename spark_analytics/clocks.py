@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_analytics.aggregates import ACCURACY, AT_ONCE, Windows, grouped
+from spark_analytics.aggregates import Windows, grouped, opened, quantiles
 from spark_analytics.decode import RECORD
 from spark_analytics.instants import to_timestamp
 from spark_analytics.once import once
@@ -30,7 +30,6 @@ SCHEMA: Final = (
     "t1 BIGINT, t2 BIGINT, t3 BIGINT, t4 BIGINT, server STRING, segment BIGINT, mono BIGINT,"
     " at BIGINT, offset BIGINT, error BIGINT"
 )
-RANKS: Final = (0.5, 0.9, 0.99, 1.0)
 PPM: Final = 1e6
 
 
@@ -91,51 +90,35 @@ def samples(records: DataFrame) -> Words:
     return Words(rounds, declared, bad)
 
 
-def offsets(rounds: DataFrame, windows: Windows, *, delay: str = AT_ONCE) -> DataFrame:
-    """Per source, server, segment and window. On a stream, `delay` must cover by how much
-    the rounds of different sources are apart in the topic."""
+def offsets(rounds: DataFrame, windows: Windows) -> DataFrame:
+    """Per source, server, segment and window, of bounded rounds."""
     tightest = F.min_by(F.struct("low_ns", "high_ns"), "half_ns")
     # Seconds since the epoch, as doubles exact to a quarter of a microsecond.
-    rows = rounds.withWatermark("ref_time", delay).withColumn("_s", F.unix_micros("ref_time") / 1e6)
+    rows = rounds.withColumn("_s", F.unix_micros("ref_time") / 1e6)
     window = windows.column().alias("_window")
     by_window = rows.groupBy(window, "source", "server", "segment").agg(
         F.count(F.lit(1)).alias("rounds"),
         tightest.alias("_tightest"),
-        _quantiles(F.col("round_trip_ns")).alias("round_trip_ns"),
+        quantiles(F.col("round_trip_ns")).alias("round_trip_ns"),
         (F.regr_slope(F.col("offset_ns").cast("double"), F.col("_s")) / 1e9 * PPM).alias(
             "skew_ppm"
         ),
     )
-    return by_window.select(
-        F.col("_window.start").alias("start_time"),
-        F.col("_window.end").alias("end_time"),
-        "source",
-        "server",
-        "segment",
-        "rounds",
-        "_tightest.*",
-        "round_trip_ns",
-        "skew_ppm",
-    )
+    keys = ("_window", "source", "server", "segment", "rounds")
+    return opened(by_window.select(*keys, "_tightest.*", "round_trip_ns", "skew_ppm"))
 
 
-def stamps(
-    rows: DataFrame, windows: Windows, max_error_ns: int, *, delay: str = AT_ONCE
-) -> DataFrame:
+def stamps(rows: DataFrame, windows: Windows, max_error_ns: int) -> DataFrame:
     """Per stream, source and window, of sound rows of `decode.ordered`, control records
     among them, which only move the watermark."""
     applied_ns = F.try_subtract("ref_ns", "ts_ns")
     figures = [
-        _quantiles(F.col("error_ns")).alias("error_ns"),
+        quantiles(F.col("error_ns")).alias("error_ns"),
         F.min("segment").alias("first_segment"),
         F.max("segment").alias("last_segment"),
         F.min(applied_ns).alias("least_offset_ns"),
         F.max(applied_ns).alias("greatest_offset_ns"),
         F.count_if(F.col("error_ns") > max_error_ns).alias("beyond_max_error"),
     ]
-    counted = grouped(rows, windows, ("stream", "source"), figures, delay=delay)
+    counted = grouped(rows, windows, ("stream", "source"), figures)
     return counted.withColumn("quarantined", F.col("beyond_max_error") / F.col("n"))
-
-
-def _quantiles(value: Column) -> Column:
-    return F.percentile_approx(value, F.array(*(F.lit(rank) for rank in RANKS)), ACCURACY)

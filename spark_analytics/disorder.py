@@ -32,33 +32,32 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from spark_analytics.aggregates import ACCURACY, AT_ONCE, Windows, grouped
+from spark_analytics.aggregates import Windows, grouped, opened, quantiles
 from spark_analytics.decode import RECORD, Decoded
 from spark_analytics.once import once
 
 EVENT: Final = ("stream", "source", "epoch", "seq")
 SOURCE: Final = ("stream", "source")
-RANKS: Final = (0.5, 0.9, 0.99, 1.0)
 GAP: Final = (
     "stream STRING, source STRING, epoch BIGINT, first BIGINT, last BIGINT, reason STRING,"
     " at BIGINT, known_at BIGINT, ts_before BIGINT, ts_after BIGINT"
 )
 
 
-def of_ordered(rows: DataFrame, windows: Windows, *, delay: str = AT_ONCE) -> DataFrame:
+def of_ordered(rows: DataFrame, windows: Windows) -> DataFrame:
     """Per stream, source, epoch and window. `rows` are sound rows of `decode.ordered`, control
     records among them, which only move the watermark."""
     figures = [
         F.count_if(F.col("late") != "").alias("late"),
         F.min("seq").alias("first_seq"),
         F.max("seq").alias("last_seq"),
-        _quantiles(F.try_subtract("at_ns", "ref_ns")).alias("behind_ns"),
+        quantiles(F.try_subtract("at_ns", "ref_ns")).alias("behind_ns"),
     ]
     keys = (*SOURCE, "epoch")
-    return grouped(rows, windows.over("at_time"), keys, figures, delay=delay).withColumns(
+    return grouped(rows, windows.over("at_time"), keys, figures).withColumns(
         {
             "accuracy": 1 - F.col("late") / F.col("n"),
             "missing": F.col("last_seq") - F.col("first_seq") - F.col("n") + 1,
@@ -70,13 +69,13 @@ def of_raw(events: DataFrame, windows: Windows) -> DataFrame:
     """Per stream, source and window. `events` are those of `decode.raw`."""
     window = windows.over("timestamp").column()
     by_window = seen_so_far(events).groupBy(window.alias("_window"), *SOURCE)
-    return _opened(
+    return opened(
         by_window.agg(
             F.count(F.lit(1)).alias("n"),
             F.count_if("copy").alias("copies"),
             F.count_if("overtaken").alias("overtaken"),
             F.count_if("descent").alias("descents"),
-            _quantiles(F.try_subtract("appended_ns", "ref_ns")).alias("delay_ns"),
+            quantiles(F.try_subtract("appended_ns", "ref_ns")).alias("delay_ns"),
         )
     )
 
@@ -85,8 +84,8 @@ def seen_so_far(events: DataFrame) -> DataFrame:
     """Raw events with `copy`, `overtaken` and `descent`, by what came before them."""
     rows = events.withColumn("epoch", F.coalesce(F.col("epoch"), F.lit(0).cast("long")))
     copy_number = F.row_number().over(Window.partitionBy(*EVENT).orderBy("partition", "offset"))
-    of_source = _before(Window.partitionBy("topic", "partition", "source", "epoch"))
-    of_stream = _before(Window.partitionBy("topic", "partition", "stream"))
+    of_source = earlier("topic", "partition", "source", "epoch")
+    of_stream = earlier("topic", "partition", "stream")
     overtaken = F.coalesce(F.col("seq") < F.max("seq").over(of_source), F.lit(False))
     descent = F.coalesce(F.col("ref_ns") < F.max("ref_ns").over(of_stream), F.lit(False))
     rows = rows.withColumn("copy", copy_number > 1)
@@ -106,11 +105,11 @@ def waits(raw: DataFrame, ordered: DataFrame, windows: Windows) -> DataFrame:
     joined = ordered.where(F.col("late") == "").join(appended, on=list(EVENT))
     wait_ns = F.try_subtract("at_ns", "appended_ns")
     by_window = joined.groupBy(windows.over("at_time").column().alias("_window"), *SOURCE)
-    return _opened(
+    return opened(
         by_window.agg(
             F.count(F.lit(1)).alias("n"),
             F.count_if(wait_ns <= 0).alias("at_once"),
-            _quantiles(wait_ns).alias("wait_ns"),
+            quantiles(wait_ns).alias("wait_ns"),
             F.avg(wait_ns).alias("mean_wait_ns"),
         )
     )
@@ -162,7 +161,7 @@ def compared(raw: DataFrame, ordered: DataFrame) -> DataFrame:
             F.count_if("descent").alias("descents_before"),
         )
     )
-    in_order = _before(Window.partitionBy("topic", "partition", "stream"))
+    in_order = earlier("topic", "partition", "stream")
     unmarked = ordered.where(F.col("late") == "").withColumn(
         "_descent", F.col("ref_ns") < F.max("ref_ns").over(in_order)
     )
@@ -175,19 +174,7 @@ def compared(raw: DataFrame, ordered: DataFrame) -> DataFrame:
     return joined.na.fill(0)
 
 
-def _before(window: WindowSpec) -> WindowSpec:
-    """The rows of lower offset."""
-    return window.orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
-
-
-def _quantiles(value: Column) -> Column:
-    return F.percentile_approx(value, F.array(*(F.lit(rank) for rank in RANKS)), ACCURACY)
-
-
-def _opened(counted: DataFrame) -> DataFrame:
-    rest = [name for name in counted.columns if name != "_window"]
-    return counted.select(
-        F.col("_window.start").alias("start_time"),
-        F.col("_window.end").alias("end_time"),
-        *rest,
-    )
+def earlier(*keys: str) -> WindowSpec:
+    """The rows of lower offset with these keys."""
+    window = Window.partitionBy(*keys).orderBy("offset")
+    return window.rowsBetween(Window.unboundedPreceding, -1)

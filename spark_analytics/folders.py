@@ -1,8 +1,6 @@
-"""Folders on whatever file system Spark writes to, by Hadoop's own interface.
+"""Whether a folder is there, on whatever file system Spark writes to.
 
-For what DataFrames have no word for: whether a folder is there, what lies in it, and taking one
-away. By Spark Connect the first is asked by a reader, which lists all that lies below; the others
-are refused.
+Hadoop's own interface says it. By Spark Connect a reader is asked, which lists all that lies below.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from typing import Any, Final
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from spark_analytics.session import is_connected, require_java
+from spark_analytics.session import is_connected
 
 ABSENT: Final = "PATH_NOT_FOUND"
 
@@ -20,24 +18,9 @@ ABSENT: Final = "PATH_NOT_FOUND"
 def exists(spark: SparkSession, path: str) -> bool:
     if is_connected(spark):
         return _is_readable(spark, path)
-    files, place = _at(spark, path)
-    return bool(files.exists(place))
-
-
-def within(spark: SparkSession, path: str) -> list[str]:
-    """The names of what lies in the folder, in no order; nothing if there is none."""
-    require_java(spark, "to list folders")
-    files, place = _at(spark, path)
-    if not files.exists(place):
-        return []
-    return [str(each.getPath().getName()) for each in files.listStatus(place)]
-
-
-def remove(spark: SparkSession, path: str) -> None:
-    """The folder and all below it; nothing if there is none."""
-    require_java(spark, "to remove folders")
-    files, place = _at(spark, path)
-    files.delete(place, True)
+    java: Any = spark._jvm
+    place = java.org.apache.hadoop.fs.Path(path)
+    return bool(place.getFileSystem(spark._jsc.hadoopConfiguration()).exists(place))
 
 
 def _is_readable(spark: SparkSession, path: str) -> bool:
@@ -50,9 +33,3 @@ def _is_readable(spark: SparkSession, path: str) -> bool:
             raise
         return False
     return True
-
-
-def _at(spark: SparkSession, path: str) -> tuple[Any, Any]:
-    java: Any = spark._jvm
-    place = java.org.apache.hadoop.fs.Path(path)
-    return place.getFileSystem(spark._jsc.hadoopConfiguration()), place

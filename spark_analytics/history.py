@@ -15,6 +15,7 @@ is the backfill. A topic that workers have ordered is read as it is, by `readStr
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -171,12 +172,11 @@ class InorderSource(DataSource):
         return value
 
 
-class FilesReader(DataSourceReader):
-    """One partition, which reads all files."""
+class RowsReader(DataSourceReader):
+    """One partition, which reads all rows of events and puts them in order."""
 
-    def __init__(self, setting: Setting, path: str, table: str) -> None:
+    def __init__(self, setting: Setting, table: str) -> None:
         self._setting = setting
-        self._pieces = pieces_of([path])
         self._table = table
 
     def partitions(self) -> list[InputPartition]:
@@ -184,6 +184,17 @@ class FilesReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return ordered(self._setting, self._table, self._rows())
+
+    @abstractmethod
+    def _rows(self) -> Iterator[Row]: ...
+
+
+class FilesReader(RowsReader):
+    """Reads all files."""
+
+    def __init__(self, setting: Setting, path: str, table: str) -> None:
+        super().__init__(setting, table)
+        self._pieces = pieces_of([path])
 
     def _rows(self) -> Iterator[Row]:
         reading = reading_of(topology_of(self._setting))
@@ -195,21 +206,16 @@ class FilesReader(DataSourceReader):
             before += rows.lines
 
 
-class TopicReader(DataSourceReader):
-    """One partition, which reads these input topics up to their current ends."""
+class TopicReader(RowsReader):
+    """Reads input topics up to their current ends."""
 
     def __init__(self, setting: Setting, cluster: Cluster, topics: list[str], table: str) -> None:
-        self._setting = setting
+        super().__init__(setting, table)
         self._cluster = cluster
         self._topics = topics
-        self._table = table
 
-    def partitions(self) -> list[InputPartition]:
-        return [InputPartition(0)]
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        rows = topic_rows(self._cluster, topology_of(self._setting), self._topics)
-        return ordered(self._setting, self._table, rows)
+    def _rows(self) -> Iterator[Row]:
+        return topic_rows(self._cluster, topology_of(self._setting), self._topics)
 
 
 def ordered(setting: Setting, table: str, rows: Iterable[Row]) -> Iterator[Any]:

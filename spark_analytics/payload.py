@@ -9,11 +9,10 @@ value stays as it is, opaque bytes.
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
 from pyspark.errors import ParseException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -27,7 +26,6 @@ from pyspark.sql.types import (
 from spark_analytics.once import once
 
 SPOILT: Final = "_spoilt"
-SAMPLE_ROWS: Final = 1_000
 
 
 class SchemaRefused(ValueError):
@@ -92,25 +90,3 @@ def with_payload(rows: DataFrame, schema: StructType) -> DataFrame:
             "fault": F.when(first, F.lit("payload_unreadable")).otherwise(F.col("fault")),
         }
     ).drop("_read", "value")
-
-
-def infer(spark: SparkSession, events: DataFrame, rows: int = SAMPLE_ROWS) -> StructType:
-    """The schema that the first `rows` values of a bounded DataFrame have in common."""
-    sample = events.where(F.col("value").isNotNull()).limit(rows)
-    texts = [row[0] for row in sample.select(F.col("value").cast("string")).collect()]
-    if not texts:
-        raise SchemaRefused("there is no value to infer a schema from; give one with --schema")
-    for text in texts:
-        _check_object(text)
-    found = spark.range(1).select(F.schema_of_json(F.lit(f"[{','.join(texts)}]"))).head()
-    assert found is not None
-    return schema_of(str(found[0]).removeprefix("ARRAY<STRUCT<").removesuffix(">>"))
-
-
-def _check_object(text: str) -> None:
-    try:
-        is_object = isinstance(json.loads(text), dict)
-    except ValueError:
-        is_object = False
-    if not is_object:
-        raise SchemaRefused(f"{text[:80]!r} is no JSON object; give a schema with --schema")

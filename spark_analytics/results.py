@@ -41,14 +41,13 @@ FIELDS: Final = (
     "kind STRING, id STRING, query STRING, op STRING, revision BIGINT, final BOOLEAN,"
     " confidence STRING, start BIGINT, `end` BIGINT, at BIGINT, stream STRING,"
     " `values` STRING, low STRING, high STRING,"
-    " expected STRING, probability DOUBLE, stands DOUBLE, `count` BIGINT,"
+    " expected STRING, probability DOUBLE, `count` BIGINT,"
     " ranges STRING, joined STRING"
 )
 SCHEMA: Final = f"{FIELDS}, key STRING, events ARRAY<{EVENT}>"
 """Null is what a kind has not: a window has no events, their `stream` and the `probability` are a
-join's, `count`, `ranges` and `joined` a set of matches', `stands` a detector's. `values`, `low`,
-`high`, `expected`, `ranges`, `joined` and a structured `key` stay JSON text: each query has its
-own."""
+join's, `count`, `ranges` and `joined` a set of matches'. `values`, `low`, `high`, `expected`,
+`ranges`, `joined` and a structured `key` stay JSON text: each query has its own."""
 
 OVERFLOW_SCHEMA: Final = "stream STRING, query STRING, event STRING, shown BIGINT, at BIGINT"
 LINE: Final = "line"

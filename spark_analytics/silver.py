@@ -54,7 +54,7 @@ from spark_analytics.tables.shapes import EVENT, PLACE, Settled
 from topology.config import Topology
 from topology.model.event import WATERMARK
 
-COLUMNS: Final = 5
+COLUMNS: Final = 6
 """Raised when these tables get other columns, or other queries write them: batches of both would
 not be one table, so the checkpoint of an earlier one is refused."""
 EVENTS: Final = (
@@ -78,7 +78,7 @@ HEAD: Final = (
 )
 OWN: Final[Mapping[str, Sequence[str]]] = {
     "windows": ("values", "low", "high", "expected"),
-    "matches": ("events", "values", "stands", "count", "ranges", "joined"),
+    "matches": ("events", "values", "count", "ranges", "joined"),
     "joins": ("events", "values", "probability"),
 }
 """What results of the one table have and others have not."""
@@ -100,7 +100,6 @@ RESULT_TABLES: Final = {
     "detector": "matches",
     "join": "joins",
 }
-START: Final = "start_time"
 SETTLED_WINDOWS: Final = ("tumbling", "sliding")
 """Known by their start; a session's and a count window's may move."""
 
@@ -140,7 +139,7 @@ def result_topics_by_table(topology: Topology) -> dict[str, list[str]]:
     return found
 
 
-def settled_by_id(topology: Topology, start: str = START) -> Settled:
+def settled_by_id(topology: Topology) -> Settled:
     """What the id of a result says of it (`topology.model.result`): its query, and its start where
     the query's windows are known by theirs, or its rows by their events. A match is known by one of
     its events, and others may come before that. `start`: what it is called."""
@@ -149,7 +148,7 @@ def settled_by_id(topology: Topology, start: str = START) -> Settled:
         for name, query in topology.queries.items()
         if query.join is not None or (query.window and query.window.kind in SETTLED_WINDOWS)
     ]
-    return Settled("query", start, frozenset(timed))
+    return Settled("query", "start_time", frozenset(timed))
 
 
 def as_of(rows: DataFrame, at_ns: int) -> DataFrame:
@@ -173,14 +172,12 @@ def _events(topology: Topology, wanted: Wanted) -> Group:
         decoded = decode.ordered(own, headers_of(topology, names))
         return _with_payload(decode.of_streams(decoded, names), wanted)
 
-    late = F.count_if((F.col("late") != "") & (F.col("kind") == ""))
     parts = [
         Part("events", EVENT, _sound_events),
         Part("bad", PLACE, _bad),
         Part("frontiers", ("stream",), _frontiers, newer="watermark_ns"),
     ]
-    counts = late, F.count_if(F.col("fault").isNotNull())
-    return Group("events", list(outputs), parts, rows, counts)
+    return Group("events", list(outputs), parts, rows)
 
 
 def _sound_events(rows: DataFrame) -> DataFrame:

@@ -32,22 +32,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_analytics.decode import Decoded
-from spark_analytics.disorder import EVENT, first_copies
+from spark_analytics.disorder import EVENT, earlier, first_copies
 
 SHOWN: Final = (*EVENT, "partition", "offset")
 ORDER: Final = ("ref_ns", "source", "epoch", "seq")
-
-
-def in_order(raw: DataFrame, streams: Sequence[str]) -> DataFrame:
-    """The plain sort: first copies of the streams' raw events, with their `place` in the
-    order of their stream, from 1."""
-    accepted = first_copies(raw.where(F.col("stream").isin(*streams)))
-    by_order = Window.partitionBy("stream").orderBy(*ORDER)
-    return accepted.withColumn("place", F.row_number().over(by_order))
 
 
 def differences(
@@ -123,9 +115,9 @@ def _examined(events: DataFrame) -> DataFrame:
         {
             "_copy": F.row_number().over(copies),
             "_stands": key,
-            "_above": F.max(key).over(_before("topic", "partition", "stream")),
+            "_above": F.max(key).over(earlier("topic", "partition", "stream")),
             "_number": number,
-            "_later": F.max(number).over(_before("topic", "partition", "stream", "source")),
+            "_later": F.max(number).over(earlier("topic", "partition", "stream", "source")),
             "_here": in_partition,
         }
     )
@@ -171,8 +163,3 @@ _CARRIED: Final = ("key", "value", "type")
 def _fault(difference: str, when: Column, detail: Column) -> Column:
     fault = F.struct(F.lit(difference).alias("difference"), detail.cast("string").alias("detail"))
     return F.when(when, fault)
-
-
-def _before(*keys: str) -> WindowSpec:
-    window = Window.partitionBy(*keys).orderBy("offset")
-    return window.rowsBetween(Window.unboundedPreceding, -1)

@@ -24,12 +24,12 @@ import infra.redis
 from cli.local.embedded import EmbeddedBroker
 from cli.local.kafka import KafkaBroker
 from cli.local.lock import exclusive
-from cli.local.process import sweep
 from infra.kafka import ContainerBroker
 from infra.postgres import PostgresServer
 from infra.redis import RedisServer
 from tests import progress, seeds
 from tests.dealing import QUICK, SLOW, SPARK, dealt
+from tests.kit.processes import leave, sweep
 from tests.services import SharedKafka, UniqueName, require
 
 START_TIMEOUT_S = 240.0
@@ -102,7 +102,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     else:
         for broker in _outliving:
             for node in broker.nodes:
-                node.leave()
+                leave(node)
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,6 @@ from agents.kafka.fetching import FAUST_LOG, SESSION_TIMEOUT_S
 from agents.kafka.membership import is_news
 from agents.kafka.security import PLAINTEXT, Security
 from agents.kafka.transport import REVOKE_TIMEOUT_S, BatchConsumer, BatchTransport, Failure, Handler
-from codec.compression import MAX_UNPACKED_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -148,7 +147,6 @@ class Application(faust.App):
     brokers: str
     input_topics: tuple[str, ...]
     is_embedded: bool
-    most_unpacked_bytes: int
     check_crcs: bool
     security: Security
     instance: str | None
@@ -183,14 +181,12 @@ def build_app(
     session_s: float = SESSION_TIMEOUT_S,
     known: Mapping[str, int] | None = None,
     is_embedded: bool = False,
-    most_unpacked_bytes: int = MAX_UNPACKED_BYTES,
 ) -> Application:
     """An application that reads `topics` as the consumer group `group` into `handler`.
 
     `brokers` is `host:port[,host:port…]`; `instance` is the name of a place in the group that is
     kept for `session_s` (agents.kafka.membership); `known` says how many partitions each topic has,
-    those beyond are not opened; no batch of records takes more than `most_unpacked_bytes`
-    (codec.compression). Call it inside of the loop that will run it.
+    those beyond are not opened. Call it inside of the loop that will run it.
     """
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -220,7 +216,6 @@ def build_app(
     app.brokers = brokers
     app.input_topics = tuple(topics)
     app.is_embedded = is_embedded
-    app.most_unpacked_bytes = most_unpacked_bytes
     app.check_crcs = check_crcs
     app.security = security
     app.instance = instance

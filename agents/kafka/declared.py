@@ -22,7 +22,7 @@ from topology.config import Topology
 
 FOREVER_MS: Final = str(2**63 - 1)
 FRAMING_BYTES: Final = 1 << 16
-"""Room for what frames a record, beyond `topics.max_record`."""
+"""Room for what frames a record, beyond `max_record_bytes`."""
 
 STAMPS_BYTES: Final = 1 << 16
 """Room for the headers that stages add, and for what a changelog notes of a record."""
@@ -83,8 +83,6 @@ def declared(topology: Topology) -> list[TopicSpec]:
     ]
     if topics.resend is not None:
         specs.append(TopicSpec(topics.resend, topics.partitions, {}))
-    if topology.live_queries:
-        specs.append(TopicSpec(topics.queries, 1, COMPACTED))
     largest_batch_bytes = largest_read_bytes + STAMPS_BYTES
     changelog = {
         **COMPACTED,

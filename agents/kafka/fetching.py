@@ -156,7 +156,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         wants_ticks = cast(Any, self.consumer).handler.wants_ticks
         self._pacing = Pacing(fetcher, is_fixed=app.is_embedded, wants_ticks=wants_ticks)
         self._times = FetchTimes(fetcher, self._pacing.received)
-        WholeBatches(fetcher, app.most_unpacked_bytes)
+        WholeBatches(fetcher)
         self._membership = Membership(consumer, app.session_s, self._fenced)
 
     async def on_thread_stop(self) -> None:

@@ -97,9 +97,9 @@ class Purging:
                 was_well = True
             except PurgeRefused as refused:
                 log.error(
-                    "%s is not purged and grows: %s; give the right (`inorder topics acls`), or"
-                    " write `keep_sequenced: true`",
-                    *(self._name, refused),
+                    "%s is not purged and grows: %s; give the right (`inorder topics acls`)",
+                    self._name,
+                    refused,
                 )
                 return
             except (KafkaError, TimeoutError) as failed:

@@ -1,6 +1,6 @@
 """The least rights that each stage needs of brokers that allow nothing unasked.
 
-A stage reads its input and the feeds it listens to, writes its outputs and reports, and has its
+A stage reads its input and the clock feed, writes its outputs and reports, and has its
 changelog, its group and its transactional ids to itself. At its start it looks at its outputs and
 the application's changelogs, to see whose records are there and what a changed topology file means
 (agents.stage.plan). Where it only counts a topic's partitions
@@ -24,7 +24,7 @@ from agents.kafka.stage_topics import (
     works,
 )
 from topology.config import StageConfig, Topology
-from topology.config.stages import MERGE, PATTERN, REORDER
+from topology.config.stages import MERGE, REORDER
 
 DELETE: Final = "Delete"
 DESCRIBE: Final = "Describe"
@@ -66,8 +66,6 @@ def rights(topology: Topology, stage: StageConfig) -> list[Right]:
         need(DESCRIBE, *upstream_inputs(topology))
     if REORDER in operators and any(s.clock.sync != "none" for s in topology.streams.values()):
         need(READ, topics.clock)
-    if PATTERN in operators and topology.live_queries:
-        need(READ, topics.queries)
     queries = topology.queries
     outputs: list[str] = []
     if MERGE in operators:

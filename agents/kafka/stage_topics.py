@@ -61,5 +61,4 @@ def sequenced_readers(topology: Topology) -> list[str]:
 
 def purges(topology: Topology, stage: StageConfig) -> bool:
     """Whether the stage deletes what all of them are done with."""
-    is_reader = MERGE in stage.operators and reads(topology, stage) == SEQUENCED
-    return is_reader and not topology.topics.keep_sequenced
+    return MERGE in stage.operators and reads(topology, stage) == SEQUENCED

@@ -64,6 +64,6 @@ def ask_once() -> None:
     if sender.EndTxnHandler.__name__ not in sender.Sender._do_txn_commit.__code__.co_names:
         raise RuntimeError(
             "this version of aiokafka ends transactions in a way that inorder does not know, and a"
-            " transaction may be torn; install the version that requirements.lock names"
+            " transaction may be torn; install the version that infra/locks/run.txt names"
         )
     sender.EndTxnHandler = EndTxnHandler

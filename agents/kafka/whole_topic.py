@@ -25,13 +25,8 @@ class NoTopic(Exception):
     """There is none of that name."""
 
 
-async def partitions_of(brokers: Brokers, topic: str) -> int:
-    """Return how many partitions the topic has. NoTopic."""
-    async with brokers.reader(WAIT_MS) as reader:
-        return len(await _numbers(reader, topic))
-
-
-async def _numbers(reader: Any, topic: str) -> set[int]:
+async def partition_numbers(reader: Any, topic: str) -> set[int]:
+    """Return the partitions of the topic. NoTopic."""
     cluster = await reader._client.fetch_all_metadata()  # a question for one would make it
     numbers: set[int] | None = cluster.partitions_for_topic(topic)
     if not numbers:
@@ -50,7 +45,9 @@ async def records_of(
     """`newest`: so many of all partitions together; None: all. NoTopic; TimeoutError where a
     partition gives nothing more before its end for `stalled_s`."""
     async with brokers.reader(WAIT_MS) as reader:
-        unread = {TopicPartition(topic, number) for number in await _numbers(reader, topic)}
+        unread = {
+            TopicPartition(topic, number) for number in await partition_numbers(reader, topic)
+        }
         reader.assign(sorted(unread))
         ends = await reader.end_offsets(sorted(unread))
         await reader.seek_to_beginning(*unread)

@@ -17,10 +17,10 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from aiokafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
@@ -50,7 +50,7 @@ from agents.stage.delivery import AtLeastOnce, Delivery, ExactlyOnce
 from agents.stage.handler import StageHandler
 from agents.stage.history import Histories
 from agents.stage.plan import plan
-from agents.stage.services import Services, Traces
+from agents.stage.services import Services
 from agents.stage.topic_watch import Known, TopicWatch, looking_at
 from agents.state.changelog import StateRefused
 from agents.state.copy_writer import CopyWriter
@@ -63,16 +63,12 @@ from agents.watch.port.question import Question
 from agents.watch.sentences import open_ends
 from agents.watch.stage_log import StageLog
 from agents.watch.watchdog import Patience, State, Verdict, Watchdog
-from codec.compression import MAX_OWN_BYTES, max_unpacked_bytes
+from codec.compression import MAX_OWN_BYTES, MAX_UNPACKED_BYTES
 from topology.clock.drift_table import DriftTable
 from topology.clock.server_view import GUESS_WINDOWS
 from topology.config import StageConfig, Topology
 from topology.config.change import REFUSED, Contract, refusals
-from topology.config.stages import PATTERN
 from topology.flow.unmet import KINDS, unmet_by
-
-if TYPE_CHECKING:
-    from agents.stage.query_feed import QueryFeed
 
 log = logging.getLogger(__name__)
 
@@ -84,14 +80,7 @@ OBSERVE_S: Final = 1.0
 
 
 class Stuck(Exception):
-    """No progress while there is lag, for longer than `stuck_after`."""
-
-
-NewTraces = Callable[
-    [Topology, Sequence[str], Mapping[str, str], Callable[[str, int], None]], Traces
-]
-"""Makes the traces of a topology's stage: names of its operators, what a collector is to know of
-the process, and what counts traces by their outcome."""
+    """No progress while there is lag, for longer than `stuck_after_ns`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +89,7 @@ class ProcessSettings:
     `parent`: end when this process has ended; `announce` gets the address where the HTTP server
     listens. `instance`: the worker's name, under which a stage gets its place back while the
     group's session (`session_s`) lasts. `masters`: the master keys of signed streams. `token`:
-    what the HTTP server asks for. `histories`: what partitions begin with. `traces` makes those of
-    the process."""
+    what the HTTP server asks for. `histories`: what partitions begin with."""
 
     servers: str
     state_dir: Path
@@ -113,7 +101,6 @@ class ProcessSettings:
     session_s: float = SESSION_TIMEOUT_S
     masters: tuple[bytes, ...] = field(default=(), repr=False)
     token: str | None = field(default=None, repr=False)
-    traces: NewTraces | None = None
     histories: Histories | None = None
 
 
@@ -152,13 +139,6 @@ async def described(
     return brokers, found
 
 
-def _query_feed(brokers: Brokers, topology: Topology) -> QueryFeed:
-    # The language with its grammar is a tenth of what stages import, and few have live queries.
-    from agents.stage.query_feed import QueryFeed
-
-    return QueryFeed(brokers, topology)
-
-
 class StageProcess:
     """See the module's docstring."""
 
@@ -184,31 +164,18 @@ class StageProcess:
             metrics.unmet = unmet_by(topology, operators, each_batch=FIELDS_SOUGHT)
             metrics.open_ends = open_ends(topology)
         self._feed = self._clock_feed(metrics, topic_ids)
-        live = topology.live_queries and PATTERN in operators
-        self._queries = _query_feed(brokers, topology) if live else None
-        self._traces = self._new_traces(settings)
-        self._most_bytes = max_unpacked_bytes(topology.topics.max_record_bytes)
         changelogs = {arrangement.changelog(TopicPartition(t, 0))[0] for t in arrangement.inputs}
-        read = dict.fromkeys(arrangement.inputs, self._most_bytes)
+        read = dict.fromkeys(arrangement.inputs, MAX_UNPACKED_BYTES)
         read |= dict.fromkeys(changelogs, MAX_OWN_BYTES)
         self._logs = LogReader(brokers, arrangement.group, read)
         services = Services(
-            *(
-                self._logs,
-                metrics,
-                self._delivery,
-                self._store,
-                self._feed,
-                self._queries,
-                topic_ids,
-            ),
-            self._traces,
-            settings.histories,
+            *(self._logs, metrics, self._delivery, self._store, self._feed, topic_ids),
+            histories=settings.histories,
             seen=seen,
             amid=amid,
             schemas=SchemaFeed(),
         )
-        watchdog = Watchdog(Patience.until(topology.stuck_after_ns))
+        watchdog = Watchdog(Patience(stuck_after_ns=topology.stuck_after_ns))
         self._log = StageLog(metrics)
         self._garbage = garbage.Collecting()
         self._handler = StageHandler(
@@ -230,7 +197,7 @@ class StageProcess:
             registry=self._registry,
             live=self._live,
             ready=self._ready,
-            explain=lambda _: self._handler.explain(),
+            explain=self._handler.explain,
             about=self._about,
             event=self._located,
             token=settings.token,
@@ -258,7 +225,6 @@ class StageProcess:
             session_s=self._settings.session_s,
             known=arrangement.partitions,
             is_embedded=self._brokers.is_embedded,
-            most_unpacked_bytes=self._most_bytes,
         )
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_left_behind)
@@ -275,10 +241,6 @@ class StageProcess:
         try:
             if self._feed is not None:
                 await self._feed.start(arrangement.partitions[arrangement.topology.topics.clock])
-            if self._queries is not None:
-                await self._queries.start(
-                    arrangement.partitions[arrangement.topology.topics.queries]
-                )
             await self._logs.start()
             await run(app, self._stop)
         except Exception as failed:
@@ -296,12 +258,8 @@ class StageProcess:
     async def _close(self) -> None:
         if self._feed is not None:
             await self._feed.stop()
-        if self._queries is not None:
-            await self._queries.stop()
         await self._logs.stop()
         await self._http.stop()
-        if self._traces is not None:
-            await self._traces.close()
 
     @property
     def _instance(self) -> str | None:
@@ -330,8 +288,6 @@ class StageProcess:
         while True:
             await self._handler.beat()
             self._handler.pulse()
-            if self._queries is not None:
-                self._queries.examine()
             if time.monotonic() - observed_s >= OBSERVE_S:
                 observed_s = time.monotonic()
                 self._handler.observe()
@@ -364,7 +320,6 @@ class StageProcess:
         return {
             "core": CORE,
             "codec": str(codec.AT_WORK),
-            "partitions": self._handler.owned(),
             LOG: self._lines.plain(),
         }
 
@@ -374,23 +329,6 @@ class StageProcess:
     def _why_not_ready(self, verdict: Verdict) -> tuple[str, ...]:
         of_topics = () if self._topics is None else self._topics.faults
         return (*of_topics, *self._handler.faults(), *verdict.reasons)
-
-    def _new_traces(self, settings: ProcessSettings) -> Traces | None:
-        if settings.traces is None:
-            return None
-        arrangement, metrics = self._arrangement, self._metrics
-        stage = arrangement.stage.name
-
-        def counted(outcome: str, traces: int) -> None:
-            metrics.traces.labels(stage, outcome).inc(traces)
-
-        about = {
-            "service.namespace": arrangement.topology.application,
-            "service.instance.id": settings.instance or str(os.getpid()),
-            "inorder.stage": stage,
-        }
-        names = arrangement.operator_names
-        return settings.traces(arrangement.topology, names, about, counted)
 
     def _delivery(self, source: TopicPartition) -> Delivery:
         topology = self._arrangement.topology

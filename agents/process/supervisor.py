@@ -9,7 +9,7 @@ process counts as failed. If the supervisor is killed, its children are signalle
 ends them.
 
 A stage process that hangs cannot end itself: one that does not answer on its port for
-`stuck_after`, or has not announced its port `START_TIMEOUT_S` after its start (and the time it
+`stuck_after_ns`, or has not announced its port `START_TIMEOUT_S` after its start (and the time it
 may wait for brokers), is killed by its id, and so started anew. Only time in which the
 supervisor was awake counts.
 
@@ -33,7 +33,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from socket import socket
 from typing import Any, Final
-from uuid import uuid4
 
 import aiohttp
 import orjson
@@ -55,7 +54,6 @@ from agents.watch.location import verdict
 from agents.watch.page.serving import Page
 from agents.watch.page.view import View, view
 from agents.watch.port.http import Health, HttpServer, address
-from agents.watch.port.peers import PeerAddress, Peers, signed
 from agents.watch.port.question import Question
 from agents.watch.port.token import bearing
 
@@ -75,8 +73,6 @@ CALM_PAUSE_S: Final = 2.0
 LATELY_S: Final = 10.0
 JUDGED: Final = ("live", "ready", LOG)
 """Verdicts and log in a stage's `/health`; its other fields describe how it runs."""
-OTHERS_EVERY_S: Final = 5.0
-"""Between two questions to the peers, while somebody looks at the page."""
 LONGEST_SILENCE_S: Final = 5.0
 """The most that is counted between two questions, so that no stage is blamed for a machine that
 slept."""
@@ -117,11 +113,10 @@ class Child:
 
 class Supervisor:
     """`commands`: what to run for each stage, which may wait for brokers as long as
-    `brokers_wait_s`. `token`: asked for by its own server, and shown to its stages and to the
-    `peers`, the other workers of the topology. `forked`: stages that run already. `sockets`: where
-    its server listens, if they are bound already. `topology_stages`: all stages of the topology
-    file, of which other workers may run some. `settings`: for the page, the topology file with all
-    keys. `run` returns the exit code."""
+    `brokers_wait_s`. `token`: asked for by its own server, and shown to its stages. `forked`:
+    stages that run already. `sockets`: where its server listens, if they are bound already.
+    `topology_stages`: all stages of the topology file, of which other workers may run some.
+    `settings`: for the page, the topology file with all keys. `run` returns the exit code."""
 
     def __init__(
         self,
@@ -131,15 +126,12 @@ class Supervisor:
         stuck_after_s: float,
         brokers_wait_s: float = 0.0,
         token: str | None = None,
-        peers: Sequence[PeerAddress] = (),
         forked: Mapping[str, Process] | None = None,
         sockets: Sequence[socket] = (),
         topology_stages: Sequence[str] = (),
         settings: Callable[[], str] = str,
     ) -> None:
-        self._me = uuid4().hex
         self._token = token
-        self._peers = Peers(peers, self._me, token)
         self._stuck_after_s = stuck_after_s
         self._start_timeout_s = max(START_TIMEOUT_S + brokers_wait_s, stuck_after_s)
         begun = forked or {}
@@ -153,8 +145,6 @@ class Supervisor:
         self._scrapes = Scrapes(self._are_ready, self._pids, topology_stages or tuple(commands))
         self._asked_s = time.monotonic()  # when somebody last asked
         self._lines = LastLines()
-        self._others: list[View] = []
-        self._asking_others: asyncio.Task[None] | None = None
         registry = CollectorRegistry()
         registry.register(self._scrapes)
         self._http = HttpServer(
@@ -162,7 +152,7 @@ class Supervisor:
             live=lambda: self._answer("live"),
             ready=lambda: self._answer("ready"),
             about=self._about,
-            explain=lambda _: self._explained(),
+            explain=self._explained,
             host=host,
             port=port,
             scrape=self._scrape,
@@ -190,10 +180,8 @@ class Supervisor:
         await self._stopping.wait()
         await asyncio.gather(*(self._end(child) for child in self._children))
         await self._ended(keepers)
-        beside = [task for task in (asking, self._asking_others) if task is not None]
-        for task in beside:
-            task.cancel()
-        await asyncio.wait(beside)
+        asking.cancel()
+        await asyncio.wait([asking])
         await self._http.stop()
         return self._code
 
@@ -380,19 +368,7 @@ class Supervisor:
         return body if response.ok and is_of_it else None
 
     async def _located(self, asked: Question) -> dict[str, Any]:
-        """What all stages and, unless it is to answer alone, all workers know of one event."""
-        peers = [] if asked.alone else await self._peers.ask("/event", asked.query())
-        facts, silent = await self._facts(asked)
-        for peer in peers:
-            if peer.content is None:
-                silent.append(f"worker {peer.who} {peer.fault}")
-            else:
-                facts += peer.content["found"]
-                silent += [f"{who} of {peer.who}" for who in peer.content["silent"]]
-        return {**signed(self._me), "silent": silent, **verdict(asked, facts, silent)}
-
-    async def _facts(self, asked: Question) -> tuple[list[Any], list[str]]:
-        """What the stages here know of the event, and those that do not answer."""
+        """Return what the stages know of one event, and which of them do not answer."""
         async with self._session() as session:
             answers = await asyncio.gather(
                 *(self._facts_of(session, child, asked) for child in self._children)
@@ -402,7 +378,7 @@ class Supervisor:
             for child, facts in zip(self._children, answers, strict=True)
             if facts is None
         ]
-        return [fact for facts in answers for fact in facts or ()], silent
+        return verdict(asked, [fact for facts in answers for fact in facts or ()], silent)
 
     async def _facts_of(
         self, session: aiohttp.ClientSession, child: Child, asked: Question
@@ -440,14 +416,13 @@ class Supervisor:
         return self._health(path)
 
     def _about(self) -> dict[str, Any]:
-        """How each stage runs, by its own account, also for peers."""
+        """How each stage runs, by its own account."""
         health = ((child.stage, self._health_of.get(child.stage, {})) for child in self._children)
         return {
-            **signed(self._me),
             "stages": {
                 stage: {name: word for name, word in answer.items() if name not in JUDGED}
                 for stage, answer in health
-            },
+            }
         }
 
     def _health(self, path: str) -> Health:
@@ -485,28 +460,11 @@ class Supervisor:
         return [partition for explained in self._explanations for partition in explained]
 
     async def _look(self) -> View:
-        if self._asking_others is None or self._asking_others.done():
-            self._asking_others = asyncio.create_task(self._ask_others())  # no view waits for it
         await asyncio.gather(self._scrape(), self._ask_to_explain())
         health = {path: self._answer(path).plain() for path in ("live", "ready")}
         lines = {SUPERVISOR: self._lines, **{each.stage: each.lines for each in self._children}}
         log = {name: each.plain() for name, each in lines.items()}
-        return view(health, self._explained(), self._scrapes.texts(), log, self._others)
-
-    async def _ask_others(self) -> None:
-        """Ask the peers which partitions they have; seldom, while somebody looks."""
-        self._others = [
-            {
-                "worker": peer.who,
-                "fault": peer.fault,
-                "stages": {
-                    stage: how.get("partitions", [])
-                    for stage, how in (peer.content or {}).get("stages", {}).items()
-                },
-            }
-            for peer in await self._peers.ask("/health")
-        ]
-        await asyncio.sleep(OTHERS_EVERY_S)
+        return view(health, self._explained(), self._scrapes.texts(), log)
 
 
 def _why(child: Child) -> str:
@@ -518,8 +476,8 @@ def _why(child: Child) -> str:
     had = f"it had {child.resident_bytes >> 20:,} MiB, " if child.resident_bytes else ""
     return (
         f", probably for want of memory: {had}and all processes of the worker may take"
-        f" {memory_limit() >> 20:,} MiB; raise the limit of memory, or lower max_held_bytes and"
-        " max_queued_bytes (docs/operations.md, Memory)"
+        f" {memory_limit() >> 20:,} MiB; raise the limit of memory, or lower max_held_bytes"
+        " (docs/operations.md, Memory)"
     )
 
 

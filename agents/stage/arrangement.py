@@ -163,8 +163,7 @@ class Arrangement:
         are its upstream partitions."""
         topics = self.topology.topics
         upstream = upstream_inputs(self.topology) if self.reads == SEQUENCED else ()
-        feeds = {topics.clock, topics.queries} & self.partitions.keys()
-        return {*self.inputs, *upstream, *feeds}
+        return {*self.inputs, *upstream, *({topics.clock} & self.partitions.keys())}
 
     def contract(self, source: TopicPartition) -> Contract:
         """Return what the state of a partition rests on beside the settings of its operators."""
@@ -355,11 +354,14 @@ def _input_reader(
     except SchemaFault as fault:
         raise ArrangementError(f"the schema {fault}") from None
     most_bytes = topology.topics.max_record_bytes
+    check = None
+    if signed:
+        names = streams[signed[0]].signed_headers()
+        check = SignatureCheck(names, signed, masters)
     if fields is not None:
         tables = () if registered is None else (registered,)
         short = short_way(fields)
-        return MappedInlet(fields, reader, most_bytes, partition, tables, short, Spilled)
-    check = SignatureCheck(reader.names, signed, masters) if signed else None
+        return MappedInlet(fields, reader, most_bytes, partition, tables, short, Spilled, check)
     return RawInlet(reader, most_bytes, check)
 
 

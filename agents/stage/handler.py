@@ -259,10 +259,6 @@ class StageHandler:
             (p.topic, p.partition): each.streams_seen for p, each in self._partitions.items()
         }
         self._apart.look(streams_seen)
-        if self._services.query_feed is not None:
-            self._metrics.queries_set_aside.labels(self._arrangement.stage.name).set(
-                len(self._services.queries_set_aside)
-            )
 
     def needed_from(self) -> dict[int, int]:
         """By the number of a partition, where the stage reads one topic: the first offset that a
@@ -279,10 +275,6 @@ class StageHandler:
         faults = ((f"{source.topic}/{source.partition}", fault) for source, fault in found)
         of_input = (f"{place}: {fault}" for place, fault in faults if fault)
         return (*self._services.schemas.faults, *of_input)
-
-    def owned(self) -> list[str]:
-        """The partitions that this process has, as TOPIC/NUMBER."""
-        return [f"{source.topic}/{source.partition}" for source in sorted(self._partitions)]
 
     def behind(self) -> tuple[str, ...]:
         """Partitions that lag by more than `FAR_BEHIND_NS`, and how far, the farthest first."""

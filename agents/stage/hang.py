@@ -1,6 +1,6 @@
 """A user's function that never returns holds up the loop of its worker, and with it all that
 would notice: the watchdog, the port, the clients. So a thread of the interpreter's own looks on.
-What takes longer than `stuck_after` of one stretch of work ends the process at once, with exit
+What takes longer than `stuck_after_ns` of one stretch of work ends the process at once, with exit
 code 1 and a traceback in its log that names the line. Nothing of the stretch was committed. The
 next owner meets the same event and ends alike, until the function is mended: to pass the event
 over after some time would make the answer depend on how fast a machine is.

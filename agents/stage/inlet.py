@@ -6,8 +6,8 @@ place in the sequence, so that it leaves no hole.
 The codec at work (`codec`) reads whole batches; what it does not find plain it hands to the inlet,
 whose `_one` is the general path.
 
-A record above `topics.max_record`, or with more than `MAX_HEADERS` headers, is dead, as what is
-written on must fit into topics of known bounds. Key, value and headers count together, with the
+A record above `topics.max_record_bytes`, or with more than `MAX_HEADERS` headers, is dead, as what
+is written on must fit into topics of known bounds. Key, value and headers count together, with the
 most that their framing takes.
 """
 
@@ -87,9 +87,14 @@ class RawInlet:
     registered: tuple[RegisteredSchemas, ...] = ()
 
     def __init__(
-        self, reader: HeaderReader, max_record_bytes: int, check: SignatureCheck | None = None
+        self,
+        reader: HeaderReader,
+        max_record_bytes: int,
+        check: SignatureCheck | None = None,
+        spilled: type[Any] = NoneType,
     ) -> None:
         self._reader = reader
+        self._spilled = spilled
         self._ts_name = reader.names.ts
         self._max_record_bytes = max_record_bytes
         self._check = check
@@ -131,9 +136,10 @@ class RawInlet:
         self._events.read(records, clock, time.time_ns(), items, items.append)
         if self._check is not None:
             passed = self._check.passed
-            for at, item in enumerate(items):
-                if not (has_past and item.offset < 0):
-                    items[at] = passed(item, item.record.headers, item.record.value)
+            for at, (record, item) in enumerate(zip(records, items, strict=True)):
+                is_own = has_past and item.offset < 0
+                if not (is_own or isinstance(record, self._spilled)):
+                    items[at] = passed(item, record.headers, record.value)
         return items
 
     def one(self, record: Record, arrival_ns: int) -> Event | Malformed:
@@ -152,9 +158,8 @@ class RawInlet:
                 return dead_letter(item, item.arrival_ns, "record_huge", fault)
             if size > self._max_record_bytes:
                 fault = (
-                    f"key, value and headers take {size} bytes, topics.max_record allows"
-                    f" {self._max_record_bytes}; raise it (and what `inorder topics create` then"
-                    " reports) or send a reference to the payload"
+                    f"key, value and headers take {size} bytes, and {self._max_record_bytes} are"
+                    " allowed; send a reference to the payload"
                 )
                 return dead_letter(item, item.arrival_ns, "record_huge", fault)
         return item
@@ -163,8 +168,8 @@ class RawInlet:
 class MappedInlet(RawInlet):
     """Input topics that others made: each record is translated into headers of the contract
     (topology.wire.field_reader), which all that follows reads and writes on. Records of the type
-    `spilled` have been before; it is handed in, as no compiler of ours knows msgspec. `short`: the
-    codec's short way, where the mapping has one."""
+    `spilled` have been, and were checked, before; it is handed in, as no compiler of ours knows
+    msgspec. `short`: the codec's short way, where the mapping has one."""
 
     def __init__(
         self,
@@ -175,9 +180,9 @@ class MappedInlet(RawInlet):
         registered: tuple[RegisteredSchemas, ...] = (),
         short: MappedValues | None = None,
         spilled: type[Any] = NoneType,
+        check: SignatureCheck | None = None,
     ) -> None:
-        super().__init__(reader, max_record_bytes)
-        self._spilled = spilled
+        super().__init__(reader, max_record_bytes, check, spilled)
         self.registered = registered
         self._fields = fields
         self._partition = partition

@@ -106,10 +106,6 @@ class Partition:
         self._price = ItemPrice(self.stage.reading_ahead())
         self._guard = HangGuard(topology.stuck_after_ns, is_armed=any(topology.user_functions))
         self.stage.keep_moved()
-        traces = services.traces
-        self._traces = None if traces is None else traces.of_partition()
-        if self._traces is not None:
-            self.stage.show(self._traces.probe)
         self.clock = arrival_clock(
             topology, source.topic, topology.tick_lag_ns, embedded=services.logs.is_embedded
         )
@@ -120,8 +116,6 @@ class Partition:
         self.restored = (0, 1)  # (steps done, steps known), while restoring
         self.got_batch = False  # a batch or a tick has come since the last pulse
         self.through = CameThrough()
-        self._queries = services.query_feed
-        self._queries_version = 0
         self._topic_id = services.topic_ids.get(source.topic, "")
         self._history = ""
         self._arrangement = arrangement
@@ -177,7 +171,6 @@ class Partition:
         record."""
         started = time.monotonic()
         found = await self._find()
-        self._look_for_queries()
         histories = self._services.histories
         if found.progress is not None:
             refuse_other(found.progress, histories, self.source, self._arrangement.topology)
@@ -320,7 +313,6 @@ class Partition:
         records = batch.records
         if begin is not None and records and records[0].offset < begin:
             records = [record for record in records if record.offset >= begin]
-        self._look_for_queries()
         if records:
             await self._schemas_known(batch, records)
             if self._feed is not None:
@@ -400,13 +392,6 @@ class Partition:
         ):
             self._begin_checkpoint()
 
-    def _look_for_queries(self) -> None:
-        """Queries that were added or removed since the last batch."""
-        feed = self._queries
-        if feed is not None and feed.version != self._queries_version:
-            self._queries_version = feed.version
-            self.stage.set_queries(feed.queries, feed.compiled)
-
     def _work(self, records: Sequence[Any]) -> None:
         with self._whole_or_nothing():
             read = self._inlet.read(records, self.clock)
@@ -479,8 +464,6 @@ class Partition:
         self._held.let_go(step.released, step.reports, before=before)
         self._held.let_go(self.stage.take_moved(), before=before)
         self._metrics.emitted(step)
-        if self._traces is not None:
-            self._traces.found(step.results)
 
     # -- checkpoints ------------------------------------------------------------------------------
 
@@ -534,8 +517,6 @@ class Partition:
         )
         encoded[changelog.PROGRESS] = changelog.encode(progress)
         self._metrics.cut(encoded)
-        if self._traces is not None:
-            self._traces.cut()
         needed_from = None
         if self._arrangement.reads == SEQUENCED:
             needed_from = self._held.needed_from(next_offset)
@@ -546,8 +527,6 @@ class Partition:
     ) -> None:
         await self._committing.commit(checkpoint, records, payload_bytes)
         self.through.note(checkpoint)
-        if self._traces is not None:
-            self._traces.committed()
         self._copying.note(checkpoint.changes, self._committing.log_end)
 
     async def _arrived(self) -> None:
@@ -608,7 +587,6 @@ class Partition:
             **self._metrics.latest,
             "late": self._metrics.decisions.late(),
             **explained(self.stage, self._metrics.unhealthy, most_unhealthy),
-            "queries_set_aside": dict(self._services.queries_set_aside),
         }
 
     def locate(self, asked: Question) -> dict[str, Any]:
@@ -630,7 +608,6 @@ class Partition:
         self._overdue.look(oldest, self.clock.now_ns, has_backlog=self._has_backlog)
         self._metrics.overdue(self._overdue.seconds, self._overdue.waits_for)
         self._metrics.set_current(self._current(), self.lag, self._totals(), self.lag_ns)
-        self._metrics.answers(self.stage.chosen())
 
     @property
     def _has_backlog(self) -> bool:

@@ -33,7 +33,7 @@ from agents.state.changelog import (
     read_changelog,
 )
 from agents.state.reread import read_again
-from codec.compression import MAX_OWN_BYTES, max_unpacked_bytes
+from codec.compression import MAX_OWN_BYTES, MAX_UNPACKED_BYTES
 from topology.config import StageConfig, Topology
 from topology.config.change import (
     DERIVED,
@@ -102,8 +102,8 @@ class _Looking:
         prefix = f"{application}."
         named = [t for t in topics if t.startswith(prefix) and t.endswith(SUFFIX)]
         self._others = [topic for topic in named if topic not in self._ours]
-        most_bytes = max_unpacked_bytes(topology.topics.max_record_bytes)
-        read = dict.fromkeys(self._looked_at(), most_bytes) | dict.fromkeys(named, MAX_OWN_BYTES)
+        read = dict.fromkeys(self._looked_at(), MAX_UNPACKED_BYTES)
+        read |= dict.fromkeys(named, MAX_OWN_BYTES)
         self._logs = LogReader(brokers, "inorder-plan", read)
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._claims: dict[str, dict[int, Claim]] = {}

@@ -194,12 +194,12 @@ class Rebuilding:
                 continue
             key = id(before)
             if key not in self._inlets:
-                topology = read_as(self._arrangement.topology, before)
                 try:
+                    topology = read_as(self._arrangement.topology, before)
                     self._inlets[key] = replace(self._arrangement, topology=topology).inlet(
                         self._source
                     )
-                except ArrangementError as wrong:
+                except (ArrangementError, ValueError) as wrong:  # of a version with other keys
                     log.error("%s: what was held cannot be read as before: %s", self._source, wrong)
                     self._inlets[key] = None
             yield self._inlets[key], list(alike)

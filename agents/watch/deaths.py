@@ -10,6 +10,7 @@ Memory: `MAX_REASONS` reasons; further ones count as `OTHER`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, replace
 from typing import Any, Final
 
 from topology.model.outcome import Malformed
@@ -21,18 +22,16 @@ MAX_REASONS: Final = 64
 OTHER: Final = "other"
 
 
+@dataclass(slots=True)
 class DeadReason:
     """How many were dead for it, and the first of them: its place in its input (a line, an
     offset), and what was wrong. `log`: the partition it came by, where there are several."""
 
-    __slots__ = ("at_ns", "count", "detail", "log", "offset")
-
-    def __init__(self, at_ns: int, offset: int, detail: str, count: int = 0, log: str = "") -> None:
-        self.at_ns = at_ns
-        self.offset = offset
-        self.detail = detail
-        self.count = count
-        self.log = log
+    at_ns: int
+    offset: int
+    detail: str
+    count: int = 0
+    log: str = ""
 
 
 class Deaths:
@@ -44,13 +43,14 @@ class Deaths:
         self._reasons: dict[str, DeadReason] = {}
 
     def add(self, report: Malformed) -> None:
-        self._of(report.reason, report.at_ns, report.offset, report.detail, self._log).count += 1
+        first = DeadReason(report.at_ns, report.offset, report.detail, log=self._log)
+        self._of(report.reason, first).count += 1
 
     def join(self, other: Deaths) -> None:
         """More of them, from elsewhere."""
         self.read += other.read
         for reason, dead in other._reasons.items():
-            ours = self._of(reason, dead.at_ns, dead.offset, dead.detail, dead.log)
+            ours = self._of(reason, dead)
             ours.count += dead.count
             if dead.at_ns < ours.at_ns:
                 ours.at_ns, ours.offset, ours.detail = dead.at_ns, dead.offset, dead.detail
@@ -64,16 +64,14 @@ class Deaths:
             known = before._reasons.get(reason)
             count = dead.count - (0 if known is None else known.count)
             if count > 0:
-                ours = found._of(reason, dead.at_ns, dead.offset, dead.detail, dead.log)
-                ours.count = count
+                found._of(reason, dead).count = count
         return found
 
-    def _of(self, reason: str, at_ns: int, offset: int, detail: str, log: str) -> DeadReason:
-        found = self._reasons.get(reason)
-        if found is None:
+    def _of(self, reason: str, first: DeadReason) -> DeadReason:
+        if reason not in self._reasons:
             reason = reason if len(self._reasons) < MAX_REASONS else OTHER
-            found = self._reasons.setdefault(reason, DeadReason(at_ns, offset, detail, log=log))
-        return found
+            self._reasons.setdefault(reason, replace(first, count=0))
+        return self._reasons[reason]
 
     def __bool__(self) -> bool:
         return bool(self._reasons)
@@ -112,10 +110,7 @@ class Deaths:
     def plain(self) -> dict[str, Any]:
         return {
             "read": self.read,
-            "reasons": {
-                reason: [dead.at_ns, dead.offset, dead.detail, dead.count, dead.log]
-                for reason, dead in self.reasons()
-            },
+            "reasons": {reason: astuple(dead) for reason, dead in self.reasons()},
         }
 
 

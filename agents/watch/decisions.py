@@ -10,7 +10,7 @@ Cost: O(reports), none for what is in order. Memory: `KEPT` notes, below 2 MB a 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
@@ -75,9 +75,6 @@ class Decisions:
         """The last `SHOWN` that were late, the newest first."""
         newest = (each for each in reversed(self._kept) if each.what in {SENT_ON, TURNED_AWAY})
         return [decision._asdict() for decision in islice(newest, SHOWN)]
-
-    def __iter__(self) -> Iterator[Decision]:
-        return iter(self._kept)
 
 
 def _decision(report: Report) -> Decision:

@@ -1,7 +1,7 @@
 """One event, explained: where it is, what it waits for, why it is late.
 
 Each partition answers what it knows (`topology.model.location`, and its last decisions out of
-the plain way, `agents.watch.decisions`); here these answers of stages and workers become one word
+the plain way, `agents.watch.decisions`); here these answers of stages become one word
 and as sentences for people. Pure. The words, `where` of an answer:
 
 | word         | what is so                                                                       |
@@ -14,7 +14,7 @@ and as sentences for people. Pure. The words, `where` of an answer:
 | `awaited`    | it has not come, and others wait for it                                          |
 | `lost`       | it did not come in time, and has been given up                                   |
 | `not_come`   | its number is above all that came                                                |
-| `let_go`     | REORDER is done with it, and nobody who was asked merges its stream              |
+| `let_go`     | REORDER is done with it, and this worker does not merge its stream              |
 | `not_known`  | it is too old to be known                                                       |
 | `unknown`    | nobody who was asked has met its source                                          |
 
@@ -76,8 +76,8 @@ def knows(fact: Fact) -> bool:
 
 
 def verdict(asked: Question, facts: Iterable[Fact], silent: Sequence[str] = ()) -> dict[str, Any]:
-    """`silent`: stages and workers that did not answer, and why. `where` is that of the stream
-    that knows most, `said` the sentences for all."""
+    """`silent`: stages that did not answer, and why. `where` is that of the stream that knows
+    most, `said` the sentences for all."""
     facts = sorted(facts, key=_rank)
     streams = sorted({stream for fact in facts for stream in _streams_of(fact)})
     answers = [_of_stream(asked, stream, facts) for stream in streams]
@@ -288,9 +288,7 @@ def _not_here(seen: _Seen) -> tuple[str, list[str]]:
 def _let_go(seen: _Seen, fact: Fact) -> tuple[str, list[str]]:
     merge = seen.answers.get(MERGE)
     if merge is None:
-        return "let_go", [
-            f"let go by reorder {_at(fact)}; no worker that was asked merges its stream"
-        ]
+        return "let_go", [f"let go by reorder {_at(fact)}; this worker does not merge its stream"]
     if merge[0] is not fact and merge[1].get("where") == NOT_COME:
         lag = f"{merge[0]['lag']} records are not yet read there"
         if not merge[0]["lag"]:

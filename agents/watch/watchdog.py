@@ -35,7 +35,7 @@ broker answers them meanwhile.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -61,16 +61,6 @@ class Patience:
                 f"{self}: write times above 0, and stuck_after_ns not below unready_after_ns"
             )
 
-    @classmethod
-    def until(cls, stuck_after_ns: int) -> Patience:
-        """Not ready after the usual time, or together with stuck where that is sooner."""
-        usual = cls()
-        return cls(
-            unready_after_ns=min(usual.unready_after_ns, stuck_after_ns),
-            stuck_after_ns=stuck_after_ns,
-            silent_after_ns=min(usual.silent_after_ns, stuck_after_ns),
-        )
-
 
 class State(Enum):
     """In the order of gravity."""
@@ -88,31 +78,21 @@ class Verdict:
     reasons: tuple[str, ...] = ()
 
 
+@dataclass(slots=True)
 class _Watched:
-    __slots__ = (
-        "commits",
-        "end_offset",
-        "highest",
-        "moved_ns",
-        "owes",
-        "paid_ns",
-        "position",
-        "reported_ns",
-        "restoring",
-        "waits",
-    )
+    """What is known of a partition. `paid_ns`: when nothing was owed, or a checkpoint came
+    through; `highest`: the highest position, by `restoring`."""
 
-    def __init__(self, now_ns: int) -> None:
-        self.position: int | None = None
-        self.end_offset = 0
-        self.restoring = False
-        self.highest = {True: -1, False: -1}  # by `restoring`
-        self.moved_ns = now_ns
-        self.paid_ns = now_ns  # when nothing was owed, or a checkpoint came through
-        self.commits = 0
-        self.owes = False
-        self.reported_ns = now_ns
-        self.waits = ""
+    moved_ns: int
+    paid_ns: int
+    reported_ns: int
+    position: int | None = None
+    end_offset: int = 0
+    restoring: bool = False
+    highest: dict[bool, int] = field(default_factory=lambda: {True: -1, False: -1})
+    commits: int = 0
+    owes: bool = False
+    waits: str = ""
 
     def lag(self) -> int:
         return 0 if self.position is None else max(0, self.end_offset - self.position)
@@ -142,7 +122,8 @@ class Watchdog:
     def assigned(self, now_ns: int, place: Place) -> None:
         """The partition is this worker's from now on; it begins with a clean slate."""
         self._pass_time(now_ns)
-        self._watched[place] = _Watched(self._elapsed_ns)
+        since_ns = self._elapsed_ns
+        self._watched[place] = _Watched(since_ns, since_ns, since_ns)
 
     def revoked(self, now_ns: int, place: Place) -> None:
         """It is no more; what had not been assigned is no error."""

@@ -10,9 +10,25 @@ processor is idle, and goes back to 1 at once when it is busy. Ours is `topology
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from topology.answer.spending import WHOLE, Load
+from topology.answer.spending import WHOLE
+
+
+class Load(NamedTuple):
+    """What a span cost: `first_ns` for what was read for the first time (and all else that has to
+    be done), `again_ns` for what was read again."""
+
+    first_ns: int
+    again_ns: int
+    span_ns: int
+
+    @property
+    def busy_ppm(self) -> int:
+        """It is not known of an empty span, and counts as all."""
+        if self.span_ns <= 0:
+            return WHOLE
+        return (self.first_ns + self.again_ns) * WHOLE // self.span_ns
 
 
 class Policy(Protocol):

@@ -24,10 +24,6 @@ class BufferedNFA:
         self._held: list[tuple[int, str]] = []
         self._runs: list[Members] = []
 
-    @property
-    def size(self) -> int:
-        return len(self._runs)
-
     def accept(self, time: int, type_: str) -> list[Members]:
         heappush(self._held, (time, type_))
         self._clock = max(self._clock, time)

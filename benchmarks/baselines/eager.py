@@ -33,10 +33,6 @@ class Eager:
         self._complete: dict[int, list[Members]] = {}
         self.current: dict[int, set[Members]] = {}
 
-    @property
-    def size(self) -> int:
-        return len(self._runs)
-
     def accept(self, time: int, type_: str) -> Ops:
         self._clock = max(self._clock, time)
         self._accepted += 1

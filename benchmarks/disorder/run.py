@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from string import Formatter
 from typing import IO, Final, NamedTuple
@@ -50,88 +50,74 @@ class Entry(NamedTuple):
     worlds: tuple[str, ...] = (*WORLDS, RECORDED)
 
 
-_WATERMARKED: Final = "entries/watermarked.py"
-
-
-_BYTEWAX: Final = "entries/bytewax_windows.py"
 _WINDOWS: Final = ("q5", "q7", "q8")
 _NO_SESSIONS: Final = (*_WINDOWS, "leap")
-
-
-_PATTERNLESS: Final = (*_WINDOWS, "q11")
-
-
-def _bytewax(name: str, wait_ms: str) -> Entry:
-    return Entry(name, ("{peers}", _BYTEWAX, wait_ms), _BYTEWAX, _WINDOWS)
-
-
-def _quix(name: str, grace_ms: str) -> Entry:
-    program = "entries/quix_windows.py"
-    return Entry(name, ("{peers}", program, grace_ms), program, _PATTERNLESS)
-
-
-def _spark(name: str, wait_ms: str, batch_ms: str) -> Entry:
-    program = "entries/spark_windows.py"
-    return Entry(name, ("{spark}", program, wait_ms, batch_ms), program, _PATTERNLESS, WORLDS)
-
-
+_NO_PATTERNS: Final = (*_WINDOWS, "q11")
 _OPENED: Final = ("java.base/java.lang=ALL-UNNAMED", "java.base/java.util=ALL-UNNAMED")
 """What Flink reads of Java by reflection."""
 
-
-def _on_java(
-    engine: str, name: str, *settings: str, queries: tuple[str, ...] = tuple(QUERIES)
-) -> Entry:
-    """`engine` is the folder, and the class path in the programs of this machine."""
-    opened = [part for each in _OPENED for part in ("--add-opens", each)]
-    command = ("java", *opened, "-cp", f"{{{engine}}}", "Entry", *settings)
-    return Entry(name, command, f"entries/{engine}/Entry.java", queries)
-
-
-def _kafka_streams(name: str, grace_ms: str) -> Entry:
-    return _on_java("kafka_streams", name, grace_ms, "suppress", queries=_PATTERNLESS)
-
-
-def _ours(name: str, max_wait: str, *, compiled: bool = False) -> Entry:
-    program = "entries/in_order.py"
-    around = ("env", "PYTHONPATH={compiled}") if compiled else ()
-    return Entry(name, (*around, "{python}", program, max_wait), program)
-
-
-def _watermarked(name: str, rule: str) -> Entry:
-    return Entry(name, ("{python}", _WATERMARKED, rule), _WATERMARKED)
-
-
-ENTRIES: Final = (
-    _ours(OURS, "2s"),
-    _ours(f"{OURS}, 50 ms", "50ms"),
-    _ours(f"{OURS}, compiled", "2s", compiled=True),
-    _watermarked("no order", "none"),
-    _watermarked("bounded, 50 ms", "bounded:50"),
-    _watermarked("bounded, 2 s", "bounded:2000"),
-    _watermarked("bounded, 50 ms, late 10 s", "bounded:50+late"),
-    _watermarked("bounded, 500 ms, late 10 s", "bounded:500+late"),
-    _watermarked("histogram", "histogram"),
-    _watermarked("histogram, late 10 s", "histogram+late"),
-    _bytewax("Bytewax, 500 ms", "500"),
-    _bytewax("Bytewax, 2 s", "2000"),
-    _quix("Quix, grace 500 ms", "500"),
-    _quix("Quix, grace 2 s", "2000"),
-    _spark("Spark, 500 ms, batches of 1 s", "500", "1000"),
-    _kafka_streams("Kafka Streams, grace 500 ms, suppress", "500"),
-    _kafka_streams("Kafka Streams, grace 2 s, suppress", "2000"),
-    _on_java("flink", "Flink, 50 ms, late 10 s", "50", "10000"),
-    _on_java("flink", "Flink, 500 ms, late 10 s", "500", "10000"),
-    _on_java("flink", "Flink, 2 s", "2000", "0"),
-    _on_java("siddhi", "Siddhi, kslack", "kslack", "0", queries=_NO_SESSIONS),
-    _on_java("siddhi", "Siddhi, kslack to 500 ms", "kslack", "500", queries=_NO_SESSIONS),
-    _on_java("siddhi", "Siddhi, akslack", "akslack", "0", queries=_NO_SESSIONS),
-    _on_java("esper", "Esper, no order", "0", queries=_NO_SESSIONS),
-    _on_java("esper", "Esper, 500 ms", "500", queries=_NO_SESSIONS),
-    _on_java("esper", "Esper, 2 s", "2000", queries=_NO_SESSIONS),
-)
 ENGINES: Final = ("kafka_streams", "flink", "siddhi", "esper")
 """Those on Java, each a folder of `entries` with its jars in a `pom.xml`."""
+
+_JAVA: Final = ("java", *(part for each in _OPENED for part in ("--add-opens", each)), "-cp")
+_INTERPRETERS: Final[dict[str, tuple[str, ...]]] = {
+    "in_order": ("{python}",),
+    "in_order, compiled": ("env", "PYTHONPATH={compiled}", "{python}"),
+    "watermarked": ("{python}",),
+    "bytewax_windows": ("{peers}",),
+    "quix_windows": ("{peers}",),
+    "spark_windows": ("{spark}",),
+}
+_QUERIES: Final = {
+    "bytewax_windows": _WINDOWS,
+    "quix_windows": _NO_PATTERNS,
+    "spark_windows": _NO_PATTERNS,
+    "kafka_streams": _NO_PATTERNS,
+    "siddhi": _NO_SESSIONS,
+    "esper": _NO_SESSIONS,
+}
+_SETTINGS: Final = (
+    (OURS, "in_order", "2s"),
+    (f"{OURS}, 50 ms", "in_order", "50ms"),
+    (f"{OURS}, compiled", "in_order, compiled", "2s"),
+    ("no order", "watermarked", "none"),
+    ("bounded, 50 ms", "watermarked", "bounded:50"),
+    ("bounded, 2 s", "watermarked", "bounded:2000"),
+    ("bounded, 50 ms, late 10 s", "watermarked", "bounded:50+late"),
+    ("bounded, 500 ms, late 10 s", "watermarked", "bounded:500+late"),
+    ("histogram", "watermarked", "histogram"),
+    ("histogram, late 10 s", "watermarked", "histogram+late"),
+    ("Bytewax, 500 ms", "bytewax_windows", "500"),
+    ("Bytewax, 2 s", "bytewax_windows", "2000"),
+    ("Quix, grace 500 ms", "quix_windows", "500"),
+    ("Quix, grace 2 s", "quix_windows", "2000"),
+    ("Spark, 500 ms, batches of 1 s", "spark_windows", "500", "1000"),
+    ("Kafka Streams, grace 500 ms, suppress", "kafka_streams", "500", "suppress"),
+    ("Kafka Streams, grace 2 s, suppress", "kafka_streams", "2000", "suppress"),
+    ("Flink, 50 ms, late 10 s", "flink", "50", "10000"),
+    ("Flink, 500 ms, late 10 s", "flink", "500", "10000"),
+    ("Flink, 2 s", "flink", "2000", "0"),
+    ("Siddhi, kslack", "siddhi", "kslack", "0"),
+    ("Siddhi, kslack to 500 ms", "siddhi", "kslack", "500"),
+    ("Siddhi, akslack", "siddhi", "akslack", "0"),
+    ("Esper, no order", "esper", "0"),
+    ("Esper, 500 ms", "esper", "500"),
+    ("Esper, 2 s", "esper", "2000"),
+)
+"""Name, program of `entries`, and its settings."""
+
+
+def _entry(name: str, program: str, *settings: str) -> Entry:
+    queries = _QUERIES.get(program, tuple(QUERIES))
+    if program in ENGINES:
+        command = (*_JAVA, f"{{{program}}}", "Entry", *settings)
+        return Entry(name, command, f"entries/{program}/Entry.java", queries)
+    code = f"entries/{program.partition(',')[0]}.py"
+    worlds = WORLDS if program == "spark_windows" else (*WORLDS, RECORDED)
+    return Entry(name, (*_INTERPRETERS[program], code, *settings), code, queries, worlds)
+
+
+ENTRIES: Final = tuple(_entry(*each) for each in _SETTINGS)
 
 
 class EntryFailed(RuntimeError):
@@ -177,11 +163,11 @@ def measure(
     command = [HERE / part if part.startswith("entries/") else part for part in entry.command]
     argv = [str(part).format(**programs) for part in command]
     place = folder / world
-    spent, answers, counts = {}, {}, {}
+    used, answers, counts = {}, {}, {}
     for part in ("half", "records"):
         records, into = place / f"{part}.csv", place / f"answers-{part}.csv"
         with into.open("w") as file:
-            spent[part] = _run([*argv, str(records), query], file)
+            used[part] = spent([*argv, str(records), query], file)
         answers[part] = read_answers(into)
         counts[part], last_us = _extent(records)
         if part == "half":
@@ -191,7 +177,7 @@ def measure(
             f"{entry.name}, {world}, {query}: {len(apart)} answers depend on what arrives after"
             f" them, first {apart[0]}"
         )
-    cpu_s = spent["records"].cpu_s - spent["half"].cpu_s
+    cpu_s = used["records"].cpu_s - used["half"].cpu_s
     rate = (counts["records"] - counts["half"]) / cpu_s if cpu_s >= LEAST_CPU_S else None
     return Measured(
         entry.name,
@@ -199,15 +185,15 @@ def measure(
         query,
         scored(read_truth(place / f"truth-{query}.csv"), answers["records"]),
         rate,
-        spent["records"].memory_mib,
+        used["records"].memory_mib,
         lines_of(HERE / entry.code),
     )
 
 
-def _run(argv: Sequence[str], into: IO[str]) -> Spent:
+def spent(argv: Sequence[str], into: IO[str], folder: Path | None = None) -> Spent:
     """EntryFailed with the end of what it said where it fails; else nobody reads that."""
     with tempfile.TemporaryFile("w+", errors="replace") as said:
-        process = subprocess.Popen(argv, stdout=into, stderr=said)
+        process = subprocess.Popen(argv, stdout=into, stderr=said, cwd=folder)
         usage = _ended(process)
         if process.returncode:
             said.seek(0)
@@ -251,46 +237,57 @@ def lines_of(code: Path) -> int:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="run", description="Runs entries and scores them.")
-    parser.add_argument("folder", type=Path, help="made by worlds.py")
+def results(
+    folder: Path, asked: argparse.Namespace, programs: Mapping[str, str], failures: list[str]
+) -> Iterator[Measured]:
+    """Measure what was asked for, of the worlds that are there; what fails is told and noted."""
+    for world in asked.world or (*WORLDS, RECORDED):
+        if not (folder / world).is_dir():
+            continue
+        for query in asked.query or asked_in(world):
+            for entry in ENTRIES:
+                if asked.entry and entry.name not in asked.entry:
+                    continue
+                if absent(entry, world, query, programs):
+                    continue
+                try:
+                    yield measure(entry, folder, world, query, programs)
+                except (EntryFailed, ValueError) as failed:
+                    print(failed, file=sys.stderr, flush=True)
+                    failures.append(str(failed))
+
+
+def is_wrong(found: Measured) -> bool:
+    """An answer of ours is wrong in the end though all clocks are right."""
+    return found.entry.startswith(OURS) and found.world != "clock" and found.score.wrong_end > 0
+
+
+def options(program: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=program, description="Runs entries and scores them.")
     names = [entry.name for entry in ENTRIES]
     parser.add_argument("--entry", action="append", choices=names, help="default: all")
     parser.add_argument("--world", action="append", choices=(*WORLDS, RECORDED))
     parser.add_argument("--query", action="append", choices=list(QUERIES))
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = options("run")
+    parser.add_argument("folder", type=Path, help="made by worlds.py")
     parser.add_argument("--peers", help="a Python that has bytewax and quixstreams")
     parser.add_argument("--spark", help="a Python that has pyspark")
     parser.add_argument("--compiled", help="a folder with inorder's core compiled")
     for engine in ENGINES:
         parser.add_argument(f"--{engine}", help=f"the class path of entries/{engine}")
     asked = parser.parse_args(arguments)
-    programs = {"python": sys.executable}
-    programs |= {
-        name: given
-        for name in ("peers", "spark", "compiled", *ENGINES)
-        if (given := getattr(asked, name))
-    }
+    given = {name: getattr(asked, name) for name in ("peers", "spark", "compiled", *ENGINES)}
+    programs = {"python": sys.executable, **{name: path for name, path in given.items() if path}}
+    failures: list[str] = []
     bad = False
-    there = [world for world in (*WORLDS, RECORDED) if (asked.folder / world).is_dir()]
-    for world in asked.world or there:
-        for query in asked.query or asked_in(world):
-            for entry in ENTRIES:
-                if asked.entry and entry.name not in asked.entry:
-                    continue
-                if why := absent(entry, world, query, programs):
-                    print(why, file=sys.stderr)
-                    continue
-                try:
-                    found = measure(entry, asked.folder, world, query, programs)
-                except (EntryFailed, ValueError) as failed:
-                    print(failed, file=sys.stderr)
-                    bad = True
-                    continue
-                bad |= (
-                    entry.name.startswith(OURS) and world != "clock" and found.score.wrong_end > 0
-                )
-                print(json.dumps(found.row()), flush=True)
-    return bad
+    for found in results(asked.folder, asked, programs, failures):
+        bad |= is_wrong(found)
+        print(json.dumps(found.row()), flush=True)
+    return int(bad or bool(failures))
 
 
 if __name__ == "__main__":

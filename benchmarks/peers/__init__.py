@@ -6,7 +6,6 @@
 | `kafka_streams` | a processor on Kafka Streams: each source in order by number, exactly once  |
 | `quix`          | the same rule on Quix Streams, exactly once                                 |
 | `bare_loop`     | nothing but consume and produce on confluent-kafka, headers copied          |
-| `bytewax_stage` | order by time and windows on Bytewax, in memory, no broker                  |
 
 All are less than ours. The agent and the loop are neither exactly once nor restore their state;
 `kafka_streams` and `quix` are and do, but merge no sources, know no clock and have no tick.

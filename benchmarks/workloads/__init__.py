@@ -7,19 +7,17 @@ purpose, `random.Random(seed * 1000 + purpose)`, of which only `random()` and
 
 | module     | recipes                                                            |
 |------------|--------------------------------------------------------------------|
-| `soccer`   | D1, D2, D3 of the thesis, and the same stream from several sources |
-| `mishap`   | the same rows with events lost or doubled                          |
-| `merging`  | sources in sequence, unlike delays and rates: work for the merge   |
+| `soccer`   | D1, D2, D3 of the thesis                                           |
+| `mishap`   | the same rows with events lost                                     |
 | `crowd`    | twenty sources with every kind of trouble: work for the whole core |
 | `changing` | delay laws, rates and loss that change in mid-stream               |
 """
 
 from benchmarks.workloads.changing import bursts, loss_storm, rate_steps, regimes
 from benchmarks.workloads.crowd import crowd
-from benchmarks.workloads.merging import mixed_rates, unlike_delays
-from benchmarks.workloads.mishap import double, lose
+from benchmarks.workloads.mishap import lose
 from benchmarks.workloads.rows import Figures, Row, Workload, figures, to_events
-from benchmarks.workloads.soccer import D1, D2, D3, Recipe, several, soccer
+from benchmarks.workloads.soccer import D1, D2, D3, Recipe, soccer
 
 __all__ = [
     "D1",
@@ -31,15 +29,11 @@ __all__ = [
     "Workload",
     "bursts",
     "crowd",
-    "double",
     "figures",
     "lose",
     "loss_storm",
-    "mixed_rates",
     "rate_steps",
     "regimes",
-    "several",
     "soccer",
     "to_events",
-    "unlike_delays",
 ]

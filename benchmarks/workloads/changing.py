@@ -16,6 +16,7 @@ from benchmarks.workloads.laws import (
     DELAYS,
     LOSSES,
     MS,
+    START_NS,
     Law,
     S,
     constant,
@@ -24,7 +25,6 @@ from benchmarks.workloads.laws import (
     log_normal,
     sometimes,
 )
-from benchmarks.workloads.merging import START_NS
 from benchmarks.workloads.rows import Row, Workload, in_arrival_order
 
 

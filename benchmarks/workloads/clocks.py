@@ -24,6 +24,7 @@ from benchmarks.workloads.laws import (
     BASE,
     DELAYS,
     MS,
+    START_NS,
     US,
     S,
     constant,
@@ -31,7 +32,6 @@ from benchmarks.workloads.laws import (
     generator,
     sometimes,
 )
-from benchmarks.workloads.merging import START_NS
 from benchmarks.workloads.rows import Row, Workload, in_arrival_order
 from topology.clock.sample import Sample
 

@@ -17,13 +17,13 @@ from benchmarks.workloads.laws import (
     DELAYS,
     LOSSES,
     MS,
+    START_NS,
     S,
     constant,
     exponential,
     generator,
     sometimes,
 )
-from benchmarks.workloads.merging import START_NS
 from benchmarks.workloads.rows import Row, Workload, in_arrival_order
 
 SOURCES: Final = 20

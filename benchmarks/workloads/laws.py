@@ -21,6 +21,7 @@ COPIES: Final = 6
 US: Final = 1_000
 MS: Final = 1_000_000
 S: Final = 1_000_000_000
+START_NS: Final = 1_700_000_000 * S
 
 _EDGE: Final = 1e-12
 _quantile = NormalDist().inv_cdf

@@ -1,11 +1,9 @@
-"""Rows that lose events, or carry some of them twice."""
+"""Rows that lose events."""
 
 from __future__ import annotations
 
-from benchmarks.workloads.laws import COPIES, LOSSES, MS, Law, exponential, generator
-from benchmarks.workloads.rows import Row, Workload, in_arrival_order
-
-_COPY_DELAY = exponential(20 * MS)
+from benchmarks.workloads.laws import LOSSES, generator
+from benchmarks.workloads.rows import Row, Workload
 
 
 def lose(workload: Workload, share: float) -> Workload:
@@ -23,19 +21,6 @@ def lose(workload: Workload, share: float) -> Workload:
             kept.append(row)
     name = f"{workload.name} - {share:.2%}"
     return Workload(name, workload.seed, kept, workload.lost + lost, workload.doubled)
-
-
-def double(workload: Workload, share: float, delay: Law = _COPY_DELAY) -> Workload:
-    """Every row comes a second time with probability `share`, after `delay`."""
-    rng = generator(workload.seed, COPIES)
-    copies = [
-        row._replace(arrival_ns=row.arrival_ns + delay(rng))
-        for row in workload.rows
-        if rng.random() < share
-    ]
-    doubled = workload.doubled + [(row.source, row.seq) for row in copies]
-    rows = in_arrival_order(workload.rows + copies)
-    return Workload(f"{workload.name} + {share:.2%}", workload.seed, rows, workload.lost, doubled)
 
 
 def _edges(rows: list[Row]) -> dict[str, tuple[int, int]]:

@@ -39,7 +39,7 @@ from benchmarks.workloads.laws import (
     log_normal,
     log_normal_of,
 )
-from benchmarks.workloads.rows import Row, Workload, in_arrival_order
+from benchmarks.workloads.rows import Row, Workload
 
 T0_NS: Final = 10_753_295_594_424
 BALLS: Final = (4, 8, 10, 12)
@@ -100,18 +100,6 @@ def soccer(recipe: Recipe, seed: int = 1) -> Workload:
         newest = max(newest, times[position])
         rows.append(Row(newest, "0", position, times[position]))
     return Workload(recipe.name, seed, rows)
-
-
-def several(recipe: Recipe, sources: int, seed: int = 1) -> Workload:
-    """`sources` sources send the same stream, the i-th with every time + 3 ms * i;
-    merged by (arrival, source)."""
-    single = soccer(recipe, seed).rows
-    rows = [
-        Row(row.arrival_ns + shift_ns, str(source), row.seq, row.ts_ns + shift_ns)
-        for source, shift_ns in ((i, i * SOURCE_SHIFT_NS) for i in range(sources))
-        for row in single
-    ]
-    return Workload(f"{recipe.name}x{sources}", seed, in_arrival_order(rows))
 
 
 def base_times(n: int, rng: Random) -> list[int]:

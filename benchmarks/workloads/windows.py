@@ -12,10 +12,8 @@ least the arrival before. `kinds`:
 | ZZ      | as ZB                                  | as BZ                           |
 | drift   | a third each: 20; 20 + Bin(20, 0.25); as BB | as CB; 6 + Bin(9, 0.5); as BZ |
 | bursts  | as BB                                  | as CB; 150 ms stall every 5 s   |
-| buses   | 1..1 557, mean 120                     | 146..999, mean 298              |
 
-The Zipf means are those of the printed exponents, not the paper's nominal 6 and 20. `buses` stands
-in for the paper's recording, of which only least, mean and largest values are known.
+The Zipf means are those of the printed exponents, not the paper's nominal 6 and 20.
 A stream is a list of (time, arrival) in ns.
 """
 
@@ -26,7 +24,7 @@ from math import comb
 from random import Random
 from typing import Final
 
-from benchmarks.workloads.laws import BASE, DELAYS, MS, generator, log_normal_of
+from benchmarks.workloads.laws import BASE, DELAYS, MS, generator
 
 Draw = Callable[[Random], int]
 Stream = list[tuple[int, int]]
@@ -90,8 +88,6 @@ def stream(kind: str, seed: int, events: int = EVENTS) -> Stream:
         return drift(seed, events)
     if kind == "bursts":
         return bursts(seed, events)
-    if kind == "buses":
-        return buses(seed, events)
     return _drawn([(events, *STATIC[kind])], seed)
 
 
@@ -113,18 +109,6 @@ def bursts(seed: int, events: int = EVENTS) -> Stream:
         late_ns = (STALL_MS - into_ms) * MS if into_ms < STALL_MS else 0
         stalled.append((ts_ns, arrival_ns + late_ns))
     return stalled
-
-
-def buses(seed: int, events: int = EVENTS) -> Stream:
-    def apart(rng: Random) -> int:
-        if rng.random() < 0.05:
-            return 500 + round(rng.random() * 1_057)
-        return min(1_557, 1 + round(rng.expovariate(1 / 71)))
-
-    def delay(rng: Random) -> int:
-        return min(999, 146 + round(log_normal_of(rng.random(), 120 * MS, 0.7) / MS))
-
-    return _drawn([(events, apart, delay)], seed)
 
 
 def _drawn(phases: list[tuple[int, Draw, Draw]], seed: int) -> Stream:

@@ -28,18 +28,20 @@ from cli.mapping_options import MappingOptions, mapping_options
 from cli.printable import printable
 from cli.progress import counting
 from cli.recordings import readable
-from cli.topology_file import Refused, kafka_option
+from cli.taken import GIVEN, Taken
+from cli.topology_file import Refused, brokers_named, kafka_option, out_option, topic_named
 from cli.value_format import ValueFormat, value_format_options
+from inorder.contract import DEFAULT_STREAM
 from producers.recording.audit.counting import MAX_MACHINES, TooManyMachines
 from producers.recording.audit.document import document
-from producers.recording.audit.findings import Asked, Findings, audited
+from producers.recording.audit.findings import Asked, Findings, audited, queries_of
 from producers.recording.audit.numbers import TooManyHoles
 from producers.recording.audit.plain_jobs import MAX_WINDOWS, TooManyWindows
 from producers.recording.audit.row import AuditInput, AuditRow
 from producers.recording.audit.verdicts import shortly
 from producers.recording.audit.wraps import NEVER, Wraps
+from producers.recording.proposal import StreamProposal, notes_of, topology_text
 from topology.config import parse
-from topology.fields.where import Where
 from topology.model.outcome import Malformed
 
 SHOWN_RECORDS: Final = 3
@@ -52,9 +54,9 @@ LAST: Final = 1_000_000
 
 
 @click.command("audit")
-@click.option("--brokers", envvar="INORDER_BROKERS", metavar="HOST:PORT[,…]", help="With --topic.")
+@brokers_named()
 @kafka_option
-@click.option("--topic", help="A topic, read without joining a group or committing anything.")
+@topic_named(required=False)
 @mapping_options
 @value_format_options
 @click.option(
@@ -64,19 +66,16 @@ LAST: Final = 1_000_000
 )
 @click.option("--seq-bits", type=click.IntRange(8, 63), help="Numbers wrap at 2^N; else guessed.")
 @click.option("--since", metavar="DURATION", help="On a topic: what came in this time until now.")
-@click.option(
-    "--window", default="1min", show_default=True, metavar="DURATION", help="Their length."
-)
+@click.option("--window", default="1min", metavar="DURATION", help="Their length.")
 @click.option(
     "--lateness",
     multiple=True,
     default=("0s", "1s", "5s", "30s"),
-    show_default=True,
     metavar="DURATION",
     help="The bound of a plain job's watermark; several are judged side by side.",
 )
 @click.option("--html", type=click.Path(dir_okay=False), help="A page with pictures.")
-@click.option("--out", type=click.Path(dir_okay=False), help="Where to write a topology file.")
+@out_option
 @json_option("AUDIT")
 @click.argument("events", required=False, metavar="[FILE | -]")
 def command(
@@ -95,7 +94,8 @@ def command(
     as_json: bool,
     events: str | None,
 ) -> None:
-    """Say how disordered a topic or FILE is, by which machine, and what windows get wrong."""
+    """Say how disordered a topic or FILE is, by which machine, and what windows get wrong. A topic
+    is read without joining a group or committing anything."""
     if (events is None) == (topic is None):
         raise Refused("give a FILE (JSON lines, CSV, Parquet), or --brokers and --topic")
     if mapping.values or mapping.stream:
@@ -167,30 +167,30 @@ def _given_up(rows: AuditInput) -> Iterator[AuditRow | Malformed]:
 @contextmanager
 def _mapping_refused(source: AuditSource) -> Iterator[None]:
     """Refused where the mapping is likely another: the counts say so."""
-    taken = source.mapping.spelled
+    texts = source.mapping.texts
     try:
         yield
     except TooManyMachines:
         raise Refused(
-            f"--source {taken['source']}: there are more than {MAX_MACHINES:,} of them; name a"
+            f"--source {texts['source']}: there are more than {MAX_MACHINES:,} of them; name a"
             " field that few machines share"
         ) from None
     except TooManyHoles:
         raise Refused(
-            f"--seq {taken.get('seq', 'seq')}: does not rise by one within a source; name another"
+            f"--seq {texts.get('seq', 'seq')}: does not rise by one within a source; name another"
             " field, or leave it out: each source is then taken by its time"
         ) from None
     except TooManyWindows:
         raise Refused(
             f"--window: the times span more than {MAX_WINDOWS:,} windows; write a longer one, or"
-            f" another --ts-unit than {taken['ts_unit']}"
+            f" another --ts-unit than {source.mapping.fields.ts_unit}"
         ) from None
 
 
 def _nothing_read(source: AuditSource, findings: Findings) -> None:
     """Ends the command by NOTHING_USABLE."""
     click.echo(f"{source.name}: not one record can be read", err=True)
-    click.echo("; ".join(source.mapping.said[:1]), err=True)
+    click.echo(read_by(source.mapping), err=True)
     for number, text in enumerate(source.first[:SHOWN_RECORDS], 1):
         click.echo(f"  record {number}: {cut(text)}", err=True)
     for reason, dead in findings.unread.deaths.reasons()[:SHOWN_RECORDS]:
@@ -216,46 +216,34 @@ def _answer(
     *,
     as_json: bool,
 ) -> None:
-    text = topology_text(source, findings)
+    text = _proposed(source, findings)
     if out is not None:
         _written("--out", out, text)
-    said = [*remarks(findings), *source.mapping.said, *source.said]
+    said = [*remarks(findings), *_taken_said(source.mapping), *source.said]
     steps = _next_steps(source, out)
     account = document(findings)
     head = _head(source, findings)
     if html_path is not None:
-        _written("--html", html_path, page_of(findings, account, head, said, steps))
+        page = page_of(findings, account, head, said, steps)
+        _written("--html", html_path, "\n".join([*page, ""]))
     if as_json:
         click.echo(orjson.dumps(account).decode())
     else:
         click.echo(shown(findings, head, said, steps), nl=False)
 
 
-def topology_text(source: AuditSource, findings: Findings) -> str:
+def _proposed(source: AuditSource, findings: Findings) -> str:
     """The topology file; what it says is sound."""
-    text = findings.advice.text(_stream_lines(source), findings.jobs.length_ns)
+    stream = StreamProposal(
+        findings.advice,
+        {**source.section, **source.mapping.section()},
+        source.mapping.said,
+        notes_of(findings.counting, findings.clocks),
+    )
+    queries = queries_of(findings.jobs.length_ns)
+    text = topology_text({DEFAULT_STREAM: stream}, queries, source.partitions)
     parse(text)
     return f"# By inorder audit of {printable(source.name)}.\n{text}"
-
-
-def _stream_lines(source: AuditSource) -> list[str]:
-    fields = source.mapping.fields
-    named: dict[str, Where | None] = {
-        "source": fields.source, "seq": fields.seq, "ts": fields.ts, "type": fields.type,
-        "epoch": fields.epoch, "arrival": source.mapping.arrival,
-    }  # fmt: skip
-    lines = [*source.topic_lines, "fields:"]
-    lines += [f"  {name}: {_scalar(str(where))}" for name, where in named.items() if where]
-    if fields.ts.place != "timestamp":
-        lines.append(f"ts_unit: {fields.ts_unit}")
-    if fields.ts_zone:
-        lines.append(f"ts_zone: {fields.ts_zone}")
-    return lines
-
-
-def _scalar(text: str) -> str:
-    """As YAML has it: quoted where it has to be."""
-    return orjson.dumps(text).decode() if set(text) & set("`'\"[]{}=#:,&*!|>%@ ") else text
 
 
 def _written(option: str, path: str, text: str) -> None:
@@ -264,6 +252,24 @@ def _written(option: str, path: str, text: str) -> None:
     except OSError as error:
         raise Refused(f"{option} {path}: {error.strerror or error}") from error
     click.echo(f"written: {path}", err=True)
+
+
+def read_by(mapping: Taken) -> str:
+    """By which fields records are read."""
+    words = {name: f"{name} {text}" for name, text in mapping.texts.items()}
+    if "ts" in words and mapping.ts_unit is not None:
+        words["ts"] += f" ({mapping.ts_unit})"
+    return f"read by {', '.join(words.values())}"
+
+
+def _taken_said(mapping: Taken) -> Iterator[str]:
+    """What was taken that no option names, and how surely."""
+    yield read_by(mapping)
+    for name, words in mapping.said.items():
+        if name == "arrival":
+            yield words
+        elif name in mapping.texts and words != GIVEN:
+            yield f"--{name} {mapping.texts[name]} was taken ({words})"
 
 
 def _head(source: AuditSource, findings: Findings) -> str:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import shlex
-import time
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from cli.audit.mapping import audit_mapping
 from cli.audit.source import AuditSource, with_sample
 from cli.mapping_options import MappingOptions
+from cli.taken import taken
 from cli.topology_file import Refused
-from cli.value_format import ValueFormat, section_lines
+from cli.value_format import ValueFormat
 from producers.recording.audit.from_values import rows_of_file
 from producers.recording.audit.row import ONE_ORDER
 from producers.recording.file import STDIN, InputError
@@ -45,7 +44,7 @@ def file_source(
             f"{path}: none of its first {len(sample)} rows has fields; write CSV, Parquet, or one"
             " JSON object per line"
         )
-    mapping = audit_mapping(options, values, time.time_ns(), on_file=True)
+    mapping = taken(values, options, on_file=True)
     by = FileMapping(mapping.fields, mapping.arrival)
     said = [] if mapping.arrival else [BY_LINES]
     return AuditSource(
@@ -56,7 +55,7 @@ def file_source(
         mapping.arrival is not None,
         [_as_text(row) for row in sample[:3]],
         said,
-        section_lines(value_format.section_of_file()),
+        value_format.section_of_file(),
         f"inorder audit {shlex.quote(path)}",
     )
 

@@ -7,16 +7,15 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from agents.kafka.brokers import Brokers
-from cli.audit.mapping import audit_mapping
-from cli.audit.source import SAMPLE, AuditSource
+from cli.audit.source import AuditSource
 from cli.audit.topic import AuditedTopic
 from cli.mapping_options import MappingOptions
-from cli.value_format import ValueFormat, section_lines
+from cli.taken import SAMPLE, sample_of, taken
+from cli.value_format import ValueFormat
 from inorder.contract import DEFAULT_STREAM
 from producers.recording.audit.from_values import reading_by, row_of_record
 from producers.recording.audit.row import AuditRow
 from producers.recording.file import InputError
-from topology.fields.values import Decode, ValueFault
 from topology.model.outcome import Malformed
 from topology.wire.field_reader import FieldReader
 
@@ -40,11 +39,10 @@ def topic_source(
     since_ns: int | None,
 ) -> AuditSource:
     """InputError where it cannot be read, or holds nothing."""
-    now_ns = time.time_ns()
-    since_ms = None if since_ns is None else (now_ns - since_ns) // NS_PER_MS
+    since_ms = None if since_ns is None else (time.time_ns() - since_ns) // NS_PER_MS
     audited = AuditedTopic(brokers, topic, last, since_ms)
     try:
-        return _source(brokers, topic, audited, options, value_format, now_ns)
+        return _source(brokers, topic, audited, options, value_format)
     except Exception:
         audited.close()
         raise
@@ -56,14 +54,12 @@ def _source(
     audited: AuditedTopic,
     options: MappingOptions,
     value_format: ValueFormat,
-    now_ns: int,
 ) -> AuditSource:
     sample = audited.first(SAMPLE)
     if not sample:
         raise InputError(f"{topic} of {brokers.servers} holds no records to audit")
     decode, picking = value_format.decoder(topic)
-    decoded = [_decoded(each, decode) for each in sample]
-    mapping = audit_mapping(options, decoded, now_ns, on_file=False)
+    mapping = taken([sample_of(each, decode)[0] for each in sample], options, on_file=False)
     reading = reading_by(numbered=mapping.fields.seq is not None)
     reader = FieldReader(
         mapping.fields,
@@ -82,12 +78,13 @@ def _source(
         audited.appends,
         [_as_text(record) for record in sample[:3]],
         _said(audited),
-        [
-            f"input: {topic}",
-            *([] if audited.appends else ["arrival: timestamp"]),
-            *section_lines(value_format.section(topic)),
-        ],
+        {
+            "input": topic,
+            **({} if audited.appends else {"arrival": "timestamp"}),
+            **value_format.section(topic),
+        },
         f"inorder audit --brokers {brokers.servers} --topic {topic}",
+        audited.partitions,
     )
 
 
@@ -106,21 +103,6 @@ def _said(audited: AuditedTopic) -> list[str]:
     if audited.appends:
         return []
     return [BY_RECORDS, *([APART] if audited.order.apart else [])]
-
-
-def _decoded(record: Any, decode: Decode) -> dict[str, object]:
-    """As `guess` wants a record of a topic."""
-    try:
-        payload = decode(record.value)
-    except ValueFault:
-        payload = None
-    found: dict[str, object] = {
-        "payload": payload,
-        "header": {name: (each or b"").decode("utf-8", "replace") for name, each in record.headers},
-    }
-    if record.key is not None:
-        found["key"] = record.key.decode("utf-8", "replace")
-    return found
 
 
 def _as_text(record: Any) -> str:

@@ -5,7 +5,7 @@ Light and dark follow the reader's setting; on a narrow screen wide parts scroll
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Any, Final
 
@@ -40,18 +40,8 @@ def page_of(
     head: str,
     said: Sequence[str],
     next_steps: Sequence[str],
-) -> str:
-    """The whole file. `document` is the object of `--json`; the rest as in `text.shown`."""
-    return "\n".join(_parts(findings, document, head, said, next_steps)) + "\n"
-
-
-def _parts(
-    findings: Findings,
-    document: dict[str, Any],
-    head: str,
-    said: Sequence[str],
-    next_steps: Sequence[str],
 ) -> Iterator[str]:
+    """The lines of the file. `document` is the object of `--json`; the rest as in `text.shown`."""
     title = escape(printable(head))
     yield '<!doctype html><html lang="en"><head><meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -98,26 +88,23 @@ def _tile(figure: str, words: str, bad: int | None) -> str:
 def _jobs(findings: Findings, document: dict[str, Any]) -> Iterator[str]:
     windows, engine = document["windows"], document["inorder"]
     yield "<h2>What a plain job gets wrong, and inorder</h2>"
-    yield (
-        '<div class="wide"><table><tr><th>job</th><th>windows wrong</th><th>rows dropped</th>'
-        "<th>wrong by these</th><th>copies counted</th><th>wrong by these</th></tr>"
-    )
-    for bound_ms, row in windows["lateness"].items():
-        name = f"plain, lateness {bounded(float(bound_ms) * 1e6)}"
-        figures = (
-            row["wrong"], row["rows_dropped"], row["wrong_by_drops"], row["copies_counted"],
-            row["wrong_by_copies"],
-        )  # fmt: skip
-        yield f"<tr><td>{name}</td>{_cells(figures)}</tr>"
-    for when in ("first", "last"):
-        yield f"<tr><td>inorder, at {when}</td><td>{engine[f'wrong_at_{when}']:,}</td></tr>"
+    heads = ("windows wrong", "rows dropped", "wrong by these", "copies counted", "wrong by these")
+    rows = [
+        (f"plain, lateness {bounded(float(bound_ms) * 1e6)}", [row[key] for key in JOB_COLUMNS])
+        for bound_ms, row in windows["lateness"].items()
+    ]
+    rows += [(f"inorder, at {at}", [engine[f"wrong_at_{at}"]]) for at in ("first", "last")]
+    yield from _table("<th>job</th>", heads, ((f"<td>{name}</td>", each) for name, each in rows))
     wait = engine["wait_ms"]
     mean, p99 = shortly(wait["mean"] * 1e6), shortly(wait["p99"] * 1e6)
-    yield f"</table></div><p>All windows: {windows['all']:,}. {escape(by_clocks(findings))}.</p>"
+    yield f"<p>All windows: {windows['all']:,}. {escape(by_clocks(findings))}.</p>"
     yield f"<p>inorder waits {mean} in the mean, {p99} (p99). Its truth: {truth_of(findings)}.</p>"
     yield f'<p class="dim">{escape(DEFINITIONS)}</p>'
 
 
+JOB_COLUMNS: Final = (
+    "wrong", "rows_dropped", "wrong_by_drops", "copies_counted", "wrong_by_copies",
+)  # fmt: skip
 MACHINE_COLUMNS: Final = {
     "records": "records", "per_second": "per s", "out_of_time": "late", "copies": "copies",
     "missing": "missing", "out_of_sequence": "out of seq", "restarts": "restarts",
@@ -128,18 +115,26 @@ MACHINE_COLUMNS: Final = {
 
 
 def _machines(document: dict[str, Any]) -> Iterator[str]:
-    heads = "".join(f"<th>{head}</th>" for head in MACHINE_COLUMNS.values())
-    yield f'<div class="wide"><table><tr><th>machine</th><th class="l">verdict</th>{heads}</tr>'
-    for name, machine in document["by_machine"].items():
-        kind = "good" if machine["verdict"] == FINE else "bad"
-        verdict = f'<td class="l {kind}">{escape(machine["verdict"])}</td>'
-        cells = _cells([machine.get(column) for column in MACHINE_COLUMNS])
-        yield f"<tr><td>{escape(printable(name))}</td>{verdict}{cells}</tr>"
+    def rows() -> Iterator[tuple[str, list[Any]]]:
+        for name, machine in document["by_machine"].items():
+            kind = "good" if machine["verdict"] == FINE else "bad"
+            verdict = f'<td class="l {kind}">{escape(machine["verdict"])}</td>'
+            head = f"<td>{escape(printable(name))}</td>{verdict}"
+            yield head, [machine.get(column) for column in MACHINE_COLUMNS]
+
+    head = '<th>machine</th><th class="l">verdict</th>'
+    yield from _table(head, MACHINE_COLUMNS.values(), rows())
+
+
+def _table(
+    head: str, columns: Iterable[str], rows: Iterable[tuple[str, list[Any]]]
+) -> Iterator[str]:
+    """`head`, and the first of each row: the cells on the left, as they are."""
+    heads = "".join(f"<th>{column}</th>" for column in columns)
+    yield f'<div class="wide"><table><tr>{head}{heads}</tr>'
+    for first, figures in rows:
+        yield f"<tr>{first}{''.join(f'<td>{_figure(figure)}</td>' for figure in figures)}</tr>"
     yield "</table></div>"
-
-
-def _cells(figures: Sequence[Any]) -> str:
-    return "".join(f"<td>{_figure(figure)}</td>" for figure in figures)
 
 
 def _figure(figure: Any) -> str:

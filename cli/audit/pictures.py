@@ -6,12 +6,13 @@ time, a strip for each bound and one for inorder.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from html import escape
 from math import floor, log10
 from typing import Final
 
-from cli.audit.text import bounded
+from cli.audit.text import bounded, signed
 from cli.printable import printable
 from producers.recording.audit.findings import Findings
 from producers.recording.audit.judged_clocks import JudgedClock
@@ -53,7 +54,7 @@ def lateness_picture(findings: Findings) -> str:
     late.sort(key=lambda each: nearest_rank(each[1], 990), reverse=True)
     shown = late[:MAX_ROWS]
     if not shown:
-        return _svg([_text(LEFT, HEAD + 12, "no record is late")], 40, "Lateness by machine")
+        return _words("no record is late", "Lateness by machine")
     low = floor(log10(max(MS, min(nearest_rank(each, 500) for _, each in shown))))
     high = log10(max(10 * 10**low, *(each[-1] for _, each in shown)))
 
@@ -89,7 +90,7 @@ def clock_picture(findings: Findings) -> str:
     clocks = {name: clock for name, clock in findings.clocks.items() if len(clock.course) > 1}
     if not clocks:
         words = "clocks cannot be compared: one machine, or too few records"
-        return _svg([_text(LEFT, HEAD + 12, words)], 40, "Clocks over time")
+        return _words(words, "Clocks over time")
     wrong = sorted(
         (name for name, clock in clocks.items() if clock.is_wrong),
         key=lambda name: -abs(clocks[name].offset_ns),
@@ -110,7 +111,7 @@ def clock_picture(findings: Findings) -> str:
     parts = []
     for mark_ns in _marks(low, high):
         parts.append(f'<path class="grid" d="M{LEFT} {y(mark_ns):.1f}H{WIDTH - RIGHT}"/>')
-        parts.append(_text(LEFT - 8, y(mark_ns) + 4, _signed(mark_ns), "dim", "end"))
+        parts.append(_text(LEFT - 8, y(mark_ns) + 4, signed(mark_ns), "dim", "end"))
     for name in shown:
         kind = "wrong" if name in wrong else "line"
         d = "L".join(f"{x(p.at_ns):.1f} {y(p.reading_ns):.1f}" for p in clocks[name].course)
@@ -134,7 +135,7 @@ def windows_picture(findings: Findings) -> str:
     jobs = findings.jobs
     windows = _middle_windows(findings)
     if not windows:
-        return _svg([_text(LEFT, HEAD + 12, "no windows")], 40, "Wrong windows over time")
+        return _words("no windows", "Wrong windows over time")
     first, last = windows[0], windows[-1] + 1
     bins = min(MAX_BINS, last - first)
     strips: list[tuple[str, Collection[int], str]] = [
@@ -155,7 +156,7 @@ def windows_picture(findings: Findings) -> str:
         )
         inside = [window for window in wrong if first <= window < last]
         for at, count in _binned(inside, first, last, bins).items():
-            share = min(1.0, count / max(1, in_bin.get(at, 0)))
+            share = min(1.0, count / max(1, in_bin[at]))
             parts.append(
                 f'<rect class="{kind}" x="{LEFT + PLOT * at / bins:.1f}" y="{top}"'
                 f' width="{PLOT / bins + 0.2:.1f}" height="{ROW - 2}"'
@@ -181,12 +182,8 @@ def _middle_windows(findings: Findings) -> list[int]:
     return kept
 
 
-def _binned(windows: Iterable[int], first: int, last: int, bins: int) -> dict[int, int]:
-    found: dict[int, int] = {}
-    for window in windows:
-        at = (window - first) * bins // (last - first)
-        found[at] = found.get(at, 0) + 1
-    return found
+def _binned(windows: Iterable[int], first: int, last: int, bins: int) -> Counter[int]:
+    return Counter((window - first) * bins // (last - first) for window in windows)
 
 
 def _range(clocks: Iterable[JudgedClock]) -> tuple[float, float]:
@@ -205,12 +202,6 @@ def _marks(low: float, high: float) -> Iterator[float]:
     while mark <= high:
         yield mark
         mark += step
-
-
-def _signed(offset_ns: float) -> str:
-    if abs(offset_ns) < MS:
-        return "0"
-    return f"{'+' if offset_ns > 0 else '−'}{shortly(abs(offset_ns))}"
 
 
 def _free(at: float, taken: list[float]) -> float:
@@ -235,6 +226,11 @@ def _text(x: float, y: float, words: str, kind: str = "", anchor: str = "start")
     style = f' class="{kind}"' if kind else ""
     place = "" if anchor == "start" else f' text-anchor="{anchor}"'
     return f'<text x="{x:.1f}" y="{y:.1f}"{style}{place}>{escape(words)}</text>'
+
+
+def _words(words: str, title: str) -> str:
+    """In place of a picture."""
+    return _svg([_text(LEFT, HEAD + 12, words)], 40, title)
 
 
 def _svg(parts: Iterable[str], height: float, title: str) -> str:

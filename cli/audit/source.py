@@ -5,28 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, Final
+from typing import Any
 
-from cli.audit.mapping import AuditMapping
+from cli.taken import SAMPLE, Taken
 from producers.recording.audit.row import AuditInput, OrderRule
-
-SAMPLE: Final = 5_000
-"""Records that a proposal is made from."""
 
 
 @dataclass(slots=True)
 class AuditSource:
-    """What an audit reads. `first`: the first records as text. `said`: about their order."""
+    """What an audit reads. `first`: the first records as text. `said`: about their order.
+    `section`: keys of the stream beside those of the mapping. `partitions`: of a topic."""
 
     name: str
-    mapping: AuditMapping
+    mapping: Taken
     rows: AuditInput
     order: OrderRule
     arrives: bool
     first: list[str]
     said: list[str]
-    topic_lines: list[str]
+    section: dict[str, Any]
     command: str
+    partitions: int = 1
 
 
 def with_sample(rows: Iterable[Any]) -> tuple[list[Any], Iterator[Any]]:

@@ -84,7 +84,7 @@ def _machine_row(findings: Findings, machine: Machine) -> Iterator[RenderableTyp
     yield f"{len(machine.wrong_windows):,}"
 
 
-def signed(offset_ns: int) -> str:
+def signed(offset_ns: float) -> str:
     """With its sign and unit; what is below a millisecond is 0."""
     if abs(offset_ns) < 1_000_000:
         return "0 ms"

@@ -11,7 +11,6 @@ Memory: one fetch of each partition.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
@@ -21,13 +20,14 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from agents.kafka.brokers import Brokers
+from agents.kafka.whole_topic import NoTopic, partition_numbers
 from cli.topology_file import Refused
 from producers.recording.audit.row import OrderRule
 from producers.recording.file import InputError
+from producers.recording.topic_dump import DumpStalled, records_until
 
 NS_PER_MS: Final = 1_000_000
 WAIT_MS: Final = 200
-STALLED_S: Final = 30.0
 APPEND_TIME: Final = 1
 AT_ONCE: Final = 2_000
 
@@ -37,17 +37,14 @@ class _Part:
     """One partition on its way. `clock_ms`: the largest timestamp so far."""
 
     place: TopicPartition
-    position: int
     end: int
     records: deque[tuple[int, Any]]
     clock_ms: int = -(1 << 62)
 
     def take(self, records: list[Any]) -> None:
         for record in records:
-            self.position = record.offset + 1
-            if record.offset < self.end:
-                self.clock_ms = max(self.clock_ms, record.timestamp)
-                self.records.append((self.clock_ms, record))
+            self.clock_ms = max(self.clock_ms, record.timestamp)
+            self.records.append((self.clock_ms, record))
 
 
 class AuditedTopic:
@@ -63,6 +60,7 @@ class AuditedTopic:
         self._last = last
         self._since_ms = since_ms
         self._used: tuple[int, ...] = (0,)
+        self.partitions = 1
         self._runner = asyncio.Runner()
         self._records = self._pages()
         try:
@@ -99,7 +97,9 @@ class AuditedTopic:
     def _next_page(self) -> list[tuple[int, Any]] | None:
         try:
             return self._runner.run(self._page())
-        except (KafkaError, TimeoutError) as error:
+        except NoTopic:
+            raise Refused(f"--topic {self._topic}: there is no such topic") from None
+        except (KafkaError, TimeoutError, DumpStalled) as error:
             raise InputError(f"{self._topic} cannot be read: {error}") from None
 
     async def _page(self) -> list[tuple[int, Any]] | None:
@@ -107,17 +107,15 @@ class AuditedTopic:
 
     async def _pages(self) -> AsyncGenerator[list[tuple[int, Any]], None]:
         async with self._brokers.reader(WAIT_MS) as reader:
-            cluster = await reader._client.fetch_all_metadata()  # a question for one would make it
-            numbers = cluster.partitions_for_topic(self._topic)
-            if not numbers:
-                raise Refused(f"--topic {self._topic}: there is no such topic")
+            numbers = await partition_numbers(reader, self._topic)
             places = [TopicPartition(self._topic, number) for number in sorted(numbers)]
+            self.partitions = len(places)
             reader.assign(places)
             parts = await self._parts(reader, places)
             self._used = tuple(part.place.partition for part in parts) or (0,)
             page: list[tuple[int, Any]] = []
             while parts := [part for part in parts if await _filled(reader, part)]:
-                page.append(_least(parts).records.popleft())
+                page.append(min(parts, key=_next_ms).records.popleft())
                 if len(page) >= AT_ONCE:
                     yield page
                     page = []
@@ -136,29 +134,21 @@ class AuditedTopic:
             begins = {place: at.offset if (at := found[place]) else ends[place] for place in places}
         for place in places:
             reader.seek(place, begins[place])
-        parts = [_Part(place, begins[place], ends[place], deque()) for place in places]
-        return [part for part in parts if part.position < part.end]
+        return [
+            _Part(place, ends[place], deque()) for place in places if begins[place] < ends[place]
+        ]
 
 
-def _least(parts: list[_Part]) -> _Part:
-    """The one whose next record is first: by its clock, then by partition."""
-    best = parts[0]
-    for part in parts[1:]:
-        if part.records[0][0] < best.records[0][0]:
-            best = part
-    return best
+def _next_ms(part: _Part) -> int:
+    """The clock of its next record."""
+    return part.records[0][0]
 
 
 async def _filled(reader: AIOKafkaConsumer, part: _Part) -> bool:
     """True if the partition has a record to give, False at its end."""
-    if part.records:
-        return True
-    deadline_s = time.monotonic() + STALLED_S
     while not part.records:
-        if await reader.position(part.place) >= part.end:
+        found = await records_until(reader, part.place, part.end)
+        if not found:
             return False
-        if time.monotonic() > deadline_s:
-            raise TimeoutError(f"nothing more before its end for {STALLED_S:g} s")
-        found = await reader.getmany(part.place, timeout_ms=WAIT_MS)
-        part.take(found.get(part.place, []))
+        part.take(found)
     return True

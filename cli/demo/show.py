@@ -11,10 +11,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 import orjson
@@ -37,15 +38,16 @@ from producers.replayer import Replayer, ReplayPace
 
 LOOK_S: Final = 0.1
 REPORT_EVERY_S: Final = 5.0
+ASK_S: Final = 0.5
 LEAD_NS: Final = 3_000_000_000
 """From the last measurement that is needed to the first event: it applies meanwhile."""
 
 
 @click.command("demo")
-@click.option("--speed", type=click.FloatRange(0.1, 200), default=4.0, show_default=True)
-@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the trouble.")
+@click.option("--speed", type=click.FloatRange(0.1, 200), default=4.0)
+@click.option("--seed", type=int, default=1, help="Seed of the trouble.")
 @click.option("--stay", is_flag=True, help="Keep the worker and its page up, until Ctrl-C.")
-@json_option("DEMO", "The verdict as JSON; the show is on standard error then.")
+@json_option("DEMO")
 def command(speed: float, seed: int, stay: bool, as_json: bool) -> None:
     """Show the main job on an embedded Kafka (under a minute)."""
     console = Console(stderr=as_json)
@@ -75,10 +77,8 @@ def run(here: Ground, console: Console, speed: float, seed: int) -> Verdict:
             postings, injected = with_trouble(events, seed)
             publisher = Publisher(here.brokers, postings, clocks)
             publisher.start()
-            if console.is_terminal:
-                _watch_live(console, here, publisher, watcher, injected)
-            else:
-                _watch_plainly(console, publisher, watcher, injected)
+            with _shown(console, here, watcher.outcome, injected) as report:
+                _watch(publisher, watcher, injected, report, console.print)
             publisher.join()
         duplicates = duplicates_in(here.metrics())
         held = sum(part["held"] for part in here.explain() if part["stage"] == "reorder")
@@ -106,27 +106,26 @@ class Publisher(threading.Thread):
     ) -> None:
         super().__init__(name="publisher", daemon=True)
         self._brokers = brokers
-        self._clocks = clocks
-        self._postings = postings
+        self._begin_ns = postings[0].send_ns
+        self._rows = [
+            {
+                "source": event.source,
+                "seq": event.seq,
+                "ts": clocks[event.source].reads(event.ts_ns),
+                "arrival": send_ns,
+                "type": event.type,
+                "payload": event.payload,
+            }
+            for send_ns, event in postings
+        ]
         self.failure: ProducerError | None = None
         self.done = threading.Event()
 
     def run(self) -> None:
-        rows = [
-            {
-                "source": posting.event.source,
-                "seq": posting.event.seq,
-                "ts": self._clocks[posting.event.source].reads(posting.event.ts_ns),
-                "arrival": posting.send_ns,
-                "type": posting.event.type,
-                "payload": posting.event.payload,
-            }
-            for posting in self._postings
-        ]
         # The replayer begins at once; a stamp from the future would refute the clock.
-        time.sleep(max(0.0, (self._postings[0].send_ns - time.time_ns()) / 1e9))
+        time.sleep(max(0.0, (self._begin_ns - time.time_ns()) / 1e9))
         try:
-            Replayer(self._brokers, RAW_TOPIC, pace=ReplayPace(speed=1.0)).publish(rows)
+            Replayer(self._brokers, RAW_TOPIC, pace=ReplayPace(speed=1.0)).publish(self._rows)
         except ProducerError as failure:
             self.failure = failure
         finally:
@@ -173,60 +172,41 @@ def _watch(
         raise publisher.failure
 
 
-def _watch_plainly(
-    console: Console, publisher: Publisher, watcher: Watcher, injected: Injected
-) -> None:
-    reported_s = time.monotonic()
+@contextmanager
+def _shown(
+    console: Console, here: Ground, outcome: Outcome, injected: Injected
+) -> Iterator[Callable[[], None]]:
+    """What shows how far it has come: a page in place at a terminal, elsewhere a line now and
+    then. What the worker holds is asked at most each `ASK_S`."""
+    told_s = time.monotonic()
+    live = Live(console=console, refresh_per_second=8) if console.is_terminal else None
+    held: Counter[str] = Counter()
 
     def report() -> None:
-        nonlocal reported_s
-        if time.monotonic() - reported_s >= REPORT_EVERY_S:
-            reported_s = time.monotonic()
-            outcome = watcher.outcome
+        nonlocal told_s
+        now_s = time.monotonic()
+        is_due = now_s - told_s >= (REPORT_EVERY_S if live is None else ASK_S)
+        told_s = now_s if is_due else told_s
+        if live is not None:
+            if is_due:
+                held.clear()
+                for part in here.explain():
+                    held[part["stage"]] += part["held"]
+            live.update(_page(outcome, injected, held))
+        elif is_due:
             console.print(
                 f"in {outcome.raw} ({outcome.raw_descents} out of order), out {outcome.out}"
                 f" ({sum(outcome.late.values())} late), missing {outcome.missing}"
             )
 
-    _watch(publisher, watcher, injected, report, console.print)
-
-
-def _watch_live(
-    console: Console, here: Ground, publisher: Publisher, watcher: Watcher, injected: Injected
-) -> None:
-    held = Held(here)
-    with Live(console=console, refresh_per_second=8) as live:
-        _watch(
-            publisher,
-            watcher,
-            injected,
-            lambda: live.update(_page(watcher.outcome, injected, held.now())),
-            live.console.print,
-        )
-
-
-class Held:
-    """How many events the worker holds, asked a few times a second."""
-
-    def __init__(self, here: Ground) -> None:
-        self._here = here
-        self._asked_s = 0.0
-        self._parts: list[dict[str, Any]] = []
-
-    def now(self) -> dict[str, int]:
-        if time.monotonic() - self._asked_s > 0.5:
-            self._parts = self._here.explain()
-            self._asked_s = time.monotonic()
-        held = {"reorder": 0, "merge": 0}
-        for part in self._parts:
-            held[part["stage"]] = held.get(part["stage"], 0) + part["held"]
-        return held
+    with live or nullcontext():
+        yield report
 
 
 # -- what is shown --------------------------------------------------------------------------
 
 
-def _page(outcome: Outcome, injected: Injected, held: dict[str, int]) -> Group:
+def _page(outcome: Outcome, injected: Injected, held: Counter[str]) -> Group:
     bar = Table.grid()
     bar.add_row(ProgressBar(total=injected.postings, completed=outcome.raw, width=60))
     counts = (
@@ -235,19 +215,14 @@ def _page(outcome: Outcome, injected: Injected, held: dict[str, int]) -> Group:
         f" · out {outcome.ordered:,} · late {sum(outcome.late.values())}"
         f" · missing {outcome.missing}"
     )
-    return Group(
-        bar,
-        counts,
-        Columns(
-            [
-                Panel(_events(list(outcome.arrivals)), title="as they arrive"),
-                Panel(_events(list(outcome.departures)), title="as they leave"),
-            ]
-        ),
-    )
+    panels = [
+        Panel(_events(outcome.arrivals), title="as they arrive"),
+        Panel(_events(outcome.departures), title="as they leave"),
+    ]
+    return Group(bar, counts, Columns(panels))
 
 
-def _events(events: list[DisplayLine]) -> Table:
+def _events(events: Iterable[DisplayLine]) -> Table:
     table = Table(box=None, padding=(0, 1))
     for name in ("source", "number", "time", "event"):
         table.add_column(name, no_wrap=True)
@@ -263,9 +238,8 @@ def _events(events: list[DisplayLine]) -> Table:
 def _result(injected: Injected, outcome: Outcome, verdict: Verdict, wrong: str) -> Group:
     total = injected.total
     account = Table(title="the account")
-    account.add_column("")
-    account.add_column("injected", justify="right")
-    account.add_column("found", justify="right")
+    for name in ("", "injected", "found"):
+        account.add_column(name, justify="right" if name else "left")
     for what, wanted, found in verdict.rows:
         account.add_row(what, f"{wanted:,}", f"{found:,}")
     late = sum(outcome.late.values())

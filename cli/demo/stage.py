@@ -9,7 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -35,7 +35,7 @@ state: memory
 """
 
 STOP_TIMEOUT_S: Final = 30.0
-ASK_TIMEOUT_S: Final = 2.0
+ASK_S: Final = 2.0
 ASK_EVERY_S: Final = 0.2
 
 
@@ -57,32 +57,29 @@ class Ground:
 
     def explain(self) -> list[dict[str, Any]]:
         """What the worker holds; nothing while it does not answer."""
-        try:
-            with urllib.request.urlopen(
-                f"http://{self.worker}/explain", timeout=ASK_TIMEOUT_S
-            ) as response:
-                answer: list[dict[str, Any]] = json.load(response)
-                return answer
-        except (OSError, ValueError):
-            return []
+        answer = self._said("explain", [])
+        return answer if isinstance(answer, list) else []
 
     def reasons(self) -> tuple[str, ...]:
         """Why it is not ready; nothing while it does not answer."""
-        try:
-            with urllib.request.urlopen(f"http://{self.worker}/ready", timeout=ASK_TIMEOUT_S):
-                return ()
-        except urllib.error.HTTPError as error:
-            with error:
-                return tuple(json.load(error).get("reasons", ()))
-        except (OSError, ValueError):
-            return ()
+        return tuple(self._said("ready", {}).get("reasons", ()))
 
     def metrics(self) -> str:
-        with urllib.request.urlopen(
-            f"http://{self.worker}/metrics", timeout=ASK_TIMEOUT_S
-        ) as response:
+        with urllib.request.urlopen(f"http://{self.worker}/metrics", timeout=ASK_S) as response:
             text: str = response.read().decode()
             return text
+
+    def _said(self, path: str, otherwise: Any) -> Any:
+        """An answer that says no has a text, too."""
+        try:
+            with urllib.request.urlopen(f"http://{self.worker}/{path}", timeout=ASK_S) as response:
+                return json.load(response)
+        except urllib.error.HTTPError as error:
+            with error, suppress(ValueError):
+                return json.load(error)
+        except (OSError, ValueError):
+            pass
+        return otherwise
 
 
 @contextmanager

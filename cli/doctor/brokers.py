@@ -20,7 +20,7 @@ from typing import Final
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from cli.doctor.finding import Finding, Weight
+from cli.doctor.finding import Finding, error, warning
 from topology.config import Topology
 
 TIMEOUT_S: Final = 30.0
@@ -63,22 +63,19 @@ def newest_after_now_ms(admin: AdminClient, topics: Mapping[str, int]) -> int | 
 
 def broker_findings(topology: Topology, seen: SeenBrokers) -> Iterator[Finding]:
     if not seen.shows_settings:
-        yield Finding(
-            Weight.WARNING,
+        yield warning(
             "brokers",
             "do not show how topics are set, as those inside `inorder dev` and `inorder worker`",
             "nothing, in a trial; what is to last wants Kafka: inorder dev --broker kafka",
         )
     if not seen.gives_ids:
-        yield Finding(
-            Weight.WARNING,
+        yield warning(
             "brokers",
             "give topics no ids: that a topic was made anew under a worker is not noticed",
             "run brokers of version 2.8 or newer",
         )
     if seen.ahead_ms is not None and seen.ahead_ms > TIMELY_MS:
-        yield Finding(
-            Weight.WARNING,
+        yield warning(
             "clock",
             f"the newest record was appended {seen.ahead_ms} ms after this machine's time",
             "keep brokers and workers on NTP; a worker whose clock is behind delays its input",
@@ -90,8 +87,7 @@ def _bounds(topology: Topology, config: Mapping[str, str]) -> Iterator[Finding]:
     wanted_ms = topology.transaction_timeout_ns // NS_PER_MS
     longest_ms = int(config.get("transaction.max.timeout.ms", wanted_ms))
     if longest_ms < wanted_ms:
-        yield Finding(
-            Weight.ERROR,
+        yield error(
             "brokers",
             f"transaction.max.timeout.ms is {longest_ms}, and stages ask for {wanted_ms}",
             f"write `transaction_timeout: {longest_ms}ms`, or raise the brokers' bound",
@@ -102,15 +98,13 @@ def _bounds(topology: Topology, config: Mapping[str, str]) -> Iterator[Finding]:
     ):
         kept = int(config.get(key, DAY_MS))
         if kept * ms_per < DAY_MS:
-            yield Finding(
-                Weight.WARNING,
+            yield warning(
                 "brokers",
                 f"{key} is {kept}: brokers forget a stage that is stopped for longer",
                 "raise it to a day or more; the default is seven days",
             )
     if config.get("auto.create.topics.enable") == "true":
-        yield Finding(
-            Weight.WARNING,
+        yield warning(
             "brokers",
             "auto.create.topics.enable is true: who misspells a topic, or is there before `inorder"
             " topics create`, makes it with the wrong settings",

@@ -21,3 +21,13 @@ class Finding:
     where: str
     what: str
     remedy: str
+
+
+def error(where: str, what: str, remedy: str) -> Finding:
+    """Return what stops a stage, or loses something."""
+    return Finding(Weight.ERROR, where, what, remedy)
+
+
+def warning(where: str, what: str, remedy: str) -> Finding:
+    """Return what may do so."""
+    return Finding(Weight.WARNING, where, what, remedy)

@@ -19,7 +19,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from agents.kafka.stage_topics import group_of, inputs_of, works
-from cli.doctor.finding import Finding, Weight
+from cli.doctor.finding import Finding, error, warning
 from cli.doctor.open_transactions import Place, offsets
 from topology.config import Topology
 
@@ -66,8 +66,7 @@ def group_findings(topology: Topology, groups: Mapping[str, SeenGroup]) -> Itera
         inputs = set(inputs_of(topology, stage))
         for member, topics in sorted(seen.reads.items()):
             if strange := sorted(topics - inputs):
-                yield Finding(
-                    Weight.ERROR,
+                yield error(
                     f"group {name}",
                     f"{member} is in it and reads {', '.join(strange)}, as stage {stage.name} does"
                     " not: the stage gets no partitions, or not all",
@@ -80,16 +79,14 @@ def group_findings(topology: Topology, groups: Mapping[str, SeenGroup]) -> Itera
             first, end = seen.logs[place]
             waiting += max(0, end - max(first, offset))
             if offset < first:
-                yield Finding(
-                    Weight.ERROR,
+                yield error(
                     f"{place[0]}/{place[1]}",
                     f"{first - offset} records were deleted before stage {stage.name} read them",
                     "raise retention.ms and retention.bytes of the topic, and let the stage catch"
                     " up (docs/operations.md, Topics made anew, state that is lost)",
                 )
         if waiting and not seen.reads:
-            yield Finding(
-                Weight.WARNING,
+            yield warning(
                 f"group {name}",
                 f"has no members, and {waiting} records wait: nobody runs stage {stage.name}",
                 f"start it: inorder worker --stage {stage.name}, or without --stage for all",

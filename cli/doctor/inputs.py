@@ -22,7 +22,7 @@ from agents.registry.feed import SchemaFeed
 from agents.stage.arrangement import unchecked_reader
 from agents.stage.inlet import RawInlet
 from agents.watch.deaths import Deaths
-from cli.doctor.finding import Finding, Weight
+from cli.doctor.finding import Finding, Weight, error, warning
 from cli.printable import printable
 from codec.face import Unreadable
 from topology.config import Topology
@@ -46,7 +46,7 @@ def input_findings(topology: Topology, brokers: Brokers) -> list[Finding]:
             deaths, spread = asyncio.run(_looked(topology, brokers, topic))
         except (RegistryAway, RegistryRefuses) as fault:
             what, _, remedy = str(fault).partition("; ")
-            found.append(Finding(Weight.ERROR, topic, what, remedy or "see whether it runs"))
+            found.append(error(topic, what, remedy or "see whether it runs"))
             continue
         if spread:
             found.append(_spread(topic, spread))
@@ -62,8 +62,7 @@ def _spread(topic: str, spread: dict[str, set[int]]) -> Finding:
     source, partitions = min(spread.items())
     named = " and ".join(map(str, sorted(partitions)))
     others = f", and {len(spread) - 1} others as well" if len(spread) > 1 else ""
-    return Finding(
-        Weight.WARNING,
+    return warning(
         topic,
         f"source {printable(source)} lies in partitions {named}{others}: each is put in order by"
         " itself, and what lies in another looks missing",

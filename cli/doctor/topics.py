@@ -44,7 +44,7 @@ from cli.doctor.brokers import (
     broker_findings,
     newest_after_now_ms,
 )
-from cli.doctor.finding import Finding, Weight
+from cli.doctor.finding import Finding, Weight, error, warning
 from cli.doctor.groups import SeenGroup, group_findings, seen_group
 from cli.doctor.open_transactions import Place, stay_open
 from cli.doctor.transactional_ids import may_write
@@ -107,52 +107,60 @@ def looked(
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0, **security.librdkafka()})
     known = admin.list_topics(timeout=TIMEOUT_S)
     names = [spec.name for spec in declared(topology) if spec.name in known.topics]
+    widths = {name: len(known.topics[name].partitions) for name in names}
+    ahead_ms = newest_after_now_ms(
+        admin, {name: widths[name] for name in upstream_inputs(topology) if name in widths}
+    )
+    if not shows_settings:
+        brokers = SeenBrokers(len(known.brokers), ahead_ms=ahead_ms, shows_settings=False)
+        return Cluster(brokers, {name: _seen(known.topics[name]) for name in names})
+    # All are asked before the first answer is waited for.
+    asked_topics = (
+        admin.describe_topics(
+            TopicCollection(names), include_authorized_operations=True, request_timeout=TIMEOUT_S
+        )
+        if names
+        else {}
+    )
+    configs = asked_configs(admin, ResourceType.TOPIC, names)
     asked = [str(min(known.brokers))] if known.brokers else []
-    described_topics: Mapping[str, Any] = {}
-    configs: Mapping[str, Any] = {}
-    broker_configs: Mapping[str, Any] = {}
-    groups: Mapping[str, Any] = {}
-    ids: Mapping[str, frozenset[str] | None] = {}
-    if shows_settings:  # all are asked before the first answer is waited for
-        if names:
-            described_topics = admin.describe_topics(
-                TopicCollection(names),
-                include_authorized_operations=True,
-                request_timeout=TIMEOUT_S,
-            )
-        configs = asked_configs(admin, ResourceType.TOPIC, names)
-        broker_configs = asked_configs(admin, ResourceType.BROKER, asked)
-        groups = admin.describe_consumer_groups(
-            [group_of(topology, stage) for stage in topology.stages if works(topology, stage)],
-            include_authorized_operations=True,
-            request_timeout=TIMEOUT_S,
-        )
-        ids = _may_ids(topology, servers, security)
-    found = {}
-    gives_ids = True
-    for name in names:
-        partitions = known.topics[name].partitions.values()
-        described = _answer(described_topics.get(name))
-        found[name] = SeenTopic(
-            len(partitions),
-            min((len(partition.replicas) for partition in partitions), default=0),
-            tuple(partition.id for partition in partitions if partition.leader < 0),
-            config_of(configs.get(name)),
-            _may(described),
-        )
-        gives_ids = gives_ids and _has_id(described)
+    broker_configs = asked_configs(admin, ResourceType.BROKER, asked)
+    groups = admin.describe_consumer_groups(
+        [group_of(topology, stage) for stage in topology.stages if works(topology, stage)],
+        include_authorized_operations=True,
+        request_timeout=TIMEOUT_S,
+    )
+    ids = _may_ids(topology, servers, security)
+    described = {name: _answer(asked_topics.get(name)) for name in names}
+    found = {
+        name: _seen(known.topics[name], config_of(configs.get(name)), _may(described[name]))
+        for name in names
+    }
+    gives_ids = all(map(_has_id, described.values()))
     config = next((config_of(each) for each in broker_configs.values()), {})
-    inputs = {name: found[name].partitions for name in upstream_inputs(topology) if name in found}
-    ahead_ms = newest_after_now_ms(admin, inputs)
-    brokers = SeenBrokers(len(known.brokers), gives_ids, config, ahead_ms, shows_settings)
-    open_at: Mapping[Place, int] = {}
-    if shows_settings:
-        widths = {name: seen.partitions for name, seen in found.items() if not seen.leaderless}
-        open_at = stay_open(admin, widths, topology.transaction_timeout_ns / 1e9, TIMEOUT_S)
-    may = {name: _may_group(each) for name, each in groups.items()}
-    asked_of = {name: seen_group(admin, name, each, TIMEOUT_S) for name, each in groups.items()}
-    read_by = {name: each for name, each in asked_of.items() if each is not None}
-    return Cluster(brokers, found, may, ids, open_at, read_by)
+    led = {name: widths[name] for name, seen in found.items() if not seen.leaderless}
+    seen_groups = {name: seen_group(admin, name, each, TIMEOUT_S) for name, each in groups.items()}
+    return Cluster(
+        SeenBrokers(len(known.brokers), gives_ids, config, ahead_ms),
+        found,
+        {name: _may_group(each) for name, each in groups.items()},
+        ids,
+        stay_open(admin, led, topology.transaction_timeout_ns / 1e9, TIMEOUT_S),
+        {name: each for name, each in seen_groups.items() if each is not None},
+    )
+
+
+def _seen(
+    topic: Any, config: Mapping[str, str] | None = None, may: frozenset[str] | None = None
+) -> SeenTopic:
+    partitions = topic.partitions.values()
+    return SeenTopic(
+        len(partitions),
+        min((len(partition.replicas) for partition in partitions), default=0),
+        tuple(partition.id for partition in partitions if partition.leader < 0),
+        config or {},
+        may,
+    )
 
 
 def _answer(asked: Any) -> Any:
@@ -223,22 +231,25 @@ def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
     working = [stage for stage in topology.stages if works(topology, stage)]
     read = {name for stage in working for name in inputs_of(topology, stage)}
     specs = declared(topology)
-    yield from _absent([spec.name for spec in specs if spec.name not in cluster.topics])
+    if absent := [spec.name for spec in specs if spec.name not in cluster.topics]:
+        yield error(
+            ", ".join(absent),
+            "is not there" if len(absent) == 1 else f"are not there, {len(absent)} topics",
+            "inorder topics create makes what is absent; or this principal may not Describe it",
+        )
     for spec in specs:
         seen = cluster.topics.get(spec.name)
         if seen is None:
             continue
         if seen.leaderless:
-            yield Finding(
-                Weight.ERROR,
+            yield error(
                 spec.name,
                 f"has no leader for partitions {', '.join(map(str, seen.leaderless))}",
                 "bring the brokers back that have them",
             )
         if not seen.config:
             if cluster.brokers.shows_settings:
-                yield Finding(
-                    Weight.WARNING,
+                yield warning(
                     spec.name,
                     "keeps its settings to itself",
                     "allow DescribeConfigs, or ask as the cluster's administrator",
@@ -253,19 +264,11 @@ def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
             yield from _bytes_kept(spec.name, seen)
         if spec.name == topology.topics.clock:
             yield from _compaction(spec, seen, [cluster.topics.get(name) for name in inputs])
-        elif spec.config.get("cleanup.policy") is None:
-            yield from _is_compacted(spec.name, seen)
-
-
-def _absent(names: Sequence[str]) -> Iterator[Finding]:
-    """One finding for all of them, as one command makes them."""
-    if names:
-        yield Finding(
-            Weight.ERROR,
-            ", ".join(names),
-            "is not there" if len(names) == 1 else f"are not there, {len(names)} topics",
-            "inorder topics create makes what is absent; or this principal may not Describe it",
-        )
+        elif (
+            spec.config.get("cleanup.policy") is None
+            and (fault := compaction(spec.name, seen.config)) is not None
+        ):
+            yield error(spec.name, *fault)
 
 
 def _segments(spec: TopicSpec, seen: SeenTopic) -> Iterator[Finding]:
@@ -276,11 +279,10 @@ def _segments(spec: TopicSpec, seen: SeenTopic) -> Iterator[Finding]:
     }
     if larger:
         which = ", ".join(f"{key} is {seen.config[key]}" for key in larger)
-        yield Finding(
-            Weight.WARNING,
+        yield warning(
             spec.name,
             f"{which}: its newest segment is not compacted, and a restore reads all of it",
-            _all_altered(spec.name, larger),
+            _altered(spec.name, larger),
         )
 
 
@@ -290,43 +292,38 @@ def _settings(spec: TopicSpec, seen: SeenTopic, *, is_input: bool) -> Iterator[F
         value = seen.config.get(key, wanted)
         enough = key == "max.message.bytes" and (is_input or int(value) >= int(wanted))
         if value != wanted and not enough and key in NEEDED:
-            yield Finding(
-                Weight.ERROR,
+            yield error(
                 spec.name,
                 f"{key} is {value}, and {NEEDED[key]}",
-                _altered(spec.name, key, wanted),
+                _altered(spec.name, {key: wanted}),
             )
 
 
 def _copies(name: str, seen: SeenTopic, brokers: int) -> Iterator[Finding]:
     if seen.copies < min(brokers, SAFE_COPIES):
-        yield Finding(
-            Weight.WARNING,
+        yield warning(
             name,
             f"has {seen.copies} copies on {brokers} brokers, and is lost with so many",
             "kafka-reassign-partitions.sh adds copies; `topics: {replication: 3}` for the next",
         )
     elif 1 < seen.copies <= _in_sync(seen):
-        yield Finding(
-            Weight.WARNING,
+        yield warning(
             name,
             f"takes nothing while one of its {seen.copies} copies is away: min.insync.replicas is"
             f" {_in_sync(seen)}, and each stop of a broker stops the stages",
-            _altered(name, "min.insync.replicas", str(seen.copies - 1)),
+            _altered(name, {"min.insync.replicas": str(seen.copies - 1)}),
         )
     elif seen.copies >= SAFE_COPIES and _in_sync(seen) < SAFE_IN_SYNC:
-        yield Finding(
-            Weight.WARNING,
+        yield warning(
             name,
             "takes what one broker alone has, and loses it with that one",
-            _altered(name, "min.insync.replicas", str(SAFE_IN_SYNC)),
+            _altered(name, {"min.insync.replicas": str(SAFE_IN_SYNC)}),
         )
     if seen.config.get("unclean.leader.election.enable") == "true":
-        yield Finding(
-            Weight.WARNING,
+        yield warning(
             name,
             "may be led by a broker that has not all of it",
-            _altered(name, "unclean.leader.election.enable", "false"),
+            _altered(name, {"unclean.leader.election.enable": "false"}),
         )
 
 
@@ -343,24 +340,18 @@ def _retention(topology: Topology, name: str, seen: SeenTopic) -> Iterator[Findi
             name,
             f"keeps records for {kept_ms} ms; a worker that starts reads again from here what was"
             f" held for less than spill_after ({spill_ms} ms), and all that came while none ran",
-            _altered(name, "retention.ms", str(604_800_000)),
+            _altered(name, {"retention.ms": str(604_800_000)}),
         )
 
 
 def _bytes_kept(name: str, seen: SeenTopic) -> Iterator[Finding]:
     if seen.config.get("retention.bytes", "-1") != "-1":
-        yield Finding(
-            Weight.WARNING,
+        yield warning(
             name,
             f"keeps {seen.config['retention.bytes']} bytes a partition, however young they are;"
             " what a stage has not read by then is lost",
-            _altered(name, "retention.bytes", "-1"),
+            _altered(name, {"retention.bytes": "-1"}),
         )
-
-
-def _is_compacted(name: str, seen: SeenTopic) -> Iterator[Finding]:
-    if (fault := compaction(name, seen.config)) is not None:
-        yield Finding(Weight.ERROR, name, *fault)
 
 
 def _compaction(
@@ -375,19 +366,18 @@ def _compaction(
         wanted_ms = min(declared_ms, max(kept_ms))
     lag_ms = int(seen.config.get(COMPACTION_LAG, declared_ms))
     if lag_ms < wanted_ms:
-        yield Finding(
-            Weight.ERROR,
+        yield error(
             spec.name,
             f"{COMPACTION_LAG} is {lag_ms}, and a replay of what the inputs keep for {wanted_ms} ms"
             " would meet the last sample of each source alone",
-            _altered(spec.name, COMPACTION_LAG, str(declared_ms)),
+            _altered(spec.name, {COMPACTION_LAG: str(declared_ms)}),
         )
 
 
 def _cut(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
     partitions = {name: seen.partitions for name, seen in cluster.topics.items()}
     for each in scattered(topology.streams, topology.stages, partitions):
-        yield Finding(Weight.ERROR, each.topic, each.what, each.remedy)
+        yield error(each.topic, each.what, each.remedy)
 
 
 def _widths(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
@@ -399,8 +389,7 @@ def _widths(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
             changelog = changelog_topic(topology.application, stage.name, topic)
             ours, theirs = cluster.topics.get(changelog), cluster.topics.get(topic)
             if ours and theirs and ours.partitions < theirs.partitions:
-                yield Finding(
-                    Weight.ERROR,
+                yield error(
                     changelog,
                     f"has {ours.partitions} partitions, its input {theirs.partitions}",
                     "inorder topics create --grow, then restart all workers",
@@ -410,8 +399,7 @@ def _widths(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
 def _transactions(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
     open_s = topology.transaction_timeout_ns / 1e9
     for (topic, number), offset in sorted(cluster.open_at.items()):
-        yield Finding(
-            Weight.ERROR,
+        yield error(
             f"{topic}/{number}",
             f"a transaction has been open at offset {offset} for {open_s:.0f} s or longer, and"
             " nobody who reads what is committed reads what lies behind it",
@@ -432,8 +420,7 @@ def _rights(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
             lacking = tuple(one for one in right.operations if one not in may)
             if lacking and (right.name, lacking) not in reported:
                 reported.add((right.name, lacking))
-                yield Finding(
-                    Weight.ERROR,
+                yield error(
                     right.name if right.kind == Kind.TOPIC else f"{right.kind} {right.name}",
                     f"stage {stage.name} may not {' or '.join(lacking)} it as this principal",
                     f"inorder topics acls --stage {stage.name} says the rights",
@@ -451,11 +438,7 @@ def _may_to(right: Right, cluster: Cluster) -> frozenset[str] | None:
             return cluster.ids.get(right.name)
 
 
-def _altered(name: str, key: str, value: str) -> str:
-    return _all_altered(name, {key: value})
-
-
-def _all_altered(name: str, settings: Mapping[str, str]) -> str:
+def _altered(name: str, settings: Mapping[str, str]) -> str:
     where = f"--entity-type topics --entity-name {name}"
     added = ",".join(f"{key}={value}" for key, value in settings.items())
     return f"kafka-configs.sh --alter {where} --add-config {added}"

@@ -17,7 +17,7 @@ from agents.kafka.declared import declared
 from agents.user_functions import bringing
 from cli.as_json import json_option
 from cli.functions_text import reading
-from cli.topology_file import Refused, kafka_option, load
+from cli.topology_file import Refused, brokers_named, kafka_option, load
 from topology.config import QueryConfig, Topology, TopologyError, reference
 from topology.config.change import refusals
 from topology.config.cut import scattered
@@ -41,13 +41,9 @@ SMALLEST: Final[dict[str, Any]] = {"streams": {"default": {}}}
     is_flag=True,
     help="Run the Python file that `functions:` names, as a worker does; else it is read only.",
 )
-@click.option(
-    "--brokers",
-    metavar="HOST:PORT[,…]",
-    help="Compare FILE with the running application of its name: a line for each difference.",
-)
+@brokers_named("INORDER_CHECK_BROKERS")
 @kafka_option
-@json_option("CHECK", "For programs: what was found, on standard output.")
+@json_option("CHECK")
 @click.argument("path", metavar="[FILE]", required=False)
 def command(
     schema: bool,
@@ -59,7 +55,8 @@ def command(
     path: str | None,
 ) -> None:
     """Check the topology FILE; exit 0 if it is sound, 2 with every problem if not. With --brokers,
-    exit 2 too where a change is refused."""
+    compare it with the running application of its name: a line for each difference, and exit 2 too
+    where a change is refused."""
     if schema:
         text = orjson.dumps(reference.schema(), option=orjson.OPT_INDENT_2).decode()
         click.echo(text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -36,17 +37,7 @@ from topology.model.result import RETRACT
 from topology.pattern.compile.scope import Environment
 from topology.pattern.language.check import check
 from topology.pattern.language.parse import parse
-from topology.pattern.run.admit import (
-    CONFLICT,
-    DUPLICATE,
-    FAR,
-    FARTHEST_NS,
-    IRRELEVANT,
-    LATE,
-    REFUSED,
-    STORED,
-    UNSURE,
-)
+from topology.pattern.run import admit
 from topology.pattern.run.chained import engine_class
 from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import MAX_RETAINED, Engine
@@ -73,6 +64,22 @@ LINES: Final = ("match", "overflow", "late", "duplicate", "dead")
 SETS: Final = "match_set"
 """In the summary where there are any."""
 
+DEAD: Final = {
+    admit.UNSURE: (
+        "error_too_large",
+        "`error` is {error_ns} ns, beyond --max-error (one hour, if it is not set)",
+    ),
+    admit.REFUSED: (
+        "retention_full",
+        "as many events are kept as --max-retained allows; raise it, or shorten WITHIN",
+    ),
+    admit.FAR: (
+        "time_huge",
+        f"its time is beyond {admit.FARTHEST_NS} ns from 1970; write nanoseconds",
+    ),
+}
+"""By what the engine says of an event: the reason, and the detail."""
+
 MATCHES: Final = frozenset({"match", SETS})
 
 
@@ -88,7 +95,6 @@ MATCHES: Final = frozenset({"match", SETS})
     "--max-retained",
     type=click.IntRange(min=1),
     default=MAX_RETAINED,
-    show_default=True,
     help="Events kept; more are dead.",
 )
 @click.option(
@@ -98,7 +104,7 @@ MATCHES: Final = frozenset({"match", SETS})
 )
 @mapping_options
 @value_format_options
-@json_option("MATCH", "The summary as one line of JSON.")
+@json_option("MATCH")
 @click.argument("events", default="-", metavar="[EVENTS | -]")
 def command(
     query: str | None,
@@ -166,34 +172,38 @@ def compiled(query: str, params: Mapping[str, Any], *, expand: bool = False) -> 
     """The queries of a file, or of the text itself; `Refused` shows what is wrong with them.
     `expand`: they say each match by itself, AS SETS or not."""
     text = _text(query)
-    try:
+    with _refused():
         queries = parse(text)
         for each in queries:
             for warning in check(each, text, params=params):
                 click.echo(str(warning), err=True)
-    except QueryRefused as refused:
-        raise Refused(str(refused)) from None
-    if expand:
-        queries = [replace(each, sets=False) for each in queries]
-    queries = [
-        each if each.name else replace(each, name=f"q{number}")
+    named = [
+        replace(each, name=each.name or f"q{number}", sets=each.sets and not expand)
         for number, each in enumerate(queries, start=1)
     ]
-    for error in chain_errors(queries):
+    for error in chain_errors(named):
         raise Refused(f"query {error.query}: {error.message}; {error.hint}")
-    return [Compiled(each, Environment(params)) for each in queries]
+    return [Compiled(each, Environment(params)) for each in named]
 
 
 def compiled_sql(sql: str, default_within: str | None) -> list[Compiled]:
     """The one query of a file, or of the text itself, in SQL's spelling."""
     text = _text(sql)
-    default_ns = None if default_within is None else _length_ns("--default-within", default_within)
-    try:
+    default_ns = None
+    if default_within is not None:
+        default_ns = _length_ns("--default-within", default_within)
+    with _refused():
         query = parse_sql(text, default_within_ns=default_ns)
         check(query, text, params={})
+    return [Compiled(replace(query, name="q1"))]
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    try:
+        yield
     except QueryRefused as refused:
         raise Refused(str(refused)) from None
-    return [Compiled(replace(query, name="q1"))]
 
 
 def _text(query: str) -> str:
@@ -300,29 +310,19 @@ class Matching:
     def _take(self, event: Event) -> Iterator[JsonObject]:
         engine = self._engine
         word = engine.accept(Entry(event, event.value), event.at_ns)
-        if word == LATE:
+        if word == admit.LATE:
             by_ns = engine.frontier_ns - event.ref_time_ns
             late = Late(event.at_ns, event, BELOW_FRONTIER, by_ns)
             yield late_line(late, event.offset)
-        elif word in (DUPLICATE, CONFLICT):
-            copy = Duplicate(event.at_ns, event, word == CONFLICT)
+        elif word in (admit.DUPLICATE, admit.CONFLICT):
+            copy = Duplicate(event.at_ns, event, word == admit.CONFLICT)
             yield duplicate_line(copy, event.offset)
-        elif word == UNSURE:
-            detail = (
-                f"`error` is {event.error_ns} ns, beyond --max-error (one hour, if it is not set)"
-            )
-            dead = dead_letter(event, event.at_ns, "error_too_large", detail)
-            yield dead_line(dead, event.offset)
-        elif word == REFUSED:
-            detail = "as many events are kept as --max-retained allows; raise it, or shorten WITHIN"
-            dead = dead_letter(event, event.at_ns, "retention_full", detail)
-            yield dead_line(dead, event.offset)
-        elif word == FAR:
-            detail = f"its time is beyond {FARTHEST_NS} ns from 1970; write nanoseconds"
-            dead = dead_letter(event, event.at_ns, "time_huge", detail)
+        elif word in DEAD:
+            reason, detail = DEAD[word]
+            dead = dead_letter(event, event.at_ns, reason, detail.format(error_ns=event.error_ns))
             yield dead_line(dead, event.offset)
         yield from self._output()
-        if not self._correct and word in (STORED, IRRELEVANT):
+        if not self._correct and word in (admit.STORED, admit.IRRELEVANT):
             engine.advance(event.ref_time_ns, event.at_ns)
             yield from self._output()
 

@@ -22,7 +22,7 @@ from cli.files.summary import print_summary, warn, warn_of
 from cli.mapping_options import MappingOptions, mapping_options
 from cli.progress import counting
 from cli.recordings import readable
-from cli.topology_file import Refused, load, optional_topology_option
+from cli.topology_file import Refused, load, topology_named
 from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM
 from producers.recording.lines import lines_of, read_lines
@@ -55,12 +55,12 @@ NEWLINE: Final = orjson.OPT_APPEND_NEWLINE
 
 
 @click.command("replay")
-@optional_topology_option
+@topology_named()
 @mapping_options
 @value_format_options
-@click.option("--show", default=",".join(KINDS), show_default=True, help="Kinds to print.")
+@click.option("--show", default=",".join(KINDS), help="Kinds to print.")
 @click.option("--to-end/--no-to-end", default=True, help="Flush at the end of input (default).")
-@json_option("REPLAY", "The summary as one line of JSON.")
+@json_option("REPLAY")
 @click.argument("events", default="-", metavar="[EVENTS | -]")
 def command(
     topology_path: str | None,
@@ -73,7 +73,7 @@ def command(
 ) -> None:
     """Put the recorded EVENTS (JSON lines, CSV, Parquet, also .gz) in order.
 
-    With --source, or --values, the file may have any columns."""
+    With --source, or --values, the file may have any columns, and --source needs no topology."""
     kinds = shown(show)
     topology = None if topology_path is None else load(topology_path)
     options = mapping.implied(topology, events, value_format)

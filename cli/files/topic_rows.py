@@ -6,67 +6,52 @@ serves as `arrival`. The topic is read from its beginning to its end at the star
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import aclosing
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 import orjson
-from aiokafka.errors import KafkaError
 
 from agents.kafka.brokers import Brokers
-from agents.kafka.whole_topic import NoTopic, partitions_of, records_of
-from cli.topology_file import Refused
+from cli.audit.topic import AuditedTopic
 from inorder import rfc3339
 from inorder.contract import PRESETS, HeaderNames
 from producers.recording.file import InputError
 from topology.wire.line_reader import Row
 
 NS_PER_MS: Final = 1_000_000
-LOG_APPEND_TIME: Final = 1
 
 
 class TopicRows:
-    """At most `most` records. `preset` is empty where it is the plain one, or none is known;
-    `is_foreign`: the first record has no header that a contract begins with; `partitions`: how many
-    the topic has. Raises `InputError`; `Refused` where there is no such topic."""
+    """At most `most` records, each with its arrival in ns. `preset` is empty where it is the plain
+    one, or none is known; `is_foreign`: the first record has no header that a contract begins with;
+    `partitions`: how many the topic has. Raises `InputError`; `Refused` where there is no such
+    topic."""
 
     def __init__(self, brokers: Brokers, topic: str, most: int) -> None:
+        read = AuditedTopic(brokers, topic, None, None)
         try:
-            self.partitions = asyncio.run(partitions_of(brokers, topic))
-            messages = asyncio.run(_records(brokers, topic, most))
-        except NoTopic:
-            raise Refused(f"--topic {topic}: there is no such topic") from None
-        except (KafkaError, TimeoutError) as error:
-            raise InputError(f"{topic} cannot be read: {error}") from None
-        if not messages:
+            self.partitions, self.has_append_time = read.partitions, read.appends
+            self.records = list(islice(read.records(), most))
+        finally:
+            read.close()
+        if not self.records:
             raise InputError(f"{topic} of {brokers.servers} holds no records; publish some first")
-        first = {name for name, _ in messages[0].headers}
-        found = next((name for name in PRESETS if PRESETS[name].source in first), None) or "plain"
-        self.messages = messages
-        self.is_foreign = not any(PRESETS[name].source in first for name in PRESETS)
-        self.has_append_time = messages[0].timestamp_type == LOG_APPEND_TIME
-        self.preset = "" if found == "plain" else found
-        self._names = PRESETS[found]
+        first = {name for name, _ in self.records[0][1].headers}
+        found = next((name for name in PRESETS if PRESETS[name].source in first), None)
+        self.is_foreign = found is None
+        self.preset = "" if found in (None, "plain") else found
+        self._names = PRESETS[found or "plain"]
 
-    def rows(self) -> list[Row]:
-        """By the header contract, in the order of time."""
-        ordered = sorted(self.messages, key=lambda message: message.timestamp)
-        return [_row(number, message, self._names) for number, message in enumerate(ordered, 1)]
+    def rows(self) -> Iterator[Row]:
+        """By the header contract, in the order of arrival."""
+        for number, (at_ns, message) in enumerate(self.records, 1):
+            yield _row(number, message, at_ns, self._names)
 
 
-async def _records(brokers: Brokers, topic: str, most: int) -> list[Any]:
-    found: list[Any] = []
-    async with aclosing(records_of(brokers, topic)) as records:
-        async for record in records:
-            found.append(record)
-            if len(found) == most:
-                break
-    return found
-
-
-def _row(number: int, message: Any, names: HeaderNames) -> Row:
+def _row(number: int, message: Any, arrival_ns: int, names: HeaderNames) -> Row:
     headers = {name: value or b"" for name, value in message.headers}
-    values: dict[str, Any] = {"arrival": message.timestamp * NS_PER_MS}
+    values: dict[str, Any] = {"arrival": arrival_ns}
     for key, name in names._asdict().items():
         if name in headers:
             text = headers[name].decode(errors="replace")

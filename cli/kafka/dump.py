@@ -22,7 +22,14 @@ from cli.as_json import json_option
 from cli.kafka_options import reached, security
 from cli.progress import counting
 from cli.signing import master_keys
-from cli.topology_file import Refused, brokers_option, kafka_option, load, topology_option
+from cli.topology_file import (
+    Refused,
+    brokers_option,
+    kafka_option,
+    load,
+    topic_named,
+    topology_option,
+)
 from producers.recording.topic_dump import DumpRefused, DumpStalled, dumped
 from topology.config import Topology
 
@@ -31,12 +38,13 @@ from topology.config import Topology
 @topology_option
 @brokers_option
 @kafka_option
-@click.option("--topic", help="Which input topic, where the topology has several.")
-@json_option("DUMP", "How many records, as JSON, last of all.")
+@topic_named(required=False)
+@json_option("DUMP")
 def command(
     topology_path: str, brokers: str, kafka_path: str | None, topic: str | None, as_json: bool
 ) -> None:
-    """Print the input topic up to its current end, in order of arrival."""
+    """Print the input topic up to its current end, in order of arrival. Where the topology has
+    several, --topic names one."""
     topology = load(topology_path)
     name = chosen(topology, topic)
     masters = master_keys(topology, [name])

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final
 
 import click
 
@@ -16,7 +16,14 @@ from cli.mapping_options import MappingOptions, mapping_options
 from cli.progress import counting
 from cli.recordings import readable
 from cli.signing import signing_key
-from cli.topology_file import Refused, brokers_option, kafka_option, load
+from cli.topology_file import (
+    Refused,
+    brokers_option,
+    kafka_option,
+    load,
+    topic_named,
+    topology_named,
+)
 from cli.value_format import ValueFormat, value_format_options
 from inorder import rfc3339
 from inorder.contract import DEFAULT_STREAM
@@ -26,7 +33,7 @@ from producers.recording.lines import lines_of
 from producers.recording.rows import NEEDED, NEEDED_BY_TIME, read_rows
 from producers.recording.values import FileMapping, mapped_rows
 from producers.replayer import Replayer, ReplayPace
-from topology.config import HeaderConfig, Topology
+from topology.config import Topology
 from topology.model.event import Event
 from topology.model.outcome import Malformed as Dead
 from topology.wire.line_reader import Reading, Row, reading_of
@@ -38,18 +45,13 @@ MAX_REPORTED: Final = 20
 @click.command("produce")
 @brokers_option
 @kafka_option
-@click.option("--topic", required=True, help="Where to publish.")
+@topic_named()
 @click.option("--rate", type=float, help="Events per second.")
 @click.option("--speed", type=float, help="Multiple of the recorded arrival times.")
-@click.option(
-    "--topology",
-    "topology_path",
-    envvar="INORDER_PRODUCE_TOPOLOGY",
-    help="For its header names, how records are keyed, and which need no number.",
-)
+@topology_named("INORDER_PRODUCE_TOPOLOGY")
 @mapping_options
 @value_format_options
-@json_option("PRODUCE", "The summary as JSON, last of all.")
+@json_option("PRODUCE")
 @click.argument("events", default="-", metavar="[EVENTS | -]")
 def command(
     brokers: str,
@@ -65,7 +67,8 @@ def command(
 ) -> None:
     """Publish EVENTS (as `inorder replay` reads them); default: as fast as it goes.
 
-    With --source, or --values, the rows of any file go out as they are, without headers."""
+    With --source, or --values, the rows of any file go out as they are, without headers. --topology
+    says the names of headers, how records are keyed, and which need no number."""
     try:
         pace = ReplayPace(rate, speed)
     except ValueError as error:
@@ -121,16 +124,8 @@ def command(
     )
 
 
-class Keying(TypedDict, total=False):
+def _keying(topic: str, topology: Topology | None, topology_path: str | None) -> dict[str, Any]:
     """How the topology has its records keyed, their headers named, and which need no number."""
-
-    key_by: Literal["source", "stream"]
-    headers: HeaderConfig
-    unnumbered: frozenset[str]
-    unnamed: str
-
-
-def _keying(topic: str, topology: Topology | None, topology_path: str | None) -> Keying:
     if topology is None:
         return {}
     streams = {name: each for name, each in topology.streams.items() if each.input == topic}

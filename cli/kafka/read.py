@@ -20,7 +20,15 @@ from aiokafka.errors import KafkaError
 from agents.kafka.brokers import Brokers
 from agents.kafka.whole_topic import NoTopic, records_of
 from cli.kafka_options import reached, security
-from cli.topology_file import Refused, brokers_option, kafka_option, load
+from cli.topology_file import (
+    Refused,
+    brokers_option,
+    follow_option,
+    kafka_option,
+    load,
+    topic_named,
+    topology_named,
+)
 from inorder.contract import retraction_line
 from topology.config import HeaderConfig
 from topology.model.event import DATA, Event
@@ -33,11 +41,9 @@ NS_PER_MS: Final = 1_000_000
 @click.command("read")
 @brokers_option
 @kafka_option
-@click.option("--topic", required=True, help="A topic that a worker writes.")
-@click.option(
-    "--topology", "topology_path", envvar="INORDER_READ_TOPOLOGY", help="For its header names."
-)
-@click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@topic_named()
+@topology_named("INORDER_READ_TOPOLOGY")
+@follow_option
 @click.option("--count", type=click.IntRange(min=1), help="Stop after so many lines.")
 def command(
     brokers: str,
@@ -47,7 +53,8 @@ def command(
     follow: bool,
     count: int | None,
 ) -> None:
-    """Print a topic of a worker as JSON lines: up to its current end, or on and on."""
+    """Print a topic of a worker as JSON lines: up to its current end, or on and on. Its headers
+    have the names that --topology gives them, else the usual ones."""
     headers = _headers(topic, topology_path)
     access = security(kafka_path)
     try:

@@ -29,7 +29,15 @@ from agents.kafka.security import Security
 from cli.as_json import json_option
 from cli.kafka_options import reached, security
 from cli.printable import printable
-from cli.topology_file import Refused, brokers_option, kafka_option, load, topology_option
+from cli.topology_file import (
+    Refused,
+    brokers_option,
+    follow_option,
+    kafka_option,
+    load,
+    source_named,
+    topology_option,
+)
 from inorder.resending import Request, request_of
 from topology.config import Topology
 
@@ -43,9 +51,9 @@ MAX_REPORTED: Final = 20
 @topology_option
 @brokers_option
 @kafka_option
-@click.option("--source", multiple=True, help="Ask this source alone (repeatable).")
+@source_named(multiple=True)
 @click.option("--again", is_flag=True, help="Ask for all gaps there are, not for the new ones.")
-@click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@follow_option
 @json_option("RESEND")
 def command(
     topology_path: str,
@@ -56,7 +64,7 @@ def command(
     follow: bool,
     as_json: bool,
 ) -> None:
-    """Ask sources to send again what is missing.
+    """Ask sources to send again what is missing; all, or those of --source (repeatable).
 
     Sources answer that keep what they sent: SequencedProducer(resend=...).
     """

@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import sys
-from collections.abc import Callable
-from functools import wraps
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
 import orjson
-from prometheus_client import CollectorRegistry
 
 from agents.kafka.brokers import BrokersUnavailable, await_brokers
 from agents.kafka.security import Security
-from agents.watch.port.http import Health, HttpServer, HttpUnavailable
+from agents.watch.port.http import HttpUnavailable
 from cli.as_json import json_option
-from cli.http_token import http_token
 from cli.instance import session_option
 from cli.kafka_options import brokers_wait_option, security
 from cli.logs import log_option, quiet_option, set_up
+from cli.option_group import option_group
 from cli.redis_place import let_in, redis_url
-from cli.serving import http_option, listening, turning
-from cli.topology_file import Refused, brokers_option, kafka_option
+from cli.serving import asked_by_http, http_option, listening
+from cli.topology_file import (
+    Refused,
+    brokers_option,
+    kafka_option,
+    redis_named,
+    topic_named,
+)
 from sinks.counts import Counts, SinkCollector
 from sinks.dead import DeadLetters, DeadLines, DeadTopic
 from sinks.runner import Runner, RunnerLimits, SourceFailed, consumer_of
@@ -60,69 +62,55 @@ def command() -> None:
     """Keep the latest results of a topic where applications read them."""
 
 
-def _source_options(function: Callable[..., None]) -> Callable[..., None]:
-    """The options of `Source`, handed over as one."""
-
-    @wraps(function)
-    def with_source(**options: Any) -> None:
-        source = Source(**{name: options.pop(name) for name in Source._fields})
-        function(source, **options)
-
-    for option in (
-        quiet_option,
-        log_option,
-        json_option("SINK", "The counts as JSON, last of all."),
-        http_option,
-        click.option(
-            "--batch",
-            type=click.IntRange(min=1),
-            default=RunnerLimits().batch_records,
-            show_default=True,
-            help="Records written at once.",
-        ),
-        session_option,
-        brokers_wait_option,
-        kafka_option,
-        click.option(
-            "--dead-topic",
-            metavar="NAME",
-            help="Where dead letters go. Default: standard output, a line each.",
-        ),
+_source_options = option_group(
+    "source",
+    Source,
+    Source._fields,
+    (
+        brokers_option,
+        topic_named(),
         click.option(
             "--group",
             metavar="NAME",
             help="Consumer group; sinks of one group share the work. Default: named after the"
             " store and the place in it.",
         ),
-        click.option("--topic", required=True, help="The results topic."),
-        brokers_option,
-    ):
-        with_source = option(with_source)
-    return with_source
+        click.option(
+            "--dead-topic",
+            metavar="NAME",
+            help="Where dead letters go. Default: standard output, a line each.",
+        ),
+        kafka_option,
+        brokers_wait_option,
+        session_option,
+        click.option(
+            "--batch",
+            type=click.IntRange(min=1),
+            default=RunnerLimits().batch_records,
+            help="Records written at once.",
+        ),
+        http_option,
+        json_option("SINK"),
+        log_option,
+        quiet_option,
+    ),
+)
 
 
 @command.command("redis")
 @_source_options
-@click.option(
-    "--redis",
-    required=True,
-    envvar="INORDER_REDIS",
-    metavar="URL",
-    help="redis://HOST:PORT/0; rediss:// for TLS. Say it by the variable if it holds a password.",
-)
+@redis_named(required=True)
 @click.option("--name", help="Keys begin with inorder:{NAME}:, braces too. Default: the topic's.")
 @click.option(
     "--max-results",
     type=click.IntRange(min=1),
     default=1_000_000,
-    show_default=True,
     help="Ids kept; those changed longest ago go first.",
 )
 @click.option(
     "--max-feed",
     type=click.IntRange(min=1),
     default=100_000,
-    show_default=True,
     help="Entries of the live feed.",
 )
 def into_redis(
@@ -152,7 +140,7 @@ def into_redis(
     help="postgresql://USER@HOST:PORT/DATABASE, or libpq's name=value form. A password comes"
     " from PGPASSWORD or ~/.pgpass, or this from the variable.",
 )
-@click.option("--table", default="results", show_default=True, help="TABLE or SCHEMA.TABLE.")
+@click.option("--table", default="results", help="TABLE or SCHEMA.TABLE.")
 def into_postgres(source: Source, postgres: str, table: str) -> None:
     """A row per id in a table, which is made if it is absent."""
     from sinks.postgres import PostgresSink
@@ -176,20 +164,17 @@ def into_postgres(source: Source, postgres: str, table: str) -> None:
     "--format",
     type=click.Choice(["parquet", "jsonl"]),
     default="parquet",
-    show_default=True,
 )
 @click.option(
     "--roll-mib",
     type=click.IntRange(min=1),
     default=128,
-    show_default=True,
     help="A file is finished when so much JSON is in it,",
 )
 @click.option(
     "--roll-seconds",
     type=click.FloatRange(min=0, min_open=True),
     default=300.0,
-    show_default=True,
     help="or when it is so old.",
 )
 def into_files(
@@ -234,27 +219,14 @@ async def _serve(
     limits = RunnerLimits(batch_records=source.batch)
     consumer = consumer_of(source.brokers, group, access.librdkafka(), limits, source.session_s)
     runner = Runner(consumer, source.topic, sink, _dead_letters(source, access), limits)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, runner.stop)
-    registry = CollectorRegistry()
-    registry.register(SinkCollector(runner.counts))
-    http = HttpServer(
-        registry=registry,
-        live=lambda: _live(runner),
-        ready=lambda: _ready(runner),
-        explain=lambda _: {"records": runner.counts.records, "trouble": runner.counts.trouble},
-        host=at[0],
-        port=at[1],
-        token=http_token(),
-    )
-    log.info("http://%s:%d/ready /live /metrics", *await http.start())
-    log.info("topic %s, group %s", source.topic, group)
-    try:
-        await asyncio.to_thread(runner.run)
-    finally:
-        await http.stop()
     counts = runner.counts
+    async with asked_by_http(
+        *(runner, at, SinkCollector(counts), lambda: counts.trouble),
+        *(lambda: {"records": counts.records, "trouble": counts.trouble}, STUCK_S),
+    ) as where:
+        log.info("%s", where)
+        log.info("topic %s, group %s", source.topic, group)
+        await asyncio.to_thread(runner.run)
     if source.as_json:
         click.echo(orjson.dumps(summary(counts)), err=True)
         return
@@ -278,13 +250,3 @@ def _dead_letters(source: Source, access: Security) -> DeadLetters:
     if source.dead_topic is None:
         return DeadLines(sys.stdout.buffer)
     return DeadTopic(source.brokers, source.dead_topic, access.librdkafka())
-
-
-def _live(runner: Runner) -> Health:
-    return turning(runner.turned_s, STUCK_S)
-
-
-def _ready(runner: Runner) -> Health:
-    trouble = runner.counts.trouble
-    reasons = _live(runner).reasons + ((trouble,) if trouble else ())
-    return Health(ok=not reasons, reasons=reasons)

@@ -22,8 +22,15 @@ from agents.kafka.topics import (
     narrow_changelogs,
 )
 from cli.as_json import json_option
-from cli.kafka_options import reached, seconds, security
-from cli.topology_file import Refused, brokers_option, kafka_option, load, topology_option
+from cli.kafka_options import brokers_wait_named, reached, security
+from cli.topology_file import (
+    Refused,
+    brokers_option,
+    kafka_option,
+    load,
+    stage_option,
+    topology_option,
+)
 from topology.config import Topology
 
 SAFE_COPIES: Final = 3
@@ -44,15 +51,7 @@ def command() -> None:
     help="Also give changelogs the partitions that their inputs have got since. Restart all"
     " workers then.",
 )
-@click.option(
-    "--brokers-wait",
-    "brokers_wait_s",
-    envvar="INORDER_TOPICS_CREATE_BROKERS_WAIT",
-    metavar="DURATION",
-    default="0s",
-    callback=seconds,
-    help="How long brokers that do not answer are waited for. Default: some seconds.",
-)
+@brokers_wait_named("INORDER_TOPICS_CREATE_BROKERS_WAIT", "0s")
 @json_option("TOPICS_CREATE")
 def create_command(
     topology_path: str,
@@ -62,7 +61,8 @@ def create_command(
     brokers_wait_s: float,
     as_json: bool,
 ) -> None:
-    """Make every topic the topology needs; those that exist are left as they are."""
+    """Make every topic the topology needs; those that exist are left as they are. Brokers are
+    waited for some seconds, or for --brokers-wait."""
     topology = load(topology_path)
     access = security(kafka_path)
     there = reached(brokers, access, brokers_wait_s)
@@ -108,27 +108,26 @@ def _report(topology: Topology, outcomes: list[Outcome], grown: list[Grown]) -> 
 
 @command.command("acls")
 @topology_option
-@click.option("--stage", multiple=True, help="Only what this stage needs (repeatable).")
+@stage_option
 @click.option(
     "--principal",
     default="User:inorder",
-    show_default=True,
     help="Who runs the stages; {stage} is replaced by a stage's name, for a principal each.",
 )
 @json_option("TOPICS_ACLS")
-def acls_command(topology_path: str, stage: tuple[str, ...], principal: str, as_json: bool) -> None:
+def acls_command(topology_path: str, names: tuple[str, ...], principal: str, as_json: bool) -> None:
     """Say the least rights that the stages need, a line of kafka-acls.sh each.
 
     Add --bootstrap-server and --add to each. Sources, sinks and readers: docs/security.md.
     """
     topology = load(topology_path)
     known = [each.name for each in topology.stages]
-    if unknown := [name for name in stage if name not in known]:
+    if unknown := [name for name in names if name not in known]:
         raise Refused(f"no stage is named {unknown[0]!r}; there are {', '.join(known)}")
     found = [
         (principal.replace("{stage}", each.name.replace("+", "-")), right)
         for each in topology.stages
-        if not stage or each.name in stage
+        if not names or each.name in names
         for right in rights(topology, each)
     ]
     if as_json:

@@ -28,17 +28,14 @@ from agents.kafka.declared import declared
 from topology.config import Topology
 
 PARTITIONS = 4
-MAX_BROKERS = 3
 ASK_TIMEOUT_S = 10.0
 
 
 class EmbeddedBroker:
     """Up once constructed; a context manager for the sake of its end."""
 
-    def __init__(self, *, brokers: int = 1) -> None:
-        if not 1 <= brokers <= MAX_BROKERS:
-            raise ValueError(f"brokers={brokers}: write 1 to {MAX_BROKERS}")
-        host = _host(brokers)
+    def __init__(self) -> None:
+        host = _host()
         self.close = weakref.finalize(self, _DESTROY, host)
         """The broker is gone, with all its records."""
 
@@ -96,12 +93,12 @@ _MAKE_TOPIC: Final = _function(
 )
 
 
-def _host(brokers: int) -> int:
-    """A client that does nothing but host the brokers."""
+def _host() -> int:
+    """A client that does nothing but host the broker."""
     settings, reason = _SETTINGS(), ctypes.create_string_buffer(_LONGEST_REASON)
     for name, value in {
         "bootstrap.servers": "embedded",  # replaced by the mock cluster's own
-        "test.mock.num.brokers": str(brokers),
+        "test.mock.num.brokers": "1",
         "test.mock.broker.rtt": "0",
         "log_level": "3",  # that it is a mock is known
     }.items():

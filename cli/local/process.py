@@ -1,8 +1,8 @@
 """One child process that tests and benchmarks start, hurt and end by its id.
 
 Its output goes to `<folder>/<name>.log` (appended over restarts) and its id to
-`<folder>/<name>.pid` as long as it is wanted, so that `sweep` can end what a
-killed test run has left behind.
+`<folder>/<name>.pid` as long as it is wanted, so that what a killed test run has
+left behind can be ended.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -106,11 +106,6 @@ class Process:
             self._child.kill()
         return self._reap()
 
-    def leave(self) -> None:
-        """Let it run on when this process ends; `sweep` ends it."""
-        if self._child is not None and self._child.poll() is None:
-            self._child.returncode = 0  # else Python warns of a child that is still running
-
     def pause(self) -> None:
         """Send SIGSTOP, and wait until every thread has stopped: the process keeps its
         connections and does nothing."""
@@ -164,26 +159,3 @@ def lives(pid: int) -> bool:
         return stat_fields(Path(f"/proc/{pid}/stat"))[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
-
-
-def sweep(root: Path) -> list[int]:
-    """Kill what was started below `root` and is still there; the ids of it.
-
-    A process is ours if it works in the folder of its id file: an id alone may
-    have been given to somebody else since.
-    """
-    killed = []
-    for file in _id_files(root):
-        with suppress(OSError, ValueError):  # ended, not ours, or no file of an id alone
-            pid = int(file.read_text())
-            file.unlink()
-            if Path(f"/proc/{pid}/cwd").resolve(strict=True) == file.parent.resolve():
-                os.kill(pid, signal.SIGKILL)
-                killed.append(pid)
-    return killed
-
-
-def _id_files(root: Path) -> Iterator[Path]:
-    """Those who still run make and remove folders meanwhile, over which `rglob` would fail."""
-    for folder, _, names in os.walk(root):
-        yield from (Path(folder, name) for name in names if name.endswith(".pid"))

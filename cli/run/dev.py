@@ -33,7 +33,7 @@ from cli.local.ports import LOOPBACK, free_ports, is_free
 from cli.local.process import NotReady
 from cli.run import worker
 from cli.serving import http_option, listening
-from cli.topology_file import Refused, load
+from cli.topology_file import Refused, load, topology_named
 from topology.config import Topology
 
 TOPOLOGY: Final = """\
@@ -48,23 +48,17 @@ ASK_S: Final = 0.2
 
 
 @click.command("dev")
-@click.option(
-    "--topology",
-    "topology_path",
-    envvar="INORDER_TOPOLOGY",
-    metavar="FILE",
-    help="Default: one plain stream.",
-)
+@topology_named()
 @click.option(
     "--broker",
     type=click.Choice([EMBEDDED, KAFKA]),
     default=EMBEDDED,
-    show_default=True,
     help="One in the process, or a real Kafka (needs Java 17).",
 )
 @http_option
 def command(topology_path: str | None, broker: str, http: str) -> None:
-    """Run a broker, the topics and the worker of a topology until Ctrl-C; nothing is kept."""
+    """Run a broker, the topics and the worker of a topology (default: one plain stream) until
+    Ctrl-C; nothing is kept."""
     host, port = listening("--http", http)
     address = f"{host}:{port or free_ports(1)[0]}"
     with tempfile.TemporaryDirectory(prefix="inorder-dev-") as name:

@@ -17,7 +17,7 @@ from typing import Any, Final
 import click
 
 from agents.watch.deaths import joined
-from agents.watch.port.token import BEARER
+from agents.watch.port.token import bearing
 from agents.watch.sentences import (
     duration,
     reference_time,
@@ -28,7 +28,7 @@ from agents.watch.sentences import (
 from cli.as_json import json_option
 from cli.http_token import http_token
 from cli.printable import printable
-from cli.topology_file import Refused
+from cli.topology_file import Refused, source_named
 from topology.clock.cell import BROKEN, STALE, STATES, SUSPECT, SYNCED, UNSYNCED
 
 TIMEOUT_S: Final = 5.0
@@ -47,7 +47,7 @@ REMEDIES: Final = {
 
 @click.command("explain")
 @click.argument("worker", metavar="HOST:PORT")
-@click.option("--source", help="Only what concerns this source.")
+@source_named()
 @click.option("--seq", type=int, help="The event of --source that bears this number.")
 @click.option("--epoch", type=int, help="With --seq: of this epoch (default: the newest).")
 @click.option("--stream", help="With --seq: of this stream (default: any).")
@@ -97,9 +97,7 @@ def _tell_event(
 
 
 def asked(worker: str, path: str) -> Any:
-    token = http_token()
-    headers = {} if token is None else {"Authorization": f"{BEARER}{token}"}
-    request = urllib.request.Request(f"http://{worker}{path}", headers=headers)
+    request = urllib.request.Request(f"http://{worker}{path}", headers=bearing(http_token()))
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
             return json.load(response)
@@ -197,29 +195,10 @@ def _partition(part: dict[str, Any], source: str | None) -> list[str]:
         lines += _merge(stream, operators.get("merge"), source)
     if source is not None and not lines:
         return []
-    general = [
-        f"  query {name} is set aside: {wrong}"
-        for name, wrong in sorted(part.get("queries_set_aside", {}).items())
-    ]
-    general += _answers(part) if source is None else []
     alignment = part["alignment"]
     if alignment is not None and alignment["waiting_for"]:
         inputs = ", ".join(alignment["waiting_for"])
-        general.insert(0, f"  waits for progress of {inputs}")
-    return general + lines
-
-
-def _answers(part: dict[str, Any]) -> list[str]:
-    """How those detectors answer now that choose it."""
-    queries: dict[str, Any] = {}
-    for operators in part["streams"].values():
-        queries |= operators.get("detector") or {}
-    lines = []
-    for name, query in sorted(queries.items()):
-        auto = query.get("auto")
-        if auto is not None:
-            since = "" if auto["since"] is None else f" for {duration(part['now'] - auto['since'])}"
-            lines.append(f"  query {name} answers `{auto['answer']}`{since}: {auto['because']}")
+        lines.insert(0, f"  waits for progress of {inputs}")
     return lines
 
 

@@ -1,11 +1,10 @@
 """`inorder worker --from-backfill DIR`: a live worker that begins where a backfill ended.
 
-DIR is the `--out` of a backfill that ran with `--no-to-end`. Its `_state` holds where each group of
-streams stood; a worker's state is cut by stage and partition, so that is dealt to them
-(topology.flow.share). Behind the input a stream lies where stages write it. In the input it is
-known from an archive where the records of a stream, or of its sources, lie, and with which offset
-the log goes on. Files say nothing of that: the topic is read from its beginning, and a stream or a
-source lies where its key leads.
+DIR is the `--out` of a backfill of archives that ran with `--no-to-end`. Its `_state` holds where
+each group of streams stood; a worker's state is cut by stage and partition, so that is dealt to
+them (topology.flow.share). Behind the input a stream lies where stages write it. In the input the
+archive says where the records of a stream, or of its sources, lie, and with which offset the log
+goes on.
 
 What does not fit is refused, with the remedy.
 """
@@ -53,6 +52,12 @@ class Backfilled:
     def __init__(self, address: str, topology: Topology, topology_path: str) -> None:
         self._topology = topology
         self._known, self._states = _opened(address)
+        if self._known["files"]:
+            raise Refused(
+                f"{OPTION} {address}: was made from files, which say nothing of places in the"
+                " topics; archive the topics (inorder spark run archive) and backfill from the"
+                " archive"
+            )
         self._refuse_hasty()
         about = digests(setting_of(topology_path, topology))
         found = difference(self._known["topology"], about)
@@ -69,7 +74,6 @@ class Backfilled:
             )
         whole = sha256(repr(sorted(about.items())).encode()).hexdigest()
         self._offsets: Mapping[str, int] = self._known["offsets"]
-        self._is_archive = bool(self._offsets)
         last_ns = self._known["begin"][1]
         self._now_ns: int = 0 if last_ns is None else last_ns
         self.name = f"{whole[:DIGITS]}/{self._known['run']}/{self._known['begin'][0]}"
@@ -86,27 +90,24 @@ class Backfilled:
             state = _state_of(self._states.get(number))
             if arrangement.is_first:
                 waiting += [each for each in state.waiting if _is_here(each, lies)]
-            if state.saved is not None:
-                self._refuse_words_of_files(state.saved)
             if state.saved is not None and state.saved.now_ns is not None:
                 operators = arrangement.operator_names
                 saved.append(share_of(state.saved, self._topology, operators, lies.streams, lies))
         if arrangement.is_first and here == _place(arrangement.inputs[0], 0):
             waiting += self._strange()
         next_offset = 0
-        if self._is_archive and arrangement.is_first:
+        if arrangement.is_first:
             next_offset = self._offsets.get(_place(source.topic, source.partition), -1) + 1
         return History(saved, waiting, next_offset, self._now_ns)
 
     def places_of(self, stream: str, arrangement: Arrangement) -> Sequence[str]:
         """Where its records lie in the topic that the stage reads; none: they have never come."""
-        topic = self._topic_of(stream, arrangement)
-        parts = arrangement.partitions[topic]
-        by_source = self._topology.streams[stream].keyed_by == "source"
-        if arrangement.reads != RAW or not (self._is_archive or (by_source and parts > 1)):
-            return [_place(topic, partition_of(self._topology.partition_name_of(stream), parts))]
-        if not self._is_archive:
-            return [_place(topic, number) for number in range(parts)]
+        if arrangement.reads != RAW:
+            topics = self._topology.topics
+            is_ordered = arrangement.reads == ORDERED
+            topic = self._topology.streams[stream].output if is_ordered else topics.sequenced
+            name = self._topology.partition_name_of(stream)
+            return [_place(topic, partition_of(name, arrangement.partitions[topic]))]
         lies: Mapping[str, Sequence[str]] | None = self._known.get("places")
         if lies is None:
             raise StateRefused(
@@ -115,11 +116,8 @@ class Backfilled:
             )
         return lies.get(stream, ())
 
-    def place_of(self, stream: str, source: str, arrangement: Arrangement) -> str:
+    def place_of(self, stream: str, source: str) -> str:
         """Where a source lies whose stream lies in several partitions of the input."""
-        if not self._is_archive:
-            topic = self._topic_of(stream, arrangement)
-            return _place(topic, partition_of(source, arrangement.partitions[topic]))
         found: Sequence[str] = self._known.get("sources", {}).get(stream, {}).get(source, ())
         if len(found) != 1:
             where = f"lies in {', '.join(found)}" if found else "has no known place"
@@ -135,13 +133,6 @@ class Backfilled:
         last = _state_of(self._states.get(len(groups(self._topology)))).waiting
         return [each for each in last if isinstance(each, Event | Malformed)]
 
-    def _topic_of(self, stream: str, arrangement: Arrangement) -> str:
-        if arrangement.reads == RAW:
-            return self._topology.streams[stream].input
-        if arrangement.reads == ORDERED:
-            return self._topology.streams[stream].output
-        return self._topology.topics.sequenced
-
     def _refuse_hasty(self) -> None:
         topology = self._topology
         if topology.has_work(PATTERN) and topology.patterns_read != "ordered":
@@ -149,14 +140,6 @@ class Backfilled:
                 f"{OPTION}: patterns read {topology.patterns_read} events here, and a history holds"
                 " what they found in ordered ones; write `patterns_read: ordered` and backfill with"
                 " that file"
-            )
-
-    def _refuse_words_of_files(self, saved: SavedReplay) -> None:
-        if saved.words and (self._known["files"] or not self._is_archive):
-            raise StateRefused(
-                f"{OPTION}: the backfill heard words about clocks in files, which"
-                f" {self._topology.topics.clock} does not hold; backfill from an archive of the"
-                " topics, or from files without them"
             )
 
 
@@ -168,7 +151,6 @@ class Lying:
         self, found: Backfilled, arrangement: Arrangement, here: str, group: Sequence[str]
     ) -> None:
         self._found = found
-        self._arrangement = arrangement
         self._here = here
         lies = {name: found.places_of(name, arrangement) for name in group}
         self._parted = {name for name, places in lies.items() if len(places) > 1}
@@ -186,7 +168,7 @@ class Lying:
     def __call__(self, stream: str, source: str) -> bool:
         if stream not in self._parted:
             return True
-        return self._found.place_of(stream, source, self._arrangement) == self._here
+        return self._found.place_of(stream, source) == self._here
 
 
 def _is_here(each: Content, lies: Lying) -> TypeGuard[Event | Malformed]:

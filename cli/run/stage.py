@@ -29,7 +29,6 @@ from cli.kafka_options import security
 from cli.logs import set_up
 from cli.redis_place import redis_url
 from cli.run.from_backfill import Backfilled
-from cli.run.otlp import traces
 from cli.run.stage_options import StageOptions, stage_options
 from cli.signing import master_keys
 from cli.topology_file import Refused, brokers_option, load, topology_option
@@ -67,7 +66,6 @@ def command(options: StageOptions, name: str, parent: int | None, announce_fd: i
     settings = ProcessSettings(
         *(options.brokers, options.state_dir, access, options.brokers_wait_s, parent, announced),
         *(options.instance, options.session_s, masters, http_token()),
-        None if options.otlp is None else traces(options.otlp, options.otlp_one_in),
         None if backfill is None else Backfilled(backfill, topology, options.topology_path),
     )
     try:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from cli.instance import NONE, instance_option, session_option
 from cli.kafka_options import brokers_wait_option
 from cli.logs import TEXT, log_option, quiet_option, verbose_option
+from cli.option_group import option_group
 from cli.program import PROGRAM
 from cli.run.from_backfill import OPTION, from_backfill_option
-from cli.run.otlp import USUAL, otlp_options
-from cli.topology_file import kafka_option, redis_option
+from cli.topology_file import kafka_option, redis_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +28,6 @@ class StageOptions:
     brokers_wait_s: float
     instance: str | None = None
     session_s: float = 6.0
-    otlp: str | None = None
-    otlp_one_in: int = USUAL
     log_style: str = TEXT
     quiet: bool = False
     verbose: bool = False
@@ -46,8 +41,6 @@ class StageOptions:
             *("--brokers-wait", f"{self.brokers_wait_s:.9f}s"),
             *(["--kafka", self.kafka_path] if self.kafka_path is not None else []),
             *("--instance", self.instance or NONE, "--session", f"{self.session_s:.9f}s"),
-            *(["--otlp", self.otlp] if self.otlp is not None else []),
-            *("--otlp-one-in", str(self.otlp_one_in)),
             *("--log", self.log_style),
             *(["--quiet"] if self.quiet else []),
             *(["--verbose"] if self.verbose else []),
@@ -55,19 +48,13 @@ class StageOptions:
         ]
 
 
-def stage_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds all of them but topology, brokers and state folder, of which each command has its own;
-    the command is called with all of them as one: `options`."""
-
-    @functools.wraps(command)
-    def called(**values: Any) -> None:
-        own = {field.name: values.pop(field.name) for field in fields(StageOptions)}
-        command(options=StageOptions(**own), **values)
-
-    added: Callable[..., None] = called
-    for option in (
-        *(verbose_option, quiet_option, log_option, otlp_options, session_option),
-        *(instance_option, brokers_wait_option, kafka_option, redis_option, from_backfill_option),
-    ):
-        added = option(added)
-    return added
+stage_options = option_group(
+    "options",
+    StageOptions,
+    (field.name for field in fields(StageOptions)),
+    (
+        *(from_backfill_option, redis_named(), kafka_option, brokers_wait_option, instance_option),
+        *(session_option, log_option, quiet_option, verbose_option),
+    ),
+)
+"""All but topology, brokers and state folder, of which each command has its own."""

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import socket
 import sys
 from pathlib import Path
 from typing import Any, Final
 
 import click
-from prometheus_client import CollectorRegistry
 
 from agents.exits import Exit
 from agents.kafka.brokers import BrokersUnavailable
-from agents.watch.port.http import Health, HttpServer, HttpUnavailable
-from cli.http_token import http_token
+from agents.watch.port.http import HttpUnavailable
 from cli.kafka_options import reached, security
 from cli.logs import log_option, quiet_option, set_up
-from cli.serving import http_option, listening, turning
-from cli.topology_file import Refused, brokers_option, kafka_option, load
+from cli.serving import asked_by_http, http_option, listening
+from cli.topology_file import Refused, brokers_option, kafka_option, load, topology_named
 from inorder.sync.keys import BadKeys, KeyRing
 from producers.sync_server.metrics import ServerCollector
 from producers.sync_server.publishing import LinePublishing, Publishing, TopicPublishing
@@ -40,7 +37,7 @@ log = logging.getLogger("inorder.sync")
 @click.command("sync-server")
 @brokers_option
 @kafka_option
-@click.option("--bind", metavar="HOST:PORT", default=DEFAULT_BIND, show_default=True)
+@click.option("--bind", metavar="HOST:PORT", default=DEFAULT_BIND)
 @click.option(
     "--keys",
     type=click.Path(path_type=Path),
@@ -48,19 +45,12 @@ log = logging.getLogger("inorder.sync")
     help="TOML, a table each: [[key]], id, secret (hex), sources.",
 )
 @click.option("--auth", type=click.Choice(["none"]), help="Let everybody in, on any address.")
-@click.option(
-    "--topology",
-    "topology_path",
-    envvar="INORDER_TOPOLOGY",
-    metavar="FILE",
-    help="For the topic's name; default: clock.offsets.",
-)
+@topology_named()
 @click.option("--server", metavar="NAME", help="In the samples. Default: the host's name.")
 @click.option(
     "--rate",
     type=click.FloatRange(min=1),
     default=ServerLimits().rate_per_s,
-    show_default=True,
     help="Packets a second from one address; twice as many at once.",
 )
 @http_option
@@ -79,8 +69,9 @@ def command(
     log_style: str,
     quiet: bool,
 ) -> None:
-    """Answer sources over UDP until SIGTERM; samples go to the clock topic, or with
-    `--brokers none` to standard output, as lines for `inorder replay`."""
+    """Answer sources over UDP until SIGTERM; samples go to the clock topic (clock.offsets, or what
+    the topology names), or with `--brokers none` to standard output, as lines for
+    `inorder replay`."""
     set_up("sync-server", quiet=quiet, style=log_style)
     host, port = listening("--bind", bind)
     http_host, http_port = listening("--http", http)
@@ -107,42 +98,21 @@ def command(
 
 
 async def _serve(server: SyncServer, publishing: Publishing, host: str, port: int) -> None:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, server.stop)
-    registry = CollectorRegistry()
-    registry.register(ServerCollector(server, publishing))
-    http = HttpServer(
-        registry=registry,
-        live=lambda: _live(server),
-        ready=lambda: _ready(server, publishing),
-        explain=lambda _: _explained(server, publishing),
-        host=host,
-        port=port,
-        token=http_token(),
-    )
-    log.info("http://%s:%d/ready /live /metrics /explain", *await http.start())
-    try:
-        await asyncio.to_thread(server.run)
-    finally:
-        await asyncio.to_thread(publishing.close)
-        await http.stop()
+    async with asked_by_http(
+        *(server, (host, port), ServerCollector(server, publishing), publishing.trouble),
+        *(lambda: _explained(server, publishing), STUCK_S),
+    ) as where:
+        log.info("%s", where)
+        try:
+            await asyncio.to_thread(server.run)
+        finally:
+            await asyncio.to_thread(publishing.close)
     waiting = publishing.taken - publishing.delivered - publishing.lost
     fields = {"delivered": publishing.delivered, "lost": _lost(publishing)}
     words = "stopped; %(delivered)d samples delivered, %(lost)d lost"
     log.info(words, fields, extra={"fields": fields})
     if waiting:
         log.warning("%d samples not delivered", waiting)
-
-
-def _live(server: SyncServer) -> Health:
-    return turning(server.turned_s, STUCK_S)
-
-
-def _ready(server: SyncServer, publishing: Publishing) -> Health:
-    trouble = publishing.trouble()
-    reasons = _live(server).reasons + ((trouble,) if trouble else ())
-    return Health(ok=not reasons, reasons=reasons)
 
 
 def _explained(server: SyncServer, publishing: Publishing) -> dict[str, Any]:

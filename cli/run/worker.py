@@ -24,7 +24,6 @@ from agents.process.child_process import Process, forked, may_fork
 from agents.process.scrapes import COMPILED, CORE, IN_PYTHON
 from agents.process.supervisor import Supervisor
 from agents.watch.port.http import HttpUnavailable, bound
-from agents.watch.port.peers import PeersRefused, peers_in
 from cli.functions_text import reading
 from cli.http_token import hand_on, http_token
 from cli.kafka_options import reached, security
@@ -34,7 +33,6 @@ from cli.main import main
 from cli.program import PROGRAM
 from cli.redis_place import let_in, redis_url
 from cli.run.from_backfill import Backfilled
-from cli.run.otlp import checked
 from cli.run.stage_options import StageOptions, stage_options
 from cli.serving import http_option, listening
 from cli.signing import master_keys
@@ -43,6 +41,7 @@ from cli.topology_file import (
     Refused,
     brokers_or_embedded_option,
     load,
+    stage_option,
     topology_option,
 )
 from inorder import rfc3339
@@ -57,30 +56,15 @@ WHO = re.compile(r"//[^/@\s]*@")
 @click.command("worker")
 @topology_option
 @brokers_or_embedded_option
-@click.option(
-    "--stage",
-    "names",
-    multiple=True,
-    envvar="INORDER_STAGE",
-    help="Run only this stage (repeatable).",
-)
+@stage_option
 @click.option(
     "--state-dir",
     envvar="INORDER_STATE_DIR",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("state"),
-    show_default=True,
     help="Where local copies of the state are kept (state: rocksdb).",
 )
 @http_option
-@click.option(
-    "--peers",
-    envvar="INORDER_PEERS",
-    metavar="URL,…",
-    default="",
-    help="The other workers of the topology, which are asked about an event too: http://HOST:PORT"
-    " each, or dns://NAME:PORT for all that the name resolves to. This worker may be among them.",
-)
 @click.option(
     "--take-over",
     metavar="INSTANT",
@@ -89,9 +73,10 @@ WHO = re.compile(r"//[^/@\s]*@")
 )
 @stage_options
 def command(
-    options: StageOptions, names: tuple[str, ...], http: str, peers: str, take_over: str | None
+    options: StageOptions, names: tuple[str, ...], http: str, take_over: str | None
 ) -> None:
-    """Run the named stages (default: all) until SIGTERM; exit 0 after a graceful stop."""
+    """Run the named stages (default: all) until SIGTERM; exit 0 after a graceful stop. --redis is
+    for `state: redis`, in place of the file's `redis:`."""
     set_up("worker", quiet=options.quiet, verbose=options.verbose, style=options.log_style)
     topology = load(options.topology_path, options.redis)
     stages = chosen(topology, names)
@@ -104,10 +89,6 @@ def command(
     settings = with_all_keys(options.topology_path, options.redis)
     host, port = listening("--http", http)
     token = http_token()
-    try:
-        others = peers_in(peers)
-    except PeersRefused as error:
-        raise Refused(f"--peers: {error}") from error
     if security(options.kafka_path) != PLAINTEXT and options.brokers == EMBEDDED:
         raise Refused("--brokers embedded speaks PLAINTEXT; leave --kafka and its variables out")
     if CORE != COMPILED:
@@ -115,7 +96,7 @@ def command(
     if take_over is not None:
         _take_over(take_over, options, topology)
     with _brokers(options.brokers, topology) as servers:
-        filled = replace(options, brokers=servers, otlp=checked(options.otlp))
+        filled = replace(options, brokers=servers)
         commands = {stage: filled.words_for(stage) for stage in stages}
         if options.redis is not None:
             os.environ["INORDER_REDIS"] = options.redis
@@ -124,7 +105,7 @@ def command(
         try:
             with _listening(host, port) as sockets, _begun(commands, sockets) as begun:
                 supervisor = Supervisor(
-                    *(commands, host, port, stuck_after_s, options.brokers_wait_s, token, others),
+                    *(commands, host, port, stuck_after_s, options.brokers_wait_s, token),
                     *(begun, sockets, [stage.name for stage in topology.stages], settings),
                 )
                 code = asyncio.run(supervisor.run())

@@ -18,8 +18,6 @@ from cli.topology_file import Refused
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_analytics.jobs.watching import Figures
-
 
 def require_spark() -> None:
     absent = jars.missing()
@@ -98,32 +96,6 @@ def open_session(
         if not was_there:
             with suppress(Py4JError, ConnectionError):
                 spark.stop()
-
-
-@contextmanager
-def served(where: str | None, figures: Callable[[], Mapping[str, Figures]]) -> Iterator[None]:
-    """`/metrics` of the queries, as long as this lasts; nothing without an address."""
-    if where is None:
-        yield
-        return
-    from prometheus_client import CollectorRegistry, start_http_server
-
-    from cli.serving import listening
-    from spark_analytics.jobs.metrics import Exposed
-
-    host, port = listening("--http", where)
-    registry = CollectorRegistry()
-    registry.register(Exposed(figures))
-    try:
-        server, thread = start_http_server(port, host, registry)
-    except OSError as error:
-        raise Refused(f"--http {where}: {error.strerror}; name a free port") from None
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @contextmanager

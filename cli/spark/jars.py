@@ -26,7 +26,7 @@ from cli.local.maven import Jars, JarsUnavailable
 from spark_analytics.submitted import is_submitted
 
 VERSION: Final = "4.1.3"
-"""The pyspark of `requirements-spark.lock`, of the image, and of the charts: the newest of which
+"""The pyspark of `infra/locks/spark.txt`, of the image, and of the charts: the newest of which
 every jar can be had. The poms have the versions of its jars."""
 RELEASES: Final[Mapping[str, Mapping[str, str]]] = {
     "4.0": {
@@ -65,7 +65,7 @@ _LAKES = {kind: _of_release(f"{kind}.xml", f"spark-{release()}-{kind}") for kind
 def missing() -> str | None:
     """Why Spark cannot run here; None if it can."""
     if find_spec("pyspark") is None:
-        return "pyspark not found; run make spark-setup, or pip install -r requirements-spark.lock"
+        return "pyspark not found; run make spark-setup, or pip install -r infra/locks/spark.txt"
     if is_submitted():
         return None
     if release() not in RELEASES:
@@ -88,7 +88,7 @@ def folder() -> Path:
 
 
 def postgres_jars() -> list[str]:
-    """As `jars`, of PostgreSQL's JDBC driver."""
+    """As `jars`, of the driver by which Iceberg's catalogs lie in PostgreSQL."""
     return _of(_POSTGRES, "JDBC driver of PostgreSQL")
 
 

@@ -6,27 +6,32 @@ topics' ids and where the tables go; not how fast.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from agents.kafka.brokers import Brokers, BrokersUnavailable
 from agents.kafka.security import Security
 from cli.kafka_options import reached
-from cli.spark.around import open_session, served, signals
-from cli.spark.jars import POSTGRES, catalog_jars, jars, lake_jars, postgres_jars
+from cli.spark.around import open_session, signals
+from cli.spark.jars import catalog_jars, jars, lake_jars
 from cli.spark.kafka import java_settings
-from cli.spark.options import KEYS, WINDOW, length_of, settings_of, window_of
+from cli.spark.options import (
+    KEYS,
+    WINDOW,
+    length_of,
+    require_iceberg,
+    settings_of,
+    window_of,
+)
 from cli.topology_file import Refused
 from spark_analytics.aggregates import Measures, Windows
 from spark_analytics.archive import formats_of
 from spark_analytics.jobs.definitions import JOBS
-from spark_analytics.jobs.jdbc import Jdbc, NameRefused, table_name
-from spark_analytics.jobs.outputs import Console, Folder, Lasting, Several, Topic, Without
+from spark_analytics.jobs.outputs import Folder
 from spark_analytics.jobs.running import JobFailed, Running, claim
 from spark_analytics.jobs.topics import ArchivedTopics, KafkaTopics, Topics
 from spark_analytics.jobs.work import Table, Wanted
@@ -37,9 +42,6 @@ from spark_analytics.tables.catalog import settings as lake_settings
 from spark_analytics.tables.lake import open_lake
 from spark_analytics.tables.output import LakeOutput
 from topology.config import Topology
-
-JDBC_SECRETS: Final = {"user": "INORDER_JDBC_USER", "password": "INORDER_JDBC_PASSWORD"}
-"""From the environment, as others on the machine can read command lines."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,13 +57,8 @@ class Asked:
     until_caught_up: bool
     every: str
     max_per_batch: int
-    to: Sequence[str]
-    to_topic: str | None
-    jdbc_url: str | None
-    jdbc_driver: str
+    form: str
     catalog: str | None
-    http: str | None
-    jar: Sequence[str]
     master: str | None
     conf: Sequence[str]
     batch: bool = False
@@ -72,7 +69,6 @@ class Asked:
     quantile: Sequence[str] = ()
     table: Sequence[str] = ()
     schema: str | None = None
-    late: str = "apart"
     kafka: dict[str, str] = field(init=False)
     windows: Windows = field(init=False)
     interval: str | None = field(init=False)
@@ -84,29 +80,10 @@ class Asked:
         object.__setattr__(self, "interval", _interval(self))
         if self.archive is not None and not self.batch:
             raise Refused("--archive is read as a whole; add --batch")
-        if self.late == "include" and not self.batch:
-            raise Refused("--late include: a stream cannot go back to closed windows; add --batch")
-        if ("kafka" in self.to) != (self.to_topic is not None):
-            raise Refused("--to kafka and --to-topic go together")
-        if ("jdbc" in self.to) != (self.jdbc_url is not None):
-            raise Refused("--to jdbc and --jdbc-url go together")
-        if self.jdbc_url is not None and not self.jdbc_url.startswith("jdbc:"):
-            raise Refused("--jdbc-url: write jdbc:postgresql://HOST:PORT/DATABASE or the like")
-        if self.catalog is not None and "iceberg" not in self.to:
-            raise Refused("--catalog is Iceberg's; add --to iceberg, or leave it out")
-        if self.job == "archive":
-            self._refuse_archive()
-        settings_of(self.master, self.conf)
-
-    def _refuse_archive(self) -> None:
-        (first, *more) = self.to
-        if more or first not in ("parquet", *FORMATS):
-            raise Refused(
-                f"--to {' '.join(self.to)}: an archive is Parquet, or a table; write --to iceberg,"
-                " --to delta, or leave --to out"
-            )
-        if self.catalog is not None:
+        require_iceberg(self.catalog, self.form)
+        if self.job == "archive" and self.catalog is not None:
             raise Refused("--catalog: an archive is read by its path; leave --catalog out")
+        settings_of(self.master, self.conf)
 
     @property
     def folder(self) -> str:
@@ -118,13 +95,13 @@ class Asked:
 
     @property
     def name(self) -> str:
-        """The name of the job's folder and of its tables in a database: a bounded run and a stream
-        have tables of their own, neither replaces the other's."""
+        """The name of the folder: a bounded run and a stream have tables of their own, neither
+        replaces the other's."""
         return f"{self.job}-batch" if self.batch else self.job
 
     @property
     def formats(self) -> list[Format]:
-        return [kind for kind in FORMATS if kind in self.to]
+        return [kind for kind in FORMATS if kind == self.form]
 
     def brokers_now(self) -> Brokers:
         return reached(self.brokers, self.security)
@@ -139,20 +116,19 @@ class Asked:
             "quantiles": list(self.quantile),
             "schema": self.schema,
             "topics": topic_ids,
-            "to": sorted(self.to),
-            "folder": self.folder if "parquet" in self.to else None,
-            "to topic": self.to_topic,
-            "database": None if self.jdbc_url is None else self.jdbc_url.partition("?")[0],
-            **({"tables": self.folder, "catalog": self.catalog} if self.formats else {}),
+            "to": [self.form],
+            **(
+                {"tables": self.folder, "catalog": self.catalog}
+                if self.formats
+                else {"folder": self.folder}
+            ),
             **({"columns": COLUMNS} if self.job != "archive" else {}),
         }
 
 
 def session(asked: Asked) -> AbstractContextManager[SparkSession]:
     settings = settings_of(asked.master, asked.conf)
-    needed = [*jars(), *asked.jar, *catalog_jars(asked.catalog)]
-    if (asked.jdbc_url or "").startswith(POSTGRES):
-        needed += postgres_jars()
+    needed = [*jars(), *catalog_jars(asked.catalog)]
     formats = list(dict.fromkeys([*asked.formats, *formats_of([asked.archive])]))
     for kind in formats:
         needed += lake_jars(kind)
@@ -165,7 +141,7 @@ def go_on(
     asked: Asked,
     spark: SparkSession,
     found: Sequence[Table],
-    there: Lasting,
+    there: Folder | LakeOutput,
     about: dict[str, Any],
     watched: Callable[[], None] | None,
 ) -> None:
@@ -174,16 +150,14 @@ def go_on(
     left = [name for name in written if there.holds(spark, name)]
     claim(spark, asked.checkpoints, about, left)
     running = Running(found, there, asked.folder, asked.checkpoints, asked.interval, watched)
-    with signals(running.stop), served(asked.http, lambda: running.watch.figures):
+    with signals(running.stop):
         running.wait()
 
 
 def ids_of(asked: Asked, brokers: Brokers, topics: Sequence[str]) -> dict[str, str]:
-    """The ids of the topics that a job reads; Refused if one is not there, or the one that
-    it is to write to."""
+    """The ids of the topics that a job reads; Refused if one is not there."""
     if not brokers.is_embedded:
-        needed = [*topics, *filter(None, [asked.to_topic])]
-        absent = [name for name, count in brokers.partitions(needed).items() if not count]
+        absent = [name for name, count in brokers.partitions(topics).items() if not count]
         if absent:
             raise Refused(
                 f"{asked.brokers} has no topic {', '.join(absent)}; write inorder topics create,"
@@ -222,38 +196,13 @@ def tables(asked: Asked, topics: Topics) -> list[Table]:
     return JOBS[asked.job](topics, asked.topology, _wanted(asked))
 
 
-def output(asked: Asked, tables: Sequence[Table], spark: SparkSession) -> Lasting:
-    folds = frozenset(part.name for table in tables for part in table.written() if part.folds)
-    outputs: list[Lasting] = []
-    for kind in dict.fromkeys(asked.to):
-        found = _output(asked, kind, tables, spark)
-        outputs.append(Without(found, folds) if folds and kind not in FORMATS else found)
-    return outputs[0] if len(outputs) == 1 else Several(outputs)
-
-
-def _output(asked: Asked, kind: str, tables: Sequence[Table], spark: SparkSession) -> Lasting:
-    if kind == "kafka":
-        return Topic(asked.brokers, str(asked.to_topic), asked.kafka)
-    if kind == "console":
-        return Console()
-    if kind == "parquet":
-        return Folder(asked.folder)
-    if kind in FORMATS:
-        (format_of,) = (each for each in FORMATS if each == kind)
-        is_iceberg = format_of == "iceberg"
-        catalog = catalog_of(asked.catalog) if is_iceberg else None
-        lake = open_lake(spark, format_of, asked.folder, asked.name, catalog)
-        return LakeOutput(lake, tables, bounded=asked.batch)
-    try:
-        written = [part.name for table in tables for part in table.written()]
-        names = [table_name(asked.name, name) for name in written]
-    except NameRefused as error:
-        raise Refused(f"--to jdbc: {error}") from None
-    if len(set(names)) < len(names):
-        raise Refused("--to jdbc: two streams would have one table; give one another name")
-    secrets = {name: os.environ.get(said) for name, said in JDBC_SECRETS.items()}
-    properties = {name: value for name, value in secrets.items() if value}
-    return Jdbc(str(asked.jdbc_url), asked.name, properties, asked.jdbc_driver)
+def output(asked: Asked, tables: Sequence[Table], spark: SparkSession) -> Folder | LakeOutput:
+    if not asked.formats:
+        written = [part for table in tables for part in table.written()]
+        return Folder(asked.folder, frozenset(part.name for part in written if part.folds))
+    (kind,) = asked.formats
+    lake = open_lake(spark, kind, asked.folder, asked.name, catalog_of(asked.catalog))
+    return LakeOutput(lake, tables, bounded=asked.batch)
 
 
 def _wanted(asked: Asked) -> Wanted:
@@ -262,7 +211,6 @@ def _wanted(asked: Asked) -> Wanted:
         keys=tuple(asked.key),
         measures=Measures(tuple(asked.sum), tuple(asked.quantile)),
         schema=None if asked.schema is None else schema_of(asked.schema),
-        late_included=asked.late == "include",
         tables=tuple(asked.table),
         in_lake=bool(asked.formats),
     )

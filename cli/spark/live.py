@@ -9,8 +9,8 @@ import click
 from cli.kafka_options import security
 from cli.signing import master_keys
 from cli.spark.around import plain_errors, require_spark
-from cli.spark.options import length_of, output_options, session_options
-from cli.topology_file import brokers_option, kafka_option, load, topology_option
+from cli.spark.options import session_options, stream_options
+from cli.topology_file import load
 
 if TYPE_CHECKING:
     from cli.spark.job import Asked
@@ -18,26 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command("live")
-@topology_option
-@brokers_option
-@kafka_option
-@click.option("--out", required=True, metavar="DIR", help="For tables and checkpoints.")
-@click.option("--checkpoint", metavar="DIR", help="Default: checkpoints/live below --out.")
-@click.option("--until-caught-up", is_flag=True, help="End when nothing comes any more.")
-@click.option("--every", default="1s", show_default=True, help="Time between batches.")
-@click.option(
-    "--max-per-batch",
-    type=click.IntRange(min=1),
-    default=100_000,
-    show_default=True,
-    help="Records that a batch takes.",
-)
-@click.option(
-    "--tick-lag",
-    default="2s",
-    show_default=True,
-    help="How far behind a batch's time the end of a quiet partition lies.",
-)
+@stream_options("LIVE", every="1s", max_per_batch=100_000)
 @click.option(
     "--max-waiting",
     type=click.IntRange(min=1),
@@ -45,15 +26,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="Lines of a group that wait for partitions which are behind.",
 )
-@output_options
-@click.option("--http", metavar="HOST:PORT", help="Where Prometheus finds /metrics of the query.")
-@click.option("--jar", multiple=True, metavar="PATH", help="For Spark, like a JDBC driver's.")
 @session_options
 def command(
     topology_path: str,
     brokers: str,
     kafka_path: str | None,
-    tick_lag: str,
     max_waiting: int,
     **rest: Any,
 ) -> None:
@@ -67,19 +44,18 @@ def command(
     from spark_analytics.executors.setting import setting_of
 
     asked = Asked(job="live", topology=topology, brokers=brokers, security=access, **rest)
-    lag_ms = length_of(tick_lag, "--tick-lag") // 1_000_000
     with plain_errors("live"):
-        _live(asked, setting_of(topology_path, topology), lag_ms, max_waiting)
+        _live(asked, setting_of(topology_path, topology), max_waiting)
 
 
-def _live(asked: Asked, setting: Setting, tick_lag_ms: int, max_waiting: int) -> None:
+def _live(asked: Asked, setting: Setting, max_waiting: int) -> None:
     from cli.spark.job import go_on, guard, ids_of, output, session, topics_of
     from spark_analytics.backfill.archived import topics_read
     from spark_analytics.executors.setting import digests
     from spark_analytics.executors.shipping import shipped
     from spark_analytics.jobs.topics import KafkaTopics
     from spark_analytics.live.in_lake import COLUMNS
-    from spark_analytics.live.run import partitions_of, require, table
+    from spark_analytics.live.run import lag_ms, partitions_of, require, table
 
     brokers = asked.brokers_now()
     names = topics_read(asked.topology)
@@ -90,7 +66,8 @@ def _live(asked: Asked, setting: Setting, tick_lag_ms: int, max_waiting: int) ->
         topics = topics_of(asked, spark)
         assert isinstance(topics, KafkaTopics)
         records, in_lake = topics.records(*names), bool(asked.formats)
-        found = table(records, setting, partitions, tick_lag_ms, max_waiting, in_lake=in_lake)
+        lag = lag_ms(asked.topology)
+        found = table(records, setting, partitions, lag, max_waiting, in_lake=in_lake)
         there = output(asked, [found], spark)
         about = {**asked.about(ids), "topology": digests(setting), "columns": COLUMNS}
         go_on(asked, spark, [found], there, about, guard(asked, brokers, ids))

@@ -7,10 +7,9 @@ from typing import Any, Final
 
 import click
 
-from cli.topology_file import Refused
+from cli.topology_file import Refused, brokers_option, kafka_option, topology_option
 
-TO: Final = ("parquet", "iceberg", "delta", "jdbc", "kafka", "console")
-POSTGRES: Final = "org.postgresql.Driver"
+FORMATS: Final = ("parquet", "iceberg", "delta")
 WINDOW: Final = "tumbling 10s"
 KEYS: Final = ("source",)
 
@@ -19,6 +18,14 @@ catalog_option = click.option(
     metavar="URL",
     help="For Iceberg: jdbc:postgresql://HOST/DATABASE, or http://HOST:PORT of a REST catalog."
     " Default: none but the folders below --out.",
+)
+out_option = click.option(
+    "--out", required=True, metavar="DIR", help="The folder of the tables, and of all that is kept."
+)
+schema_option = click.option(
+    "--schema",
+    metavar="DDL",
+    help="Types of the fields of JSON payloads: 'player INT, v DOUBLE'.",
 )
 _MASTER: Final = click.option(
     "--master", metavar="URL", help="Spark's. Default: local[*,4], or as spark-submit names it."
@@ -33,32 +40,55 @@ def session_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _MASTER(_CONF(command))
 
 
-def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Where tables go: `--to` and what its kinds want to know."""
-    for option in reversed(_OUTPUTS):
-        command = option(command)
-    return command
-
-
-_OUTPUTS: Final = (
-    click.option(
-        "--to",
-        multiple=True,
-        type=click.Choice(TO),
-        default=("parquet",),
+def format_option(command: str) -> Callable[[Any], Any]:
+    """`--format` of the command that is so called in variables; the parameter is `form`."""
+    return click.option(
+        "--format",
+        "form",
+        envvar=f"INORDER_SPARK_{command}_FORMAT",
+        type=click.Choice(FORMATS),
+        default="parquet",
         show_default=True,
-        help="May be given more than once.",
-    ),
-    click.option("--to-topic", metavar="TOPIC", help="With --to kafka; it ought to be compacted."),
-    click.option(
-        "--jdbc-url",
-        metavar="URL",
-        help="With --to jdbc: jdbc:postgresql://HOST/DATABASE. INORDER_JDBC_USER and"
-        " INORDER_JDBC_PASSWORD come from the environment.",
-    ),
-    click.option("--jdbc-driver", metavar="CLASS", default=POSTGRES, show_default=True),
-    catalog_option,
-)
+        help="The format of the tables.",
+    )
+
+
+def stream_options(command: str, every: str, max_per_batch: int) -> Callable[[Any], Any]:
+    """The options of the command as a query on topics; `every` and `max_per_batch` are defaults."""
+    options = (
+        topology_option,
+        brokers_option,
+        kafka_option,
+        out_option,
+        format_option(command),
+        catalog_option,
+        click.option("--checkpoint", metavar="DIR", help="Default: below --out."),
+        click.option(
+            "--until-caught-up",
+            is_flag=True,
+            help="Go on from the checkpoint, then end.",
+        ),
+        click.option("--every", default=every, show_default=True, help="Time between batches."),
+        click.option(
+            "--max-per-batch",
+            type=click.IntRange(min=1),
+            default=max_per_batch,
+            show_default=True,
+            help="Records that a batch takes.",
+        ),
+    )
+
+    def decorated(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorated
+
+
+def require_iceberg(catalog: str | None, form: str) -> None:
+    if catalog is not None and form != "iceberg":
+        raise Refused("--catalog is Iceberg's; add --format iceberg, or leave it out")
 
 
 def settings_of(master: str | None, conf: Sequence[str]) -> dict[str, str]:

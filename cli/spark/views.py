@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from cli.spark.options import format_option, schema_option
 from cli.topology_file import Refused, load, topology_option
 from spark_analytics.tables.views import DIALECTS, Dialect, ViewsRefused, schema_of, views
 
@@ -25,36 +26,24 @@ FILES = {
     metavar="DIR",
     help="The --out of a backfill.",
 )
-@click.option(
-    "--format",
-    "form",
-    envvar="INORDER_SPARK_VIEWS_FORMAT",
-    type=click.Choice(("parquet", "delta")),
-    default="parquet",
-    show_default=True,
-    help="What the tables below --in are.",
-)
+@format_option("VIEWS")
 @click.option(
     "--tables", metavar="CATALOG.SCHEMA", help="Where a catalog has the tables, in place of --in."
 )
 @click.option(
     "--dialect", type=click.Choice(DIALECTS), default="spark", show_default=True, help="Whose SQL."
 )
-@click.option(
-    "--schema",
-    metavar="FIELDS",
-    default="",
-    help="Types of payload fields, 'force DOUBLE, pos.x DOUBLE'; with it, a view typed_events.",
-)
+@schema_option
 def command(
     topology_path: str,
     folder: str | None,
     form: str,
     tables: str | None,
     dialect: Dialect,
-    schema: str,
+    schema: str | None,
 ) -> None:
-    """Print SQL for one view a query, with typed columns, over the tables of a backfill."""
+    """Print SQL for one view a query, with typed columns, over the tables of a backfill; with
+    --schema one more, typed_events."""
     topology = load(topology_path)
     if (folder is None) == (tables is None):
         raise Refused("give --in DIR, or --tables CATALOG.SCHEMA")
@@ -70,7 +59,7 @@ def command(
         return table.format(folder=place, table=sets if name == "match_sets" else name)
 
     try:
-        fields = schema_of(schema)
+        fields = schema_of(schema or "")
         made = [*views(topology, dialect, table_of, fields)]
     except ViewsRefused as refused:
         raise Refused(str(refused)) from None

@@ -6,8 +6,8 @@
 | `inorder.zip`      | the rooms it imports, for `--py-files`                                  |
 | `jars/*.jar`       | Kafka's connector, PostgreSQL's driver, Iceberg and Delta, for `--jars` |
 
-What else is imported is in `requirements.lock` and `requirements-spark.lock`: by the driver, and
-for a backfill and `live` by executors too.
+What else is imported is in `infra/locks/spark.txt`: by the driver, and for a backfill and `live` by
+executors too.
 """
 
 from __future__ import annotations

@@ -205,11 +205,11 @@ class _Talk:
             except OSError as error:
                 log.debug("time sync with %s: %s", self.server, error)
                 with self._guard:
-                    self._conversation.on_unreachable(time.monotonic())
+                    self._conversation.on_failure(Reason.UNREACHABLE, time.monotonic())
             except Exception:
                 log.exception("time sync with %s failed; it is tried again", self.server)
                 with self._guard:
-                    self._conversation.on_failure(time.monotonic())
+                    self._conversation.on_failure(Reason.FAILED, time.monotonic())
             self._rest()
 
     def _connected(self) -> socket.socket:

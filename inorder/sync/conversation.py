@@ -144,14 +144,9 @@ class Conversation:
             self._close(packet, now_s)
         return None
 
-    def on_unreachable(self, now_s: float) -> None:
-        """The system reports that nothing can be sent there."""
-        self.failures[Reason.UNREACHABLE] += 1
-        self._give_up(now_s)
-
-    def on_failure(self, now_s: float) -> None:
-        """Something else went wrong on the way; it is tried again later."""
-        self.failures[Reason.FAILED] += 1
+    def on_failure(self, reason: Reason, now_s: float) -> None:
+        """Something went wrong on the way; it is tried again later."""
+        self.failures[reason] += 1
         self._give_up(now_s)
 
     def _ask(self, now_s: float, tries: int) -> bytes | None:
@@ -211,7 +206,11 @@ class Conversation:
             self.failures[Reason.ABSURD] += 1
             self._next(now_s)
             return None
-        self._learn(answer, t4_ns)
+        step_ns = self._settings.granularity_ns
+        before = self._known.contradictions
+        self._known.add(answer.t1_ns - step_ns, answer.t2_ns, answer.t3_ns - step_ns, t4_ns)
+        if self._known.contradictions != before:
+            self._pause_s = self._settings.first_resync_s
         report = answer._replace(kind=REPORT, t4_ns=t4_ns, signature=NO_SEAL)
         return self._send(report, ACK, 1, now_s)
 
@@ -223,13 +222,6 @@ class Conversation:
             or t4_ns < answer.t1_ns
             or round_trip_ns < -2 * self._settings.granularity_ns
         )
-
-    def _learn(self, answer: Packet, t4_ns: int) -> None:
-        step_ns = self._settings.granularity_ns
-        before = self._known.contradictions
-        self._known.add(answer.t1_ns - step_ns, answer.t2_ns, answer.t3_ns - step_ns, t4_ns)
-        if self._known.contradictions != before:
-            self._pause_s = self._settings.first_resync_s
 
     def _close(self, acknowledged: Packet, now_s: float) -> None:
         if acknowledged.status == NO_ROOM:

@@ -38,16 +38,14 @@ def running_ns() -> int:
 class JumpWatch:
     """Usable from several threads."""
 
-    def __init__(
-        self, clock: ClockNs, max_skew_ppb: int, running: ClockNs = running_ns, segment: int = 0
-    ) -> None:
+    def __init__(self, clock: ClockNs, max_skew_ppb: int, running: ClockNs = running_ns) -> None:
         self._clock = clock
         self._running = running
         self._max_skew_ppb = max_skew_ppb
         self._guard = threading.Lock()
         self._last_ns, self._read_at_ns, self._hurried_ns = self._read()
         self.mono_ns = self._last_ns
-        self.segment = segment
+        self.segment = 0
 
     def check(self) -> int:
         """The segment that holds now."""

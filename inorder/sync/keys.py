@@ -27,6 +27,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
+from inorder.signing_keys import content_of
 from inorder.sync.packet import BODY_SIZE, MAX_UINT32, NO_KEY, NO_SEAL, source_fault
 
 SEAL_SIZE: Final = 16
@@ -146,13 +147,7 @@ class KeyRing:
     @classmethod
     def read(cls, path: Path | str) -> Self:
         """BadKeys names the key and what to write."""
-        try:
-            content = _content(Path(path))
-        except OSError as error:
-            raise BadKeys(f"{path}: {error.strerror}; give a readable key file") from error
-        except UnicodeDecodeError as error:
-            raise BadKeys(f"{path}: not UTF-8 text; give a key file") from error
-        return cls.parse(content, str(path))
+        return cls.parse(content_of(path, MAX_FILE_BYTES, BadKeys), str(path))
 
     @classmethod
     def parse(cls, content: str, name: str = "keys") -> Self:
@@ -203,14 +198,6 @@ class KeyRing:
                 " or a key without `sources` for all"
             )
         return self._keys[ids[-1]]
-
-
-def _content(path: Path) -> str:
-    with path.open("rb") as file:
-        content = file.read(MAX_FILE_BYTES + 1)
-    if len(content) > MAX_FILE_BYTES:
-        raise BadKeys(f"{path}: larger than {MAX_FILE_BYTES} bytes; that is no key file")
-    return content.decode("utf-8")
 
 
 def _given(table: _Table) -> GivenKey:

@@ -58,19 +58,16 @@ class ServerCollector(Collector):
             samples.add_metric([outcome], getattr(publishing, outcome))
         yield samples
         waiting = publishing.taken - publishing.delivered - publishing.lost
-        yield _gauge(
-            "inorder_sync_samples_waiting", "Samples on their way to the topic", max(0, waiting)
-        )
-        yield _gauge("inorder_sync_addresses", "Addresses that the limiter knows", server.addresses)
-        yield _gauge(
-            "inorder_sync_kernel_stamps",
-            "Whether receive stamps are the kernel's",
-            server.kernel_stamps,
-        )
+        for name, text, value in (
+            ("inorder_sync_samples_waiting", "Samples on their way to the topic", max(0, waiting)),
+            ("inorder_sync_addresses", "Addresses that the limiter knows", server.addresses),
+            (
+                "inorder_sync_kernel_stamps",
+                "Whether receive stamps are the kernel's",
+                server.kernel_stamps,
+            ),
+        ):
+            yield GaugeMetricFamily(name, text, value=value)
         yield CounterMetricFamily(
             "inorder_sync_clock_steps", "Steps of the server's clock", value=server.steps
         )
-
-
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, text, value=value)

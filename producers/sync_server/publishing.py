@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import IO, Final, Protocol
+from abc import ABC, abstractmethod
+from typing import IO, Final
 
 import orjson
 
@@ -34,30 +35,31 @@ STUCK_S: Final = 10.0
 log = logging.getLogger("inorder.sync")
 
 
-class Publishing(Protocol):
+class Publishing(ABC):
     """Where samples go. All calls come from one thread, `trouble` and counts apart.
 
     taken = delivered + lost + waiting; `refused` found no room and were not taken."""
 
-    taken: int
-    delivered: int
-    lost: int
-    refused: int
+    taken = delivered = lost = refused = 0
 
+    @abstractmethod
     def take(self, sample: Packet) -> bool:
         """Whether there was room for it. Never waits."""
 
+    @abstractmethod
     def turn(self) -> None:
         """Called often: what is done, is counted."""
 
     def trouble(self) -> str:
         """Why samples do not arrive, empty if they do."""
+        return ""
 
     def close(self) -> None:
         """Let what waits arrive, for a bounded time."""
+        self.turn()
 
 
-class TopicPublishing:
+class TopicPublishing(Publishing):
     """To a topic. `server` is the name that samples bear."""
 
     def __init__(
@@ -69,10 +71,6 @@ class TopicPublishing:
         self._settings: Settings = {"linger.ms": LINGER_MS, **(settings or {})}
         self._channel = self._new_channel()
         self._delivered_before = 0
-        self.taken = 0
-        self.delivered = 0
-        self.lost = 0
-        self.refused = 0
         self._moved_s = time.monotonic()
         self._logged_s = float("-inf")
 
@@ -98,7 +96,11 @@ class TopicPublishing:
         if delivered != self.delivered:
             self.delivered = delivered
             self._moved_s = time.monotonic()
-        self._count_failures()
+        try:
+            self._channel.raise_failures()
+        except DeliveryFailed as failed:
+            self.lost += failed.count
+            self._log(f"{failed.count} samples lost; the first: {failed.failures[0].reason}")
 
     def trouble(self) -> str:
         waiting = self.taken - self.delivered - self.lost
@@ -112,16 +114,7 @@ class TopicPublishing:
         except FlushTimeout as error:
             log.warning("%s; they are given up", error)
             self._channel.purge()
-        self.turn()
-
-    def _count_failures(self) -> None:
-        if not self._channel.failed:
-            return
-        try:
-            self._channel.raise_failures()
-        except DeliveryFailed as failed:
-            self.lost += failed.count
-            self._log(f"{failed.count} samples lost; the first: {failed.failures[0].reason}")
+        super().close()
 
     def _renew(self) -> None:
         """The client has given up for good: another one begins."""
@@ -141,16 +134,12 @@ class TopicPublishing:
             log.warning("%s (%d samples lost so far)", what, self.lost + self.refused)
 
 
-class LinePublishing:
+class LinePublishing(Publishing):
     """As JSON lines, for trying out and for `inorder replay`."""
 
     def __init__(self, stream: IO[bytes], server: str) -> None:
         self._stream = stream
         self._server = server
-        self.taken = 0
-        self.delivered = 0
-        self.lost = 0
-        self.refused = 0
 
     def take(self, sample: Packet) -> bool:
         line = {"clock": sample.source, **sample_line(sample, self._server)}
@@ -162,9 +151,3 @@ class LinePublishing:
         if self.delivered != self.taken:
             self._stream.flush()
             self.delivered = self.taken
-
-    def trouble(self) -> str:
-        return ""
-
-    def close(self) -> None:
-        self.turn()

@@ -119,26 +119,12 @@ def _exchange(
 def _described(raw: bytes) -> dict[str, Any]:
     packet = parse(raw)
     assert isinstance(packet, Packet)
-    return {
-        "kind": KINDS[packet.kind],
-        "fields": {
-            "status": packet.status,
-            "key_id": packet.key_id,
-            "round": packet.round,
-            "epoch": packet.epoch,
-            "segment": packet.segment,
-            "nonce": packet.nonce,
-            "t1": packet.t1_ns,
-            "t2": packet.t2_ns,
-            "t3": packet.t3_ns,
-            "t4": packet.t4_ns,
-            "mono": packet.mono_ns,
-            "source": packet.source,
-            "cookie": packet.cookie.hex(),
-            "signature": packet.signature.hex(),
-        },
-        "packet": raw.hex(),
+    fields = {
+        name.removesuffix("_ns"): value.hex() if isinstance(value, bytes) else value
+        for name, value in packet._asdict().items()
+        if name != "kind"
     }
+    return {"kind": KINDS[packet.kind], "fields": fields, "packet": raw.hex()}
 
 
 def _refused() -> list[tuple[str, bytes, Reason]]:

@@ -19,7 +19,6 @@ another, so what each says is what it says in `inorder replay`.
 | `part`     | the files that a task writes, one for each table                           |
 | `pieces`   | files, cut so that tasks read them side by side                            |
 | `place`    | the folder of the tables: nothing half written is ever seen in it          |
-| `progress` | lines on standard error while Spark works                                  |
 | `resuming` | tables that a later run adds to: what is known of the runs before          |
 | `run`      | the whole of a backfill, as one job of Spark                               |
 | `setting`  | the topology's text, on its way to the tasks                               |

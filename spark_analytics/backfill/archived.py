@@ -246,11 +246,6 @@ def places(rows: DataFrame, topology: Topology) -> dict[str, dict[str, list[str]
     }
 
 
-def in_order(lines: DataFrame, topology: Topology) -> DataFrame:
-    """The lines in the order of `inorder dump`; each task holds a stretch of it."""
-    return log_order.in_order(lines, topology.topics.clock)
-
-
 class Taken(NamedTuple):
     """The `lines` of an archive for one run (`is_empty`: there are none), the cut after them, and a
     warning."""
@@ -261,15 +256,7 @@ class Taken(NamedTuple):
     warning: str | None = None
 
 
-def taken(
-    rows: DataFrame,
-    topology: Topology,
-    before: Cut,
-    *,
-    rest_ns: int,
-    to_end: bool,
-    holes: bool,
-) -> Taken:
+def taken(rows: DataFrame, topology: Topology, before: Cut, *, to_end: bool, holes: bool) -> Taken:
     """The records after `before`: to the end of each log, or only those that no other record can
     precede any more (`cut`). InputError if a single run would have given another answer."""
     rows = log_order.beyond(rows, before.offsets)
@@ -284,7 +271,7 @@ def taken(
         raise InputError(
             f"{log}: the archive has records that arrived before the time to which an earlier run"
             " has read, so the tables would differ from those of one run; backfill anew into a new"
-            " folder (with a longer --rest if the job archive was idle for that long)"
+            " folder, and let no topic of the archive pause for an hour"
         )
     activation_ns = min(stream.clock.activation_ns for stream in topology.streams.values())
     lines = log_order.arrived(rows, before, topology.topics.clock, activation_ns)
@@ -297,7 +284,7 @@ def taken(
             cut.behind(before, ends, {}, before.until_ns),
             unstamped(ends, topology),
         )
-    until_ns = cut.until_ns(before, ends, rest_ns)
+    until_ns = cut.until_ns(before, ends)
     if until_ns is None:
         return Taken(lines, is_empty=True, cut=before)
     parted = log_order.parted(lines, until_ns)

@@ -6,7 +6,7 @@ run may take a record only if no record can arrive before it any more: if it arr
 earliest of the times that the logs promise.
 
 * A log promises the arrival of its last record, because its clock never goes back.
-* A log that has been silent for `rest_ns` before the newest record of all counts as at rest, and
+* A log that has been silent for `REST_NS` before the newest record of all counts as at rest, and
   promises that time. Otherwise a partition to which nobody writes would hold back all the others.
 
 The next run reads the rest. If a log that counted as at rest brings an earlier record after all,
@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple
 
 NS_PER_MS: Final = 1_000_000
 NOTHING_READ: Final = -1
+REST_NS: Final = 3_600_000_000_000
 
 
 class Cut(NamedTuple):
@@ -83,13 +84,13 @@ class Left(NamedTuple):
     arrival_ms: int
 
 
-def until_ns(cut: Cut, ends: Mapping[str, LogEnd], rest_ns: int) -> int | None:
+def until_ns(cut: Cut, ends: Mapping[str, LogEnd]) -> int | None:
     """The earliest promise of all logs ever seen; it never goes back. None: there is no log."""
     promised = dict(cut.floors_ms)
     promised.update({log: end.arrival_ms for log, end in ends.items()})
     if not promised:
         return cut.until_ns
-    rest_from_ns = max(promised.values()) * NS_PER_MS - rest_ns
+    rest_from_ns = max(promised.values()) * NS_PER_MS - REST_NS
     least_ns = min(max(at_ms * NS_PER_MS, rest_from_ns) for at_ms in promised.values())
     return least_ns if cut.until_ns is None else max(cut.until_ns, least_ns)
 

@@ -111,18 +111,9 @@ def lake_tables(topology: Topology, schema: StructType | None = None) -> list[La
 
 
 class LakeTables:
-    """The tables of a lake; `schema`: of payloads; None: they are text. `has_line`: whether they
-    have the column `line`."""
+    """The tables of a lake; `schema`: of payloads; None: they are text."""
 
-    def __init__(
-        self,
-        lake: Lake,
-        topology: Topology,
-        schema: StructType | None = None,
-        *,
-        has_line: bool = True,
-    ) -> None:
-        self._dropped = () if has_line else (LINE,)
+    def __init__(self, lake: Lake, topology: Topology, schema: StructType | None = None) -> None:
         self._lake = lake
         self._tables = lake_tables(topology, schema)
 
@@ -161,7 +152,7 @@ class LakeTables:
             files.setdefault(file.table, []).append(f"{coming.staged}/{file.table}/{file.name}")
         for each in self.rows(files):
             if coming.run == 1:
-                self._lake.make(each.table, each.rows.schema, each.shape)
+                self._lake.made(each.table, each.rows.schema, each.shape)
             if not any(kind in files for kind in each.kinds) or each.rows.isEmpty():
                 continue
             if each.merged:
@@ -184,8 +175,7 @@ class LakeTables:
             return self._lake.spark.read.schema(schema).parquet(*files[kind])
 
         for each in self._tables:
-            rows = each.made(read).drop(*self._dropped)
-            yield Rows(each.name, each.kinds, rows, each.shape, each.merged)
+            yield Rows(each.name, each.kinds, each.made(read), each.shape, each.merged)
 
 
 def _plain(table: str, shape: Shape) -> LakeTable:

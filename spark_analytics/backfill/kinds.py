@@ -1,11 +1,11 @@
 """The tables of a backfill: one for each kind of line, and the columns of each.
 
-Every row has `line`, the JSON line that `inorder replay` writes (unless lines are dropped), and
-`position`, its place, from 0, among the lines of its stream and kind. The other columns are what
-the line says, typed: nanoseconds as longs named `_ns`, beside them a timestamp in microseconds,
-rounded down, where people query by time; what is nested (a payload, values of a window, events of a
-match) as JSON text. What a line does not say is null; so is a time beyond what a timestamp of
-microseconds holds nowhere: every long of nanoseconds is one.
+Every row has `line`, the JSON line that `inorder replay` writes, and `position`, its place, from 0,
+among the lines of its stream and kind. The other columns are what the line says, typed: nanoseconds
+as longs named `_ns`, beside them a timestamp in microseconds, rounded down, where people query by
+time; what is nested (a payload, values of a window, events of a match) as JSON text. What a line
+does not say is null; so is a time beyond what a timestamp of microseconds holds nowhere: every long
+of nanoseconds is one.
 
 | table         | a row is                                                             |
 |---------------|----------------------------------------------------------------------|
@@ -148,13 +148,7 @@ TABLES: Final[Mapping[str, Sequence[Column]]] = {
     "duplicates": _UNORDERED,
     "dead": [*_UNORDERED, *_text("detail")],
     "windows": [*_RESULT, *_VALUES, *_nested("low", "high", "expected"), *_AT],
-    "matches": [
-        *_RESULT,
-        *_nested("events"),
-        *_VALUES,
-        Column("stands", REAL, "stands"),
-        *_AT,
-    ],
+    "matches": [*_RESULT, *_nested("events"), *_VALUES, *_AT],
     "match_sets": [
         *_RESULT,
         *_long(count="count"),
@@ -186,13 +180,12 @@ TABLE_OF: Final = {
 """By the kind of line."""
 
 
-def schema_of(table: str, *, has_line: bool = True) -> Any:
+def schema_of(table: str) -> Any:
     columns = [pa.field(column.name, column.type) for column in TABLES[table]]
-    columns.append(pa.field(POSITION, LONG))
-    return pa.schema([*columns, pa.field(LINE, TEXT)] if has_line else columns)
+    return pa.schema([*columns, pa.field(POSITION, LONG), pa.field(LINE, TEXT)])
 
 
-def rows_of(table: str, lines: Lines, positions: Sequence[int], *, has_line: bool = True) -> Any:
+def rows_of(table: str, lines: Lines, positions: Sequence[int]) -> Any:
     """The lines of one kind as a batch of Arrow's."""
     values_of = _by_key(lines)
     columns = []
@@ -202,9 +195,8 @@ def rows_of(table: str, lines: Lines, positions: Sequence[int], *, has_line: boo
             values = column.read(values)
         columns.append(pa.array(values, column.type))
     columns.append(pa.array(positions, LONG))
-    if has_line:
-        columns.append(pa.array(json_texts(lines), TEXT))
-    return pa.record_batch(columns, schema=schema_of(table, has_line=has_line))
+    columns.append(pa.array(json_texts(lines), TEXT))
+    return pa.record_batch(columns, schema=schema_of(table))
 
 
 def _by_key(lines: Lines) -> Callable[[str], Sequence[Any]]:

@@ -36,12 +36,9 @@ class File(NamedTuple):
 
 class Part:
     """Writes lines in the order in which they are emitted. `folder` holds the tables' folders, on
-    `files`; each file's name begins with `name`. `has_line`: whether the tables have `line`."""
+    `files`; each file's name begins with `name`."""
 
-    def __init__(
-        self, files: fs.FileSystem, folder: str, name: str, *, has_line: bool = True
-    ) -> None:
-        self._has_line = has_line
+    def __init__(self, files: fs.FileSystem, folder: str, name: str) -> None:
         self._files = files
         self._folder = folder
         self._name = name
@@ -85,10 +82,9 @@ class Part:
             self._files.create_dir(folder, recursive=True)
             writer = self._writers[table] = parquet.ParquetWriter(
                 f"{folder}/{self._name_of(table)}",
-                schema_of(table, has_line=self._has_line),
+                schema_of(table),
                 filesystem=self._files,
                 compression=COMPRESSION,
             )
-        batch = rows_of(table, lines, places, has_line=self._has_line)
-        writer.write_batch(batch, row_group_size=None)
+        writer.write_batch(rows_of(table, lines, places), row_group_size=None)
         self._rows[table] += len(lines)

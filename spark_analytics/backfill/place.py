@@ -119,7 +119,7 @@ class Place:
                 " nothing; name a new folder, or remove that one"
             )
 
-    def complete(self, files: Iterable[File], *, has_line: bool = True) -> None:
+    def complete(self, files: Iterable[File]) -> None:
         """Make the tables of these files only; a table without files is created empty."""
         wanted: dict[str, set[str]] = {table: set() for table in TABLES}
         for file in files:
@@ -131,7 +131,7 @@ class Place:
                 if info.base_name not in names:
                     self._files.delete_file(info.path)  # of an attempt that failed
             if not names:
-                nothing = schema_of(table, has_line=has_line).empty_table()
+                nothing = schema_of(table).empty_table()
                 parquet.write_table(nothing, f"{folder}/{EMPTY}", filesystem=self._files)
 
     def publish(self, account: Mapping[str, Any]) -> None:

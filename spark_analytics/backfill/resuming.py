@@ -42,18 +42,13 @@ from topology.wire.stretches import Beginning
 PARQUET: Final = "parquet"
 
 
-UNNOTED: Final = (PARQUET, None, None, True, 1)
-"""The values of `Kept` that a run had before it noted them."""
-
-
 class Kept(NamedTuple):
-    """The values that determine the tables and their columns. `lines`: they have `line`; `version`:
-    of the columns (`kinds.VERSION`)."""
+    """The values that determine the tables and their columns. `version`: of the columns
+    (`kinds.VERSION`)."""
 
     form: str = PARQUET
     catalog: str | None = None
     schema: str | None = None
-    lines: bool = True
     version: int = VERSION
 
 
@@ -146,8 +141,10 @@ class Resumed:
     @property
     def kept(self) -> Kept:
         known = self.known if self._coming is None else self._coming["now"]
-        noted = known["tables"]
-        return Kept(*noted, *UNNOTED[len(noted) :])
+        form, catalog, schema, *version = known["tables"]
+        # Earlier runs noted first whether the tables have `line`, or no version at all.
+        is_other = not version or False in version
+        return Kept(form, catalog, schema, 1 if is_other else version[-1])
 
     def states(self) -> dict[int, str]:
         """Absolute addresses of the groups' state files: executors run in other folders."""
@@ -323,8 +320,6 @@ def _spelled(kept: Kept) -> str:
         words.append(f"--catalog {kept.catalog}")
     if kept.schema is not None:
         words.append(f"--schema '{kept.schema}'")
-    if not kept.lines:
-        words.append("--lines drop")
     if kept.version != VERSION:
         words.append(f"columns of version {kept.version}")
     return " ".join(words)

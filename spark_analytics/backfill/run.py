@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from producers.recording.file import InputError
 from producers.recording.summary import Summary
@@ -21,7 +22,6 @@ from spark_analytics.backfill.archived import (
     ReadArchive,
     RecordLines,
     Taken,
-    in_order,
     is_archive,
     records,
     taken,
@@ -32,11 +32,11 @@ from spark_analytics.backfill.archived import (
 from spark_analytics.backfill.cut import read as stood
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.in_lake import LakeTables
+from spark_analytics.backfill.log_order import in_order
 from spark_analytics.backfill.noted import ENDED, Known
 from spark_analytics.backfill.part import File
 from spark_analytics.backfill.pieces import NOTHING, Piece, files_of, pieces_of
 from spark_analytics.backfill.place import Place
-from spark_analytics.backfill.progress import tracker_of, watched
 from spark_analytics.backfill.resuming import (
     Coming,
     Kept,
@@ -63,7 +63,6 @@ from topology.wire.stretches import Beginning
 ROWS_AT_ONCE: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 OWNER: Final = "inorder spark backfill"
 NS_PER_S: Final = 1_000_000_000
-REST_NS: Final = 3_600 * NS_PER_S
 MOST_TASKS: Final = 1_000
 """The most ordering tasks; where there are more groups, groups share a task."""
 
@@ -81,29 +80,24 @@ Mark = Sequence[int]
 
 
 class Wanted(NamedTuple):
-    """What the user asks for. `tasks`: how many order in parallel; None: `tasks_for` the groups.
-    `holes`: whether offsets may be missing in an archive. `form`: the format of the tables.
-    `to_end`: emit what is held at the end; otherwise keep the state. `resume`: go on from the state
-    in `out`. `catalog` (Iceberg's) and `schema` (of payloads) as on the command line. `rest_ns`: a
-    partition of an archive that is silent for so long counts as at rest. `lines`: whether the
-    tables have the column `line`."""
+    """What the user asks for. `holes`: whether offsets may be missing in an archive. `form`: the
+    format of the tables. `to_end`: emit what is held at the end; otherwise keep the state.
+    `resume`: go on from the state in `out`. `catalog` (Iceberg's) and `schema` (of payloads) as on
+    the command line."""
 
     inputs: Sequence[str]
     out: str
     form: Literal["parquet"] | Format = "parquet"
-    tasks: int | None = None
     holes: bool = False
     to_end: bool = True
     resume: bool = False
     catalog: str | None = None
     schema: str | None = None
-    rest_ns: int = REST_NS
-    lines: bool = True
 
     @property
     def kept(self) -> Kept:
         catalog = None if self.catalog is None else self.catalog.partition("?")[0]
-        return Kept(self.form, catalog, self.schema, self.lines)
+        return Kept(self.form, catalog, self.schema)
 
 
 class Noted(NamedTuple):
@@ -143,21 +137,18 @@ def run(
     tables = tables_of(spark, topology, wanted, resumed)
     if resumed is not None and resumed.is_unfinished and resumed.finish(tables):
         return None
-    order = OrderGroups(setting, place.staged, to_end=wanted.to_end, has_line=wanted.lines)
+    order = OrderGroups(setting, place.staged, to_end=wanted.to_end)
     if resumed is not None:
         order = order._replace(begin=resumed.begin, states=resumed.states(), came=came)
     groups = Groups(topology)
-    tasks = wanted.tasks or min(tasks_for(spark, len(groups)), MOST_TASKS)
+    tasks = min(tasks_for(spark, len(groups)), MOST_TASKS)
     slot_of = slots(spark, tasks)
     by_group = [slot_of[group % tasks] for group in range(len(groups))]
     with shipped(spark), _few_rows_at_once(spark):
-        tracker = tracker_of(spark)
-        with watched("looking at what there is", tracker):
-            inputs = _inputs(
-                spark, setting, topology, wanted, by_group, resumed, warn, again=came is not None
-            )
-        with watched("reading and ordering", tracker):
-            output = _ordered(inputs.parcels, order, tasks)
+        inputs = _inputs(
+            spark, setting, topology, wanted, by_group, resumed, warn, again=came is not None
+        )
+        output = _ordered(inputs.parcels, order, tasks)
     output.summary.took(time.perf_counter() - started_s, output.summary.cpu_seconds)
     now: Known = {
         "run": 1 if resumed is None else resumed.known["run"] + 1,
@@ -172,8 +163,7 @@ def run(
             **inputs.noted._asdict(),
             "states": output.states,
         }
-    with watched("bringing the rows into the tables", tracker):
-        published(wanted, place, tables, resumed, output, now)
+    published(wanted, place, tables, resumed, output, now)
     return output.summary
 
 
@@ -207,10 +197,9 @@ def tables_of(
     if wanted.form == "parquet":
         return ParquetTables(wanted.out)
     schema = None if wanted.schema is None else schema_of(wanted.schema)
-    is_iceberg = wanted.form == "iceberg"
-    catalog = catalog_of(wanted.catalog) if is_iceberg else None
+    catalog = catalog_of(wanted.catalog)
     lake = open_lake(spark, wanted.form, wanted.out.rstrip("/"), OWNER, catalog)
-    tables = LakeTables(lake, topology, schema, has_line=wanted.lines)
+    tables = LakeTables(lake, topology, schema)
     is_halfway = resumed is not None and resumed.is_unfinished
     tables.require(made=None if is_halfway else resumed is not None)
     return tables
@@ -239,7 +228,7 @@ def published(
             place.take_away()
             raise
     else:
-        place.complete(output.files, has_line=wanted.lines)
+        place.complete(output.files)
         if not wanted.to_end:
             begun(place, now)
         place.publish(account)
@@ -281,7 +270,8 @@ def _inputs(
     if found.is_empty:
         return Inputs(_read([NOTHING], spark, setting, slot_of), noted)
     read = ReadArchive(setting, slot_of)
-    return Inputs(in_order(found.lines, topology).mapInArrow(read.__call__, PARCELS), noted)
+    ordered = in_order(found.lines, topology.topics.clock)
+    return Inputs(ordered.mapInArrow(read.__call__, PARCELS), noted)
 
 
 def refuse_mixed(inputs: Sequence[str], archives: Sequence[str], noted: Noted) -> None:
@@ -351,14 +341,7 @@ def _of_archives(
     RecordLines(topology)  # refuses here what each task would: keys that are missing
     before = stood(noted.offsets, noted.cut)
     rows, lacking = records(spark, wanted.inputs, topology, before.topics, holes=wanted.holes)
-    found = taken(
-        rows,
-        topology,
-        before,
-        rest_ns=wanted.rest_ns,
-        to_end=wanted.to_end,
-        holes=wanted.holes,
-    )
+    found = taken(rows, topology, before, to_end=wanted.to_end, holes=wanted.holes)
     for word in filter(None, (lacking, found.warning)):
         warn(word)
     noted = noted._replace(offsets=dict(found.cut.offsets), cut=found.cut.noted())
@@ -445,7 +428,7 @@ def _ordered(parcels: DataFrame, order: OrderGroups, tasks: int) -> RunOutput:
         .selectExpr("*", "number > 0 AS later")
         .sortWithinPartitions("group", "later", "piece", "number")
         .drop("later")
-        .mapInArrow(order.__call__, REPORT)
+        .mapInArrow(order.__call__, from_arrow_schema(REPORT))
     )
     return gathered(reports.collect())
 

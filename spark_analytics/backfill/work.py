@@ -43,7 +43,16 @@ from topology.wire.line_reader import Content, reading_of
 from topology.wire.stretches import Beginning
 
 PARCELS: Final = "slot INT, group INT, piece LONG, number LONG, content BINARY"
-REPORT: Final = "group INT, word STRING, table STRING, name STRING, rows LONG, content BINARY"
+REPORT: Final = pa.schema(
+    {
+        "group": pa.int32(),
+        "word": pa.string(),
+        "table": pa.string(),
+        "name": pa.string(),
+        "rows": pa.int64(),
+        "content": pa.binary(),
+    }
+)
 FILE: Final = "file"
 STATE: Final = "state"
 SUMMARY: Final = "summary"
@@ -111,14 +120,13 @@ class OrderGroups(NamedTuple):
     out report what was written. `staged` is the address of the folder to write in. `begin` and
     `states` (a file for each group) are where the run before ended. `came`: queries that it did not
     have; the parcels then hold the history too (None: they do not). `to_end`: emit what is held at
-    the end; otherwise write a state. `has_line`: whether the tables have `line`."""
+    the end; otherwise write a state."""
 
     setting: Setting
     staged: str
     begin: Beginning = Beginning()
     states: Mapping[int, str] = {}
     to_end: bool = True
-    has_line: bool = True
     came: frozenset[str] | None = None
 
     def __call__(self, taken: Iterable[Any]) -> Iterator[Any]:
@@ -126,7 +134,7 @@ class OrderGroups(NamedTuple):
         rows = chain.from_iterable(_parcels(batch) for batch in taken)
         files, folder = file_system(self.staged)
         name = f"{os.getpid()}-{time.monotonic_ns():x}"
-        part = Part(files, folder, name, has_line=self.has_line)
+        part = Part(files, folder, name)
         group = None
         for group, parcels in groupby(rows, key=_group):
             yield from _reports(self._order(group, parcels, part, files, f"{folder}/{name}"))
@@ -279,21 +287,9 @@ class GroupRun:
                 yield content
 
 
-_REPORT: Final = pa.schema(
-    {
-        "group": pa.int32(),
-        "word": pa.string(),
-        "table": pa.string(),
-        "name": pa.string(),
-        "rows": pa.int64(),
-        "content": pa.binary(),
-    }
-)
-
-
 def _reports(rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-    reports = [dict(zip(_REPORT.names, row, strict=True)) for row in rows]
-    yield from pa.Table.from_pylist(reports, _REPORT).to_batches()
+    reports = [dict(zip(REPORT.names, row, strict=True)) for row in rows]
+    yield from pa.Table.from_pylist(reports, REPORT).to_batches()
 
 
 def _parcels(batch: Any) -> Iterator[Parcel]:

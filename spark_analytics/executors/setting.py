@@ -48,7 +48,7 @@ def setting_of(path: str, topology: Topology) -> Setting:
 ELSEWHERE: Final = frozenset(
     (
         "application", "checkpoint_ns", "delivery", "redis", "spill_after_ns",
-        "stages_written", "state", "stuck_after_ns", "transaction_timeout_ns",
+        "stages_written", "state", "tick_lag_ns", "transaction_timeout_ns",
     )
 )  # fmt: skip
 """Keys of how workers run: they change no line of a replay."""

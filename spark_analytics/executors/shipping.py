@@ -1,7 +1,7 @@
 """Our own code for executors: the rooms as one zip of Python files.
 
 What is compiled for this machine stays out, and so does what Python can make again. What else they
-import (`requirements.lock`, or the wheel's dependencies) has to be installed where executors run.
+import (`infra/locks/run.txt`, or the wheel's dependencies) has to be installed where executors run.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 | `work`        | what jobs are made of: tables, and what is wanted of them                |
 | `topics`      | where the records come from: Kafka, or an archive                        |
 | `running`     | queries on checkpoints, or once over what there is                       |
-| `watching`    | figures of the queries while they run; `metrics` has them for Prometheus |
-| `outputs`     | where tables go: Parquet, Kafka, console; `jdbc`: databases              |
+| `watching`    | figures of the queries while they run                                    |
+| `outputs`     | tables as folders of Parquet                                             |
 | `errors`      | what an error of Spark says, in a line                                   |
 """

@@ -11,9 +11,7 @@
 | `archive`  | a folder of its own for each topic; in a lake one table, `records`   | both   |
 
 Every row of the topics ends in a table: what a window does not count lies in `late` of
-`rates`, what a job cannot read, of whichever of its topics, in its `bad`. With
-`Wanted.late_included` (batch only) windows count marked events too, each where its time
-says: what the stream's windows would be had nothing been late. Spark drops rows that a
+`rates`, what a job cannot read, of whichever of its topics, in its `bad`. Spark drops rows that a
 watermark has passed; by `aggregates` there are none, and a query that drops one all the
 same is stopped with an error.
 """
@@ -21,6 +19,7 @@ same is stopped with an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial, reduce
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -52,15 +51,13 @@ from topology.config import Topology
 
 
 def rates(topics: Topics, topology: Topology, wanted: Wanted) -> list[Table]:
-    if wanted.late_included and topics.streaming:
-        raise JobRefused("--late include: a stream cannot go back to closed windows; add --batch")
     keys = ("stream", *wanted.keys)
     named = ["start_time", *map(aggregates.named, keys)]
     tables, bad = [], []
     for topic, names in outputs_of(topology).items():
         rows = _ordered(topics, topology, topic, names, wanted.schema)
         usable = decode.sound(rows)
-        counted = usable if wanted.late_included else aggregates.unmarked(usable)
+        counted = aggregates.unmarked(usable)
         for name in names:
             own = aggregates.of_stream(counted, name)
             windows = aggregates.aggregate(own, wanted.windows, keys, wanted.measures)
@@ -186,10 +183,8 @@ def _suffix(topology: Topology, topic: str) -> str:
 
 def _bad(parts: Sequence[DataFrame]) -> Table:
     """One table of what the topics of a job hold that it cannot read."""
-    found = parts[0]
-    for part in parts[1:]:
-        found = found.unionByName(part, allowMissingColumns=True)
-    return Table("bad", found, PLACE)
+    union = partial(DataFrame.unionByName, allowMissingColumns=True)
+    return Table("bad", reduce(union, parts), PLACE)
 
 
 def _raw(topics: Topics, topology: Topology, topic: str, names: Sequence[str]) -> decode.Decoded:

@@ -56,9 +56,6 @@ INTERRUPTIONS: Final = (
 """What Spark looks for, behind `CALL_FAILED`, in an error of Python's."""
 
 
-Count = Callable[[int, int], object]
-"""Takes how many rows were late, and how many could not be read."""
-
 COLUMNS: Final = "columns"
 """What a checkpoint says of the columns of its tables: a number that no reader knows."""
 
@@ -71,28 +68,17 @@ class CheckpointRefused(ValueError):
     """The checkpoint was made for something else."""
 
 
-def _uncounted(late: int, bad: int) -> None:
-    """Nobody asks."""
-
-
 def run_bounded(tables: Sequence[Table], output: Output, folder: str) -> None:
     """Write all tables once; `folder` is for tables that store themselves."""
     for table in tables:
         _write(table, table.rows, output, folder, 0)
 
 
-def _write(
-    table: Table,
-    rows: DataFrame,
-    output: Output,
-    folder: str,
-    batch: int,
-    count: Count = _uncounted,
-) -> None:
+def _write(table: Table, rows: DataFrame, output: Output, folder: str, batch: int) -> None:
     if table.groups:
         with _kept(rows) as records:
             for group in _with_records(table, records, batch):
-                _write_group(group, records, output, batch, count)
+                _write_group(group, records, output, batch)
     elif table.parts:
         with _kept(rows) as kept:
             _write_parts(_with_rows(table, kept, batch), kept, output, batch)
@@ -102,18 +88,13 @@ def _write(
         output.write(named(rows), table.name, table.keys, batch)
 
 
-def _write_group(
-    group: Group, records: DataFrame, output: Output, batch: int, count: Count
-) -> None:
+def _write_group(group: Group, records: DataFrame, output: Output, batch: int) -> None:
     own = records.where(F.col("topic").isin(*group.topics))
     if group.rows is None:
         _write_parts(group.parts, own, output, batch)
         return
     with _kept(group.rows(own)) as rows:
         _write_parts(group.parts, rows, output, batch)
-        if group.counts is not None:
-            late, bad = rows.agg(*group.counts).collect()[0]
-            count(late, bad)
 
 
 def _write_parts(parts: Sequence[Part], kept: DataFrame, output: Output, batch: int) -> None:
@@ -210,9 +191,8 @@ class Running:
         self.watch = Watch(frozenset(table.name for table in tables))
         for table in tables:
             require_java(table.rows.sparkSession, "a stream")
-        self._streams = [table.rows.sparkSession.streams for table in tables[:1]]
-        for manager in self._streams:
-            manager.addListener(self.watch)
+        self._streams = tables[0].rows.sparkSession.streams
+        self._streams.addListener(self.watch)
         self.queries: list[StreamingQuery] = []
         for table in tables:
             write = self._writer(table, output, folder)
@@ -243,8 +223,7 @@ class Running:
             self.watch.ended = True
             for query in self.queries:
                 query.stop()
-            for manager in self._streams:
-                manager.removeListener(self.watch)
+            self._streams.removeListener(self.watch)
 
     def _until(self, due_s: float) -> None:
         """Something has changed, or it is due, or `stop` was called: nobody asks Java meanwhile.
@@ -261,7 +240,7 @@ class Running:
     def _writer(self, table: Table, output: Output, folder: str) -> Callable[..., None]:
         def write(rows: DataFrame, batch: int) -> None:
             try:
-                _write(table, rows, output, folder, batch, self.watch.counting(table.name))
+                _write(table, rows, output, folder, batch)
             except Exception as error:  # noqa: BLE001 - raised again, in few words
                 self._failures[table.name] = error
                 raise unwritten(error) from None

@@ -12,7 +12,6 @@ reports a batch some time after it, so a query that has ended is asked once more
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
@@ -26,51 +25,27 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
-LAG: Final = "maxOffsetsBehindLatest"
-"""How Kafka's source calls the records that the slowest partition has still to give."""
-
-
 LOOK: Final = "latestOffset"
 """How a batch calls the time for which it asked its source for what is new."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What a query did since it was started here. `lag_records`: what its source still had when the
-    last batch began, where it says so. `late` and `bad` of queries that count them."""
+    """What a query did since it was started here. `dropped`: rows that the watermark had passed."""
 
-    batches: int = 0
     looks: int = 0
     """How often its source was asked for what is new. A batch that an earlier run had planned is
     done without that; where there is nothing to do, Spark says so every ten seconds."""
 
     rows: int = 0
-    batch_s: float = 0.0
-    """How long the last batch took, in seconds."""
-
-    batches_s: float = 0.0
-    lag_records: int | None = None
-    state_rows: int = 0
-    state_bytes: int = 0
     dropped: int = 0
-    late: int = 0
-    bad: int = 0
 
     def after(self, progress: Any) -> Figures:
         """With one batch more, a `StreamingQueryProgress`."""
-        operators = progress.stateOperators
-        took_s = progress.durationMs.get("triggerExecution", 0) / 1e3
-        return replace(
-            self,
-            batches=self.batches + 1,
-            looks=self.looks + (LOOK in progress.durationMs),
-            rows=self.rows + max(0, progress.numInputRows),
-            batch_s=took_s,
-            batches_s=self.batches_s + took_s,
-            lag_records=_lag(progress.sources),
-            state_rows=sum(operator.numRowsTotal for operator in operators),
-            state_bytes=sum(operator.memoryUsedBytes for operator in operators),
-            dropped=self.dropped + sum(o.numRowsDroppedByWatermark for o in operators),
+        return Figures(
+            self.looks + (LOOK in progress.durationMs),
+            self.rows + max(0, progress.numInputRows),
+            self.dropped + _dropped(progress),
         )
 
 
@@ -82,19 +57,9 @@ class Watch(StreamingQueryListener):
         self._names = names
         self.figures: dict[str, Figures] = {name: Figures() for name in names}
         self._of_run: dict[UUID, str] = {}
-        self._counted: dict[str, tuple[int, int]] = {}
         self.changed = threading.Event()
         self.ended = False
         """One of them has."""
-
-    def counting(self, name: str) -> Callable[[int, int], None]:
-        """Takes a batch's late and bad rows, from the thread that writes it."""
-
-        def count(late: int, bad: int) -> None:
-            before = self._counted.get(name, (0, 0))
-            self._counted[name] = (before[0] + late, before[1] + bad)
-
-        return count
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         if event.name in self._names:
@@ -104,9 +69,7 @@ class Watch(StreamingQueryListener):
         name = event.progress.name
         if name not in self._names:
             return
-        late, bad = self._counted.get(name, (0, 0))
-        found = replace(self.figures[name].after(event.progress), late=late, bad=bad)
-        self.figures[name] = found
+        found = self.figures[name] = self.figures[name].after(event.progress)
         if found.dropped:
             self.changed.set()
 
@@ -123,13 +86,8 @@ class Watch(StreamingQueryListener):
 def settle(query: StreamingQuery) -> int:
     """Rows that a query which has ended dropped in its last batches; one call for each of them,
     so it is for the end."""
-    return sum(
-        operator.numRowsDroppedByWatermark
-        for progress in query.recentProgress
-        for operator in progress.stateOperators
-    )
+    return sum(map(_dropped, query.recentProgress))
 
 
-def _lag(sources: Any) -> int | None:
-    found = [source.metrics[LAG] for source in sources if LAG in (source.metrics or {})]
-    return sum(int(float(each)) for each in found) if found else None
+def _dropped(progress: Any) -> int:
+    return sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)

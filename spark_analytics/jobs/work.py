@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from spark_analytics.aggregates import Measures, Windows
@@ -47,14 +47,12 @@ class Part:
 @dataclass(frozen=True)
 class Group:
     """Parts that are made of the records of `topics`. `rows` makes of these what the parts pick
-    from, once a batch; None: the records themselves. `counts`: how many of the rows are late, and
-    how many cannot be read."""
+    from, once a batch; None: the records themselves."""
 
     name: str
     topics: Sequence[str]
     parts: Sequence[Part]
     rows: Callable[[DataFrame], DataFrame] | None = None
-    counts: tuple[Column, Column] | None = None
 
     def of(self, records: DataFrame) -> DataFrame:
         return records if self.rows is None else self.rows(records)
@@ -84,7 +82,7 @@ class Table:
 
     def written(self) -> list[Part]:
         """The tables that come of it."""
-        return self.several or [Part(self.name, self.keys, _as_it_is)]
+        return self.several or [Part(self.name, self.keys, lambda rows: rows)]
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,6 @@ class Wanted:
     keys: Sequence[str] = ("source",)
     measures: Measures = field(default_factory=Measures)
     schema: StructType | None = None
-    late_included: bool = False
     tables: Sequence[str] = ()
     in_lake: bool = False
 
@@ -117,17 +114,18 @@ def chosen_names(known: Sequence[str], names: Sequence[str]) -> Sequence[str]:
 
 def inputs_of(topology: Topology) -> dict[str, list[str]]:
     """The streams of each raw topic."""
-    found: dict[str, list[str]] = {}
-    for name, stream in topology.streams.items():
-        found.setdefault(stream.input, []).append(name)
-    return found
+    return _by_topic(topology, "input")
 
 
 def outputs_of(topology: Topology) -> dict[str, list[str]]:
     """The streams of each ordered topic."""
+    return _by_topic(topology, "output")
+
+
+def _by_topic(topology: Topology, end: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, stream in topology.streams.items():
-        found.setdefault(stream.output, []).append(name)
+        found.setdefault(getattr(stream, end), []).append(name)
     return found
 
 
@@ -141,7 +139,3 @@ def headers_of(topology: Topology, names: Sequence[str]) -> HeaderConfig:
             " topics of their own"
         )
     return topology.stream(names[0]).headers
-
-
-def _as_it_is(rows: DataFrame) -> DataFrame:
-    return rows

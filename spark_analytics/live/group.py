@@ -151,7 +151,7 @@ class LiveGroup:
         partitions, waiting = self._common.partitions, self._common.waiting
         if time_ns <= partitions.advanced_ns:
             return []
-        until = bisect_left(waiting, time_ns, key=_arrival)
+        until = bisect_left(waiting, time_ns, key=attrgetter("arrival_ns"))
         numbered = partitions.numbered(waiting[:until])
         contents = [content_of(line.packed, line.arrival_ns, at) for line, at in numbered]
         del waiting[:until]
@@ -211,7 +211,3 @@ def overtaken_line(packed: tuple[Any, ...], taken_ns: int) -> JsonObject:
 
 def _order(line: Waiting) -> tuple[int, PartitionName, int]:
     return line.arrival_ns, line.name, line.place
-
-
-def _arrival(line: Waiting) -> int:
-    return line.arrival_ns

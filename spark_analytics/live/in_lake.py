@@ -16,7 +16,7 @@ from spark_analytics.jobs.work import Part
 from spark_analytics.live.line_tables import KEYS, OVERTAKEN, picked
 from topology.config import Topology
 
-COLUMNS: Final = 3
+COLUMNS: Final = 4
 """Raise this number when the columns of these tables change: older checkpoints are then refused."""
 
 
@@ -33,5 +33,5 @@ def _part(table: LakeTable) -> Part:
         return table.made(lambda kind: picked(kind)(rows))
 
     newer = shape.newer if table.merged else None
-    kept = shape.settled, table.kinds, shape
-    return Part(table.name, shape.keys, pick, newer, *kept, folds=table.merged)
+    kinds, folds = table.kinds, table.merged
+    return Part(table.name, shape.keys, pick, newer, kinds=kinds, shape=shape, folds=folds)

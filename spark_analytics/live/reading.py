@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from agents.stage.arrival import ArrivalClock
 from spark_analytics.backfill.archived import RecordLines
@@ -33,10 +34,19 @@ from spark_analytics.live.partitions import BEFORE_EVERYTHING_NS, CLOCK, HIDDEN,
 from topology.config import Topology
 from topology.wire.line_reader import Row, reading_of
 
-PARCELS: Final = (
-    "group INT, rank INT, topic STRING, partition INT, first LONG, number LONG, content BINARY"
+_SCHEMA: Final = pa.schema(
+    {
+        "group": pa.int32(),
+        "rank": pa.int32(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "first": pa.int64(),
+        "number": pa.int64(),
+        "content": pa.binary(),
+    }
 )
-NAMES: Final = ("rank", "topic", "partition", "first", "number", "content")
+PARCELS: Final = from_arrow_schema(_SCHEMA)
+NAMES: Final = _SCHEMA.names[1:]
 
 Record = Mapping[str, Any]
 
@@ -136,16 +146,3 @@ def _arrow(parcels: Sequence[tuple[int, PartitionParcel]]) -> Any:
         for group, each in parcels
     ]
     return pa.RecordBatch.from_pylist(rows, _SCHEMA)
-
-
-_SCHEMA: Final = pa.schema(
-    {
-        "group": pa.int32(),
-        "rank": pa.int32(),
-        "topic": pa.string(),
-        "partition": pa.int32(),
-        "first": pa.int64(),
-        "number": pa.int64(),
-        "content": pa.binary(),
-    }
-)

@@ -27,8 +27,16 @@ NAME: Final = "live"
 STORE: Final = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 NO_DATA: Final = "spark.sql.streaming.noDataMicroBatches.enabled"
+LEAST_LAG_MS: Final = 2_000
+"""How far behind a batch's time the end of a quiet partition lies, at least."""
 REST_S: Final = 1.0
 """A run up to the end of the topics ends when nothing was read for this time and the tick lag."""
+
+
+def lag_ms(topology: Topology) -> int:
+    """The tick lag of the query, which has to be longer than transactions of producers stay open:
+    `tick_lag` of the topology where that is more than LEAST_LAG_MS."""
+    return max(LEAST_LAG_MS, topology.tick_lag_ns // 1_000_000)
 
 
 def partitions_of(topology: Topology, partitions: Mapping[str, int]) -> list[PartitionName]:

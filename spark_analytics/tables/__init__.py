@@ -6,9 +6,8 @@
 | `lake`     | tables of a place: append, MERGE, read, each commit whole or not at all  |
 | `shapes`   | how each kind of table is keyed, partitioned and sorted                  |
 | `output`   | tables of jobs, batch by batch                                           |
-| `events`   | the table `events`, to be read by other jobs                             |
 
     spark = new_session("mine", lake_jars("iceberg"), settings("iceberg"))
     tables = open_lake(spark, "iceberg", "/data/out", owner="mine")
-    tables.append("events", frame, shape_of("events"))
+    tables.append("events", frame, SHAPES["events"], Mark("mine", 0))
 """

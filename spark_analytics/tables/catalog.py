@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Final, Literal
 
 from pyspark.sql import SparkSession
@@ -28,8 +29,6 @@ Format = Literal["iceberg", "delta"]
 
 FORMATS: Final[tuple[Format, ...]] = ("iceberg", "delta")
 NAME: Final = "inorder"
-MAX_CATALOGS: Final = 1_000
-"""In one session; tests come closest."""
 
 EXTENSIONS: Final[Mapping[Format, str]] = {
     "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -57,24 +56,22 @@ class Catalog:
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
-def catalog_of(text: str | None, properties: Mapping[str, str] | None = None) -> Catalog:
-    """What `--catalog` says; TablesRefused where it is no catalog's address. Without `properties`
-    its secrets come from the environment."""
+def catalog_of(text: str | None) -> Catalog:
+    """What `--catalog` says, with secrets from the environment; TablesRefused where it is no
+    catalog's address."""
     if text is None:
         return Catalog()
     if text.startswith("jdbc:"):
-        return Catalog("jdbc", text, _secrets(JDBC_SECRETS, properties))
+        return Catalog("jdbc", text, _secrets(JDBC_SECRETS))
     if text.startswith(("http://", "https://")):
-        return Catalog("rest", text, _secrets(REST_SECRETS, properties))
+        return Catalog("rest", text, _secrets(REST_SECRETS))
     raise TablesRefused(
         f"--catalog {text}: write jdbc:postgresql://HOST/DATABASE, or http://HOST:PORT of a REST"
         " catalog, or leave it out where files are renamed in one step"
     )
 
 
-def _secrets(names: Mapping[str, str], given: Mapping[str, str] | None) -> Mapping[str, str]:
-    if given is not None:
-        return given
+def _secrets(names: Mapping[str, str]) -> Mapping[str, str]:
     found = {name: os.environ.get(variable) for name, variable in names.items()}
     return {name: value for name, value in found.items() if value}
 
@@ -116,7 +113,7 @@ def declare_catalog(spark: SparkSession, catalog: Catalog, warehouse: str) -> st
     if catalog.kind == "hadoop" and scheme in RENAMES_IN_STEPS:
         raise TablesRefused(
             f"{warehouse}: a rename on {scheme}: is not one step, so two commits could lose one;"
-            " name a --catalog (jdbc:… or http://…), or write --to delta"
+            " name a --catalog (jdbc:… or http://…), or write --format delta"
         )
     # Without a cache: another query of this process may have written since.
     wanted = {"type": catalog.kind, "warehouse": warehouse, "cache-enabled": "false"}
@@ -125,15 +122,15 @@ def declare_catalog(spark: SparkSession, catalog: Catalog, warehouse: str) -> st
     wanted |= catalog.properties
     if catalog.uri is not None:
         wanted["uri"] = catalog.uri
-    for number in range(1, MAX_CATALOGS):
-        name = NAME if number == 1 else f"{NAME}_{number}"
+    wanted = {f".{key}": value for key, value in wanted.items()} | {"": ICEBERG_CATALOG}
+
+    def takes(name: str) -> bool:
         prefix = f"spark.sql.catalog.{name}"
-        known = spark.conf.get(prefix, None)
-        if known is None:
-            spark.conf.set(prefix, ICEBERG_CATALOG)
-            for key, value in wanted.items():
-                spark.conf.set(f"{prefix}.{key}", value)
-            return name
-        if all(spark.conf.get(f"{prefix}.{key}", None) == value for key, value in wanted.items()):
-            return name
-    raise TablesRefused(f"this session has {MAX_CATALOGS} catalogs; start another")
+        is_same = all(spark.conf.get(f"{prefix}{key}", None) == wanted[key] for key in wanted)
+        return is_same or spark.conf.get(prefix, None) is None
+
+    names = (NAME if number == 1 else f"{NAME}_{number}" for number in count(1))
+    name = next(filter(takes, names))
+    for key, value in wanted.items():
+        spark.conf.set(f"spark.sql.catalog.{name}{key}", value)
+    return name

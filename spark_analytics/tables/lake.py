@@ -1,12 +1,12 @@
 """The tables of a place, in one format: append, MERGE, read.
 
 Each write is one commit of the table's format: readers see all of it or nothing, and a process
-that dies amid it leaves only files that no table names (`maintain` takes them away).
+that dies amid it leaves only files that no table names.
 
 **Append** of a stream's batch bears the number of the batch (`Mark`), and a batch that the table
-has is left out: Delta keeps the number in its log by itself, Iceberg in the snapshot's summary and,
-once snapshots expire, in a property of the table. Spark repeats at most the batch at which it
-ended, so only the first that a process writes of a table looks for its number.
+has is left out: Delta keeps the number in its log by itself, Iceberg in the snapshot's summary.
+Spark repeats at most the batch at which it ended, so only the first that a process writes of a
+table looks for its number.
 
 **MERGE** replaces a row where the new one of its key is higher in the column `newer`, and adds
 those that are not there; among rows of one key the highest counts. So it may be done again,
@@ -32,7 +32,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_analytics import folders
 from spark_analytics.jobs.errors import first_line
 from spark_analytics.tables.bounds import bounds, quoted
 from spark_analytics.tables.catalog import (
@@ -94,9 +93,9 @@ class Lake(ABC):
     @abstractmethod
     def properties(self, table: str) -> dict[str, str]: ...
 
-    @abstractmethod
     def drop(self, table: str) -> None:
-        """The table is gone, with what is in it; nothing if there is none."""
+        """Forget the table; its files go with the folder."""
+        self._known.discard(table)
 
     @abstractmethod
     def _create(self, table: str, schema: StructType, shape: Shape) -> None: ...
@@ -106,7 +105,7 @@ class Lake(ABC):
         """Whether that batch lies in the table."""
 
     @abstractmethod
-    def _append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark | None) -> None: ...
+    def _append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark) -> None: ...
 
     @abstractmethod
     def _replace(self, table: str, rows: DataFrame, shape: Shape) -> None: ...
@@ -115,33 +114,50 @@ class Lake(ABC):
         """The current rows."""
         return self.spark.read.table(self.name(table))
 
-    def append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark | None = None) -> None:
-        """Add the rows, as one commit; without a mark whatever is there already."""
-        shape = self._made(table, rows.schema, shape)
-        if mark is not None and (table, mark.query) not in self._begun:
+    def append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark) -> None:
+        """Add the rows, as one commit, unless the batch is there already."""
+        shape = self.made(table, rows.schema, shape)
+        if (table, mark.query) not in self._begun:
             if self._has(table, mark):
                 return
             self._begun.add((table, mark.query))
         self._append(table, self._with_day(rows, shape), shape, mark)
 
-    def make(self, table: str, schema: StructType, shape: Shape) -> None:
-        """The table is there, if without a row."""
-        self._made(table, schema, shape)
-
     def require(self, table: str, schema: StructType) -> None:
         """TablesRefused if a table that is there is another's, or has other columns. One that only
         lacks some gets these; its rows have null there."""
-        self._require_ours(table, schema)
+        theirs = self.properties(table).get(OWNER)
+        if theirs != self.owner:
+            whose = "not inorder's" if theirs is None else f"that of {theirs}"
+            raise TablesRefused(
+                f"{self.place}/{table} is {whose}, and this is {self.owner}; name another --out"
+            )
+        there = self._columns(self.read(table).schema)
+        mine = self._columns(schema)
+        known = {name: column.kind for name, column in there.items()}
+        wanted = {name: column.kind for name, column in mine.items()}
+        other = [name for name in known if known[name] != wanted.get(name)]
+        if not other:
+            self._add(table, {name: mine[name] for name in mine if name not in there})
+        else:
+            differences = "; ".join(
+                f"{name.replace('`', '')}: {known[name]} there, {wanted.get(name, 'absent')} now"
+                for name in other
+            )
+            raise TablesRefused(
+                f"{self.place}/{table} has other columns ({differences}); write what it was made"
+                " with (--schema, --key and the like), or name another --out"
+            )
         self._known.add(table)
 
     def replace(self, table: str, rows: DataFrame, shape: Shape) -> None:
         """The rows in place of all that the table holds, as one commit."""
-        shape = self._made(table, rows.schema, shape)
+        shape = self.made(table, rows.schema, shape)
         self._replace(table, self._with_day(rows, shape), shape)
 
     def merge(self, table: str, rows: DataFrame, shape: Shape) -> None:
         """Add or replace rows by key, where theirs is higher in `shape.newer`."""
-        shape = self._made(table, rows.schema, shape)
+        shape = self.made(table, rows.schema, shape)
         if shape.newer is None or not shape.keys:
             raise TablesRefused(f"{table}: it has no key and column to decide which row is current")
         rest = [name for name in rows.columns if name not in shape.keys]
@@ -173,7 +189,7 @@ class Lake(ABC):
         """The rows as the format wants them."""
         return rows
 
-    def _made(self, table: str, schema: StructType, shape: Shape) -> Shape:
+    def made(self, table: str, schema: StructType, shape: Shape) -> Shape:
         """The table is there, ours, and of these columns; the part of `shape` that it has."""
         found = shape.within(schema)
         if table in self._known:
@@ -185,34 +201,10 @@ class Lake(ABC):
             self._known.add(table)
         return found
 
-    def _require_ours(self, table: str, schema: StructType) -> None:
-        theirs = self.properties(table).get(OWNER)
-        if theirs != self.owner:
-            whose = "not inorder's" if theirs is None else f"that of {theirs}"
-            raise TablesRefused(
-                f"{self.place}/{table} is {whose}, and this is {self.owner}; name another --out"
-            )
-        there = self._columns(self.read(table).schema)
-        mine = self._columns(schema)
-        known = {name: column.kind for name, column in there.items()}
-        wanted = {name: column.kind for name, column in mine.items()}
-        other = [name for name in known if known[name] != wanted.get(name)]
-        if not other:
-            self._add(table, {name: mine[name] for name in mine if name not in there})
-        else:
-            differences = "; ".join(
-                f"{name.replace('`', '')}: {known[name]} there, {wanted.get(name, 'absent')} now"
-                for name in other
-            )
-            raise TablesRefused(
-                f"{self.place}/{table} has other columns ({differences}); write what it was made"
-                " with (--schema, --key and the like), or name another --out"
-            )
-
     def _add(self, table: str, columns: Mapping[str, Column]) -> None:
         within = tuple(f"{name}." for name in columns)
-        new = {name: each.ddl for name, each in columns.items() if not name.startswith(within)}
-        whole = [f"{name} {ddl}" for name, ddl in new.items()]
+        new = (name for name in columns if not name.startswith(within))
+        whole = [f"{name} {columns[name].ddl}" for name in new]
         if whole:
             self.spark.sql(f"ALTER TABLE {self.name(table)} ADD COLUMNS ({', '.join(whole)})")
 
@@ -242,35 +234,22 @@ class IcebergLake(Lake):
         place: str,
         owner: str,
         catalog: Catalog | None = None,
-        *,
-        make: bool = True,
     ) -> None:
         super().__init__(spark, place, owner)
         require_extension(spark, "iceberg")
         above, self._namespace = parts_of(place)
         catalog = catalog or Catalog()
         self.catalog = declare_catalog(spark, catalog, above)
-        self._where = catalog.uri or above
-        if make:
-            self._open()
-
-    def _open(self) -> None:
         try:
-            self.spark.sql(
-                f"CREATE NAMESPACE IF NOT EXISTS {self.catalog}.{quoted(self._namespace)}"
-            )
+            spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.catalog}.{quoted(self._namespace)}")
         except (PySparkException, Py4JError) as error:
             raise TablesRefused(
-                f"the catalog at {self._where} cannot be used ({first_line(error)}); see that it"
-                " runs and takes this user, or mend --catalog"
+                f"the catalog at {catalog.uri or above} cannot be used ({first_line(error)}); see"
+                " that it runs and takes this user, or mend --catalog"
             ) from None
 
     def name(self, table: str) -> str:
         return f"{self.catalog}.{quoted(self._namespace)}.{quoted(table)}"
-
-    def procedure(self, call: str) -> DataFrame:
-        """One of Iceberg's own, `expire_snapshots(…)`."""
-        return self.spark.sql(f"CALL {self.catalog}.system.{call}")
 
     def exists(self, table: str) -> bool:
         try:
@@ -281,28 +260,20 @@ class IcebergLake(Lake):
                 f" ({first_line(error)}); drop it there, or name another --out"
             ) from None
 
-    def tables(self) -> list[str]:
-        rows = self.spark.sql(f"SHOW TABLES IN {self.catalog}.{quoted(self._namespace)}").collect()
-        return sorted(row.tableName for row in rows)
-
     def properties(self, table: str) -> dict[str, str]:
         rows = self.spark.sql(f"SHOW TBLPROPERTIES {self.name(table)}").collect()
         return {row.key: row.value for row in rows}
 
     def drop(self, table: str) -> None:
         self.spark.sql(f"DROP TABLE IF EXISTS {self.name(table)} PURGE")
-        self._known.discard(table)
-
-    def marks(self, table: str) -> dict[str, int]:
-        """The newest batch of each query in the table's snapshots."""
-        batch = F.col("summary")[BATCH].cast("long")
-        rows = self.spark.read.table(f"{self.name(table)}.snapshots")
-        newest = rows.groupBy(F.col("summary")[QUERY].alias("query")).agg(F.max(batch).alias("n"))
-        return {row.query: row.n for row in newest.collect() if row.query is not None}
+        super().drop(table)
 
     def _has(self, table: str, mark: Mark) -> bool:
-        kept = int(self.properties(table).get(f"{BATCH}.{mark.query}", -1))
-        return mark.batch <= max(kept, self.marks(table).get(mark.query, -1))
+        """Look for the newest batch of the query in the table's snapshots."""
+        snapshots = self.spark.read.table(f"{self.name(table)}.snapshots")
+        own = snapshots.where(F.col("summary")[QUERY] == mark.query)
+        newest = own.agg(F.max(F.col("summary")[BATCH].cast("long"))).collect()[0][0]
+        return newest is not None and mark.batch <= newest
 
     def _create(self, table: str, schema: StructType, shape: Shape) -> None:
         none = self.spark.createDataFrame([], schema)
@@ -329,12 +300,10 @@ class IcebergLake(Lake):
             distributed = "DISTRIBUTED BY PARTITION LOCALLY " if parts else ""
             self.spark.sql(f"ALTER TABLE {self.name(table)} WRITE {distributed}ORDERED BY {order}")
 
-    def _append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark | None) -> None:
+    def _append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark) -> None:
         writer = rows.writeTo(self.name(table))
-        if mark is not None:
-            writer = writer.option(f"snapshot-property.{QUERY}", mark.query)
-            writer = writer.option(f"snapshot-property.{BATCH}", str(mark.batch))
-        writer.append()
+        writer = writer.option(f"snapshot-property.{QUERY}", mark.query)
+        writer.option(f"snapshot-property.{BATCH}", str(mark.batch)).append()
 
     def _replace(self, table: str, rows: DataFrame, shape: Shape) -> None:
         rows.writeTo(self.name(table)).overwrite(F.lit(True))
@@ -364,10 +333,6 @@ class DeltaLake(Lake):
     def properties(self, table: str) -> dict[str, str]:
         row = self.spark.sql(f"DESCRIBE DETAIL {self.name(table)}").collect()[0]
         return dict(row.properties)
-
-    def drop(self, table: str) -> None:
-        folders.remove(self.spark, f"{self.place}/{table}")
-        self._known.discard(table)
 
     def read(self, table: str) -> DataFrame:
         return super().read(table).drop(DAY)
@@ -402,12 +367,10 @@ class DeltaLake(Lake):
             rows = rows.sortWithinPartitions(*(F.col(quoted(n)) for n in (*parts, *inner)))
         return rows
 
-    def _append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark | None) -> None:
+    def _append(self, table: str, rows: DataFrame, shape: Shape, mark: Mark) -> None:
         writer = self._sorted(rows, shape).write.format("delta").mode("append")
-        if mark is not None:
-            application = f"{mark.query}/{table}"
-            writer = writer.option("txnAppId", application).option("txnVersion", str(mark.batch))
-        writer.save(f"{self.place}/{table}")
+        writer = writer.option("txnAppId", f"{mark.query}/{table}")
+        writer.option("txnVersion", str(mark.batch)).save(f"{self.place}/{table}")
 
     def _columns(self, schema: StructType) -> dict[str, Column]:
         columns = super()._columns(schema)

@@ -75,8 +75,3 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "matches_standing": RESULTS,
     "joins_standing": RESULTS,
 }
-
-
-def shape_of(table: str, keys: Sequence[str] = ()) -> Shape:
-    """That of a known table, or one by its keys alone."""
-    return SHAPES.get(table, Shape(keys, order=keys))

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import time
-from pathlib import Path
-
-from benchmarks.spark_jobs.course import Record, clock_at
-from benchmarks.spark_jobs.history import Slope, recorded, slope, tree_cpu_s
-from benchmarks.spark_jobs.watermarks import WINDOW_NS, Closed, table_of, truth
+from benchmarks.spark import WINDOW_NS, Closed, Record, clock_at, table_of, truth
 
 MS = 1_000_000
 RAW = [
@@ -46,21 +40,3 @@ def test_lost_doubled_and_wrong_are_told_apart() -> None:
         ("ordered topic", "1", "20.00", "0", "1", "33.33", "50.00", "100.0", "9"),
     ]
     assert table.title == "two: 3 windows of 200 ms, 5 records"
-
-
-def test_a_history_has_as_many_streams_as_it_is_to_have(tmp_path: Path) -> None:
-    made = recorded(tmp_path, 400, 3)
-    lines = [json.loads(line) for line in made.events.read_text().splitlines()]
-    assert len(lines) == made.lines
-    assert {line["stream"] for line in lines} == {"s0", "s1", "s2"}
-
-
-def test_cpu_of_the_tree_counts_what_is_done_here() -> None:
-    before_s, begun_s = tree_cpu_s(), time.process_time()
-    while time.process_time() - begun_s < 0.1:
-        pass
-    assert tree_cpu_s() - before_s >= 0.05
-
-
-def test_what_an_event_more_costs_is_told_apart_from_what_none_costs() -> None:
-    assert slope([100_000, 400_000], [3.0, 9.0]) == Slope(fixed_s=1.0, event_us=20.0)

@@ -3,20 +3,30 @@ early."""
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from benchmarks import speculation
-from benchmarks.__main__ import bench
+from benchmarks.speculation import COLUMNS, RUNS, runs, step_response, stream, unlike
+
+PURE, *_ = RUNS
+OURS = "frontier, budget of 50 %: ours"
 
 
-def test_every_way_comes_to_the_same_and_ours_is_early(capsys: pytest.CaptureFixture[str]) -> None:
-    bench(speculation.command, "--seconds", "60")
-    said = capsys.readouterr().out
-    assert "UNLIKE" not in said
-    assert said.count("pure buffering") == 2
-    assert ", late" not in said
-    stalls, jitter = (int(cut) for cut in re.findall(r"ours .*?(\d+)%", said))
-    assert stalls >= 75
-    assert jitter >= 60
+@pytest.mark.parametrize(("kind", "cut"), [("stalls", 75), ("jitter", 60)])
+def test_every_way_comes_to_the_same_and_ours_is_early(kind: str, cut: int) -> None:
+    found = runs(stream(60, kind, 1))
+    assert list(found) == list(RUNS)
+    for output in found.values():
+        assert unlike(found[PURE], output) == 0
+        assert output.total(lambda level: level.late) == 0
+    assert int(COLUMNS["cut"](found[OURS], found[PURE]).rstrip("%")) >= cut
+
+
+def test_a_run_that_comes_to_something_else_is_found() -> None:
+    found = runs(stream(20, "stalls", 1))
+    wrong = found[OURS]._replace(current=dict(list(found[OURS].current.items())[1:]))
+    assert unlike(found[PURE], wrong) == 1
+
+
+def test_a_load_step_has_rows_for_both_controls() -> None:
+    names = [row[0].partition(":")[0] for row in step_response().rows]
+    assert names == ["tcp", "tcp", "budget", "budget"]

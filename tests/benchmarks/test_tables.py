@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.plots import Axes, Curve, draw
-from benchmarks.tables import Page, Table, count, ms, share, thousands
+from benchmarks.tables import Page, Table, count, ms, share, thousands, us
 
 
 @pytest.mark.parametrize(
@@ -18,6 +17,8 @@ from benchmarks.tables import Page, Table, count, ms, share, thousands
         (ms(7_660_000), "7.66"),
         (ms(398_500_000), "398.5"),
         (ms(62_507_290_000), "62 507"),
+        (us(99_940), "99.9"),
+        (us(1_234_567), "1 235"),
         (share(1, 8), "12.50"),
         (share(5, 62_473), "0.008"),
         (share(0, 9), "0"),
@@ -50,9 +51,10 @@ def test_a_row_of_another_length_is_refused() -> None:
         Table("speed", ("program", "rate")).add("a")
 
 
-def test_a_plot_is_a_small_picture(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    curves = [Curve("miss", [(0.0, 1.0, "1e-2"), (2.0, 0.0, "1e-4")]), Curve("rfc", [])]
-    path = draw(Axes("D1", "hold, ms", "late, %"), curves, tmp_path / "d1.png")
-    assert path.read_bytes().startswith(b"\x89PNG")
-    assert path.stat().st_size < 60_000
+def test_what_a_paper_prints_stands_behind_its_rows() -> None:
+    table = Table("speed", ("program", "rate"))
+    table.add("ours", "1")
+    table.add("theirs", "2")
+    table.printed(("printed", "ms"), {"theirs": (2, 1_234.5)})
+    assert table.columns == ("program", "rate", "printed", "ms")
+    assert table.rows == [("ours", "1", "", ""), ("theirs", "2", "2.00", "1 234.50")]

@@ -7,12 +7,10 @@ Laws: rounds bound the offset from both sides; a dial is what it says.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
 from benchmarks import thesis
-from benchmarks.__main__ import bench
 from benchmarks.synced import (
     AS_CLIENT_DOES,
     ESTIMATE,
@@ -27,7 +25,7 @@ from benchmarks.synced import (
 )
 from benchmarks.thesis import Offsets, measure_offsets, skewed
 from benchmarks.truth import Truth
-from benchmarks.workloads import D3, several, soccer
+from benchmarks.workloads import D3, soccer
 from benchmarks.workloads.clocks import (
     AS_CLIENT,
     FIRST_ROUNDS,
@@ -149,10 +147,15 @@ def test_an_offset_changes_nothing_else_of_the_rounds() -> None:
         )
 
 
-def test_rows_of_several_sources_are_those_of_the_workload(single: Sequence[Row]) -> None:
-    assert sorted(sources_of(single, 3)) == sorted(several(SHORT, 3).rows)
-    arrivals = [row.arrival_ns for row in sources_of(single, 3)]
+def test_several_sources_are_one_stream_shifted(single: Sequence[Row]) -> None:
+    rows = list(sources_of(single, 3))
+    arrivals = [row.arrival_ns for row in rows]
     assert arrivals == sorted(arrivals)
+    for i in range(3):
+        own = [row for row in rows if row.source == str(i)]
+        assert [(row.ts_ns - 3 * MS * i, row.seq) for row in own] == [
+            (row.ts_ns, row.seq) for row in single
+        ]
 
 
 # -- the tables ------------------------------------------------------------------------------------
@@ -213,14 +216,10 @@ def test_a_single_offset_fails_under_skew_and_the_polygon_does_not() -> None:
     assert found[TRUST.name].behind > 2 * single.behind
 
 
-def test_all_three_tables_are_printed_beside_the_thesis(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    file = tmp_path / "figures.md"
-    bench(thesis.command, "--divisor", "1000", "--seconds", "3", "--markdown", str(file))
-    shown, text = capsys.readouterr().out, file.read_text()
-    assert shown.count("sync: polygon: with a drift") == 2
+def test_wrong_clocks_stand_beside_the_thesis() -> None:
+    text = thesis.offsets_table(D3.shortened(1_000), MS).markdown()
+    text += thesis.skew_table(3).markdown()
     for method in METHODS:
-        assert f"| {method.name} | 1 h |" in text
-    for figure in ("502 560", "18 001", "| 99.97 | 964 |", "| sync: polygon, as client | 200 |"):
+        assert f"| {method.name}, 3 600 000 ms |" in text
+    for figure in ("502 560.00", "18 001.00", "| sync: polygon, as client, 200 ppm |"):
         assert figure in text

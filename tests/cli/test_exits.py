@@ -17,7 +17,7 @@ from tests import ROOT
 from tests.cli.invoking import TOPOLOGY, inorder
 
 DOCS = ROOT / "docs"
-LIVE = TOPOLOGY + "live_queries: true\ntopics: {resend: requests}\n"
+RESENDING = TOPOLOGY + "topics: {resend: requests}\n"
 
 BROKERS = ("--brokers", "{nobody}")
 WAIT = ("--brokers-wait", "0s")
@@ -26,9 +26,6 @@ REACH_OUT = [
     ("dump", "--topology", "{topology}", *BROKERS),
     ("explain", "{nobody}"),
     ("produce", "--topic", "raw", *BROKERS),
-    ("query", "add", "--topology", "{topology}", *BROKERS, "--pattern", "PATTERN SEQ(A a)", "q"),
-    ("query", "list", "--topology", "{topology}", *BROKERS),
-    ("query", "remove", "--topology", "{topology}", *BROKERS, "q"),
     ("read", "--topic", "events.ordered", *BROKERS),
     ("sink", "files", *BROKERS, *WAIT, "--topic", "results", "--folder", "{folder}/out"),
     ("sink", "postgres", *BROKERS, *WAIT, "--topic", "results", "--postgres", "host=nowhere"),
@@ -48,7 +45,7 @@ ALONE = {"check", "demo", "keys", "match", "replay", "spark", "dev", "init"}
 def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Arguments with the places filled in: files that are there, brokers that are not."""
     topology = tmp_path / "topology.yaml"
-    topology.write_text(LIVE)
+    topology.write_text(RESENDING)
     (port,) = free_ports(1)
     places = {"topology": topology, "nobody": f"{LOOPBACK}:{port}", "folder": tmp_path}
     monkeypatch.setattr(agents.kafka.brokers, "TIMEOUT_S", 0.5)

@@ -65,16 +65,3 @@ def test_a_wait_has_a_unit(topology: Path, text: str, message: str) -> None:
     assert answer.code == 2
     assert "--brokers-wait: " in answer.err
     assert message in answer.err.replace("'", "").replace("`", "")
-
-
-def test_a_collector_that_is_none_is_refused(topology: Path) -> None:
-    answer = inorder(*WORKER, "--topology", topology, "--otlp", "http://me:secret@c:4318")
-    assert answer.code == 2
-    assert "--otlp: c: no password in the URL" in answer.err
-    assert "secret" not in answer.err
-
-
-def test_peers_that_name_nobody_are_refused(topology: Path) -> None:
-    answer = inorder(*WORKER, "--topology", topology, "--peers", "w:8080")
-    assert answer.code == 2
-    assert "--peers: 'w:8080' names no worker; write http://HOST:PORT" in answer.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -10,11 +11,11 @@ from pathlib import Path
 import click
 import pytest
 
-from cli.main import COMMANDS, HIDDEN, main
+from cli.main import COMMANDS, GROUPS, HIDDEN, main
 from tests import ROOT
 from tests.cli.invoking import TOPOLOGY, inorder
 
-WITHOUT_RESULT = {"init", "keys", "read", "dev", "query add", "query remove"}
+WITHOUT_RESULT = {"init", "keys", "read", "dev"}
 WITHOUT_RESULT |= {"spark run", "spark live", "spark views"}
 EXTRAS_ONLY = ("psycopg", "pyarrow", "redis")
 LATE = b'{"source": "a", "seq": 1, "arrival": 5}\n{"source": "a", "seq": 1, "arrival": 6}\n'
@@ -30,10 +31,14 @@ def topology(tmp_path: Path) -> Path:
 def test_help_lists_every_command_but_the_hidden_ones() -> None:
     answer = inorder("--help")
     assert answer.code == 0
-    listed = [line.split()[0] for line in answer.out.split("Commands:")[1].splitlines() if line[:3]]
-    assert [name for name in listed if name in COMMANDS] == [
-        name for name in COMMANDS if name not in HIDDEN
-    ]
+    _, *sections = re.split(rf"^({'|'.join(GROUPS)}):$", answer.out, flags=re.M)
+    listed = {
+        heading: [line.split()[0] for line in lines.strip().splitlines()]
+        for heading, lines in zip(sections[::2], sections[1::2], strict=True)
+    }
+    assert listed == {
+        heading: [name for name in group if name not in HIDDEN] for heading, group in GROUPS.items()
+    }
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -134,8 +139,7 @@ def test_options_of_one_command_have_variables_too(topology: Path) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_tells_of_results_or_its_state_tells_it_as_json_too(name: str) -> None:
-    """`init`, `keys`, `query add` and `remove`, `spark views` (SQL) write what they are asked for,
-    `read` JSON alone."""
+    """`init`, `keys`, `spark views` (SQL) write what they are asked for, `read` JSON alone."""
     command = main.get_command(click.Context(main), name)
     assert command is not None
     commands = command.commands if isinstance(command, click.Group) else {"": command}

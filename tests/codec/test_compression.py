@@ -21,9 +21,9 @@ from codec.compression import (
     ZSTD,
     NotUnpacked,
     compressed,
-    max_unpacked_bytes,
     uncompressed,
 )
+from topology.config.file import TopicsConfig
 
 RECORDS = b"a record of a machine, " * 20_000
 NOISE = os.urandom(1_000)
@@ -120,5 +120,4 @@ def test_what_has_bytes_behind_its_end_is_not_unpacked(number: int) -> None:
 
 
 def test_the_bound_is_a_few_of_the_largest_records() -> None:
-    assert max_unpacked_bytes(1_000) == MAX_UNPACKED_BYTES
-    assert max_unpacked_bytes(100 << 20) == 400 << 20
+    assert 4 * TopicsConfig().max_record_bytes == MAX_UNPACKED_BYTES

@@ -30,6 +30,7 @@ from tests.docs.judge import (
     options,
 )
 from topology.config import parse
+from topology.config.reading import MOVED, sections
 
 KUBERNETES = ROOT / "docs/kubernetes.md"
 CHARTS = frozenset(SCHEMA["properties"])
@@ -43,6 +44,10 @@ OPTIONS_OF_OTHERS = {
 VARIABLE = re.compile(r"\bINORDER_[A-Z_]*[A-Z]\b")
 METRIC = re.compile(r"(?<![\w/.])inorder_[a-z_]+")
 ENDS = re.compile(r"_(total|bucket|sum|count)$")
+ALERT = re.compile(r"\bInorder(?!Source\b)[A-Z]\w+")
+ALERTS = ROOT / "infra/helm/inorder/files/alerts.yaml"
+WORDS = {"accuracy", "heartbeat", "model", "wait"}
+"""Keys that are gone, and are words of other things as well."""
 YAML = re.compile(r"^```yaml\n(?P<lines>.*?)^```", re.M | re.S)
 
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -104,6 +109,20 @@ def test_law_each_metric_that_is_spoken_of_is_told(page: Path, metrics: set[str]
     assert unknown == []
 
 
+@by_page
+def test_law_no_key_that_is_gone_is_spoken_of(page: Path) -> None:
+    known = {key for section in sections().values() for key in section.spelled()}
+    gone = {str(key[-1]) for key in MOVED} - known - WORDS
+    words = {span.partition(":")[0].split(".")[-1] for span in spans_of(page)}
+    assert page.name == "CHANGELOG.md" or words & gone == set()
+
+
+@by_page
+def test_law_each_alert_that_is_spoken_of_is_one(page: Path) -> None:
+    alerts = set(re.findall(r"alert: (\w+)", ALERTS.read_text("utf-8")))
+    assert set(ALERT.findall(page.read_text("utf-8"))) - alerts == set()
+
+
 def test_law_each_value_of_the_chart_that_is_spoken_of_is_one() -> None:
     values = [span for span in spans_of(KUBERNETES) if span.split(".")[0].split(":")[0] in CHARTS]
     token = "kafka: {secretEnv: {INORDER_HTTP_TOKEN: {name: …, key: …}}}"
@@ -147,7 +166,7 @@ def metrics(sources: str) -> set[str]:
         ("inorder worker --topolgy t.yaml --brokers k:1", "No such option"),
         ("inorder worker --topology t.yaml --brokers", "requires an argument"),
         ("inorder check t.yaml u.yaml", "takes no u.yaml"),
-        ("inorder spark maintain", "wants"),
+        ("inorder spark backfill", "wants"),
         ("inorder topics", "wants a command"),
         ("inorder spark run rate --topology t.yaml --brokers k:1 --out x", "rate"),
         ("inorder dev --broker pulsar", "pulsar"),

@@ -96,7 +96,9 @@ def test_postgres(
     kafka: SharedKafka, topic: str, postgres_server: PostgresServer, tmp_path: Path
 ) -> None:
     places = {"kafka:9092": kafka.bootstrap, "postgresql://app@db/plant": postgres_server.url}
-    sink, query = recipe("PostgreSQL", {**places, "speeds": topic}).splitlines()
+    places |= {"results.speeds": topic, "table speeds": f"table {topic}"}
+    places |= {"from speeds": f"from {topic}"}
+    sink, query = recipe("PostgreSQL", places).splitlines()
     rows = sunk(tmp_path, kafka.bootstrap, topic, sink)
     with psycopg.connect(postgres_server.url) as connection:
         said = [values for (values,) in connection.execute(shlex.split(query)[-1])]
@@ -107,7 +109,7 @@ def test_postgres(
 @pytest.mark.slow
 def test_redis(kafka: SharedKafka, topic: str, redis_server: RedisServer, tmp_path: Path) -> None:
     places = {"kafka:9092": kafka.bootstrap, "redis://cache:6379/0": redis_server.url}
-    sink, query = recipe("Redis", {**places, "speeds": topic}).splitlines()
+    sink, query = recipe("Redis", {**places, "results.speeds": topic}).splitlines()
     rows = sunk(tmp_path, kafka.bootstrap, topic, sink)
     with redis.Redis.from_url(redis_server.url) as client:
         said = client.execute_command(*shlex.split(query)[3:])

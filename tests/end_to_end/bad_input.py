@@ -118,7 +118,7 @@ CASES: Final = (
     Case("bytes that are no text", EMITTED, value=b"\xff\xfe\x00"),
     Case("text that is no JSON", EMITTED, value=b"{"),
     Case("10 MB", EMITTED, value_bytes=10 * MB),
-    Case("more than topics.max_record", "record_huge", value_bytes=13 * MB),
+    Case("more than 16 MiB", "record_huge", value_bytes=17 * MB),
     Case("no key", EMITTED, key=None),
     Case("an empty key", EMITTED, key=b""),
     # What is nobody's matter

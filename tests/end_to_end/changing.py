@@ -42,10 +42,10 @@ def plain(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
 
 def renamed(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
     """Under the names of `RENAMED`."""
-    return b'{"i": %d}' % seq, _headers(("who", "n", "when"), source, seq, ts_ns)
+    return b'{"i": %d}' % seq, _headers(("ce_source", "ce_sequence", "ce_time"), source, seq, ts_ns)
 
 
-RENAMED: Final = {"source": "who", "seq": "n", "ts": "when"}
+RENAMED: Final = {"preset": "cloudevents"}
 
 
 def mapped(source: str, seq: int, ts_ns: int) -> tuple[bytes, Headers]:
@@ -108,7 +108,7 @@ class App:
         self.folder.mkdir(parents=True)
         self.path = self.folder / "topology.yaml"
         self.base_ns = base_ns or time.time_ns() // (100 * S) * 100 * S - 600 * S
-        topics = {"partitions": partitions, "replication": 1, "queries": f"queries-{self.name}"}
+        topics = {"partitions": partitions, "replication": 1}
         self.file: dict[str, Any] = {
             "application": f"app-{self.name}",
             "streams": {"default": self.stream()},
@@ -321,7 +321,7 @@ def name_of(event: Read) -> tuple[str, int]:
     """Source and number, under either names of headers."""
     source, seq = event.header("sourceId"), event.header("seqNum")
     if source is None or seq is None:
-        source, seq = event.header("who"), event.header("n")
+        source, seq = event.header("ce_source"), event.header("ce_sequence")
     assert source is not None, event
     assert seq is not None, event
     return source, int(seq)

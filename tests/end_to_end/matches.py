@@ -39,18 +39,17 @@ def in_time(setting: Setting) -> list[Read]:
     return found
 
 
-def matches_of(records: Sequence[Read], query: Query) -> dict[Members, int]:
-    """What the events, in order, come to, and when each match starts."""
+def matches_of(records: Sequence[Read], query: Query) -> set[Members]:
+    """What the events, in order, come to."""
     engine = Engine([Compiled(query)])
     for entry in sorted(map(_entry, records), key=lambda each: each.key):
         engine.accept(entry, 0)
     engine.end(0)
-    found = {}
+    found = set()
     for finding in engine.findings:
         assert isinstance(finding, MatchResult)
         assert finding.revision == 0
-        members = tuple((m.alias, m.source, m.epoch, m.seq) for m in finding.members)
-        found[members] = finding.start_ns
+        found.add(tuple((m.alias, m.source, m.epoch, m.seq) for m in finding.members))
     return found
 
 

@@ -57,7 +57,7 @@ class Read(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        return self.header("kind") is not None
+        return any(self.header(name) is not None for name in ("kind", "ce_kind"))
 
     @property
     def name(self) -> tuple[str, int, int]:

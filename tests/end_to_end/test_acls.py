@@ -45,14 +45,15 @@ TIMEOUT_S = 40.0
 TOPOLOGY = """\
 streams: {default: {clock: {unsynced: trust}}}
 stages: [reorder, merge, window, pattern]
-topics: {partitions: 1, replication: 1}
-live_queries: true
-queries: {all: {window: tumbling 1s, aggregate: {n: count()}}}
+topics: {partitions: 1, replication: 1, resend: events.resend}
+queries:
+  all: {window: tumbling 1s, aggregate: {n: count()}}
+  pairs: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s"}
 """
 MAY_WRITE = {
     "source": {"events.raw"},
     "sync": {"clock.offsets"},
-    "operator": {"queries"},
+    "operator": {"events.resend"},
     "sink": {"events.dead"},
     "reader": set[str](),
 }
@@ -173,12 +174,6 @@ def test_the_rights_of_the_page_are_enough(guarded: Guarded, tmp_path: Path) -> 
         done = inorder("produce", *guarded.options("source"), "--topic", "events.raw", stdin=EVENTS)
         assert done.code == 0, done.err
         assert read(guarded, "reader", "events.ordered", 3) == ["0", "1", "2"]
-        pattern = ("--pattern", "PATTERN SEQ(A a, B b) WITHIN 1 s")
-        there = ("--topology", str(guarded.path), *guarded.options("operator"))
-        done = inorder("query", "add", "mine", *there, *pattern)
-        assert done.code == 0, done.err
-        done = inorder("query", "list", *there)
-        assert "mine\t" in done.out, done.err
         sink.process.start()
         sink.process.wait_until(lambda: "reading partitions [0]" in sink.log, TIMEOUT_S)
         assert sink.process.stop() == 0, sink.log

@@ -1,8 +1,5 @@
-"""End to end: windows and patterns with `answer: final`, and a detector that chooses its answer,
-their workers killed in mid-flow. The last results equal those of the ordered topic's events.
-
-Whether the detector changes its answer in a run depends on the load of the machine. That it does is
-proved where time is an argument: tests/topology/answer/test_auto.py.
+"""End to end: a window, a pattern and a detector with `answer: final`, their workers killed in
+mid-flow. The last results equal those of the ordered topic's events.
 """
 
 from __future__ import annotations
@@ -34,15 +31,12 @@ SOURCES = f"[{', '.join(f's{number:02}' for number in range(20))}]"
 FOLLOWS = """PATTERN SEQ(_ a, _+ b[], _ c)
     WHERE a.source = 's01' AND b.source = 's02' AND c.source = 's03'
     WITHIN 150 ms USING skip_till_any MATCHES MAXIMAL"""
-AUTO = "answer: auto, speculate: {withdrawn: 1%}"
 QUERIES = f"""queries:
   tumbling: {{window: tumbling 500ms, aggregate: {{n: count()}}, answer: final}}
   sliding: {{window: sliding 500ms every 250ms, aggregate: {{n: count()}}}}
   rise: {{pattern: {json.dumps(FOLLOWS)}, answer: final}}
-  follows: {{detector: follows, {AUTO}}}
+  follows: {{detector: follows, answer: final}}
 """
-"""One changed result of a hundred is more than is allowed, so that the detector has reason to leave
-the answer with which it begins."""
 
 
 class Standing(StandingResults):
@@ -66,9 +60,7 @@ class Standing(StandingResults):
         return {matches.content_of(line) for line in self.lines.values() if line["query"] == "rise"}
 
 
-def test_whatever_they_choose_results_are_exact_under_kills(
-    kafka: SharedKafka, tmp_path: Path
-) -> None:
+def test_results_are_exact_under_kills(kafka: SharedKafka, tmp_path: Path) -> None:
     setting = settle(
         kafka.bootstrap,
         tmp_path,
@@ -105,7 +97,7 @@ def test_whatever_they_choose_results_are_exact_under_kills(
 
 
 def _rows() -> list[Row]:
-    """As many, in more time: more windows, and more spans to choose in."""
+    """As many, in more time: more windows."""
     rows = crowd(EVENTS, seed=5).rows
     first_ns = rows[0].ts_ns
     return [

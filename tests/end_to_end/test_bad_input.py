@@ -60,12 +60,11 @@ class Log:
 
 
 def settled(kafka: SharedKafka, folder: Path) -> Setting:
-    """The brokers take more than the topology allows: else a record above
-    `topics.max_record` would never get there."""
+    """The brokers take more than the contract: else a larger record would never get there."""
     raw = f"raw-{folder.name}-{time.time_ns()}"
     arrival = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(LARGEST)}
     kafka.create_topic(raw, 1, arrival)
-    return settle(kafka.bootstrap, folder, raw=raw, partitions=1, topics="max_record: 12MiB")
+    return settle(kafka.bootstrap, folder, raw=raw, partitions=1)
 
 
 def test_every_record_ends_as_the_table_says(kafka: SharedKafka, tmp_path: Path) -> None:

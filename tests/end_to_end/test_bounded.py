@@ -24,8 +24,8 @@ from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import FUSED, settle
 from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.worker import Worker, running
+from tests.kit.topologies import in_code
 from tests.services import SharedKafka
-from topology.config import parse
 from topology.config.stages import MERGE, REORDER
 from topology.flow.stage import Stage
 from topology.model.event import DATA, WATERMARK, Event
@@ -50,7 +50,7 @@ class Run:
     """Drives a chain through events, and keeps counts instead of what it says."""
 
     def __init__(self, text: str) -> None:
-        self.stage = Stage(parse(text), (REORDER, MERGE))
+        self.stage = Stage(in_code(text), (REORDER, MERGE))
         self.came = 0
         self.out: Counter[str] = Counter()
         self.gaps: Counter[str] = Counter()

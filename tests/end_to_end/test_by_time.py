@@ -71,7 +71,7 @@ def test_each_record_once_though_the_worker_is_killed(
     kafka: SharedKafka, tmp_path: Path, rule: str
 ) -> None:
     half_numbered = rule != "rule: time"
-    reorder = f"reorder: {{{rule}, accuracy: 99%}}"
+    reorder = f"reorder: {{{rule}, miss_target: 1%}}"
     setting = settle(kafka.bootstrap, tmp_path, stages=SPLIT, stream=reorder, more=CALM)
     lines = tmp_path / "lines.jsonl"
     trouble = Trouble(setting, tmp_path, worker_count=1)

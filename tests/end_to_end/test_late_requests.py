@@ -174,7 +174,7 @@ def test_nor_does_one_that_outlives_the_clients_patience(
             print(f"\n{line}", flush=True)
 
     holds = Holds([("EndTxn", STAYS)], 2, seed=SEED, gap_s=0.3, two=True)
-    longer = "transaction_timeout: 45s\nstuck_after: 3min\n"
+    longer = "transaction_timeout: 45s\n"
     verdict, counted = play(tmp_path, holds, 2, jars.VERSION, AT_MOST[1], say, longer)
     assert not verdict.faults, verdict
     assert counted == {ABORTED: 2}

@@ -11,20 +11,16 @@ from pathlib import Path
 import pytest
 
 from benchmarks.workloads import crowd
-from tests.cli.invoking import inorder
 from tests.end_to_end import windows
-from tests.end_to_end.matches import Content, Members, Standing, in_one_go, in_time, matches_of
+from tests.end_to_end.matches import Content, Standing, in_one_go
 from tests.end_to_end.oracle import check
-from tests.end_to_end.records import Sender, contract, send
+from tests.end_to_end.records import contract, send
 from tests.end_to_end.setting import settle
 from tests.end_to_end.trouble import Trouble, play, stop_all
-from tests.end_to_end.waiting import Emitted
 from tests.end_to_end.windows import StandingWindows, windows_of
 from tests.end_to_end.worker import Worker, running
-from tests.services import SharedKafka, UniqueName
-from tests.waiting import Patience, wait_until
+from tests.services import SharedKafka
 from topology.model.operator import NEVER
-from topology.pattern.language.parse import parse_query
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -160,71 +156,4 @@ def test_an_absence_is_told_though_nobody_sends_anything(
         is_last = line["events"][0]["seq"] in (0, len(sent_ns) - 1)
         assert line["at"] - line["start"] > (ABSENT_S + QUIET_AFTER_S * is_last) * S
         assert not line["final"]
-    standing.close()
-
-
-def await_query(worker: Worker, name: str) -> None:
-    wait_until(lambda: name in json.dumps(worker.ask("explain")), name, lambda: worker.log)
-
-
-def await_all_since_the_first(standing: Standing, every: dict[Members, int], worker: Worker) -> int:
-    """Until the matches told are all there are from some instant on; that instant. One that is
-    none of them may be told and taken back, where an event has an error."""
-    patience = Patience()
-    while True:
-        found = {members for query, members in standing.poll() if query == "late_comer"}
-        wrong = found - every.keys()
-        since_ns = min((every[members] for members in found - wrong), default=0)
-        if found and found == {m for m, start_ns in every.items() if start_ns >= since_ns}:
-            return since_ns
-        words = f"{len(found)} matches of {len(every)}, {wrong} none; ready? {worker.ask('ready')}"
-        patience.look(len(found), words.__str__)
-
-
-@pytest.mark.chaos
-def test_a_query_comes_and_goes_while_workers_run(
-    kafka: SharedKafka, tmp_path: Path, unique_name: UniqueName
-) -> None:
-    """It counts from that moment on, also after a kill; what it said stays. The stamps of the
-    second part begin years later, so what is left of the first bears errors of a second: nearly
-    all matches are graded."""
-    setting = settle(
-        kafka.bootstrap,
-        tmp_path,
-        stages="reorder+merge, pattern",
-        partitions=1,
-        topics=f"queries: {unique_name('queries')}",
-        more="live_queries: true\n",
-    )
-    where = ("--topology", str(setting.path), "--brokers", kafka.bootstrap)
-    rows = crowd(8_000, seed=6).rows
-    worker = Worker("only", setting.path, setting.bootstrap, tmp_path)
-    standing = Standing(setting)
-    with running(worker):
-        worker.wait_ready()
-        emitted = Emitted(setting)
-        Sender(setting, rows[:3_000]).start().finish()
-        emitted.wait_for(len({(row.source, row.seq) for row in rows[:2_500]}))
-        added = inorder("query", "add", "late_comer", *where, "--pattern", RISE)
-        assert added.code == 0, added.err
-        listed = inorder("query", "list", *where)
-        assert "late_comer" in listed.out, listed
-        await_query(worker, "late_comer")
-        sender = Sender(setting, rows[3_000:], speed=SPEED).start()
-        while sender.share < 0.5:
-            emitted.poll()
-        worker.kill_stage(1)
-        sender.finish()
-        emitted.wait_for(len({(row.source, row.seq) for row in rows}))
-        emitted.close()
-        every = matches_of(in_time(setting), parse_query(RISE))
-        since_ns = await_all_since_the_first(standing, every, worker)
-        assert min(every.values()) < since_ns
-        removed = inorder("query", "remove", "late_comer", *where)
-        assert removed.code == 0, removed.err
-        again = inorder("query", "remove", "late_comer", *where)
-        assert again.code == 2
-        assert "there are: none" in again.err
-        stop_all([worker])
-    assert len(standing.lines) > 50
     standing.close()

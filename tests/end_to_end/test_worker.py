@@ -16,7 +16,6 @@ from agents.exits import Exit
 from benchmarks.workloads import crowd
 from cli.local.kafka import KafkaBroker
 from cli.local.poll import wait_until
-from cli.local.ports import free_ports
 from infra.kafka import ContainerBroker
 from tests.cli.invoking import inorder
 from tests.end_to_end.oracle import check
@@ -118,8 +117,7 @@ def test_explain_then_a_stop_with_events_held(kafka: SharedKafka, tmp_path: Path
     assert "no worker answers at 127.0.0.1:1" in answer.err
 
 
-def test_any_worker_tells_of_all(kafka: SharedKafka, tmp_path: Path) -> None:
-    """REORDER runs in one worker, MERGE in another; either says where an event is."""
+def test_a_worker_tells_of_all_its_stages(kafka: SharedKafka, tmp_path: Path) -> None:
     setting = settle(
         kafka.bootstrap,
         tmp_path,
@@ -128,36 +126,20 @@ def test_any_worker_tells_of_all(kafka: SharedKafka, tmp_path: Path) -> None:
         stream=f"reorder: {{rule: fixed, max_wait: {HELD_S}s, start: zero}},"
         f" merge: {{max_wait: {HELD_S}s, idle_after: {2 * HELD_S}s}}",
     )
-    ports = free_ports(2)
-    peers = ",".join(f"http://127.0.0.1:{port}" for port in ports)
-
-    def worker_of(stage: str, port: int) -> Worker:
-        options = ("--stage", stage, "--http", f"127.0.0.1:{port}", "--peers", peers)
-        return Worker(stage, setting.path, setting.bootstrap, tmp_path, *options)
-
-    first, second = (
-        worker_of(stage, port) for stage, port in zip(setting.stages, ports, strict=True)
-    )
+    worker = Worker("a", setting.path, setting.bootstrap, tmp_path)
     now_ns = time.time_ns()
 
-    def words_of(worker: Worker, seq: int) -> str:
+    def words_of(seq: int) -> str:
         return lines_of(worker, "--source", "s", "--seq", str(seq))
 
-    with running(first), running(second):
-        first.wait_ready()
-        second.wait_ready()
+    with running(worker):
+        worker.wait_ready()
         headers = [contract("s", seq, now_ns + seq) for seq in (0, 2)]
         send(setting, [("s", b"{}", each) for each in headers])
         held = "default: s/0/2: held by reorder"
-        wait_until(lambda: held in words_of(second, 2), HELD_S, "the word of the other worker")
-        wait_until(
-            lambda: "s/0/0: let go by merge" in words_of(first, 0), HELD_S, "the word of merge"
-        )
-        assert "has not come; awaited" in words_of(second, 1)
-        assert first.stop() == 0, first.log
-        gone = words_of(second, 2)
-        assert "has not come to merge" in gone
-        assert f"worker http://127.0.0.1:{ports[0]} does not answer" in gone
+        wait_until(lambda: held in words_of(2), HELD_S, "the word of reorder")
+        wait_until(lambda: "s/0/0: let go by merge" in words_of(0), HELD_S, "the word of merge")
+        assert "has not come; awaited" in words_of(1)
 
 
 def assert_balanced(worker: Worker, stages: list[str], records: int) -> None:

@@ -18,7 +18,6 @@ import resource
 import signal
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -59,8 +58,8 @@ detectors = {"nothing": Detector(lambda state, event: (state, None))}
 QUERIES = """\
 queries:
   counts: {window: tumbling 1s, aggregate: {n: slow(payload.v)}, stream: crowd}
+  pairs: {pattern: "PATTERN SEQ(A a, B b) WITHIN 1 s", stream: crowd}
   nobody: {detector: nothing, stream: crowd}
-live_queries: true
 """
 OTHERS = {
     "crowd": "",
@@ -171,7 +170,6 @@ class World(threading.Thread):
         self._send("late", epoch=2, seq=0)
         self._send("hole", seq=0)
         self._numbers["full"] = 0  # its first number never comes
-        self._producer.produce(self.setting.topology.topics.queries, b"no JSON", b"wrong")
         ts_ns = time.time_ns()  # one that is newer would begin an epoch
         for value in (b'{"v": 1}', b'{"v": 2}'):
             self._send("hole", seq=2, value=value, ts_ns=ts_ns)
@@ -230,7 +228,6 @@ def world(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Itera
         kafka.bootstrap,
         folder,
         stages="reorder, merge, window, pattern, detector",
-        topics=f"queries: queries-{uuid.uuid4().hex[:8]}",
         partitions=1,
         stream=STREAM,
         others=OTHERS,
@@ -333,7 +330,6 @@ FAULTS: Sequence[tuple[str, Callable[[World], None]]] = [
     ("InorderFallsBehind", nothing),
     ("InorderUnsigned", nothing),
     ("InorderBoundReached", nothing),
-    ("InorderQuerySetAside", nothing),
     ("InorderSyncServerAbsent", kill_sync_server),
     ("InorderNoLocalCopy", limit_files),
     ("InorderInputStopped", be_silent),

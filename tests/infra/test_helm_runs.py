@@ -62,8 +62,7 @@ class Pods:
             "/etc/inorder/": f"{folder}/",
             "/var/lib/inorder": str(folder / "state"),
             "0.0.0.0:8080": self.address,
-            "dns://test-peers:8080": f"http://{self.address}",
-            "test-peers:8080": self.address,
+            "test-all:8080": self.address,
         }
         for one in found:
             for name, text in one.get("data", {}).items() if one["kind"] == "ConfigMap" else ():
@@ -118,7 +117,7 @@ def test_topics_a_worker_and_the_test_of_the_release(
         for path in ("metrics", "explain"):
             with pytest.raises(OSError, match="401"):
                 worker._open(path)
-        for name in ("doctor", "explain"):
+        for name in ("doctor", "explain-all"):
             done = pods.run(name)
             assert done.returncode == 0, done.stdout + done.stderr
         assert worker.process.stop() == 0, worker.log

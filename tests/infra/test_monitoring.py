@@ -25,6 +25,7 @@ from benchmarks.workloads import crowd
 from cli.local.poll import wait_until
 from cli.local.ports import LOOPBACK
 from infra.dashboard import FILE, ROWS, dashboard
+from infra.helm import missing as helm_missing
 from infra.prometheus import Prometheus, missing
 from inorder.sync.keys import KeyRing
 from producers.sync_server.metrics import ServerCollector
@@ -35,6 +36,8 @@ from tests.agents.watch.page import serves
 from tests.end_to_end.records import Sender
 from tests.end_to_end.setting import settle
 from tests.end_to_end.worker import Worker, running
+from tests.infra.test_helm import STAGES as VALUES
+from tests.infra.test_helm import manifests
 from tests.services import SharedKafka, require
 
 ALERTS = FILE.with_name("alerts.yaml")
@@ -55,7 +58,6 @@ QUERIES = """\
 queries:
   early: {detector: counted, answer: speculate}
   counts: {window: tumbling 1s, aggregate: {n: count()}, quality: {accuracy: 99%, max_wait: 1s}}
-  chosen: {detector: counted, answer: auto}
 """
 SILENT = {
     *("Checkpoints aborted", "Copies that differ", "Dead by reason", "Holes given up"),
@@ -399,7 +401,6 @@ FIRING = [
     *both("InorderMemoryScarce", memory("19x60", "9x60")),
     *both("InorderMemoryScarce", memory("9x40 19x20", "9x47 19x13")),
     *both("InorderRestless", {'inorder_rebalances_total{stage="merge"}': ("0+2x60", "7x60")}),
-    *both("InorderQuerySetAside", {'inorder_queries_set_aside{stage="pattern"}': ("1x60", "0x60")}),
     ("InorderTwoProducers", {DIFFERS: "_x10 1x20"}, 12, True),
     ("InorderTwoProducers", {DIFFERS: "0x10 1x20"}, 12, True),
     ("InorderTwoProducers", {DIFFERS: "_x5 1x55"}, 40, False),
@@ -458,8 +459,8 @@ def _rule_tests(name: str, folder: Path) -> Path:
 def test_the_charts_monitor_is_let_in_where_the_port_wants_a_token(tmp_path: Path) -> None:
     """As the operator tells Prometheus, the token in the place of its secret's name."""
     require(missing())
-    golden = yaml.safe_load_all((Path(__file__).parent / "helm/stages.yaml").read_text())
-    (monitor,) = [one["spec"] for one in golden if one and one["kind"] == "ServiceMonitor"]
+    require(helm_missing())
+    (monitor,) = [one["spec"] for one in manifests(VALUES) if one["kind"] == "ServiceMonitor"]
     (endpoint,) = monitor["endpoints"]
     with serves.up(nothing, TOKEN) as address:
         shown = {

@@ -8,6 +8,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from cli.local.embedded import PARTITIONS
+from inorder.contract import Contract
 from topology.config import HeaderConfig
 from topology.model.event import Event
 from topology.wire.header_reader import HeaderReader
@@ -42,7 +43,7 @@ def headers_of(message: Message) -> list[tuple[str, bytes]]:
     return list(found)
 
 
-def event_of(message: Message, config: HeaderConfig | None = None) -> Event:
+def event_of(message: Message, config: Contract | None = None) -> Event:
     """As the reorder stage reads it; fails if the record breaks the contract."""
     read = HeaderReader(config or HeaderConfig()).read(
         headers_of(message), 0, 0, message.offset() or 0, None, message.value()
@@ -52,6 +53,6 @@ def event_of(message: Message, config: HeaderConfig | None = None) -> Event:
 
 
 def read_events(
-    brokers: str, topic: str, count: int, config: HeaderConfig | None = None
+    brokers: str, topic: str, count: int, config: Contract | None = None
 ) -> list[Event]:
     return [event_of(message, config) for message in read_messages(brokers, topic, count)]

@@ -19,7 +19,7 @@ def test_what_is_not_renamed_is_the_preset() -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_code_and_file_say_the_same(preset: str) -> None:
-    written = {"preset": preset, "ts_unit": "ms", "seq": "n"}
+    written = {"preset": preset, "ts_unit": "ms", "sig": "seal"}
     in_file = HeaderConfig.model_validate(written, by_alias=True)
     assert HeaderContract(**written).names() == in_file.names()  # type: ignore[arg-type]
 

@@ -17,6 +17,7 @@ import pytest
 
 from cli.local.embedded import PARTITIONS, EmbeddedBroker
 from inorder.channel import ChannelLimits, Delivery
+from inorder.contract import Contract, HeaderContract
 from inorder.failure import (
     CallbackError,
     DeliveryFailed,
@@ -88,11 +89,11 @@ def test_control_records_take_numbers_and_have_no_value(
     [
         pytest.param(HeaderConfig(ts_unit="ms"), 1_700_000_000_123_000_000, id="ms"),
         pytest.param(HeaderConfig(preset="cloudevents"), 1_700_000_000_123_456_789, id="ce"),
-        pytest.param(HeaderConfig(source="device"), 1_700_000_000_123_456_789, id="renamed"),
+        pytest.param(HeaderContract(source="device"), 1_700_000_000_123_456_789, id="renamed"),
     ],
 )
 def test_the_headers_section_of_the_reader_serves_the_writer(
-    build: Build, embedded_broker: EmbeddedBroker, topic: str, config: HeaderConfig, ts_ns: int
+    build: Build, embedded_broker: EmbeddedBroker, topic: str, config: Contract, ts_ns: int
 ) -> None:
     with build(headers=config, stream="pitch", clock=lambda: 1_700_000_000_123_456_789) as producer:
         producer.send(b"x", type="A")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from benchmarks.baselines.tail_slack import TailSlack
 from tests.kit.events import copies
+from tests.kit.topologies import in_code
 from tests.laws.streams import MS, START, raw
 from tests.laws.streams_between import (
     MAX_WAIT,
@@ -28,7 +28,7 @@ from topology.answer.quality import Quality
 from topology.clock import Clock
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample
-from topology.config import ClockConfig, MergeConfig, parse
+from topology.config import ClockConfig, MergeConfig
 from topology.flow.alignment import Alignment
 from topology.flow.chain import Chain
 from topology.flow.lanes import lanes_of
@@ -46,6 +46,7 @@ from topology.waiting.budget import AccuracyBudget
 from topology.waiting.fixed import KSlack
 from topology.waiting.policy import SlackPolicy
 from topology.waiting.risk import RiskSlack
+from topology.waiting.tail import OwnTail
 from topology.window import Output, WindowConfig
 from topology.window.aggregates.built_in import BUILT_IN
 from topology.window.operator import Windows
@@ -121,7 +122,7 @@ streams:
   default: {{reorder: {{max_wait: {MAX_WAIT}, max_jump: 100}}, merge: {{max_wait: {MAX_WAIT}}}}}
 heartbeat: 20ms
 {more}"""
-    return parse(text)
+    return in_code(text)
 
 
 UNMERGED = """\
@@ -266,7 +267,7 @@ CASES = [
     _by_time_case("fixed", lambda: KSlack(20 * MS, idle_ns=100 * MS)),
     _by_time_case("largest delay", MPKSlack, late="side"),
     _by_time_case("event-driven", lambda: EventDriven(idle_ns=50 * MS), max_ahead_ns=5 * MS),
-    _by_time_case("tail", lambda: TailSlack(0.05, max_wait_ns=50 * MS), cap_ns=60 * MS),
+    _by_time_case("tail", lambda: OwnTail(50_000, max_wait_ns=50 * MS), cap_ns=60 * MS),
     _by_time_case("risk", lambda: RiskSlack(AccuracyBudget(0.1), unit="event"), max_held=3),
     _window_case("tumbling, early and finals", "tumbling", 20, early_ns=7 * MS, finals=True),
     _window_case("tumbling, all keys", "tumbling", 50, key=None, uncertainty="ignore"),

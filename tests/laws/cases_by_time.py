@@ -7,18 +7,24 @@ from functools import cache, partial
 from random import Random
 from typing import Any
 
+from tests.kit.topologies import in_code
 from tests.laws.cases import UNMERGED, Case
 from tests.laws.streams import MS, raw
 from tests.laws.streams_between import MAX_WAIT, two_streams
-from topology.config import ReorderConfig, parse
+from topology.config import ReorderConfig
 from topology.flow.stage import Stage
 from topology.model.event import DEAD, Event
 from topology.published.mp_k_slack import MPKSlack
 from topology.reorder.by_time import ReorderByTime
 from topology.reorder.mixed import MixedReorder
 from topology.reorder.operator import Reorder
-from topology.reorder.strategy import strategy_of
+from topology.waiting.fixed import KSlack
 from topology.waiting.policy import SlackPolicy
+
+
+def fixed(wait_ms: int) -> Callable[[], SlackPolicy]:
+    """Return what makes a wait of a given length."""
+    return partial(KSlack, wait_ms * MS, idle_ns=0)
 
 
 def _sources_case(
@@ -30,7 +36,7 @@ def _sources_case(
     config = ReorderConfig(**{"rule": "time", "max_wait": MAX_WAIT, **settings})
     return Case(
         f"sources by time, {name}",
-        lambda: ReorderByTime("default", config, policy or strategy_of(config), 1, max_ahead_ns),
+        lambda: ReorderByTime("default", config, policy, 1, max_ahead_ns),
         raw,
         replays="max_sources" not in settings,
         max_held=settings.get("max_held_total", 1 << 62),
@@ -51,18 +57,20 @@ def mixed(seed: int, sources: int = 4) -> list[Event]:
     return events
 
 
-def mixed_reorder(**settings: Any) -> MixedReorder:
+def mixed_reorder(policy: Callable[[], SlackPolicy] | None = None, **settings: Any) -> MixedReorder:
     config = ReorderConfig(
         **{"without_seq": "by_time", "max_wait": MAX_WAIT, "max_jump": 100, **settings}
     )
-    timed = ReorderByTime("default", config, strategy_of(config), 1)
+    timed = ReorderByTime("default", config, policy, 1)
     return MixedReorder(Reorder("default", config), timed)
 
 
-def _mixed_case(name: str, **settings: Any) -> Case:
+def _mixed_case(
+    name: str, policy: Callable[[], SlackPolicy] | None = None, **settings: Any
+) -> Case:
     return Case(
         f"sources with numbers and without, {name}",
-        lambda: mixed_reorder(**settings),
+        lambda: mixed_reorder(policy, **settings),
         mixed,
         replays="max_sources" not in settings,
         max_held=2 * settings.get("max_held_total", 1 << 61),
@@ -85,10 +93,10 @@ streams:
   default: {timed}
 heartbeat: 20ms
 {more}"""
-    return parse(text)
+    return in_code(text)
 
 
-_MIXED = parse(
+_MIXED = in_code(
     f"streams: {{default: {{reorder: {{without_seq: by_time, max_wait: {MAX_WAIT}}},"
     f" merge: {{max_wait: {MAX_WAIT}}}}}}}\nheartbeat: 20ms\n"
 )
@@ -105,18 +113,18 @@ def _stage(
 
 
 BY_TIME = [
-    _sources_case("tail", accuracy="80%"),
+    _sources_case("tail", miss_target="20%"),
     _sources_case("tail, strict", late="side", max_ahead_ns=5 * MS),
-    _sources_case("fixed", strategy="fixed", wait="20ms", late="drop"),
-    _sources_case("no wait", strategy="fixed", wait="0ms"),
+    _sources_case("fixed", policy=fixed(20), late="drop"),
+    _sources_case("no wait", policy=fixed(0)),
     _sources_case("largest lateness", policy=partial(MPKSlack, measure="arrival", idle_ns=0)),
     _sources_case("few held", max_held=3, max_held_total=5),
     _sources_case("two held in all", max_held_total=2),
-    _sources_case("one source known", strategy="fixed", wait="3ms", max_sources=1),
-    _mixed_case("tail", accuracy="80%"),
-    _mixed_case("fixed", strategy="fixed", wait="20ms", late="drop"),
+    _sources_case("one source known", policy=fixed(3), max_sources=1),
+    _mixed_case("tail", miss_target="20%"),
+    _mixed_case("fixed", fixed(20), late="drop"),
     _mixed_case("few held", max_held=3, max_held_total=5),
-    _mixed_case("one of each known", strategy="fixed", wait="3ms", max_sources=1),
+    _mixed_case("one of each known", fixed(3), max_sources=1),
     Case(
         "stage, fused, sources with numbers and without",
         lambda: Stage(_MIXED, ("reorder", "merge"), streams=["default"]),
@@ -126,7 +134,7 @@ BY_TIME = [
     ),
     Case(
         "stage, fused, by time",
-        lambda: _stage("reorder", "merge", reorder=", accuracy: 80%"),
+        lambda: _stage("reorder", "merge", reorder=", miss_target: 20%"),
         raw,
         stamped_from=4,
         several_operators=True,
@@ -153,7 +161,7 @@ BY_TIME = [
     ),
     Case(
         "stage, reorder alone, by time",
-        lambda: _stage("reorder", reorder=", strategy: fixed, wait: 9ms"),
+        lambda: _stage("reorder", reorder=", miss_target: 10%"),
         raw,
         stamped_from=4,
         several_operators=True,

@@ -174,7 +174,6 @@ DETECTING = [
     _case("final", is_ahead=True),
     _case("early", is_ahead=True),
     _case("speculate", is_ahead=True),
-    _case("auto", is_ahead=True),
     _case("early", is_ahead=True, what=" of what is written again", before=written_again),
     _case("early", is_ahead=False, make=chain_of, what="s in a chain"),
     _case("speculate", is_ahead=True, make=chain_of, what="s in a chain"),

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any, Final
 
-from topology.config import Topology, parse
+from tests.kit.topologies import in_code
+from topology.config import Topology
 from topology.wire.line_reader import Content, LineReader, Row, reading_of
 
 MS: Final = 1_000_000
@@ -30,7 +31,7 @@ REORDER: Final = (
     "reorder: {late: drop}, |reorder: thesis",
     "reorder: {start: zero}, |reorder: rfc",
     "reorder: {rule: time}, ",
-    "reorder: {rule: time, strategy: fixed, wait: 150ms}, ",
+    "reorder: {rule: time, max_wait: 150ms}, ",
     "reorder: {max_held: 4, max_jump: 100}, ",
 )
 CLOCK: Final = (
@@ -61,10 +62,9 @@ WHOLE: Final = (
 )
 QUALITY: Final = (
     "quality: {accuracy: 90%, max_wait: 300ms}",
-    "quality: {accuracy: 70%, max_wait: 2s, guard: soft}",
+    "quality: {accuracy: 70%, max_wait: 2s}",
     "quality: {accuracy: 90%, max_wait: 500ms}, experimental: {quality: prob_slack}",
     "quality: {accuracy: 90%, max_wait: 500ms}, experimental: {quality: event_driven}",
-    "quality: {accuracy: 90%, max_wait: 500ms, strategy: fixed, wait: 200ms}",
     "quality: {accuracy: 90%, max_wait: 500ms}, experimental: {quality: aq}",
     "quality: {accuracy: 90%, max_wait: 500ms}, experimental: {quality: mean_delay}",
 )
@@ -81,7 +81,7 @@ OUTER: Final = ("inner", "left", "full")
 
 
 def topology_of(seed: int) -> Topology:
-    return parse(text_of(seed))
+    return in_code(text_of(seed))
 
 
 def _stream(rng: Random) -> str:

@@ -1,4 +1,5 @@
-"""Law: a query that begins amid its streams says nothing that an unbroken run would not say.
+"""Law: a query that begins amid its streams says nothing that an unbroken run would not say, and
+the others say what they would have said.
 
 A query is added to a stage that runs, or removed and put back, at any event, with late events,
 copies, losses and restarts around it. The run in which the query was there from the first event on
@@ -19,9 +20,10 @@ import orjson
 import pytest
 
 from tests.kit.runs import through_changelog
+from tests.kit.topologies import in_code
 from tests.laws.streams import MS, raw
 from tests.seeds import seeds_of_today
-from topology.config import Topology, parse
+from topology.config import Topology
 from topology.flow.stage import Stage
 from topology.model.event import WATERMARK, Event, twin
 from topology.model.result import CONFIRMED, EMIT, RETRACT, Result
@@ -89,7 +91,7 @@ ADDED = {
 def topology_of(mode: str, added: str | None) -> Topology:
     reads = "windows_read: sequenced\njoins_read: sequenced" if mode == "unmerged" else ""
     text = HEAD.replace("READS", reads) + (UNMERGED if mode == "unmerged" else OLD)
-    return parse(text if added is None else f"{text}  added: {ADDED[added]}\n")
+    return in_code(text if added is None else f"{text}  added: {ADDED[added]}\n")
 
 
 def stage_of(mode: str, added: str | None) -> Stage:
@@ -158,6 +160,8 @@ class Run:
         """What was found before is of an earlier life of the query."""
         self._state: dict[str, Any] = {}
         self.found: list[Result] = []
+        self.others: list[Result] = []
+        """What those queries found that were there all the time."""
         self.stage: Stage | None = None
 
     def restart(self, *, has_added: bool) -> None:
@@ -195,7 +199,9 @@ class Run:
         self._note(self.stage.on_end(now_ns).results)
 
     def _note(self, results: Sequence[Any]) -> None:
-        self.found += [r for r in results if isinstance(r, Result) and r.query == "added"]
+        for result in results:
+            if isinstance(result, Result):
+                (self.found if result.query == "added" else self.others).append(result)
 
     def since_ns(self) -> int | None:
         """The latest instant from which on the added query counts; None: from the beginning."""
@@ -259,6 +265,8 @@ def test_it_says_nothing_that_an_unbroken_run_would_not(mode: str, kind: str) ->
         unbroken, broken = runs_of(mode, kind, seed)
         firsts = [r.id for r in broken.found if r.op == EMIT and r.revision == 0]
         assert len(firsts) == len(set(firsts)), f"seed {seed}: an id twice"
+        assert said(broken.others) == said(unbroken.others), f"seed {seed}: by ids and revisions"
+        assert {r.query for r in broken.others} == topology_of(mode, None).queries.keys()
         true, seen = standing(unbroken.found), standing(broken.found[broken.begun :])
         if kind == "count":
             since_ns = broken.since_ns()
@@ -299,6 +307,10 @@ def test_it_finds_all_that_begins_after_it(mode: str, kind: str) -> None:
                 assert content(seen[id_]) == content(result), f"seed {seed}"
                 checked += 1
     assert checked or kind.startswith("pattern")
+
+
+def said(found: Sequence[Result]) -> dict[tuple[str, int], Any]:
+    return {(r.id, r.revision): (r.query, r.op, content(r), r.confidence) for r in found}
 
 
 @pytest.mark.parametrize("kind", ADDED)

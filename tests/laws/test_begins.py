@@ -16,9 +16,9 @@ import pytest
 from tests.kit.events import copies
 from tests.kit.outputs import Outputs
 from tests.kit.runs import through_changelog
+from tests.kit.topologies import in_code
 from tests.laws.streams import MS, raw
 from tests.seeds import seeds_of_today
-from topology.config import parse
 from topology.flow.stage import Stage
 from topology.model.event import Event
 from topology.model.operator import State
@@ -40,7 +40,7 @@ queries:
   seen: {stream: c, pattern: 'PATTERN SEQ(A x, B y) WITHIN 40 ms'}
   never: {stream: e, window: session 20ms, aggregate: {n: count()}}
 """
-TOPOLOGY = parse(TEXT)
+TOPOLOGY = in_code(TEXT)
 QUERIES = ("window", "pattern", "join")
 STAGES: dict[str, Callable[[], Stage]] = {
     "reorder": lambda: Stage(TOPOLOGY, ("reorder",)),

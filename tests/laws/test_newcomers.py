@@ -11,9 +11,9 @@ import pytest
 
 from benchmarks.traces import TraceAbsent, jr_umts, to_events
 from tests.kit.runs import results_of, results_to_end
+from tests.kit.topologies import in_code
 from tests.seeds import seeds_of_today
 from tests.services import without_trace
-from topology.config import parse
 from topology.flow.stage import Stage
 from topology.join.config import JoinConfig, Side
 from topology.join.operator import Join
@@ -43,7 +43,7 @@ QUERIES: Final = {
 
 def stage(query: str, merge: str = "") -> Stage:
     operator = next(word for word in ("window", "join", "pattern") if f"{word}:" in query)
-    topology = parse(
+    topology = in_code(
         f"streams: {{default: {{clock: {{unsynced: trust}}, merge: {{{merge}}}}}}}\n"
         f"stages: [reorder+merge+{operator}]\n"
         f"heartbeat: 5ms\nqueries: {{q: {query}}}\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.kit.events import copies
 from tests.kit.outputs import settled_offsets
+from tests.kit.topologies import in_code
 from tests.oracle.by_time import Arrival, Left, by_time
 from tests.seeds import seeds_of_today
 from topology.config import ReorderConfig, parse
@@ -17,7 +19,7 @@ from topology.flow.stage import Stage
 from topology.model.event import DATA, WATERMARK, Event
 from topology.model.outcome import Duplicate
 from topology.reorder.by_time import ReorderByTime
-from topology.reorder.strategy import strategy_of
+from topology.waiting.fixed import KSlack
 
 MS = 1_000_000
 START = 10_000
@@ -77,12 +79,11 @@ def by_source(events: list[Event]) -> dict[str, list[Arrival]]:
 
 @pytest.mark.parametrize(("wait", "max_wait"), [(0, 50), (7, 50), (30, 30), (30, 200)])
 def test_each_source_leaves_as_the_oracle_says(wait: int, max_wait: int) -> None:
-    config = ReorderConfig(
-        rule="time", strategy="fixed", wait_ns=wait * MS, max_wait_ns=max_wait * MS
-    )
+    config = ReorderConfig(rule="time", max_wait_ns=max_wait * MS)
+    policy = partial(KSlack, wait * MS, idle_ns=0)
     for seed in SEEDS:
         events = stream(seed)
-        operator = ReorderByTime("default", config, strategy_of(config))
+        operator = ReorderByTime("default", config, policy)
         released = []
         for one in copies(events):
             released += operator.on_batch([one], one.at_ns).released
@@ -107,13 +108,11 @@ def topology(late: str = "pass", more: str = "", clock: str = "unsynced: trust")
     if more == PUBLISHED:
         reorder = f"{{rule: time, max_wait: 100ms, late: {late}}}, experimental: {{reorder: mp}}"
     stream = f"{{reorder: {reorder}, clock: {{{clock}}}}}"
-    return parse(f"streams: {{default: {stream}}}\nheartbeat: 20ms\ncorrect_for: 2s\n")
+    return in_code(f"streams: {{default: {stream}}}\nheartbeat: 20ms\ncorrect_for: 2s\n")
 
 
 @pytest.mark.parametrize("late", ["pass", "side"])
-@pytest.mark.parametrize(
-    "more", ["", ", accuracy: 90%", PUBLISHED, ", strategy: fixed, wait: 20ms"]
-)
+@pytest.mark.parametrize("more", ["", ", miss_target: 10%", PUBLISHED, ", miss_target: 0.0001%"])
 def test_the_whole_stage_keeps_order_and_balance(late: str, more: str) -> None:
     for seed in SEEDS:
         events = stream(seed)
@@ -150,7 +149,7 @@ def test_what_waits_in_reorder_is_never_passed_by_the_merge() -> None:
     """Nothing is late to REORDER (the wait is long enough) and none to the merge, though the
     merge itself would wait for no delay at all."""
     text = (
-        "streams: {default: {reorder: {rule: time, strategy: fixed, wait: 60ms},"
+        "streams: {default: {reorder: {rule: time, max_wait: 60ms, miss_target: 0.0001%},"
         " clock: {unsynced: trust}, merge: {max_wait: 0ms}}}"
     )
     late = held_longer = 0

@@ -15,7 +15,6 @@ revealed the hole. Readings taken where reorder_drift_merge.md leaves room:
   leaving; the hold of a start or an epoch counts like any other. The second sample's
   deviation is taken from the updated average (thesis) or the old one (rfc), as for
   all later ones.
-* Only the arrival clock; `estimator_clock: event` is not modelled.
 """
 
 from __future__ import annotations

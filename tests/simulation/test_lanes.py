@@ -28,8 +28,8 @@ WORLDS: Final = (1, 5, 9, 11, 14, 20)
 """Where late events of several lanes meet in an instant, of the first 24."""
 RULES: Final = {
     "fixed": "{rule: fixed, max_wait: 30ms, start: zero}",
-    "time": "{rule: time, accuracy: 90%}",
-    "time, fixed": "{rule: time, strategy: fixed, wait: 5ms}",
+    "time": "{rule: time, miss_target: 10%}",
+    "time, short": "{rule: time, max_wait: 5ms}",
 }
 MERGES: Final = ("{}", "{max_wait: 20ms, miss_target: 10%}")
 

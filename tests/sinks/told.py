@@ -50,7 +50,7 @@ def as_tables(unique: str) -> str:
     """The same queries, each with a topic of its own."""
     return re.sub(
         r"^  (\w+): \{(?=pattern|window)",
-        rf"  \1: {{upsert: true, output: \1-{unique}, ",
+        rf"  \1-{unique}: {{upsert: true, ",
         QUERIES,
         flags=re.MULTILINE,
     )

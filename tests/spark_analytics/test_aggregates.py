@@ -13,10 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_analytics import decode, payload
 from spark_analytics.aggregates import Measures, Windows, aggregate, late, of_stream, unmarked
-from spark_analytics.jobs.definitions import rates
 from spark_analytics.jobs.outputs import Folder, read
 from spark_analytics.jobs.running import JobFailed, Running
-from spark_analytics.jobs.work import Table, Wanted
+from spark_analytics.jobs.work import Table
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.records import (
     BEGIN_NS,
@@ -153,26 +152,6 @@ def test_a_stream_stopped_and_started_says_what_batch_says(
         got = row_values(read(spark, output.path, kind))
         assert 0 < before[kind] < len(got)
         assert got == row_values(windowed(frame(spark, records), windows))
-
-
-def test_windows_that_late_events_correct(spark: SparkSession) -> None:
-    """In batch: marked events counted where their time says are what nothing late would be."""
-    events = seeded_events(3, 200)
-    punctual = [event for event in events if not event.kind]
-
-    def said(events: list[Event], *, late_included: bool) -> list[tuple[object, ...]]:
-        topics = GivenTopics(frame(spark, ordered_records(events)))
-        wanted = Wanted(WINDOWS["session"], late_included=late_included)
-        tables = {table.name: table.rows for table in rates(topics, TOPOLOGY, wanted)}
-        assert tables["late"].count() == sum(bool(event.late) for event in events)
-        return sorted(map(tuple, tables["windows-default"].collect()))
-
-    apart = said(events, late_included=False)
-    included = said(events, late_included=True)
-    for event in punctual:
-        event.late = ""
-    punctual.sort(key=lambda event: event.ref_time_ns)
-    assert included == said(punctual, late_included=False) != apart
 
 
 def test_late_events_are_in_a_table_of_their_own(spark: SparkSession) -> None:

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 
 from infra.postgres import PostgresServer
 from spark_analytics import silver
-from spark_analytics.tables.catalog import FORMATS, catalog_of
-from spark_analytics.tables.lake import IcebergLake, open_lake
+from spark_analytics.tables.catalog import FORMATS, Catalog
+from spark_analytics.tables.lake import IcebergLake, Mark, open_lake
 from spark_analytics.tables.shapes import Shape
 from tests import ROOT
 from tests.spark_analytics.marks import SPARK
@@ -33,7 +33,7 @@ WORDS = 60
 def texts() -> tuple[str, str, str]:
     """The view, what stands now, what stood."""
     page = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
-    part = page.partition("\n### What is current, and what was")[2].partition("\n## ")[0]
+    part = page.partition("\n### What is current, and what was")[2].partition("\n##")[0]
     view, now, then = re.findall(r"^```sql\n(.*?)^```", part, re.M | re.S)
     return view, now, then
 
@@ -85,7 +85,7 @@ def test_the_texts_say_what_as_of_says(spark: SparkSession, tmp_path: Path) -> N
     places["parquet"] = spark.read.parquet(str(tmp_path / "windows"))
     for kind in FORMATS:
         lake = open_lake(spark, kind, str(tmp_path / kind), "job")
-        lake.append("windows", rows, SHAPE)
+        lake.append("windows", rows, SHAPE, Mark("q", 0))
         places[kind] = lake.read("windows")
     for name, table in places.items():
         table.createOrReplaceTempView("windows")
@@ -105,10 +105,10 @@ def test_a_catalog_that_keeps_views_keeps_this_one(
     spark: SparkSession, postgres_server: PostgresServer, tmp_path: Path
 ) -> None:
     uri = f"jdbc:postgresql://127.0.0.1:{postgres_server.port}/postgres"
-    catalog = catalog_of(uri, {"jdbc.user": "postgres"})
+    catalog = Catalog("jdbc", uri, {"jdbc.user": "postgres"})
     lake = IcebergLake(spark, str(tmp_path / "views"), "job", catalog)
     rows = all_revisions(spark)
-    lake.append("windows", rows, SHAPE)
+    lake.append("windows", rows, SHAPE, Mark("q", 0))
     view, now, _ = texts()
     name = lake.name("windows_told")
     text = view.replace("TEMPORARY ", "").replace("windows_told", name)

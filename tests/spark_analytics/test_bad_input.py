@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,6 @@ from pyspark.sql import SparkSession
 from agents.kafka.declared import declared
 from agents.kafka.topics import create
 from cli.local.poll import wait_until
-from cli.local.ports import free_ports
 from spark_analytics.jobs.outputs import read
 from tests.cli.invoking import Answer
 from tests.end_to_end.records import FLUSH_TIMEOUT_S, Headers, new_producer
@@ -139,20 +139,9 @@ def test_a_topic_made_again_while_the_job_runs_ends_it(
 
 
 def test_what_is_not_there_is_named(spark: SparkSession, setting: Setting, tmp_path: Path) -> None:
-    nowhere = ["--to", "kafka", "--to-topic", "tables.nowhere"]
-    target = run(setting, tmp_path, "rates", "--batch", *nowhere)
-    assert_refused(target, 2, "has no topic tables.nowhere")
+    other = tmp_path / "other.yaml"
+    other.write_text(setting.path.read_text().replace(setting.ordered, "nowhere"))
+    topic = run(replace(setting, path=other), tmp_path, "rates", "--batch")
+    assert_refused(topic, 2, "has no topic nowhere")
     archive = run(setting, tmp_path, "rates", "--batch", "--archive", str(tmp_path / "none"))
     assert_refused(archive, 2, "there is no archive at")
-    url = f"jdbc:postgresql://127.0.0.1:{free_ports(1)[0]}/none"
-    jdbc = ["--to", "jdbc", "--jdbc-url", url]
-    shut = run(setting, tmp_path, "rates", "--batch", "--table", "late", *jdbc)
-    assert_refused(shut, 1, "Connection to 127.0.0.1")
-
-
-def test_a_table_is_printed(spark: SparkSession, setting: Setting, tmp_path: Path) -> None:
-    fill(setting)
-    shown = run(setting, tmp_path, "rates", "--batch", "--to", "console", "--key", "type")
-    assert "-- windows-default, batch 0" in done(shown).out
-    assert "|2023-11-14 22:13:20|" in shown.out
-    assert "unknown_stream" in shown.out

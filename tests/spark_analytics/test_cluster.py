@@ -92,8 +92,9 @@ def test_every_place_of_the_image_agrees() -> None:
     copied = re.findall(r"^COPY (\w+) lib/\1$", dockerfile, re.MULTILINE)
     assert copied == list(package.ROOMS)
     # A backfill and a live job hand rows to our code by pandas and pyarrow.
-    locks = set(re.findall(r"-r (\S+\.lock)", dockerfile))
-    assert locks == {"requirements.lock", "requirements-spark.lock"}
+    assert "--require-hashes -r infra/locks/spark.txt" in dockerfile
+    locks = set(re.findall(r"infra/locks/\w+\.txt", dockerfile))
+    assert locks == {"infra/locks/run.txt", "infra/locks/spark.txt"}
     let_in = (ROOT / ".dockerignore").read_text().splitlines()
     assert {f"!{lock}" for lock in locks} <= set(let_in)
 

@@ -1,16 +1,15 @@
 """Oracle: tables of Iceberg written by jobs that are killed with -9 ten times at random, against
 the batch job, row by row: events, and results that are corrected, of which the highest revision
 stands. Those who read meanwhile see whole batches only, of the tables that grow
-and of those whose rows are merged, and what the kills have left on disk goes with `inorder spark
-maintain`."""
+and of those whose rows are merged, and what the kills have left on disk goes by the
+statements of docs/spark.md."""
 
 from __future__ import annotations
 
 import os
 import random
-import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from pyspark.sql import SparkSession
 
 from benchmarks.workloads import crowd
 from spark_analytics.tables.lake import IcebergLake
-from tests.cli.invoking import inorder
 from tests.end_to_end.setting import FUSED, settle
 from tests.services import SharedKafka
 from tests.spark_analytics.marks import BOTH
@@ -31,6 +29,7 @@ from tests.spark_analytics.topics import (
     write_ordered,
     write_results,
 )
+from tests.spark_analytics.upkeep import keep_up
 from topology.model.result import WindowResult
 
 pytestmark = [*BOTH, pytest.mark.kafka, pytest.mark.spark_long, pytest.mark.timeout(3_000)]
@@ -92,7 +91,7 @@ def test_ten_kills_leave_the_tables_of_the_batch(
     events = [event for event in written if not event.kind]
     late = sum(event.late != "" for event in events)
     dice = random.Random(15)
-    tables = ("--to", "iceberg", "--max-per-batch", str(PER_BATCH))
+    tables = ("--format", "iceberg", "--max-per-batch", str(PER_BATCH))
     job = ("events", *tables, *SCHEMA, "--table", "events")
     seen: set[int] = set()
     cuts = [*range(0, len(written), PER_BATCH), len(written)]
@@ -114,22 +113,21 @@ def test_ten_kills_leave_the_tables_of_the_batch(
     assert found.count() == found.select("position").distinct().count() == len(events)
     assert found.where("late").count() == late
 
-    tables_left = (("events", "events"), ("events", "frontiers"))
-    maintained(spark, tmp_path, tables_left)
+    maintained(spark, tmp_path, "events", "frontiers")
     done(run(setting, tmp_path, *job, "--until-caught-up"))  # what expired is still known
     assert found.count() == len(events)
 
 
-def maintained(spark: SparkSession, folder: Path, tables: Iterable[tuple[str, str]]) -> None:
+def maintained(spark: SparkSession, folder: Path, *tables: str) -> None:
     """Days later: of each table only what it names is left on disk."""
     for path in folder.rglob("*"):
         if path.is_file() and "checkpoints" not in path.parts:
             os.utime(path, (time.time() - OLD_S,) * 2)
-    report = done(inorder("spark", "maintain", "--out", str(folder), "--keep", "1s")).err
-    for job, table in tables:
-        assert re.search(rf"{job}/{table}: \d+ files made fewer", report), report
-        of = lake(spark, folder, job)
-        assert on_disk(folder / job / table) <= named(of, table)
+    of = lake(spark, folder, "events")
+    keep_up(of, *tables)
+    keep_up(of, *reversed(tables))
+    for table in tables:
+        assert on_disk(folder / "events" / table) <= named(of, table)
 
 
 Standing = frozenset[tuple[str, int, bool]]
@@ -151,7 +149,7 @@ def test_ten_kills_leave_the_results_of_the_batch(
     write_results(setting, words)
     assert {word.op for word in words} == {"emit", "update", "retract"}
     dice = random.Random(16)
-    tables = ("--to", "iceberg", "--max-per-batch", str(FEW_A_BATCH))
+    tables = ("--format", "iceberg", "--max-per-batch", str(FEW_A_BATCH))
     job = ("events", *tables, "--table", "windows")
     cuts = [*range(0, len(words), FEW_A_BATCH), len(words)]
     whole = {latest(words[:cut]) for cut in cuts}
@@ -184,5 +182,5 @@ def test_ten_kills_leave_the_results_of_the_batch(
     assert streamed.read("windows").count() == len(words)
     final = streamed.read("windows_standing").select("id", "revision", "standing").collect()
     assert frozenset(map(tuple, final)) == latest(words)
-    maintained(spark, tmp_path, (("events", "windows"), ("events", "windows_standing")))
+    maintained(spark, tmp_path, "windows", "windows_standing")
     assert streamed.read("windows").count() == len(words)

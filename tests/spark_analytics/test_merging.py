@@ -24,7 +24,7 @@ from spark_analytics.tables.bounds import MAX_SPANS, Span, fewer
 from spark_analytics.tables.catalog import Format
 from spark_analytics.tables.lake import open_lake
 from spark_analytics.tables.output import LakeOutput
-from spark_analytics.tables.shapes import Settled, Shape, shape_of
+from spark_analytics.tables.shapes import SHAPES, Settled, Shape
 from tests.spark_analytics.marks import SPARK
 from topology.config import parse
 
@@ -141,7 +141,7 @@ queries:
   joined: {join: interval 50ms, sides: {x: {stream: a}, y: {stream: b}}}
   pattern: {stream: a, pattern: "PATTERN SEQ(A x, B y) WITHIN 300 ms"}
 """)
-    settled = silver.settled_by_id(topology, "start")
+    settled = replace(silver.settled_by_id(topology), time="start")
     assert settled.timed == {"tumbling", "sliding", "joined"}
     rows = frame(spark, ("a", "tumbling", 0, 0), ("b", "session", 0, 3))
     part = Part("latest", ("id",), lambda rows: rows, newer="revision", settled=settled)
@@ -151,4 +151,4 @@ queries:
     assert lake.read("latest").count() == 2
     folders = {path.parent.name for path in tmp_path.rglob("*.parquet")}
     assert folders == {"query=tumbling", "query=session"}
-    assert shape_of("windows_standing").settled == Settled("query", "start_time")
+    assert SHAPES["windows_standing"].settled == Settled("query", "start_time")

@@ -1,39 +1,30 @@
 """Oracle: a stream killed with -9 amid its batches and started again, against the batch job,
-row by row, in each of the outputs.
-
-The process writes each batch to Parquet, PostgreSQL and Kafka in turn, so that the kill
-leaves a batch that some have and others not. Those tables know no windows by halves: all
-that batch counts must be there, once.
+row by row. The tables know no windows by halves: all that batch counts must be there, once.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import psycopg
 import pytest
 from pyspark.sql import Row, SparkSession
 
 from benchmarks.workloads import crowd
-from infra.postgres import PostgresServer
 from spark_analytics.jobs.outputs import read
-from tests.end_to_end.records import read_all
 from tests.end_to_end.setting import FUSED, Setting, settle
 from tests.services import SharedKafka
 from tests.spark_analytics.marks import BOTH
 from tests.spark_analytics.topics import done, in_order, killed, run, run_apart, write_ordered
 from topology.model.event import Event
 
-pytestmark = [*BOTH, pytest.mark.kafka, pytest.mark.postgres]
+pytestmark = [*BOTH, pytest.mark.kafka]
 
 SOURCES = 20
 TABLE = "windows-default"
-JDBC_TABLE = "windows_default"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 OWN = {"spark.master": "local[2]", "spark.driver.memory": "2g", "spark.ui.enabled": "false"}
 
@@ -43,11 +34,10 @@ Counted = list[tuple[int, str, int, int]]
 
 @dataclass(frozen=True)
 class Run:
-    """`inorder spark run rates` on one topic, into all outputs at once."""
+    """`inorder spark run rates` on one topic."""
 
     setting: Setting
     folder: Path
-    server: PostgresServer
     window: str
     per_batch: int
     tables: tuple[str, ...]
@@ -60,45 +50,36 @@ class Run:
 
     @property
     def stream(self) -> list[str]:
-        url = f"jdbc:postgresql://127.0.0.1:{self.server.port}/postgres?user=postgres"
-        counted = f"{self.setting.ordered}-counted"
-        outputs = ["--to", "parquet", "--to", "jdbc", "--to", "kafka"]
-        outputs += ["--jdbc-url", url, "--to-topic", counted]
-        return [*self.job, *outputs, "--max-per-batch", str(self.per_batch)]
+        return [*self.job, "--max-per-batch", str(self.per_batch)]
 
     def has_done(self, batches: int) -> Callable[[], bool]:
         commits = self.folder / "checkpoints" / "rates" / TABLE / "commits"
         return (commits / str(batches - 1)).exists
 
     def check(self, spark: SparkSession, events: Sequence[Event]) -> int:
-        """All outputs hold what batch counts, which is what was sent; how many windows."""
+        """The tables hold what batch counts, which is what was sent; how many windows."""
         want = counted(read(spark, str(self.folder / "rates-batch"), TABLE).collect())
         assert sum(row[2] for row in want) == sum(not event.late for event in events)
         assert from_parquet(spark, self.folder) == want
-        assert from_postgres(self.server) == want
-        assert from_kafka(self.setting) == want
         return len(want)
 
 
-def prepared(
-    kafka: SharedKafka, folder: Path, server: PostgresServer, count: int
-) -> tuple[Run, list[Event]]:
+def prepared(kafka: SharedKafka, folder: Path, count: int) -> tuple[Run, list[Event]]:
     """Twenty sources, 12 % of the events delayed, some lost, doubled, marked late."""
     setting = settle(kafka.bootstrap, folder, stages=FUSED, partitions=1)
-    kafka.create_topic(f"{setting.ordered}-counted")
     written = in_order(setting, crowd(count).rows)
     write_ordered(setting, written)
     events = [event for event in written if not event.kind]
     assert len({event.source for event in events}) == SOURCES
     assert len(events) > count * 0.95
-    return Run(setting, folder, server, "50ms", count // 4, (TABLE,)), events
+    return Run(setting, folder, "50ms", count // 4, (TABLE,)), events
 
 
 @pytest.mark.spark
 def test_a_stream_that_was_killed_says_what_batch_says(
-    spark: SparkSession, kafka: SharedKafka, postgres_server: PostgresServer, tmp_path: Path
+    spark: SparkSession, kafka: SharedKafka, tmp_path: Path
 ) -> None:
-    run_, events = prepared(kafka, tmp_path, postgres_server, 8_000)
+    run_, events = prepared(kafka, tmp_path, 8_000)
     stream = [*run_.stream, "--every", "100ms"]
     killed(run_.setting, tmp_path, *stream, until=run_.has_done(2))
     unfinished = len(from_parquet(spark, tmp_path))
@@ -110,10 +91,10 @@ def test_a_stream_that_was_killed_says_what_batch_says(
 @pytest.mark.spark_long
 @pytest.mark.timeout(1_800)
 def test_a_million_events_and_two_kills(
-    spark: SparkSession, kafka: SharedKafka, postgres_server: PostgresServer, tmp_path: Path
+    spark: SparkSession, kafka: SharedKafka, tmp_path: Path
 ) -> None:
     """As a user runs it: processes of their own, Spark's own settings."""
-    run_, events = prepared(kafka, tmp_path, postgres_server, 1_040_000)
+    run_, events = prepared(kafka, tmp_path, 1_040_000)
     run_ = replace(run_, window="200ms", per_batch=100_000, tables=(TABLE, "late"))
     assert len(events) > 1_000_000
     began_s = time.monotonic()
@@ -131,7 +112,7 @@ def test_a_million_events_and_two_kills(
     aside = read(spark, str(tmp_path / "rates"), "late").select("source", "seq").collect()
     assert sorted(map(tuple, aside)) == sorted(late)
     print(
-        f"{len(events)} events, {windows} windows, {len(late)} late, in each output: stream"
+        f"{len(events)} events, {windows} windows, {len(late)} late: stream"
         f" {streamed_s - began_s:.0f} s with two kills (the last of three runs"
         f" {streamed_s - caught_up_s:.0f} s), batch {batch_s:.0f} s"
     )
@@ -143,34 +124,6 @@ def from_parquet(spark: SparkSession, folder: Path) -> Counted:
 
 def counted(rows: Sequence[Row]) -> Counted:
     return sorted((_micros(row.start_time), row.source, row.n, row.sum_payload_v) for row in rows)
-
-
-def from_postgres(server: PostgresServer) -> Counted:
-    query = f"select start_time, source, n, sum_payload_v from rates_{JDBC_TABLE}"
-    with psycopg.connect(server.url) as connection:
-        connection.execute("set time zone 'UTC'")
-        rows = connection.execute(query).fetchall()
-        staged = connection.execute(f"select 1 from staged_rates_{JDBC_TABLE}").fetchall()
-    assert not staged
-    return sorted((_micros(start), source, n, v) for start, source, n, v in rows)
-
-
-def from_kafka(setting: Setting) -> Counted:
-    """What a compacted topic would hold."""
-    latest = {}
-    for record in read_all(setting.bootstrap, f"{setting.ordered}-counted"):
-        row = json.loads(record.value or b"")
-        if row["table"] == TABLE:
-            latest[record.key] = row
-    return sorted(
-        (
-            _micros(datetime.fromisoformat(row["start_time"])),
-            row["source"],
-            row["n"],
-            row["sum_payload_v"],
-        )
-        for row in latest.values()
-    )
 
 
 def _micros(at: datetime) -> int:

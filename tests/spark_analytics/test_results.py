@@ -176,7 +176,7 @@ AS_TEXT = ("key", "values", "low", "high", "expected", "ranges", "joined")
 RANGE = MemberRange("a", 3, Member("a", "s1", 0, 1, 10), Member("a", "s2", 1, 2**62, 20))
 SETS: list[Result] = [
     MatchSetResult(**HEAD | {"values": {}}, count=2**62, ranges=[RANGE], joined=[RANGE], key=[1]),
-    DetectorResult(**HEAD, members=[RANGE.first], key="k", stands_ppm=250_000),
+    DetectorResult(**HEAD, members=[RANGE.first], key="k"),
 ]
 
 

@@ -45,7 +45,7 @@ def from_archive(
 ) -> Path:
     """The job's tables once more, of the topics' archive in that form."""
     there = folder / form
-    done(run(setting, there, "archive", "--batch", "--to", form, *named(topics)))
+    done(run(setting, there, "archive", "--batch", "--format", form, *named(topics)))
     archive = ["--archive", str(there / "archive-batch")]
     done(run(setting, there / "again", "events", "--batch", *archive, *named(tables)))
     return there / "again" / "events-batch"

@@ -163,8 +163,7 @@ def test_each_event_is_there_once_whatever_died(
     lake = die(lake, found, tmp_path / "checkpoint", 1)
     assert lake.read("events").count() == 2 * EVENTS // PARTS + 1
     figures = run(lake, found, tmp_path / "checkpoint")["events"]
-    assert figures.bad == 1
-    assert 0 < figures.late < figures.rows < EVENTS
+    assert 0 < figures.rows < EVENTS
     events = lake.read("events")
     assert events.count() == EVENTS
     assert [row.reason for row in lake.read("bad").collect()] == ["stamp_missing"]

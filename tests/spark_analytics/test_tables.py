@@ -3,9 +3,7 @@ refuse what is not theirs before anything is written."""
 
 from __future__ import annotations
 
-import os
-import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -24,15 +22,13 @@ from spark_analytics.tables.catalog import (
     parts_of,
     require_extension,
 )
-from spark_analytics.tables.lake import IcebergLake, Mark, open_lake
-from spark_analytics.tables.maintain import CHECK, maintain, ours
-from spark_analytics.tables.shapes import shape_of
+from spark_analytics.tables.lake import Mark, open_lake
+from spark_analytics.tables.shapes import SHAPES
 from tests.spark_analytics.marks import SPARK
 
 pytestmark = [*SPARK]
 
 EVENTS = "stream STRING, source STRING, epoch BIGINT, seq BIGINT, ref_time TIMESTAMP"
-EVENT_SHAPE = shape_of("events")
 RESULTS = "id STRING, query STRING, revision BIGINT, start_time TIMESTAMP, n BIGINT"
 
 
@@ -73,7 +69,7 @@ def test_batches_and_corrections_are_idempotent(
 ) -> None:
     place = str(tmp_path / "job")
     first = open_lake(spark, kind, place, "job")
-    shape = shape_of("events")
+    shape = SHAPES["events"]
     first.append("events", events(spark, range(6)), shape, Mark("q", 0))
     first.append("events", events(spark, range(6, 9)), shape, Mark("q", 1))
     again = open_lake(spark, kind, place, "job")  # after a kill: its last batch comes again
@@ -85,7 +81,7 @@ def test_batches_and_corrections_are_idempotent(
     folders = {str(p.parent.relative_to(tmp_path)) for p in (tmp_path).rglob("*.parquet")}
     assert {name.rpartition("=")[2] for name in folders} >= {"2023-11-14", "2023-11-15"}
 
-    shape = shape_of("windows_standing")
+    shape = SHAPES["windows_standing"]
     words = results(spark, ("x", 0, 1), ("x", 1, 2), ("y", 0, 5))
     again.merge("windows", words, shape)
     again.merge("windows", results(spark, ("x", 2, 7), ("z", 0, 0)), shape)
@@ -97,13 +93,14 @@ def test_batches_and_corrections_are_idempotent(
     assert [row.id for row in again.read("windows").collect()] == ["w"]
 
     before = files(tmp_path)
+    mark, others = Mark("q", 3), open_lake(spark, kind, place, "other")
     with pytest.raises(TablesRefused, match="is that of job, and this is other; name another"):
-        open_lake(spark, kind, place, "other").append("events", events(spark, range(1)), shape)
+        others.append("events", events(spark, range(1)), shape, mark)
     narrow = events(spark, range(1)).drop("seq")
     with pytest.raises(TablesRefused, match="other columns .*seq: bigint there, absent now"):
-        open_lake(spark, kind, place, "job").append("events", narrow, shape)
+        open_lake(spark, kind, place, "job").append("events", narrow, shape, mark)
     with pytest.raises(TablesRefused, match="no key and column to decide which row is current"):
-        open_lake(spark, kind, place, "job").merge("events", found, shape_of("events"))
+        open_lake(spark, kind, place, "job").merge("events", found, SHAPES["events"])
     assert {path for path in files(tmp_path) - before if path.suffix == ".parquet"} == set()
 
 
@@ -111,7 +108,7 @@ def test_batches_and_corrections_are_idempotent(
 def test_a_column_more_and_a_field_more_are_added(
     spark: SparkSession, tmp_path: Path, kind: Format
 ) -> None:
-    place, shape = str(tmp_path / "job"), shape_of("windows_standing")
+    place, shape = str(tmp_path / "job"), SHAPES["windows_standing"]
     narrow = f"{RESULTS}, payload STRUCT<v: BIGINT>"
     wide = f"{RESULTS}, share DOUBLE, payload STRUCT<room: STRING, v: BIGINT>"
     before = [("x", "q", 0, at(14), 1, Row(v=7)), ("y", "q", 0, at(14), 1, Row(v=8))]
@@ -156,92 +153,14 @@ def test_places_of_one_session_have_catalogs_of_their_own(
         require_extension(spark, "delta")
 
 
-def test_maintenance_leaves_few_files_and_every_row(spark: SparkSession, tmp_path: Path) -> None:
-    place = tmp_path / "job-batch"
-    lake = IcebergLake(spark, str(place), "job")
-    for batch in range(6):
-        mark = Mark("q", batch)
-        lake.append("events", events(spark, range(2 * batch, 2 * batch + 2)), EVENT_SHAPE, mark)
-    lake.merge("windows", results(spark, ("x", 0, 1)), shape_of("windows_standing"))
-    lake.merge("windows", results(spark, ("x", 1, 7), ("y", 0, 2)), shape_of("windows_standing"))
-    orphan = place / "events" / "data" / "left-by-a-kill.parquet"
-    orphan.write_bytes(b"half a fi")
-    old_s = time.time() - 10 * 86_400
-    for path in files(tmp_path):
-        os.utime(path, (old_s, old_s))
-    rows = lake.read("events").orderBy("seq").collect()
-    now = datetime.now(UTC)
-    done = maintain(spark, "iceberg", str(tmp_path), Catalog(), now, now - timedelta(days=3))
-    assert done["job-batch/events"]["files made fewer"] == 12 - 2
-    assert done["job-batch/events"]["orphans removed"] == 1
-    assert done["job-batch/events"]["files expired"] == 12
-    assert lake.read("events").orderBy("seq").collect() == rows
-    assert len(list((place / "events" / "data").rglob("*.parquet"))) == 2
-    assert [(r.id, r.n) for r in lake.read("windows").orderBy("id").collect()] == [
-        ("x", 7),
-        ("y", 2),
-    ]
-    again = IcebergLake(spark, str(place), "job")  # its last batch comes again: still known
-    again.append("events", events(spark, range(10, 12)), EVENT_SHAPE, Mark("q", 5))
-    assert again.read("events").count() == len(rows)
-    with pytest.raises(TablesRefused, match="has no table of iceberg"):
-        maintain(spark, "iceberg", str(tmp_path / "none"), Catalog(), now, now)
-
-
-def test_maintenance_takes_the_folder_of_the_tables_itself(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """As a backfill writes them."""
-    lake = open_lake(spark, "iceberg", str(tmp_path / "out"), "job")
-    lake.append("events", events(spark, range(2)), EVENT_SHAPE)
-    (tmp_path / "out" / "_state").mkdir()
-    long_ago = datetime.now(UTC) - timedelta(days=30)
-    done = maintain(spark, "iceberg", str(tmp_path / "out"), Catalog(), long_ago, long_ago)
-    assert set(done) == {"out/events"}
-    found = [name for _, name in ours(spark, "iceberg", str(tmp_path), Catalog())]
-    assert found == ["events"]
-    with pytest.raises(TablesRefused, match="has no table of iceberg"):
-        maintain(spark, "iceberg", str(tmp_path / "none"), Catalog(), long_ago, long_ago)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_a_table_of_delta_is_compacted_and_its_old_files_go(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """As a job writes it, below `<out>/live`: rows are as before, and batches still known."""
-    place = str(tmp_path / "live")
-    lake = open_lake(spark, "delta", place, "live")
-    for batch in range(2):
-        rows = events(spark, range(2 * batch, 2 * batch + 2)).coalesce(1)
-        lake.append("events", rows, EVENT_SHAPE, Mark("q", batch))
-    now = datetime.now(UTC)
-    spark.conf.set(CHECK, "false")
-    try:
-        done = maintain(spark, "delta", str(tmp_path), Catalog(), now, now)
-    finally:
-        spark.conf.unset(CHECK)
-    assert set(done) == {"live/events"}
-    assert done["live/events"]["files made fewer"] > 0
-    assert done["live/events"]["files expired"] > 0
-    again = open_lake(spark, "delta", place, "live")
-    again.append("events", events(spark, range(2, 4)), EVENT_SHAPE, Mark("q", 1))
-    assert sorted(row.seq for row in again.read("events").collect()) == list(range(4))
-    named = {name.rpartition("/")[2] for name in again.read("events").inputFiles()}
-    assert named == {each.name for each in (tmp_path / "live" / "events").rglob("*.parquet")}
-
-
 @pytest.mark.postgres
 def test_a_catalog_in_a_database(
     spark: SparkSession, postgres_server: PostgresServer, tmp_path: Path
 ) -> None:
     uri = f"jdbc:postgresql://127.0.0.1:{postgres_server.port}/postgres"
-    catalog = catalog_of(uri, {"jdbc.user": "postgres"})
+    catalog = Catalog("jdbc", uri, {"jdbc.user": "postgres"})
     for batch in (0, 0, 1):
         lake = open_lake(spark, "iceberg", str(tmp_path / "job"), "job", catalog)
-        lake.append("events", events(spark, range(batch, batch + 2)), EVENT_SHAPE, Mark("q", batch))
-    assert lake.read("events").count() == 4
-    now = datetime.now(UTC)
-    done = maintain(spark, "iceberg", str(tmp_path), catalog, now, now - timedelta(days=3))
-    assert set(done) == {"job/events"}
+        rows = events(spark, range(batch, batch + 2))
+        lake.append("events", rows, SHAPES["events"], Mark("q", batch))
     assert lake.read("events").count() == 4

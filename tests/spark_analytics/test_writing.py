@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from cli.spark.job import output
 from spark_analytics import archive
-from spark_analytics.jobs.outputs import Folder, newest, read
+from spark_analytics.jobs.outputs import Folder, read
 from spark_analytics.jobs.running import CheckpointRefused, claim
 from spark_analytics.jobs.topics import ArchivedTopics
 from spark_analytics.jobs.work import Part, Table
@@ -53,70 +53,10 @@ def test_an_archive_gives_back_every_record(spark: SparkSession, tmp_path: Path)
     assert any(name.startswith("stream=__HIVE_DEFAULT_PARTITION__") for name in folders)
 
 
-def test_finished_hours_become_one_file_each(spark: SparkSession, tmp_path: Path) -> None:
-    """At each step, cut short or done again, readers see every record once."""
-    sent = [
-        Record(
-            b"k", b"v", [("streamId", (b"a/b", b"c")[offset % 2])], offset, offset * HOUR_MS // 8
-        )
-        for offset in range(32)
-    ]
-    whole = sorted(map(repr, frame(spark, sent).collect()))
-    path = str(tmp_path / "t")
-
-    def seen() -> list[str]:
-        return sorted(map(repr, ArchivedTopics(spark, str(tmp_path)).records("t").collect()))
-
-    def folders() -> list[str]:
-        found = {file.parent for file in Path(path).rglob("*.parquet")}
-        return sorted(str(each.relative_to(path)) for each in found)
-
-    def archived(begin: int, end: int, batch: int) -> None:
-        rows = archive.placed(frame(spark, sent[begin:end]), HeaderConfig())
-        archive.write(rows, path, batch)
-
-    archived(0, 6, 0)
-    archived(6, 12, 1)
-    archived(12, 31, 2)
-    first = folders()[0].rpartition("/")[0]
-    assert archive.compact(spark, str(tmp_path)) == 2 * 2
-    compacted = folders()
-    assert f"{first}/batch=0-1" in compacted
-    assert len([name for name in compacted if name.startswith(first)]) == 1
-    assert archive.compact(spark, str(tmp_path)) == 0  # done again
-    assert folders() == compacted
-
-    archived(6, 12, 1)  # Spark repeats a batch, or removing was cut short: covered
-    archived(31, 32, 3)
-    late = sent[0]._replace(offset=99)  # a late one, for an old hour
-    archive.write(archive.placed(frame(spark, [late]), HeaderConfig()), path, 4)
-    want = sorted([*whole, *map(repr, frame(spark, [late]).collect())])
-    assert seen() == want
-    archive.compact(spark, str(tmp_path))
-    assert seen() == want
-    assert f"{first}/batch=0-4" in folders()
-    with pytest.raises(FileNotFoundError, match="there is no archive"):
-        archive.compact(spark, str(tmp_path / "none"))
-
-
-def test_topics_side_by_side_are_compacted_each(spark: SparkSession, tmp_path: Path) -> None:
-    for topic in ("raw", "heard"):
-        sent = [
-            Record(None, b"v", [], offset, offset * HOUR_MS // 2, 0, topic) for offset in range(4)
-        ]
-        rows = archive.placed(frame(spark, sent), HeaderConfig())
-        archive.write(rows.where("offset < 1"), str(tmp_path / topic), 0)
-        archive.write(rows.where("offset >= 1"), str(tmp_path / topic), 1)
-    (tmp_path / "_checkpoint").mkdir()
-    assert archive.compact(spark, str(tmp_path)) == 2
-    topics = ArchivedTopics(spark, str(tmp_path))
-    for topic in ("raw", "heard"):
-        found = topics.records(topic)
-        assert sorted((row.topic, row.offset) for row in found.collect()) == [
-            (topic, offset) for offset in range(4)
-        ]
-        hours = sorted((tmp_path / topic).glob("stream=*/hour=*/batch=*"))
-        assert [each.name for each in hours] == ["batch=0-1", "batch=1"]
+def test_a_file_that_is_of_no_archive_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(1).write.parquet(str(tmp_path / "t"))
+    with pytest.raises(FileNotFoundError, match=r"parquet lies in no archive; name what"):
+        ArchivedTopics(spark, str(tmp_path)).records("t")
 
 
 def test_a_batch_replaces_itself_and_nothing_else(spark: SparkSession, tmp_path: Path) -> None:
@@ -132,7 +72,6 @@ def test_a_batch_replaces_itself_and_nothing_else(spark: SparkSession, tmp_path:
         ("a", 11, 1),
         ("b", 2, 0),
     ]
-    assert {(row.id, row.n) for row in newest(found, ["id"]).collect()} == {("a", 11), ("b", 2)}
     assert output.holds(spark, "t")
     assert not output.holds(spark, "u")
 
@@ -140,10 +79,10 @@ def test_a_batch_replaces_itself_and_nothing_else(spark: SparkSession, tmp_path:
 def test_a_table_that_folds_another_is_left_out_where_rows_are_only_added(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """`live --to parquet --to iceberg`: `windows_standing` would have every word in Parquet."""
+    """`windows_standing` would have every revision in Parquet."""
     rows = spark.createDataFrame([("a", 1)], "id STRING, n INT")
     parts = [Part(name, ["id"], lambda rows: rows, folds=name == "folded") for name in NAMES]
-    asked: Any = SimpleNamespace(to=("parquet",), folder=str(tmp_path))
+    asked: Any = SimpleNamespace(formats=[], folder=str(tmp_path))
     there = output(asked, [Table("t", rows, ["id"], parts=parts)], spark)
     for part in parts:
         there.write(rows, part.name, part.keys, 0)

@@ -25,13 +25,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from topology.answer.rules import Rule, WhenFinal, WhenPassed
+from topology.answer.quality_target import QualityTarget
+from topology.answer.rules import EARLY, FINAL, Answer
 from topology.model.event import Event
 from topology.model.saved import Saved
 
 NOT_YET: Final = -(1 << 66)
 FOR_EVER: Final = 1 << 66
-EARLY_RULE: Final = WhenPassed()
 
 
 class Frontier(Saved):
@@ -45,7 +45,7 @@ class Frontier(Saved):
         "_error_all_ns",
         "_heeds_errors",
         "_newcomers_ns",
-        "_rule",
+        "_target",
         "error_ns",
         "final_ns",
         "goal_ns",
@@ -71,13 +71,14 @@ class Frontier(Saved):
         newcomers_ns: int,
         *,
         heeds_errors: bool,
-        rule: Rule = EARLY_RULE,
+        answer: Answer = EARLY,
+        target: QualityTarget | None = None,
     ) -> None:
         self._correct_for_ns = correct_for_ns
         self._newcomers_ns = newcomers_ns
         self._heeds_errors = heeds_errors
-        self._rule = rule
-        self.waits_for_final = isinstance(rule, WhenFinal)
+        self._target = target
+        self.waits_for_final = answer == FINAL
         self.watermark_ns = NOT_YET
         self._announced_ns = NOT_YET
         self._complete_ns = NOT_YET
@@ -140,9 +141,11 @@ class Frontier(Saved):
         final_ns = decided_ns - self._error_all_ns
         if final_ns > self.final_ns:
             self.final_ns = min(final_ns, self.closed_ns)
-        goal_ns = self._rule.goal_ns(watermark_ns, self.sure_ns, self.final_ns)
+        goal_ns = self.final_ns if self.waits_for_final else self.sure_ns
         if goal_ns > self.goal_ns:
             self.goal_ns = goal_ns
+        if self._target is not None and not self.waits_for_final:
+            self.goal_ns = max(self.goal_ns, self._target.closed_ns)
 
     @property
     def closed_ns(self) -> int:
@@ -176,7 +179,8 @@ class Frontier(Saved):
             self._correct_for_ns,
             self._newcomers_ns,
             heeds_errors=self._heeds_errors,
-            rule=self._rule,
+            answer=FINAL if self.waits_for_final else EARLY,
+            target=self._target,
         )
         other.restore(self.snapshot())
         for event in watermarks:

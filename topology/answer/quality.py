@@ -1,42 +1,29 @@
 """How a query answers, and what it asks of its waiting (`quality:`) with the strategy for it.
 
-| `strategy` | a window is emitted                                    | its parameter      |
-|------------|--------------------------------------------------------|--------------------|
-| `risk`     | as soon as the promised accuracy allows it (default)   | `guard: hard, soft`|
-| `fixed`    | when the clock of the events is `wait` beyond its end  | `wait`             |
-
-Only `risk` keeps the promised accuracy at every moment. All report what they achieve; `max_wait`
-bounds all. `fixed` goes by one clock for all sources. The methods of papers are in
-`topology.published`; docs/waiting.md compares them.
+A window is emitted as soon as the promised accuracy allows it, at the latest after `max_wait`. The
+methods of papers are in `topology.published`; docs/waiting.md compares them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
 
 from topology.answer.rules import EARLY, FINAL, Answer
 from topology.waiting.budget import PPM, AccuracyBudget
-from topology.waiting.fixed import KSlack
 from topology.waiting.policy import SlackPolicy
 from topology.waiting.risk import RiskSlack
-
-Strategy = Literal["risk", "fixed"]
-Guard = Literal["hard", "soft"]
 
 
 @dataclass(frozen=True, slots=True)
 class Quality:
     """`accuracy_ppm` of the windows are right when first emitted, at the latest `max_wait_ns` after
     their end. A source silent for `idle_ns` is not waited for; None: every source is. `published`
-    makes the strategy of that name, where it is none of ours."""
+    makes the strategy of the name `method`; both None: ours."""
 
     accuracy_ppm: int
     max_wait_ns: int
-    strategy: str = "risk"
-    guard: Guard = "hard"
-    wait_ns: int = 0
+    method: str | None = None
     idle_ns: int | None = None
     max_sources: int = 10_000
     published: Callable[[Quality, int], SlackPolicy] | None = field(default=None, repr=False)
@@ -45,9 +32,7 @@ class Quality:
         """A fresh one; `window_ns` is how long the windows are."""
         if self.published is not None:
             return self.published(self, window_ns)
-        if self.strategy == "fixed":
-            return KSlack(self.wait_ns, idle_ns=self.idle_ns)
-        budget = AccuracyBudget((PPM - self.accuracy_ppm) / PPM, guard=self.guard)
+        budget = AccuracyBudget((PPM - self.accuracy_ppm) / PPM)
         return RiskSlack(budget, idle_ns=self.idle_ns, max_sources=self.max_sources)
 
 

@@ -35,8 +35,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from topology.answer.quality import Answering, Quality
-from topology.answer.rules import FINAL, Rule, WhenFinal, WhenPassed
+from topology.answer.quality import Quality
 from topology.model.event import BYE, Event
 from topology.model.operator import NEVER, Changes, Figures, Plain, State
 from topology.model.saved import Saved, load
@@ -103,14 +102,6 @@ class QualityTarget(Saved):
         self.closed_ns = -NEVER
         self.sure_ns = -NEVER
 
-    def is_like(self, other: QualityTarget) -> bool:
-        """It waits in the same way for the same."""
-        return self._kind == other._kind
-
-    def go_on_from(self, other: QualityTarget) -> None:
-        """What that one closed is closed."""
-        self.closed_ns, self.sure_ns = other.closed_ns, other.sure_ns
-
     def hear(self, event: Event, *, speaks: bool = True, margin_ns: int = 0) -> None:
         """An event of the query, in the order of arrival. One that has gone around others of its
         source does not speak of how far that is. It may matter `margin_ns` longer than others."""
@@ -134,7 +125,7 @@ class QualityTarget(Saved):
     def _look_at(self, event: Event) -> None:
         error_ns = max(event.error_ns, self._zone_ns) if self._heeds_errors else 0
         heard = self._heard
-        heard.source, heard.type, heard.at_ns = event.source, event.type, event.at_ns
+        heard.source, heard.at_ns = event.source, event.at_ns
         heard.ref_time_ns = event.ref_time_ns - error_ns
 
     def settle(self, now_ns: int, passed_ns: int) -> None:
@@ -219,22 +210,3 @@ def piece_ns(max_wait_ns: int, reach_ns: int) -> int:
     """How long the pieces are into which time is cut where windows have no ends."""
     longest_ns = max_wait_ns // FEWEST_PIECES
     return max(1, min(longest_ns, max(max_wait_ns // PIECES, reach_ns // PIECES_OF_REACH)))
-
-
-class WhenLikely(Rule):
-    """With a target, and behind MERGE at the latest when W has passed."""
-
-    why = "what the quality target takes for complete"
-
-    def __init__(self, target: QualityTarget) -> None:
-        self._target = target
-
-    def goal_ns(self, watermark_ns: int, passed_ns: int, final_ns: int) -> int:
-        return max(passed_ns, self._target.closed_ns)
-
-
-def rule_of(asked: Answering, target: QualityTarget | None) -> Rule:
-    """That of a window or a join."""
-    if asked.answer == FINAL:
-        return WhenFinal()
-    return WhenPassed() if target is None else WhenLikely(target)

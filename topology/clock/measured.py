@@ -145,7 +145,7 @@ class MeasuredClock(Saved):
             self._judge(view, new.received_ns)
 
     def _round_of(self, sample: Sample) -> Round | None:
-        granularity_ns = self._config.granularity_ns
+        granularity_ns = self._config.granularity_ns or 0
         if not sample.is_plausible(granularity_ns):
             return None
         return Round(

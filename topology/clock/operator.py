@@ -14,7 +14,7 @@ What holds for all of them (reorder_drift_merge.md 2.6, 2.7):
 
 * Which samples apply follows from arrivals: those that arrived `activation` before the
   latest arrival of the source so far. When the table was filled changes nothing.
-* An event whose corrected time is more than `max_behind` before its arrival is dead, reason
+* An event whose corrected time is `max_behind`, 292 years, before its arrival is dead, reason
   `behind`. The default is never. (What is as old as it says, a backfill, wants `trust`: by
   the arrivals alone it cannot be distinguished from a clock that is years behind.)
 * Monotone within a source: a reference time below the one before is raised to it, and
@@ -74,8 +74,8 @@ AHEAD_DETAIL: Final = (
 MAX_LISTED: Final = 100
 
 BEHIND_DETAIL: Final = (
-    "its time is longer before the arrival than clock.max_behind allows; set the source's clock"
-    " or headers.ts_unit of its stream, or raise the bound"
+    "its time is centuries before the arrival; set the source's clock or headers.ts_unit of its"
+    " stream"
 )
 UNSYNCED_DETAIL: Final = (
     "nothing sure is known about the clock of the source; let it sync with the sync server,"

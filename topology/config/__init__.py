@@ -19,7 +19,7 @@ from topology.config.fields import FieldsConfig
 from topology.config.file import TopicsConfig
 from topology.config.join import SideConfig
 from topology.config.query import QualityConfig, QueryConfig, SpeculateConfig, pattern
-from topology.config.reading import parse, parse_with, query_of
+from topology.config.reading import parse, parse_with
 from topology.config.schema import SchemaConfig
 from topology.config.stages import StageConfig
 from topology.config.stream import HeaderConfig, StreamConfig
@@ -56,5 +56,4 @@ __all__ = [
     "parse",
     "parse_with",
     "pattern",
-    "query_of",
 ]

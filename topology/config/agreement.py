@@ -15,7 +15,6 @@ from topology.spelling.values import TOPIC_NAME
 from topology.window.config import BOUNDS, SLIDING, THESIS3, TUMBLING
 
 WHERE_FUSED: Final = " where each input has one partition, or its records are keyed by stream"
-SHORTEST_STUCK_NS: Final = 10_000_000_000
 
 
 def faults(topology: TopologyFile) -> Iterator[Fault]:
@@ -78,13 +77,12 @@ def topic_faults(topology: TopologyFile) -> Iterator[Fault]:
     for name, stream in topology.streams.items():
         taken.setdefault(stream.output, f"the output of stream `{name}` already")
     for name, topic in topology.result_tables.items():
-        path, remedy = ("queries", name, "output"), "write output: and a name"
+        remedy = "give the query another name"
         if not re.fullmatch(TOPIC_NAME, topic):
             message = f"`{topic}` is not a name Kafka takes for a topic"
-            yield Fault(path, message, f"{remedy} of A-Z a-z 0-9 . _ -")
+            yield Fault(("queries", name), message, f"{remedy}, of A-Z a-z 0-9 . _ -")
         else:
-            yield from _taken(path, topic, taken, f"{remedy} of its own")
-        taken[topic] = f"the output of `{name}` already"
+            yield from _taken(("queries", name), topic, taken, remedy)
 
 
 def _taken(
@@ -98,12 +96,6 @@ def timing_faults(topology: TopologyFile) -> Iterator[Fault]:
     if topology.checkpoint_ns >= topology.transaction_timeout_ns:
         message = "is not below transaction_timeout: each transaction would be aborted"
         yield Fault(("checkpoint",), message, "lower it, or raise transaction_timeout")
-    if topology.stuck_after_ns < SHORTEST_STUCK_NS:
-        message = "is below 10s: a rebalance alone takes that long"
-        yield Fault(("stuck_after",), message, "raise it")
-    elif topology.stuck_after_ns <= topology.transaction_timeout_ns:
-        message = "is not above transaction_timeout: a slow commit would count as stuck"
-        yield Fault(("stuck_after",), message, "raise it, or lower transaction_timeout")
 
 
 def lateness_faults(topology: TopologyFile) -> Iterator[Fault]:

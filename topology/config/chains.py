@@ -42,9 +42,7 @@ def reads_stream(topology: TopologyFile, query: QueryConfig) -> bool:
 
 
 def into_of(name: str, query: QueryConfig) -> str:
-    if query.pattern is not None:
-        return query.pattern.into or name
-    return query.into or name
+    return (query.pattern and query.pattern.into) or name
 
 
 def level_of(topology: TopologyFile, name: str) -> int:

@@ -138,14 +138,13 @@ def begin_anew(topology: TopologyFile) -> str:
     kinds = {"window": "windows", "pattern": "matches", "join": "joins", "detector": "matches"}
     for kind, topic in topology.result_topics.items():
         names[f"topics.{kinds[kind]}"] = topic
-    for query, topic in topology.result_tables.items():
-        names[f"queries.{query}.output"] = topic
-    renamed = ", ".join(f"{path}: {topic}-2" for path, topic in list(names.items())[:MOST_NAMED])
-    if len(names) > MOST_NAMED:
-        renamed += f", and {len(names) - MOST_NAMED} more"
+    renamed = [f"{path}: {topic}-2" for path, topic in names.items()]
+    renamed += [f"queries.{query}-2 for queries.{query}" for query in topology.result_tables]
+    if len(renamed) > MOST_NAMED:
+        renamed[MOST_NAMED:] = [f"and {len(renamed) - MOST_NAMED} more"]
     return (
         f"begin anew with `application: {topology.application}-2` and new names for what it writes,"
-        f" since events put out twice would be counted twice: {renamed}"
+        f" since events put out twice would be counted twice: {', '.join(renamed)}"
     )
 
 
@@ -280,7 +279,8 @@ def _of_results(old: Contract, new: Contract, topology: TopologyFile) -> Iterato
         if was != now:
             effect = "a result and its correction would be in two places"
             remedy = back_or_anew(topology)
-            yield Difference(path, was, now, REFUSED, effect, remedy)
+            at = path.replace(".output", ".upsert")
+            yield Difference(at, was, now, REFUSED, effect, remedy)
 
 
 def _of_queries(old: Contract, new: Contract) -> Iterator[Difference]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo
 
+from topology.answer.rules import SPECULATE
 from topology.config.cut import Cut, default_cut, written
 from topology.config.fields import Arrival
 from topology.config.query import QueryConfig
@@ -25,7 +26,7 @@ from topology.config.stages import (
 from topology.config.stream import HeaderConfig, StreamConfig
 from topology.model.user_functions import NOTHING, UserFunctions
 from topology.spelling.problem import refused, shown
-from topology.spelling.section import Section
+from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     DurationNs,
     Flag,
@@ -49,6 +50,8 @@ JoinsRead = Literal["ordered", "sequenced"]
 MAX_STREAMS: Final = 10_000
 MAX_NAME: Final = 249
 MAX_PARTITIONS: Final = 10_000
+SHORTEST_STUCK_NS: Final = 60_000_000_000
+"""A rebalance alone takes ten seconds."""
 
 
 class TopicsConfig(Section):
@@ -60,8 +63,6 @@ class TopicsConfig(Section):
     """Copies of every topic; left out, what the brokers' own setting says."""
     sequenced: TopicName = "events.sequenced"
     """Between reorder and merge."""
-    keep_sequenced: bool = False
-    """Keep `sequenced` whole; else what every stage is done with of it is deleted."""
     gaps: TopicName = "events.gaps"
     """The ledger of lost numbers."""
     late: TopicName = "events.late"
@@ -76,11 +77,9 @@ class TopicsConfig(Section):
     """Results of patterns."""
     joins: TopicName = "results.joins"
     """Results of joins."""
-    queries: TopicName = "queries"
-    """Patterns that come and go (`live_queries`)."""
     resend: TopicName | None = None
     """Requests to send again (`inorder resend`); left out, there are none."""
-    max_record_bytes: SizeBytes = Field(default=16 * 2**20, validation_alias="max_record")
+    max_record_bytes: Annotated[SizeBytes, Unspelled()] = 16 * 2**20
     """Key, value and headers of a record together; larger ones are dead."""
 
     def named(self) -> Iterator[tuple[str, str]]:
@@ -193,12 +192,11 @@ class TopologyFile(Section):
     """Where local copies of the state are kept."""
     redis: Annotated[str, Given(_redis_url, {"type": "string"})] = "redis://127.0.0.1:6379/0"
     """The Redis of `state: redis`; its password comes from INORDER_REDIS_PASSWORD."""
-    heartbeat_ns: PositiveNs = 200_000_000
+    heartbeat_ns: Annotated[PositiveNs, Unspelled()] = 200_000_000
     """Watermarks are announced at multiples of it on the arrival clock."""
     watermark: Flag = True
-    """Whether `events.ordered` holds watermarks."""
-    live_queries: Flag = False
-    """Whether patterns are taken from `topics.queries` while workers run."""
+    """Whether `events.ordered` holds watermarks. Switch them off where its readers take events
+    alone."""
     patterns_read: Annotated[PatternsRead, one_of(PatternsRead)] = "ordered"
     """Where patterns take their events; before the merge they answer sooner."""
     windows_read: Annotated[WindowsRead, one_of(WindowsRead)] = "ordered"
@@ -206,16 +204,20 @@ class TopologyFile(Section):
     joins_read: Annotated[JoinsRead, one_of(JoinsRead)] = "ordered"
     """Where joins take their events."""
     tick_lag_ns: DurationNs = 100_000_000
-    """How far behind the broker's end time moves on where no record comes."""
+    """How far behind the broker's end time moves on where no record comes. Raise it where
+    `inorder_tick_overtaken_total` counts."""
     spill_after_ns: PositiveNs = 30_000_000_000
-    """What is held longer goes into the state; well below the input's retention."""
+    """What is held longer goes into the state. Lower it where the input is kept only briefly."""
     correct_for_ns: DurationNs = 600_000_000_000
     """How long after the watermark late events change results; then they are final."""
     transaction_timeout_ns: PositiveNs = 10_000_000_000
     """After it a dead worker's open transaction no longer holds up readers. Transactions are made
     to take a quarter of it at most."""
-    stuck_after_ns: PositiveNs = 60_000_000_000
-    """A worker without progress for so long stops and is started anew."""
+
+    @property
+    def stuck_after_ns(self) -> int:
+        """After so long without progress a worker stops and is started anew."""
+        return max(SHORTEST_STUCK_NS, 4 * self.transaction_timeout_ns)
 
     @property
     def cut(self) -> Cut:
@@ -271,14 +273,11 @@ class TopologyFile(Section):
         """The stream of an event that names none: the only one, or of several `default`."""
         return next(iter(self.streams)) if len(self.streams) == 1 else "default"
 
-    def queries_of(
-        self, stream: str, queries: Mapping[str, QueryConfig] | None = None
-    ) -> dict[str, QueryConfig]:
-        """Those (of the file, or of `queries`) that read this stream, by name; one that names
-        none reads the only one."""
+    def queries_of(self, stream: str) -> dict[str, QueryConfig]:
+        """Those that read this stream, by name; one that names none reads the only one."""
         return {
             name: query
-            for name, query in (self.queries if queries is None else queries).items()
+            for name, query in self.queries.items()
             if query.stream == stream or (query.stream is None and len(self.streams) == 1)
         }
 
@@ -301,17 +300,13 @@ class TopologyFile(Section):
     @property
     def detectors_run_ahead(self) -> bool:
         """Where one reads what the merge accepts, all do, in the stage of the merge."""
-        return any(
-            query.detector and query.answer in ("speculate", "auto")
-            for query in self.queries.values()
-        )
+        return any(query.detector and query.answer == SPECULATE for query in self.queries.values())
 
     def has_work(self, operator: str) -> bool:
         """Windows, patterns, joins and detectors have none without a query of theirs."""
         link = link_of(operator)
         if link.is_asked:
-            is_live = operator == PATTERN and self.live_queries
-            return is_live or self.has_queries(operator)
+            return self.has_queries(operator)
         return link.is_needed or any(operator in stage.operators for stage in self.stages)
 
     def has_queries(self, kind: str) -> bool:
@@ -349,11 +344,7 @@ class TopologyFile(Section):
     def result_tables(self) -> dict[str, str]:
         """The topics of queries that have one of their own (`upsert`), by query. What is no result
         (an overflow) is in that of `result_topics`."""
-        return {
-            name: query.output or f"results.{name}"
-            for name, query in self.queries.items()
-            if query.upsert
-        }
+        return {name: f"results.{name}" for name, query in self.queries.items() if query.upsert}
 
     @property
     def all_result_topics(self) -> list[str]:

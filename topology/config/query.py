@@ -8,13 +8,12 @@ text.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import PlainSerializer, ValidationInfo, model_validator
 
-from topology.answer.quality import Guard, Strategy
-from topology.answer.rules import Answer
-from topology.config.experimental import QualityMethod, QueryMethods, quality_faults
+from topology.answer.rules import SPECULATE, Answer
+from topology.config.experimental import QueryMethods, quality_faults
 from topology.config.join import (
     SIDES,
     SIDES_IN_CODE,
@@ -32,7 +31,7 @@ from topology.config.window import (
 )
 from topology.join.config import Outer
 from topology.spelling.problem import Fault, meant, refused, refused_at, shown
-from topology.spelling.section import Section, key_of
+from topology.spelling.section import Section, Unspelled, key_of
 from topology.spelling.values import (
     MILLION,
     Count,
@@ -40,7 +39,6 @@ from topology.spelling.values import (
     Flag,
     Given,
     PositiveNs,
-    TopicName,
     is_from_file,
     one_of,
     or_nothing,
@@ -121,16 +119,13 @@ def _fault(error: Any) -> Fault:
     )
 
 
-MOVED: Final = {
-    name: f"write experimental: {{quality: {name}}} beside `quality`"
-    for name in get_args(QualityMethod)
-}
-"""What to write in place of a method of a paper."""
+MOVED_ANSWERS: Final = {"auto": "write answer: early, final or speculate"}
+"""What to write in place of an answer that is gone."""
 
 
 class QualityConfig(Section):
-    """What share of windows must be right at first, how long that may take, and by which strategy
-    (`topology.answer.quality`)."""
+    """What share of windows must be right at first, and how long that may take
+    (`topology.answer.quality_target`)."""
 
     accuracy_ppm: Annotated[
         int, share(1, MILLION - 1, "write a share below 100%, like 99% or 0.99")
@@ -138,31 +133,6 @@ class QualityConfig(Section):
     """The share of first answers that must be right."""
     max_wait_ns: PositiveNs = 2_000_000_000
     """No answer is waited for longer."""
-    strategy: Annotated[Strategy, one_of(Strategy, MOVED)] = "risk"
-    """How the wait is found (docs/waiting.md)."""
-    guard: Annotated[Guard, one_of(Guard)] | None = None
-    """Under `risk`, how strictly the target is kept."""
-    wait_ns: DurationNs | None = None
-    """Under `fixed`, how long."""
-
-    @model_validator(mode="after")
-    def _parameters_agree(self) -> QualityConfig:
-        faults = [
-            Fault((key,), f"is the parameter of strategy `{of}`", "leave it out")
-            for key, value, of in (("guard", self.guard, "risk"), ("wait", self.wait_ns, "fixed"))
-            if value is not None and self.strategy != of
-        ]
-        if self.strategy == "fixed" and self.wait_ns is None:
-            fault = Fault(
-                ("strategy",),
-                "`fixed` does not say how long",
-                "add wait: 100ms",
-                "add wait_ns=100_000_000",
-            )
-            faults.append(fault)
-        if faults:
-            raise refused_at(*faults)
-        return self
 
 
 ONLY_OF: Final[Mapping[str, tuple[str, ...]]] = {
@@ -173,8 +143,8 @@ ONLY_OF: Final[Mapping[str, tuple[str, ...]]] = {
 """Fields that mean something to these kinds of query only."""
 
 NOT_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "pattern": ("key", "uncertainty", "correct_for", "into"),
-    "join": ("stream", "into"),
+    "pattern": ("key", "uncertainty", "correct_for"),
+    "join": ("stream",),
     "detector": ("quality", "uncertainty"),
 }
 
@@ -205,16 +175,11 @@ _NAMES: Final = {"type": "array", "items": {"type": "string"}, "examples": [["hi
 
 
 class SpeculateConfig(Section):
-    """What reading ahead may take of a processor (`topology.answer.budget`), and which share of
-    what is emitted early may be withdrawn (`topology.answer.stability`); None: any."""
+    """What reading ahead may take of a processor (`topology.answer.budget`)."""
 
     share_ppm: Annotated[int, share(1, MILLION, "write a share of a processor, like 50%")] = 500_000
-    """The share of a processor."""
-    withdrawn_ppm: (
-        Annotated[int, share(1, MILLION, "write a share of early results, like 1%")] | None
-    ) = None
-    """The share of early results that may be taken back or changed; each then says how likely it
-    `stands`."""
+    """The share of a processor, for all detectors of a stream that run ahead; of several shares the
+    smallest counts."""
 
 
 class QueryConfig(Section):
@@ -223,16 +188,15 @@ class QueryConfig(Section):
     changed are emitted at multiples of it. `max_windows`: open, or kept for corrections
     (topology.window.config); `max_events`, `max_rows`: of a join (topology.join.config);
     `max_events`, `max_keys`: of a detector (topology.detector.config). `answer`: what is emitted
-    before it is final. `reads`, `into`: results as events (topology.config.chains).
+    before it is final. `reads`: results as events (topology.config.chains).
     `correct_for`: how long late events change a result; None: as long as the file says."""
 
     stream: Annotated[str, text(r".{1,249}", "the name of a stream", "name a stream")] | None = None
     """Which stream it reads; may be left out where there is one."""
     upsert: Flag = False
-    """Its results have a topic of their own, and a result that is taken back is a record without a
-    value there: compacted, the topic is the table of current results (docs/tables.md)."""
-    output: TopicName | None = None
-    """That topic; left out, `results.` and the query's name."""
+    """Its results have a topic of their own, `results.` and the query's name, and a result that is
+    taken back is a record without a value there: compacted, the topic is the table of current
+    results (docs/tables.md)."""
     window: (
         Annotated[Window, Given(read_window, {"type": "string", "examples": WINDOWS.split(", ")})]
         | None
@@ -247,18 +211,14 @@ class QueryConfig(Section):
     (docs/match_recognize.md)."""
     detector: Annotated[str, Given(_detector, {"type": "string"})] | None = None
     """A detector of your own, by its name in the functions file."""
-    answer: Annotated[Answer, one_of(Answer)] = "early"
+    answer: Annotated[Answer, one_of(Answer, MOVED_ANSWERS)] = "early"
     """What is emitted before it is final: nothing; what is known, with corrections. A detector may
-    also run ahead of the merge (`speculate`, which is `early` for all others) or, with `auto`,
-    choose among these."""
+    also run ahead of the merge (`speculate`, which is `early` for all others)."""
     speculate: Annotated[SpeculateConfig | None, or_nothing(SpeculateConfig)] = None
-    """What a detector that runs ahead, or has `auto`, may take."""
+    """What a detector that runs ahead may take."""
     reads: Annotated[tuple[str, ...], Given(_reads, _NAMES)] | None = None
     """What a detector reads: queries, whose results are events for it, and its stream, by name;
     left out, the stream alone."""
-    into: Annotated[str, text(r".{1,249}", "a type of events", "name a type")] | None = None
-    """The type of the events that its results are for detectors that read them; left out, its name.
-    A pattern says it by INTO."""
     key: Key | None = None
     """One result for each value of this path."""
     aggregate: Annotated[Mapping[str, Aggregate], Given(read_aggregates, AGGREGATE)] | None = None
@@ -280,13 +240,13 @@ class QueryConfig(Section):
     early_ns: DurationNs = 0
     """Open windows that have changed are emitted so often."""
     max_windows: Count = 1_000_000
-    """Windows open or kept for corrections, over all keys."""
-    max_events: Count = 1_000_000
+    """Windows open or kept for corrections, over all keys. Raise it where there are more keys."""
+    max_events: Annotated[Count, Unspelled()] = 1_000_000
     """Events a join or a detector keeps."""
-    max_rows: Count = 1_000
+    max_rows: Annotated[Count, Unspelled()] = 1_000
     """Rows one event of a join may have."""
     max_keys: Count = 1_000_000
-    """Keys with a state, of a detector."""
+    """Keys with a state, of a detector. Raise it where events are left out (`refused`)."""
     experimental: Annotated[QueryMethods, or_nothing(QueryMethods)] = QueryMethods()
     """Methods of papers in place of ours, to be compared with."""
 
@@ -336,28 +296,16 @@ class QueryConfig(Section):
                     'write aggregate={"n": Aggregate("count")}',
                 )
             )
-        if self.output is not None and not self.upsert:
-            message = "means nothing without `upsert: true`"
-            faults.append(Fault(("output",), message, "add it, or leave `output` out"))
         if self.join is not None:
             faults += _join_faults(self)
-        faults += _answer_faults(self)
-        strategy = self.quality.strategy if self.quality else None
-        faults += quality_faults(self.experimental, strategy)
+        if self.speculate is not None and self.answer != SPECULATE:
+            message = f"means nothing to `answer: {self.answer}`"
+            remedy = "write answer: speculate, or leave it out"
+            faults.append(Fault(("speculate",), message, remedy))
+        faults += quality_faults(self.experimental, has_target=self.quality is not None)
         if faults:
             raise refused_at(*faults)
         return self
-
-
-def _answer_faults(query: QueryConfig) -> list[Fault]:
-    faults = []
-    if query.detector is None and query.answer == "auto":
-        message = f"`auto` is an answer of detectors, and this is a {query.kind}"
-        faults.append(Fault(("answer",), message, "write answer: early, or answer: final"))
-    elif query.speculate is not None and query.answer not in ("speculate", "auto"):
-        message = f"means nothing to `answer: {query.answer}`"
-        faults.append(Fault(("speculate",), message, "write answer: speculate, or leave it out"))
-    return faults
 
 
 def _join_faults(query: QueryConfig) -> list[Fault]:

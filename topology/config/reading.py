@@ -8,8 +8,6 @@ from typing import Any, Final, get_args, get_origin
 
 from pydantic import ValidationError
 
-from topology.config.agreement import query_faults
-from topology.config.query import QueryConfig
 from topology.config.topology import Topology
 from topology.config.yaml_text import load
 from topology.model.user_functions import NOTHING, BadFunctions, Bring, UserFunctions
@@ -45,8 +43,8 @@ def _sections(path: Path, section: type[Section]) -> Iterator[tuple[Path, type[S
     """The section and all below, those without a name of the file's before the others."""
     yield path, section
     below = [
-        ((*path, str(field.validation_alias), *inner), found)
-        for field in section.model_fields.values()
+        ((*path, key, *inner), found)
+        for key, (_, field) in section.spelled().items()
         for inner, found in _nested(field.annotation)
     ]
     below.sort(key=lambda each: each[0][-1] == "*")
@@ -86,31 +84,6 @@ def _parsed(source: str | bytes | Mapping[str, Any], bring: Bring) -> Topology:
         problems = loaded.problems or [_EMPTY]
         raise TopologyError(problems)
     return _checked(loaded.value, loaded.lines, loaded.problems, bring)
-
-
-def query_of(document: Any, topology: Topology) -> QueryConfig:
-    """A query of the topology that is not in its file. Raises `TopologyError`."""
-    if not isinstance(document, Mapping):
-        problem = Problem("", f"{shown(document)} is not a mapping", "write {pattern: …}", None)
-        raise TopologyError([problem])
-    try:
-        query = QueryConfig.model_validate(
-            document, context=FromFile(topology.user_functions), by_alias=True, by_name=False
-        )
-    except ValidationError as wrong:
-        below: Path = ("queries", "*")
-        faults = [fault for error in wrong.errors() for fault in _faults(error, below)]
-        raise TopologyError([_problem(fault, {}) for fault in faults]) from None
-    faults = list(query_faults({"added": query}, tuple(topology.streams)))
-    if query.upsert:
-        message = "a query that comes and goes has no topic of its own"
-        faults = [Fault(("queries", "added", "upsert"), message, "leave it out")]
-    if query.pattern is None:
-        message = f"a {query.kind} does not come and go"
-        faults = [Fault(("queries", "added"), message, "write it into the topology file")]
-    if faults:
-        raise TopologyError([_problem(fault._replace(path=fault.path[2:]), {}) for fault in faults])
-    return query
 
 
 _EMPTY: Final = Problem("", "the file is empty", "write at least streams: {default: {}}", 1)
@@ -159,8 +132,8 @@ def _problem(fault: Fault, lines: Mapping[Path, int]) -> Problem:
     return Problem(spelled(fault.path), fault.message, fault.remedy, lines.get(path))
 
 
-def _faults(error: Any, above: Path = ()) -> Iterator[Fault]:
-    """One error of pydantic as the faults it means; `above`: the path of the section."""
+def _faults(error: Any) -> Iterator[Fault]:
+    """One error of pydantic as the faults it means."""
     path: Path = error["loc"]
     if path[-1:] == ("[key]",):  # so pydantic marks what is wrong with a name itself
         path = path[:-1]
@@ -169,8 +142,7 @@ def _faults(error: Any, above: Path = ()) -> Iterator[Fault]:
             for fault in error["ctx"]["faults"]:
                 yield fault._replace(path=(*path, *fault.path))
         case "extra_forbidden":
-            whole = (*above, *path)
-            remedy = MOVED.get((*_pattern(whole[:-1]), whole[-1])) or _place(whole, error["input"])
+            remedy = MOVED.get((*_pattern(path[:-1]), path[-1])) or _place(path, error["input"])
             yield Fault(path, "there is no such key", remedy)
         case "invalid_key":
             yield Fault(path, f"the key {shown(path[-1])} is not text", "write it in quotes")
@@ -178,7 +150,7 @@ def _faults(error: Any, above: Path = ()) -> Iterator[Fault]:
             yield Fault(path, "is missing", f"add it; {_EMPTY.remedy}")
         case "model_type" | "dict_type" | "mapping_type":
             message = f"{shown(error['input'])} is not a mapping"
-            keys = ", ".join(_keys((*above, *path)))
+            keys = ", ".join(_keys(path))
             yield Fault(path, message, f"write keys with values, known: {keys}")
         case _:
             yield Fault(path, error["msg"], f"correct {shown(error['input'])}")
@@ -187,8 +159,46 @@ def _faults(error: Any, above: Path = ()) -> Iterator[Fault]:
 MOST_CLOSE: Final = 2
 MOVED: Final[Mapping[Path, str]] = {
     ("streams", "*", "clock", "model"): "leave it out, or write experimental: {clock: thesis}",
-    ("streams", "*", "merge", "wait"): "leave it out, or write experimental: {merge: thesis}",
+    ("live_queries",): "leave it out: write patterns into the file, and start the workers anew",
+    ("topics", "keep_sequenced"): "leave it out, and read the outputs of the streams",
+    ("topics", "queries"): "leave it out: write patterns into the file, and start the workers anew",
+    ("queries", "*", "quality", "guard"): "leave it out: the target is kept at every moment",
+    ("queries", "*", "quality", "strategy"): (
+        "leave it out, or write experimental: {quality: aq} beside `quality`, or another method"
+    ),
+    ("queries", "*", "quality", "wait"): "leave it out; `max_wait` bounds the wait",
+    ("queries", "*", "speculate", "withdrawn"): (
+        "leave it out; lower `share`, or write answer: early, and fewer results are taken back"
+    ),
     ("max_batch",): "leave it out: transactions are as large as the link carries",
+    ("stuck_after",): "leave it out: it is four times transaction_timeout, and at least 1min",
+    ("topics", "max_record"): "leave it out: 16MiB holds for all records",
+    ("streams", "*", "experimental", "estimator_clock"): "leave it out: arrivals are measured",
+    ("streams", "*", "clock", "max_behind"): "leave it out: 292 years hold for all streams",
+    ("heartbeat",): "leave it out: watermarks are announced every 200 ms",
+    **{
+        ("streams", "*", "headers", field): f"write fields: {{preset: plain, {field}: header.NAME}}"
+        for field in ("source", "seq", "ts", "type", "epoch", "stream", "kind")
+    },
+    ("streams", "*", "reorder", "accuracy"): "write miss_target, one minus it",
+    ("streams", "*", "reorder", "strategy"): "leave it out, or write experimental: {reorder: mp}",
+    ("streams", "*", "reorder", "wait"): "write max_wait: no event waits longer",
+    ("streams", "*", "merge", "max_queued_bytes"): "write it as reorder: {max_held_bytes: …}",
+    **{
+        ("streams", "*", section, key): f"leave it out: {all_have} holds for all streams"
+        for section, key, all_have in (
+            ("reorder", "max_held_total", "1000000"),
+            ("reorder", "gap_ranges", "10000"),
+            ("clock", "max_skew", "250ppm"),
+            ("clock", "wander", "100ppb/min"),
+            ("clock", "activation", "1s"),
+            ("clock", "jump_min", "1s"),
+        )
+    },
+    ("queries", "*", "output"): "name the query as its topic is to be called: results.<name>",
+    ("queries", "*", "into"): "name the query as the type of its results",
+    ("queries", "*", "max_events"): "leave it out: 1000000 holds for all queries",
+    ("queries", "*", "max_rows"): "leave it out: 1000 holds for all queries",
 }
 """The remedies for keys that are elsewhere under another name, or no longer needed."""
 
@@ -253,5 +263,4 @@ def _pattern(path: Path) -> Path:
 def _keys(path: Path) -> tuple[str, ...]:
     """The keys of the section at `path`, as the file spells them."""
     pattern = _pattern(path)
-    fields = _SECTIONS[pattern].model_fields if pattern in _SECTIONS else {}
-    return tuple(str(field.validation_alias) for field in fields.values())
+    return tuple(_SECTIONS[pattern].spelled()) if pattern in _SECTIONS else ()

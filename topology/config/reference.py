@@ -25,7 +25,7 @@ from topology.config.stages import StageConfig
 from topology.model.user_functions import Bring
 from topology.spelling.problem import Path, TopologyError
 from topology.spelling.section import Section
-from topology.spelling.values import BYTES_PER, MILLION, NS_PER, RATES, WANDERS
+from topology.spelling.values import BYTES_PER, MILLION, NS_PER
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 PART: Final = re.compile(r'"([^"]*)"|([^."]+)')
@@ -35,8 +35,6 @@ MAX_ROUNDS: Final = 5
 """Keys may be refused beside others, and these beside others again; each round takes some out."""
 
 UNITS: Final[Mapping[str, Mapping[str, int]]] = {
-    "_ppb_per_min": WANDERS,
-    "_ppb": RATES,
     "_ns": NS_PER,
     "_bytes": BYTES_PER,
 }
@@ -75,10 +73,7 @@ def _in_largest(amount: int, unit_sizes: Mapping[str, int]) -> str:
 
 
 def _all_of(section: type[Section]) -> Document:
-    defaults = (
-        (str(field.validation_alias), default_of(name, field))
-        for name, field in section.model_fields.items()
-    )
+    defaults = ((key, default_of(name, field)) for key, (name, field) in section.spelled().items())
     return {key: default for key, default in defaults if default is not None}
 
 
@@ -117,8 +112,7 @@ def words_of(section: type[Section]) -> dict[str, str]:
 
 def _describe(described: Document, section: type[Section]) -> None:
     words = words_of(section)
-    for name, field in section.model_fields.items():
-        key = str(field.validation_alias)
+    for key, (name, field) in section.spelled().items():
         entry = described["properties"][key]
         entry["description"] = words.get(name, "")
         entry.pop("default", None)
@@ -152,8 +146,7 @@ def _filled(given: Any, path: Path) -> Any:
     if path in sections():
         given = given or {}
         whole: Document = {}
-        for name, field in sections()[path].model_fields.items():
-            key = str(field.validation_alias)
+        for key, (name, field) in sections()[path].spelled().items():
             value = given[key] if key in given else default_of(name, field)
             if value not in (None, "") or key in given:
                 whole[key] = _filled(value, (*path, key))
@@ -202,16 +195,17 @@ def page() -> str:
     parts = [INTRO]
     for path, section in sections().items():
         of = described if not path else described["$defs"][section.__name__]
-        parts.append("\n".join(_section_lines(path, of)))
+        entries = {key: of["properties"][key] for key in section.spelled()}
+        parts.append("\n".join(_section_lines(path, entries)))
     return "\n".join(parts)
 
 
-def _section_lines(path: Path, described: Document) -> Iterator[str]:
+def _section_lines(path: Path, entries: Document) -> Iterator[str]:
     title = ".".join("<name>" if part == "*" else str(part) for part in path)
     yield f"## `{title}`\n" if path else "## The file\n"
     yield "| key | default | takes | |"
     yield "| --- | --- | --- | --- |"
-    for key, entry in described["properties"].items():
+    for key, entry in entries.items():
         default = entry.get("default")
         shown = "" if default is None or isinstance(default, dict) else f"`{_yaml(default)}`"
         takes = _takes(entry).replace("|", "\\|")
@@ -242,5 +236,5 @@ def _takes(entry: Document) -> str:
     if entry.get("type") == "array":
         return "a list"
     examples = ", ".join(f"`{each}`" for each in entry.get("examples", ()))
-    named = title if title in ("duration", "size", "rate", "share") else "text"
+    named = title if title in ("duration", "size", "share") else "text"
     return f"{named}, like {examples}" if examples else named

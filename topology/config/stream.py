@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from inorder.contract import HeaderNames, Preset, TimeUnit, clashing, filled
+from inorder.contract import PRESETS, UNIT_NS, HeaderNames, Preset, TimeUnit, clashing
 from topology.clock.settings import ClockConfig
 from topology.config.experimental import StreamMethods, reorder_faults
 from topology.config.fields import (
@@ -51,32 +51,19 @@ KeyedBy = Literal["source", "stream"]
 
 
 class HeaderConfig(Section):
-    """The header contract: a preset, and names that differ from it."""
+    """The header contract: the names of a preset, and of the signature."""
 
     preset: Annotated[Preset, one_of(Preset)] = "plain"
-    """The names all others differ from."""
+    """The names of the headers; `fields` reads others."""
     ts_unit: Annotated[TimeUnit, one_of(TimeUnit)] = "ns"
     """The unit of `ts` in headers and in lines of `replay` and `produce`."""
-    source: _Name | None = None
-    """The header of the source's name (`sourceId`)."""
-    seq: _Name | None = None
-    """The header of the sequence number (`seqNum`)."""
-    ts: _Name | None = None
-    """The header of the source's own time (`ts`)."""
-    type: _Name | None = None
-    """The header of the event's type (`type`)."""
-    epoch: _Name | None = None
-    """The header of the source's incarnation (`epoch`)."""
-    stream: _Name | None = None
-    """The header of the stream's name (`streamId`)."""
-    kind: _Name | None = None
-    """The header that marks heartbeats and byes (`kind`)."""
     sig: _Name | None = None
     """The header of the signature (`sig`), in streams that are `signed`."""
 
     def names(self) -> HeaderNames:
-        """The names as they stand on the wire, presets filled in."""
-        return filled(self, self.preset)
+        """The names as they stand on the wire."""
+        names = PRESETS[self.preset]
+        return names._replace(sig=self.sig or names.sig)
 
     def contract(self) -> tuple[HeaderNames, str]:
         """What two configurations must share to read the same records alike."""
@@ -84,16 +71,9 @@ class HeaderConfig(Section):
 
     @model_validator(mode="after")
     def _names_differ(self) -> HeaderConfig:
-        faults = [
-            Fault(
-                (field,),
-                f"the header `{name}` already means {taken}",
-                "give each field a header of its own",
-            )
-            for field, name, taken in clashing(self.names())
-        ]
-        if faults:
-            raise refused_at(*faults)
+        for field, name, taken in clashing(self.names()):
+            message = f"the header `{name}` already means {taken}"
+            raise refused_at(Fault((field,), message, "give it a name of its own"))
         return self
 
 
@@ -154,6 +134,13 @@ class StreamConfig(Section):
                 faults.append(Fault(("clock", "unsynced"), message, "write trust or reject"))
             # Frozen for all others; here it is made.
             self.__dict__["clock"] = self.clock.model_copy(update={"unsynced": "trust"})
+        unit_ns = UNIT_NS[self.ts_unit or self.headers.ts_unit]
+        if self.clock.granularity_ns is None and unit_ns > 1:
+            coarse = self.clock.model_copy(update={"granularity_ns": unit_ns})
+            self.__dict__["clock"] = coarse
+        if "max_queued_bytes" not in self.merge.model_fields_set:
+            bound = {"max_queued_bytes": reorder.max_held_bytes}
+            self.__dict__["merge"] = self.merge.model_copy(update=bound)
         if faults:
             raise refused_at(*faults)
         return self
@@ -172,6 +159,17 @@ class StreamConfig(Section):
             return None
         return self.fields.places(self.ts_unit or "ns", self.ts_zone or "")
 
+    def signed_headers(self) -> HeaderNames:
+        """The names of the headers that a signature covers."""
+        if self.fields is None:
+            return self.headers.names()
+        preset = self.fields.preset
+        names = PRESETS["cloudevents" if preset == "cloudevents" else "plain"]
+        places = self.fields.places()
+        found = [(field, getattr(places, field)) for field in names._fields[:-1]]
+        named = {name: where.path[0] for name, where in found if where and where.place == "header"}
+        return names._replace(**named, sig=self.headers.sig or names.sig)
+
     def reading(self) -> tuple[object, ...]:
         """What streams of one input topic must share to read its records alike."""
         return self.mapping(), self.format, self.key_format, self.value_schema, self.arrival
@@ -186,13 +184,12 @@ def _mapping_faults(stream: StreamConfig) -> Iterator[Fault]:
                 remedy = "add `fields`; for the header contract write headers: {ts_unit: ms}"
                 yield Fault((key,), "is of a mapping, and there is none", remedy)
         return
-    if stream.signed:
-        message = "signatures are of the header contract's own headers"
-        yield Fault(("fields",), message, "leave `fields` out, or write signed: false")
-    if "headers" in stream.model_fields_set:
+    if stream.headers.model_fields_set - {"sig"}:
         message = "names places of fields, and `fields` does too"
         yield Fault(("headers",), message, "leave `headers` out; write header.NAME in `fields`")
     places = fields.places()
+    if stream.signed:
+        yield from _unsigned_places(stream, places)
     if places.seq is None and stream.reorder.numbered:
         remedy = "write seq: payload.NAME, or reorder: {rule: time} where sources number nothing"
         yield Fault(("fields", "seq"), "is missing", remedy)
@@ -201,3 +198,16 @@ def _mapping_faults(stream: StreamConfig) -> Iterator[Fault]:
         if where is not None and where.place == "key" and where.path and stream.key_format is None:
             message = f"`{where}` is a field of the key, whose format is not said"
             yield Fault(("fields", name), message, "write key_format: json beside `fields`")
+
+
+def _unsigned_places(stream: StreamConfig, places: Fields) -> Iterator[Fault]:
+    """What a signature does not cover: it is of headers, and of the value."""
+    for name in PLACES:
+        where = getattr(places, name)
+        taken = ("header",) if name == "source" else ("header", "payload", "timestamp", "text")
+        if where is not None and where.place not in taken:
+            message = f"`{where}` is not signed"
+            yield Fault(("fields", name), message, "write header.NAME, or signed: false")
+    for field, name, taken_by in clashing(stream.signed_headers()):
+        message = f"the header `{name}` already means {taken_by}"
+        yield Fault(("fields" if field != "sig" else "headers", field), message, "name another")

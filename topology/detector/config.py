@@ -11,9 +11,8 @@ from topology.detector.result_event import UpstreamQuery
 @dataclass(frozen=True, slots=True)
 class DetectorConfig(Answering):
     """`key`: a path into the payload; None: all events are of one key. `granted_ppm`: what
-    reading ahead may take of a processor. `withdrawn_ppm`: of early results, at most
-    (`topology.answer.stability`). `max_ahead_ns`: the clock of the stream is never further beyond
-    that of arrival.
+    reading ahead may take of a processor. `max_ahead_ns`: the clock of the stream is never further
+    beyond that of arrival.
     `is_ahead`: events come as the merge accepts them, with its marks (`flow.accepted`).
     `reads`: queries whose results are events for it, and `reads_stream`: so are those of the
     stream. `lag_ns`: results of these may come so far behind what is final. `below`: what the
@@ -26,7 +25,6 @@ class DetectorConfig(Answering):
     detector: str
     key: tuple[str, ...] | None = None
     granted_ppm: int = 500_000
-    withdrawn_ppm: int | None = None
     max_ahead_ns: int = 3_600 * 10**9
     max_events: int = 1_000_000
     max_keys: int = 1_000_000

@@ -30,6 +30,9 @@ from topology.model.operator import NEVER
 from topology.model.result import Member, ResultIds, framed
 from topology.query.numbers import text_of
 
+CORRECTION_STEPS: Final = 4
+"""What taking a late event in by `correct` is reckoned to cost, in steps."""
+
 LOOK_EVERY: Final = 64
 """Events whose number is a multiple of it are tried twice before, and the state is looked at after
 them; and after the first item of each key, and where a `glance` shows that it is no value, or too
@@ -83,8 +86,6 @@ class Counts:
         self.comparisons = 0
         self.converged = 0
         self.corrected = 0
-        self.uncorrected = 0
-        """Late events that a `correct` was asked to take, and did not."""
         self.failed = 0
         self.untold = 0
         self.stopped = 0
@@ -94,6 +95,11 @@ class Counts:
         self.blocks = 0
         """Texts, bytes and integers of one state at a glance, in 64 bytes, at most."""
         self.why = ""
+
+    @property
+    def again(self) -> int:
+        """Steps of going back."""
+        return self.replayed + CORRECTION_STEPS * self.corrected
 
     def figures(self) -> dict[str, int]:
         """As people read them (`figures`)."""

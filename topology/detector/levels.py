@@ -9,7 +9,8 @@ reads as far as those that it reads have come at most, and what is final of them
 frontiers pass a level without loss, so levels cost no wait of their own. What the emissions of an
 instant come to is all that goes up, and a correction ends where it changes nothing.
 
-Those that read ahead of the merge share a processor (`answer.budget`) and are run side by side.
+Those that read ahead of the merge have one load model, of which the smallest share counts, and are
+run side by side.
 
 At the end of a bounded input each level ends before the next; results emitted there are of the
 last instant.
@@ -19,9 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from topology.answer.budget import share
-from topology.answer.rules import AHEAD
-from topology.answer.spending import FULL_PPM, Processor
+from topology.answer.load_model import LoadModel
+from topology.answer.rules import SPECULATE
 from topology.detector.item import BEHIND_ALL
 from topology.detector.operator import Detecting
 from topology.detector.result_event import UpstreamQuery, of_emission
@@ -46,13 +46,12 @@ class Levels(InstantOperator):
                 self._readers.setdefault(each.query, []).append((member, each))
         for name in self._readers:
             by_name[name].unit.watch()
-        ahead = [each.load for each in members if each.config.answer in AHEAD]
-        self._governed = ahead if len(ahead) > 1 else []
-        weight = sum(load.budget.granted_ppm for load in self._governed)
-        for load in self._governed:
-            load.is_governed = True
-            load.budget.allow(FULL_PPM * load.budget.granted_ppm // weight)
-        self._processor = Processor([load.budget.spending for load in self._governed])
+        ahead = [member for member in members if member.config.answer == SPECULATE]
+        if ahead:
+            granted_ppm = min(member.config.granted_ppm for member in ahead)
+            load = LoadModel(granted_ppm, ahead[0].config.max_ahead_ns)
+            for member in ahead:
+                member.load = load
 
     def on_end(self, now_ns: int) -> Step:
         step = self.on_time(now_ns)
@@ -76,13 +75,6 @@ class Levels(InstantOperator):
             hold = min([each.holds for each in below], default=BEHIND_ALL)
             member.decide(self._now_ns, limit, hold, step)
             self._pass_on(member)
-        if any(load.has_weighed for load in self._governed):
-            budgets = []
-            for load in self._governed:
-                load.has_weighed = False
-                budgets.append(load.budget)
-            share(budgets, budgets[0].others_ppm)
-            self._processor.reckon()
 
     def _pass_on(self, member: Detecting) -> None:
         readers = self._readers.get(member.name)
@@ -101,8 +93,6 @@ class Levels(InstantOperator):
         stood = [member.stood_at for member in self.members]
         self._now_ns = max(now_ns for now_ns, _ in stood)
         self._instant_open = any(is_open for _, is_open in stood)
-        if any(load.budget.spending.spans for load in self._governed):
-            self._processor.reckon()
 
 
 def levels_of(detecting: Sequence[Detecting]) -> list[InstantOperator]:
@@ -123,7 +113,7 @@ def levels_of(detecting: Sequence[Detecting]) -> list[InstantOperator]:
 
 def _groups(detecting: Sequence[Detecting]) -> Mapping[str, list[Detecting]]:
     groups = {each.name: [each] for each in detecting}
-    ahead = [each for each in detecting if each.config.answer in AHEAD]
+    ahead = [each for each in detecting if each.config.answer == SPECULATE]
     for each in ahead:
         groups[each.name] = ahead
     for each in detecting:

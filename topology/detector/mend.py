@@ -21,20 +21,19 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Any
 
-from topology.answer.auto import CORRECTION_STEPS
-from topology.answer.load_model import Work
-from topology.detector.cursor import LOOK_EVERY, Counts, DetectorOutput, by_cause, plain
+from topology.detector.cursor import (
+    CORRECTION_STEPS,
+    LOOK_EVERY,
+    Counts,
+    DetectorOutput,
+    by_cause,
+    plain,
+)
 from topology.detector.detector import Behaviour, Emitted, Stopped
 from topology.detector.item import ABSENT, Key, entry_key
 from topology.detector.key_log import KeyLog
 from topology.detector.values import same
 from topology.model.operator import NEVER
-
-
-def work_of(counts: Counts) -> Work:
-    """What the load model asks for."""
-    replayed = counts.replayed + CORRECTION_STEPS * counts.corrected
-    return [counts.first, replayed, counts.snapshots, counts.corrected, counts.uncorrected]
 
 
 def mend(log: KeyLog, behaviour: Behaviour, counts: Counts) -> dict[str, None]:
@@ -50,7 +49,6 @@ def mend(log: KeyLog, behaviour: Behaviour, counts: Counts) -> dict[str, None]:
         at = bisect_left(log.entries, key, key=entry_key)
         looked_at = looked_at or not log.entries[at].seen.seq % LOOK_EVERY
         if not _take_in(log, at, behaviour, touched):
-            counts.uncorrected += 1
             return touched
         counts.corrected += 1
     if looked_at:

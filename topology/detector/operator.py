@@ -7,8 +7,7 @@ far events are read, and so results emitted, is the query's `answer`:
 * `early`: up to the watermark W, as MERGE lets events go. What comes late corrects.
 * `speculate`: events are taken as they are accepted, before MERGE lets them go, and read up to the
   newest of them less a wait. `budget` sets the wait by what going back costs, so that this takes no
-  more of a processor than the query grants. What still waits in MERGE is what is gained.
-* `auto`: the one of these that emits soonest within its cost (`auto`, `choice`).
+  more of a processor than is granted. What still waits in MERGE is what is gained.
 
 After the last correction all stand alike, and as an in-order run would have it (`unit`), but for
 the confidence, which is that of the last emission: W, what is late and what is final are MERGE's.
@@ -32,8 +31,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from topology.answer.frontier import NOT_YET, Frontier
-from topology.answer.load_model import LoadModel, WhenAffordable
-from topology.answer.rules import AHEAD, AUTO, EARLY, FINAL, SPECULATE, Rule, WhenFinal, WhenPassed
+from topology.answer.load_model import LoadModel
+from topology.answer.rules import EARLY, FINAL, SPECULATE
 from topology.detector.config import DetectorConfig
 from topology.detector.detector import Behaviour
 from topology.detector.item import (
@@ -51,7 +50,6 @@ from topology.detector.item import (
     seen_of,
 )
 from topology.detector.key_log import CONFLICT, COPY, STORED
-from topology.detector.mend import work_of
 from topology.detector.result_event import ResultEvent, dump, load, of_result
 from topology.detector.result_log import ResultLog
 from topology.detector.results import DetectorEmitter
@@ -71,13 +69,16 @@ OWN: Final = "unit"
 LOG: Final = "log/"
 RESULT: Final = "result/"
 RECEIVED: Final = "received"
-CHECKPOINTS: Final = "checkpoints"
 UNREAD: Final = "unreadable"
 UNKEYED: Final = "unkeyed"
 LEFT_OUT: Final = (LATE, REFUSED, COPY, CONFLICT, UNKEYED, UNREAD)
 """Why an event is not taken, by its figure."""
-UNGOVERNED: Final = 11
-"""Parts of its own state, where it reads ahead alone."""
+WHY: Final[Mapping[str, str]] = {
+    FINAL: "the final frontier",
+    EARLY: "the watermark",
+    SPECULATE: "the newest event, less what going back is expected to cost",
+}
+"""Up to where is read, in words for people."""
 
 FIGURES: Final[Mapping[str, Figure]] = {
     "held": Figure("Events kept for going back behind them, or not read yet"),
@@ -104,7 +105,7 @@ FIGURES: Final[Mapping[str, Figure]] = {
     "unlike": Figure("Times a detector was not deterministic", is_total=True),
     "expired": Figure("Events that came when their time was final", is_total=True),
     "refused": Figure("Events of one key more than max_keys", is_total=True),
-    "given_up": Figure("Times all was made final, max_events being reached", is_total=True),
+    "given_up": Figure("Times all was made final, a million events being held", is_total=True),
     "copies": Figure("Events seen before", is_total=True),
     "conflicts": Figure("Events seen before with another content", is_total=True),
     "unkeyed": Figure("Events without a value for the key of a query", is_total=True),
@@ -137,24 +138,10 @@ class Detecting(KeepingQuery):
         self._frontier = Frontier(config.correct_for_ns, config.newcomers_ns, heeds_errors=True)
         begun = framed(config.fingerprint)
         self.unit = Unit(behaviour, begun, LOG, finals=config.finals, max_keys=config.max_keys)
-        self.load = LoadModel(
-            config.granted_ppm,
-            config.max_ahead_ns,
-            config.withdrawn_ppm,
-            rests=bool(config.reads),
-            is_auto=config.answer == AUTO,
-            corrects=behaviour.corrects,
-        )
-        self._auto = self.load.auto
-        self._rules: dict[str, Rule] = {
-            FINAL: WhenFinal(),
-            EARLY: WhenPassed(),
-            SPECULATE: WhenAffordable(self.load),
-        }
-        is_keyed = config.key is not None
-        self.emitter = DetectorEmitter(
-            stream, config.query, is_keyed=is_keyed, stability=self.load.stability
-        )
+        self.load = LoadModel(config.granted_ppm, config.max_ahead_ns)
+        self._seen_work = (0, 0)
+        """What the load was told of, in all."""
+        self.emitter = DetectorEmitter(stream, config.query, is_keyed=config.key is not None)
         self._left_out = dict.fromkeys(LEFT_OUT, 0)
         self._given_up = self._revised = 0
         self._limit: Key = BEHIND_ALL
@@ -226,8 +213,6 @@ class Detecting(KeepingQuery):
 
     def _accept(self, event: Event) -> None:
         self.load.note_event(event.ref_time_ns, event.at_ns)
-        if self._auto is not None and event.ref_time_ns < self._frontier.watermark_ns:
-            self._auto.note_late(self._frontier.watermark_ns - event.ref_time_ns)
         self._put(event)
 
     def _put(self, event: Event) -> None:
@@ -295,7 +280,6 @@ class Detecting(KeepingQuery):
             self._left_out[UNKEYED] += 1
         if said.key < self.unit.reached:
             self._revised += 1
-            self.load.note_result(said.key[0])
         known = self._results.get(said.name)
         if known is not None and (known.key_text != key or known.entry.key != said.key):
             self._results.forget(said.name)
@@ -314,16 +298,17 @@ class Detecting(KeepingQuery):
 
     def _decide(self, step: Step) -> None:
         self.emitter.now_ns = self._now_ns
-        frontier, counts = self._frontier, self.unit.counts
-        frontier.settle()
-        self.load.settle(self._now_ns, work_of(counts), frontier.watermark_ns, frontier.final_ns)
-        self.emitter.newest_ns = self.load.newest_ns
-        self.emitter.watermark_ns = frontier.watermark_ns
+        counts = self.unit.counts
+        self._frontier.settle()
+        self.load.settle(self._now_ns, self._frontier.watermark_ns)
         received, self._received = self._received, []
         for said in received:
             self.read_result(said)
         self._instant_open = False
         self._read()
+        first, again = self._seen_work
+        self._seen_work = counts.first, counts.again
+        self.load.note_work(counts.first - first, counts.again - again)
 
     def _read(self) -> None:
         unit, frontier = self.unit, self._frontier
@@ -344,26 +329,20 @@ class Detecting(KeepingQuery):
     def _final(self, frontier: Frontier) -> Key:
         return min(before(frontier.final_ns - self.config.lag_ns), self._hold)
 
-    @property
-    def _answer(self) -> str:
-        """The way that holds now."""
-        return self.config.answer if self._auto is None else self._auto.answer
-
     def _goal(self, frontier: Frontier) -> Key:
         return min(self._own_goal(frontier), self._limit)
 
     def _own_goal(self, frontier: Frontier) -> Key:
-        """By the query's rule; clock errors, which put off what is final, do not count in W."""
-        rule = self._rule
-        if rule is self._rules[FINAL]:
+        """By the answer; clock errors, which put off what is final, do not count in W."""
+        answer, watermark_ns = self._answer, frontier.watermark_ns
+        if answer == FINAL:
             return self._final(frontier)
-        watermark_ns = frontier.watermark_ns
-        return behind(rule.goal_ns(watermark_ns, watermark_ns, frontier.final_ns))
+        return behind(self.load.goal_ns(watermark_ns) if answer == SPECULATE else watermark_ns)
 
     @property
-    def _rule(self) -> Rule:
+    def _answer(self) -> str:
         """The one that holds now. What no function gives is not read ahead of what is final."""
-        return self._rules[FINAL if self.unit.counts.unlike else self._answer]
+        return FINAL if self.unit.counts.unlike else self.config.answer
 
     def _finish(self, step: Step) -> None:
         self.emitter.finish(step)
@@ -386,20 +365,12 @@ class Detecting(KeepingQuery):
 
     @property
     def _is_ahead(self) -> bool:
-        return self._answer in AHEAD and not self.unit.counts.unlike
-
-    @property
-    def _waits_ns(self) -> int:
-        """How far behind the newest event is read; 0 where nothing is ahead of W."""
-        watermark_ns = self._frontier.watermark_ns
-        if self._answer not in AHEAD or watermark_ns == NOT_YET:
-            return 0
-        return self.load.wait_ns(watermark_ns)
+        return self._answer == SPECULATE
 
     def explain(self) -> dict[str, Any]:
         """What is speculative now, and why so far is read."""
         load, reached = self.load, self.unit.reached
-        why = self._rule.why
+        why = WHY[self._answer]
         if self.unit.counts.unlike:
             why += f", as the detector is no function: {self.unit.counts.why}"
         elif self._is_ahead and load.is_spent(self._frontier.watermark_ns):
@@ -417,7 +388,7 @@ class Detecting(KeepingQuery):
             "ahead_of_merge_ns": load.ahead_ns(self._frontier.watermark_ns),
             "late_events": self._way(),
             "checkpoint_every": self.unit.spacing,
-            **load.explain(self._waits_ns, self._frontier.watermark_ns),
+            **load.explain(),
             "trouble": self.unit.counts.why,
             **self.figures(),
         }
@@ -450,14 +421,13 @@ class Detecting(KeepingQuery):
         return [
             self._now_ns,
             self._instant_open,
-            *self.load.place(),
+            self.load.snapshot(),
             self._frontier.snapshot(),
             dump_key(self.unit.reached),
             dump_key(self.unit.confirmed),
-            {**self.load.known(work_of(self.unit.counts)), CHECKPOINTS: self.unit.known()},
+            self.unit.known(),
             self.unit.counts.unlike,
             [dump_key(key) for key in self.unit.fresh],
-            *([self.load.budget.allowed_ppm] if self.load.is_governed else []),
         ]
 
     def restore(self, state: Mapping[str, Plain], held: Iterable[Event]) -> None:
@@ -465,11 +435,11 @@ class Detecting(KeepingQuery):
             return
         own = state[OWN]
         self._now_ns, self._instant_open = own[0], own[1]
-        self.load.restore(own[2:5], own[8])
-        self._frontier.restore(own[5])
-        self.unit.reached = load_key(own[6])
-        self.unit.confirmed = load_key(own[7])
-        self.unit.know(own[8][CHECKPOINTS])
+        self.load.restore(own[2])
+        self._frontier.restore(own[3])
+        self.unit.reached = load_key(own[4])
+        self.unit.confirmed = load_key(own[5])
+        self.unit.know(own[6])
         for name, value in state.items():
             if name.startswith(LOG):
                 self.unit.load(name[len(LOG) :], value)
@@ -481,7 +451,7 @@ class Detecting(KeepingQuery):
         for plain, is_current in state.get(RECEIVED, ()):
             known_by, key, seen = load(plain)
             self._received.append(ResultEvent(known_by, is_current, key, seen))
-        fresh = {load_key(key) for key in own[10]}
+        fresh = {load_key(key) for key in own[8]}
         came = []
         for event in held:
             if fresh and key_of(event) in fresh:
@@ -489,10 +459,8 @@ class Detecting(KeepingQuery):
             else:
                 self._put(event)
         self.unit.resume()
-        self.load.resume(work_of(self.unit.counts))
+        self._seen_work = self.unit.counts.first, self.unit.counts.again
         for event in came:
             self._put(event)
         self._left_out = dict.fromkeys(LEFT_OUT, 0)  # they were counted when they came
-        self.unit.counts.unlike = own[9]
-        if self.load.is_governed and len(own) > UNGOVERNED:
-            self.load.budget.allow(own[UNGOVERNED])
+        self.unit.counts.unlike = own[7]

@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from topology.answer.choice import Chosen
-from topology.answer.frontier import NOT_YET
 from topology.detector.levels import Levels, levels_of
 from topology.detector.operator import FOUND, Detecting
 from topology.model.event import Event
@@ -58,14 +56,6 @@ class DetectorQueries(KeepingQueries[Detecting]):
     @property
     def items(self) -> int:
         return sum(each.items for each in self._detecting)
-
-    def chosen(self) -> list[Chosen]:
-        """The answers of those that choose it, and have received an event."""
-        return [
-            Chosen(each.config.query, auto.answer, auto.choice.changes)
-            for each in self._detecting
-            if (auto := each.load.auto) is not None and each.load.newest_ns > NOT_YET
-        ]
 
     def restoring(self, state: Mapping[str, Any], held: Iterable[Event]) -> Iterator[int]:
         yield from super().restoring(state, held)

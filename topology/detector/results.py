@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from topology.answer.frontier import FOR_EVER
-from topology.answer.stability import Stability
 from topology.detector.unit import Record
 from topology.model.result import (
     CONFIRMED,
@@ -18,7 +17,6 @@ from topology.model.result import (
     UNCERTAIN,
     UNPROVEN,
     UNSETTLED,
-    UPDATE,
     DetectorResult,
 )
 from topology.query.numbers import scalar_of
@@ -26,18 +24,12 @@ from topology.query.results import ResultEmitter
 
 
 class DetectorEmitter(ResultEmitter):
-    """`stability`: where a result is to say how stable it is; `newest_ns`: the newest event, and
-    `watermark_ns`: W. `proven_ns`: results of later items are emitted only because the input
-    has ended (`Operator.seal`). `settled_ns`: what later items read might still have changed."""
+    """`proven_ns`: results of later items are emitted only because the input has ended
+    (`Operator.seal`). `settled_ns`: what later items read might still have changed."""
 
-    def __init__(
-        self, stream: str, query: str, *, is_keyed: bool, stability: Stability | None = None
-    ) -> None:
+    def __init__(self, stream: str, query: str, *, is_keyed: bool) -> None:
         super().__init__()
-        self._stability = stability
-        self.newest_ns = 0
         self.proven_ns = self.settled_ns = FOR_EVER
-        self.watermark_ns = 0
         self._stream = stream
         self._query = query
         self._is_keyed = is_keyed
@@ -46,7 +38,6 @@ class DetectorEmitter(ResultEmitter):
         for record in records:
             self.count(record.op)
             output = record.output
-            stands_ppm = None if self._stability is None else self._stability_ppm(record)
             self.results.append(
                 DetectorResult(
                     self.now_ns,
@@ -62,7 +53,6 @@ class DetectorEmitter(ResultEmitter):
                     output.values,
                     output.members,
                     scalar_of(record.key) if self._is_keyed else None,
-                    stands_ppm=stands_ppm,
                 )
             )
 
@@ -72,18 +62,3 @@ class DetectorEmitter(ResultEmitter):
         if record.output.cause[0] > self.settled_ns and record.op != RETRACT:
             return UNPROVEN if record.output.unsure else UNSETTLED
         return UNCERTAIN if record.output.unsure else CONFIRMED
-
-    def _stability_ppm(self, record: Record) -> int | None:
-        """None of what is final, or taken back."""
-        assert self._stability is not None
-        cause_ns = record.output.cause[0]
-        is_merged = cause_ns <= self.watermark_ns
-        if record.op == RETRACT or (record.op == UPDATE and record.output.is_own):
-            if not record.final:
-                self._stability.changed(is_merged=is_merged)
-            if record.op == RETRACT:
-                return None
-        if record.final:
-            return None
-        age_ns, ahead_ns = self.newest_ns - cause_ns, self.newest_ns - self.watermark_ns
-        return self._stability.emitted(age_ns, ahead_ns, is_merged=is_merged)

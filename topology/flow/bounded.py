@@ -2,7 +2,7 @@
 
 Values are as large as payloads, and there may be many in a result: what two events of a source
 make may be beyond the bound that each of them keeps. A result whose line has more than
-`topics.max_record` bytes is left out, and an `Overflow` of its query says so. What was emitted of
+`topics.max_record_bytes` is left out, and an `Overflow` of its query says so. What was emitted of
 it before is retracted, with nothing in it but who it is; a later revision that is small again is as
 any other. Sources' names, keys and events count as values do.
 

@@ -32,13 +32,10 @@ from topology.query.queries import Queries
 from topology.reorder.by_time import ReorderByTime
 from topology.reorder.mixed import MixedReorder
 from topology.reorder.operator import Reorder
-from topology.reorder.strategy import AT_ONCE, strategy_of
 
 if TYPE_CHECKING:
     from topology.detector.config import DetectorConfig
     from topology.join.config import JoinConfig
-    from topology.pattern.compile.scope import Environment
-    from topology.pattern.run.compiled import Compiled
     from topology.pattern.run.engine import Engine
     from topology.pattern.tree.syntax import Query
     from topology.window.config import WindowConfig
@@ -76,12 +73,12 @@ def _by_time(site: Site) -> ReorderByTime:
     config = site.config
     trusted = config.clock.unsynced == "trust"
     max_ahead_ns = config.clock.max_ahead_ns if trusted else None
-    max_wait_ns = config.reorder.max_wait_ns
-    strategy = strategy_of(config.reorder)
+    strategy = None
     if config.experimental.reorder == "mp":
         from topology.published.mp_k_slack import MPKSlack
 
-        strategy = partial(MPKSlack, measure="arrival", max_k_ns=max_wait_ns, idle_ns=AT_ONCE)
+        max_k_ns = config.reorder.max_wait_ns
+        strategy = partial(MPKSlack, measure="arrival", max_k_ns=max_k_ns, idle_ns=0)
     return ReorderByTime(site.stream, config.reorder, strategy, site.place, max_ahead_ns)
 
 
@@ -97,7 +94,6 @@ def _by_number(site: Site) -> Reorder:
         config.reorder,
         site.place,
         is_rfc=methods.reorder == "rfc",
-        by_event_clock=methods.estimator_clock == "event",
     )
 
 
@@ -185,65 +181,47 @@ def window_config(topology: Topology, stream: str, name: str, query: QueryConfig
 
 def pattern(site: Site) -> Operator | None:
     topology, stream, config = site.topology, site.stream, site.config
-    queries = topology.queries_of(stream)
-    if not topology.live_queries and all(query.pattern is None for query in queries.values()):
+    queries = {
+        name: query
+        for name, query in topology.queries_of(stream).items()
+        if query.pattern is not None
+    }
+    if not queries:
         return None
-    from topology.pattern.compile.scope import Environment
     from topology.pattern.operator import Pattern
 
+    qualities = {
+        name: quality
+        for name, query in queries.items()
+        if query.answer != FINAL and (quality := quality_of(query, [config])) is not None
+    }
     return Pattern(
-        engine_of(stream, queries, Environment.of(topology.user_functions)),
+        _engine_of(topology, stream, queries),
         topology.correct_for_ns,
         site.place,
         newcomers_ns=topology.newcomers_ns(stream),
         max_ahead_ns=None if topology.patterns_read == "ordered" else config.clock.max_ahead_ns,
-        qualities=qualities_of(queries, config),
+        qualities=qualities,
         play=config.clock.play,
-        only_final=only_final_of(queries),
+        only_final=[name for name, query in queries.items() if query.answer == FINAL],
         announced=topology.watermark,
     )
 
 
-def engine_of(
-    stream: str,
-    queries: Mapping[str, QueryConfig],
-    environment: Environment,
-    known: Mapping[str, Compiled] | None = None,
-) -> Engine:
-    """The patterns among the queries. What is `known` and the same is not compiled again."""
+def _engine_of(topology: Topology, stream: str, queries: Mapping[str, QueryConfig]) -> Engine:
+    """`queries` are patterns."""
+    from topology.pattern.compile.scope import Environment
     from topology.pattern.run.chained import engine_class
     from topology.pattern.run.compiled import Compiled
 
-    compiled = []
-    emits_final = []
+    environment = Environment.of(topology.user_functions)
+    compiled, emits_final = [], []
     for name, query in queries.items():
-        if query.pattern is None:
-            continue
-        wanted = replace(query.pattern, name=name)
-        before = (known or {}).get(name)
-        if before is None or before.query != wanted:
-            before = Compiled(wanted, environment)
-        compiled.append(before)
+        assert query.pattern is not None
+        compiled.append(Compiled(replace(query.pattern, name=name), environment))
         if Answering(answer=query.answer, finals=query.finals).emits_finals:
             emits_final.append(name)
     return engine_class(compiled)(compiled, stream, emits_final=emits_final)
-
-
-def only_final_of(queries: Mapping[str, QueryConfig]) -> list[str]:
-    """The patterns that emit nothing before it is final, by name."""
-    found = queries.items()
-    return [name for name, query in found if query.pattern is not None and query.answer == FINAL]
-
-
-def qualities_of(queries: Mapping[str, QueryConfig], config: StreamConfig) -> dict[str, Quality]:
-    """What the patterns that wait are to keep to, by name."""
-    return {
-        name: quality
-        for name, query in queries.items()
-        if query.pattern is not None
-        and query.answer != FINAL
-        and (quality := quality_of(query, [config])) is not None
-    }
 
 
 def joins(site: Site) -> Operator | None:
@@ -326,14 +304,12 @@ def detector_config(
     from topology.detector.config import DetectorConfig
 
     assert query.detector is not None
-    granted = query.speculate or SpeculateConfig()
     read = read_by(topology, query)
     return DetectorConfig(
         query=name,
         detector=query.detector,
         key=_path(query.key),
-        granted_ppm=granted.share_ppm,
-        withdrawn_ppm=granted.withdrawn_ppm,
+        granted_ppm=(query.speculate or SpeculateConfig()).share_ppm,
         max_ahead_ns=topology.streams[stream].clock.max_ahead_ns,
         max_events=query.max_events,
         max_keys=query.max_keys,
@@ -413,9 +389,7 @@ def quality_of(query: QueryConfig, streams: Sequence[StreamConfig]) -> Quality |
     return Quality(
         config.accuracy_ppm,
         config.max_wait_ns,
-        method or config.strategy,
-        config.guard or "hard",
-        config.wait_ns or 0,
+        method,
         max(stream.merge.idle_after_ns for stream in streams),
         max(stream.reorder.max_sources for stream in streams),
         published,

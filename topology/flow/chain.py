@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from topology.config.stages import MERGE
 from topology.flow.accepted import Accepted
 from topology.flow.node import BATCH, END, TIME, JoinInput, Node
-from topology.flow.probe import Probe
 from topology.model.composite import Composite, CompositePart
 from topology.model.event import Event
 from topology.model.operator import Operator
@@ -43,7 +42,6 @@ class Chain(Composite):
         self.moved: list[Event] | None = None
         """Where it is a list: what passed from one operator to the next since it was
         last emptied, for a driver that keeps book of who holds what."""
-        self.probe: Probe | None = None
         self._has_readers = any(node.reads_accepted for node in self.nodes)
 
     def operator(self, name: str) -> Operator:
@@ -71,9 +69,6 @@ class Chain(Composite):
         found = Step(now_ns)
         for edge in self.edges:
             edge.put(events, now_ns)
-        probe = self.probe
-        if probe is not None and what == BATCH:
-            probe.entered(events)
         is_first = True
         accepted: Accepted | None = None
         for node in self.nodes:
@@ -94,8 +89,6 @@ class Chain(Composite):
             is_first = False
             found.add_found(step)
             events, now_ns = step.released, step.now_ns
-            if probe is not None:
-                probe.left(node.name, events)
             for edge in node.edges:
                 edge.put(events, now_ns)
         found.now_ns = now_ns

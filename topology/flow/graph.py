@@ -19,7 +19,6 @@ from collections.abc import Mapping, Sequence
 from topology.flow.accepted import at_ns
 from topology.flow.chain import Chain, instant
 from topology.flow.node import BATCH, END, TIME, JoinInput, Node
-from topology.flow.probe import Probe
 from topology.model.composite import SEPARATOR
 from topology.model.event import Event
 from topology.model.operator import Figures, Operator, Plain
@@ -84,7 +83,6 @@ class Graph:
         self._passed: tuple[int, int] | None = None
         """What last passed through all chains, and the time up to which it did."""
         self._keeps_moved = False
-        self._probe: Probe | None = None
 
     @property
     def nodes(self) -> list[Node]:
@@ -97,7 +95,6 @@ class Graph:
         streams, in which they are asked. O(streams) that are there."""
         for chain in part.chains.values():
             chain.moved = [] if self._keeps_moved else None
-            chain.probe = self._probe
         if self._passed is not None:
             what, now_ns = self._passed
             part._on(what, {}, now_ns)
@@ -169,12 +166,6 @@ class Graph:
         self._keeps_moved = True
         for chain in self.chains.values():
             chain.moved = []
-
-    def show(self, probe: Probe) -> None:
-        """From now on it sees the events of all chains between their operators."""
-        self._probe = probe
-        for chain in self.chains.values():
-            chain.probe = probe
 
     def take_moved(self) -> list[Event]:
         moved: list[Event] = []

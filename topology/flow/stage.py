@@ -26,17 +26,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from topology.answer.choice import Chosen
 from topology.clock.drift_table import DriftTable
-from topology.config import QueryConfig, Topology
+from topology.config import Topology
 from topology.config.stages import JOIN, PATTERN, REORDER, WINDOW
 from topology.flow.alignment import Alignment
 from topology.flow.bounded import bounded
-from topology.flow.build import engine_of, only_final_of, qualities_of
 from topology.flow.chain import Chain, instant
 from topology.flow.graph import Graph
 from topology.flow.lanes import Lanes, lanes_of
-from topology.flow.probe import Probe
 from topology.flow.registry import ALIGN_PLACE, graph_of, waiting_places
 from topology.model.composite import SEPARATOR, Composite, CompositePart
 from topology.model.event import DEAD, NO_EPOCH, WATERMARK, Event, twin
@@ -48,7 +45,6 @@ from topology.reorder.operator import Reorder
 
 if TYPE_CHECKING:
     from topology.detector.queries import DetectorQueries
-    from topology.pattern.run.compiled import Compiled
 
 QUERIES: Final = 1
 SOURCES: Final = 2
@@ -87,7 +83,6 @@ class Stage(Composite):
         is_aligned = reads == "sequenced" and operators[0] != PATTERN  # which takes all as it comes
         self._begins_ordered = operators[0] != REORDER and not is_aligned
         self._graph = Graph({}, [], own_clocks=self._begins_ordered)
-        self._live: tuple[Mapping[str, QueryConfig], Mapping[str, Compiled]] | None = None
         self._ahead: list[DetectorQueries] = []
         self._begins_amid = 0
         self._moved: list[Event] = []
@@ -124,8 +119,6 @@ class Stage(Composite):
             self._table,
             begins_ordered=self._begins_ordered,
         )
-        if self._live is not None:
-            self._set_queries(part, *self._live)
         ahead = [each.detectors for each in part.nodes if each.reads_accepted]
         self._ahead += [each for each in ahead if each is not None]
         if self._begins_amid:
@@ -241,43 +234,10 @@ class Stage(Composite):
 
     # -- for people and drivers --------------------------------------------------------------------
 
-    def set_queries(
-        self,
-        queries: Mapping[str, QueryConfig],
-        compiled: Mapping[str, Compiled] | None = None,
-    ) -> None:
-        """From now on these patterns are looked for (`topology.live_queries`). One that is new
-        counts what starts from now on; one that is no more retracts nothing. What is `compiled`
-        already, by name, is not compiled here; several stages may share it."""
-        # Copies: the caller's change between two batches, streams begin within one.
-        self._live = dict(queries), dict(compiled or {})
-        self._set_queries(self._graph, *self._live)
-
-    def _set_queries(
-        self, graph: Graph, queries: Mapping[str, QueryConfig], compiled: Mapping[str, Compiled]
-    ) -> None:
-        from topology.pattern.compile.scope import Environment
-        from topology.pattern.operator import Pattern
-
-        environment = Environment.of(self._topology.user_functions)
-        for stream, chain in graph.chains.items():
-            for node in chain.nodes:
-                pattern = node.operator
-                if isinstance(pattern, Pattern):
-                    mine = self._topology.queries_of(stream, queries)
-                    known = {**pattern.compiled, **compiled}
-                    engine = engine_of(stream, mine, environment, known)
-                    qualities = qualities_of(mine, self._topology.streams[stream])
-                    pattern.take_over(engine, qualities, only_final_of(mine))
-
     def reading_ahead(self) -> list[DetectorQueries]:
         """Those whose work a driver may put a price to (`items_cost`), as they emit early by it.
         The list grows as streams begin."""
         return self._ahead
-
-    def chosen(self) -> list[Chosen]:
-        """How those detectors answer that choose it."""
-        return [each for detectors in self.reading_ahead() for each in detectors.chosen()]
 
     def figures_of(self, stream: str) -> Figures:
         """Those of its operators, which begin if they have not."""
@@ -317,10 +277,6 @@ class Stage(Composite):
         longer held by one that had let it pass."""
         self._keeps_moved = True
         self._graph.keep_moved()
-
-    def show(self, probe: Probe) -> None:
-        """From now on it sees events between the operators."""
-        self._graph.show(probe)
 
     def take_moved(self) -> list[Event]:
         moved, self._moved = self._moved, []

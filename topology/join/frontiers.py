@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from topology.answer.frontier import FOR_EVER, NOT_YET, Frontier
 from topology.answer.quality import Quality
-from topology.answer.quality_target import QualityTarget, rule_of
+from topology.answer.quality_target import QualityTarget
 from topology.join.config import INTERVAL, JoinConfig
 from topology.model.event import BYE, HEARTBEAT, WATERMARK, Event
 from topology.model.operator import NEVER, Plain
@@ -86,7 +86,8 @@ class Frontiers:
                 config.correct_for_ns,
                 config.newcomers_ns,
                 heeds_errors=config.heeds_errors,
-                rule=rule_of(config, target),
+                answer=config.answer,
+                target=target,
             )
             for stream in self._streams
         }

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import ValidationInfo
 
 from topology.spelling.problem import Fault, refused, refused_at, shown
-from topology.spelling.section import Section
+from topology.spelling.section import Section, Unspelled
 from topology.spelling.values import (
     Count,
     DurationNs,
@@ -65,8 +65,8 @@ class MergeConfig(Section):
     heard before may begin, so that results are final only so long after; None: the file's
     `correct_for`; 0 where `expected_sources` names them all."""
 
-    wait: Annotated[MergeWait, one_of(MergeWait, moved=MOVED_WAITS)] = "delay"
-    """How long a silent source is waited for: as long as its delays call for."""
+    wait: Annotated[MergeWait, one_of(MergeWait, moved=MOVED_WAITS), Unspelled(old=True)] = "delay"
+    """A silent source is waited for as long as its delays call for."""
     miss_target_ppm: ProbabilityPpm = 1_000
     """The share of events that may come later than they are waited for."""
     max_wait_ns: DurationNs = 500_000_000
@@ -76,11 +76,13 @@ class MergeConfig(Section):
     quiet_after_ns: PositiveNs = 30_000_000_000
     """Every source silent for so long: the watermark follows the clock."""
     outage_wait_ns: DurationNs = 30_000_000_000
-    """How long at most sources are awaited after a pause of the log."""
+    """How long at most sources are awaited after a pause of the log: set it to what producers
+    need to connect again; `0s` switches it off."""
     max_queued: Count = 1_000_000
-    """Events queued of a stream; at the bound order gives way, counted."""
-    max_queued_bytes: SizeBytes = 256 * 2**20
-    """The same in bytes."""
+    """Events queued of a stream; at the bound order gives way, counted. Raise it where events are
+    late for `merge_full`."""
+    max_queued_bytes: Annotated[SizeBytes, Unspelled()] = 256 * 2**20
+    """The same in bytes; in a stream, as `reorder.max_held_bytes`."""
     expected_sources: Annotated[tuple[str, ...], Given(_source_names, _SOURCES)] = ()
     """Sources that are waited for before they were first heard, for `max_wait` from the first event
     of all."""

@@ -88,13 +88,13 @@ CAUSES: Final[Mapping[str, Cause]] = {
     ),
     MERGE_FULL: Cause(
         _AT_MERGE,
-        "`max_queued` or `max_queued_bytes` was reached, and events had to leave",
-        "a larger `merge.max_queued` or `merge.max_queued_bytes`",
+        "`max_queued` or `max_held_bytes` was reached, and events had to leave",
+        "a larger `merge.max_queued` or `reorder.max_held_bytes`",
     ),
     BEYOND_MEMORY: Cause(
         _BY_NUMBER,
         "its number is older than the numbers that reorder remembers as lost; it may be a copy",
-        "a larger `reorder.gap_memory` or `reorder.gap_ranges`",
+        "a larger `reorder.gap_memory`",
     ),
     BEFORE_START: Cause(
         _BY_NUMBER,

@@ -96,10 +96,7 @@ class MatchResult(Result):
 @dataclass(slots=True)
 class DetectorResult(MatchResult):
     """What a user's detector reports: a match whose `members` it named, or the event at which it
-    reported, and whose `key` is the query's. `stands_ppm`: the chance that it is neither withdrawn
-    nor changed, if the query asks for it (topology.answer.stability)."""
-
-    stands_ppm: int | None = None
+    reported, and whose `key` is the query's."""
 
     @property
     def found_by(self) -> str:

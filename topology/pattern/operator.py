@@ -58,7 +58,6 @@ from topology.pattern.run.admit import (
     STORED,
     UNSURE,
 )
-from topology.pattern.run.compiled import Compiled
 from topology.pattern.run.engine import ENGINE, Engine
 from topology.pattern.run.ledger import BEFORE_ALL_TIME
 from topology.pattern.store.entry import Entry
@@ -131,14 +130,19 @@ class Pattern(InstantOperator):
     ) -> None:
         super().__init__()
         self._engine = engine
-        self._targets = QualityTargets()
         self._frontier = Frontier(correct_for_ns, newcomers_ns, heeds_errors=True)
         self._is_ordered = max_ahead_ns is None
         self._beginning = QueryBeginning(
             ordered=self._is_ordered, announced=announced, max_ahead_ns=max_ahead_ns or HOUR_NS
         )
-        self._emitted_when_received = self._gaps_of(engine, qualities or {}, only_final)
-        self._wait_as(qualities or {})
+        waiting = dict.fromkeys((*(qualities or ()), *only_final))
+        names = engine.emitted_when_received if self._is_ordered else []
+        self._emitted_when_received = [name for name in names if name not in waiting]
+        """The queries that emit when all known sources have sent; before MERGE nobody knows the
+        sources."""
+        for name in (*waiting, *self._emitted_when_received):
+            engine.raise_target(name, BEFORE_ALL_TIME, 0)
+        self._targets = QualityTargets(qualities or {}, engine)
         self._correct_for_ns = correct_for_ns
         self._position = position
         self._decode = decode
@@ -148,8 +152,6 @@ class Pattern(InstantOperator):
         self._ahead = 0
         self._unreadable = 0
         self._given_up = 0
-        self._ended: dict[str, None] = {}  # of the state, since another engine took over
-        self._is_new = False
         self._freed: list[Event] = []
 
     def on_batch(self, events: Sequence[Event], now_ns: int) -> Step:
@@ -292,19 +294,6 @@ class Pattern(InstantOperator):
         heard_ns = after.heard_ns if self._emitted_when_received else decided_ns
         return self._engine.is_due(decided_ns, heard_ns, after.passed_ns)
 
-    def _gaps_of(
-        self, engine: Engine, qualities: Mapping[str, Quality], only_final: Collection[str]
-    ) -> list[str]:
-        """The queries that emit when all known sources have sent; before MERGE nobody knows
-        the sources. Those that emit what is `only_final` wait for the frontier alone."""
-        for name in only_final:
-            engine.raise_target(name, BEFORE_ALL_TIME, 0)
-        others = {*qualities, *only_final}
-        names = [name for name in engine.emitted_when_received if name not in others]
-        for name in names if self._is_ordered else ():
-            engine.raise_target(name, BEFORE_ALL_TIME, 0)
-        return names if self._is_ordered else []
-
     def _decided_ns(self) -> int:
         """Room for newcomers is what is given up first, before events that are known."""
         if not self._engine.is_crowded:
@@ -367,11 +356,6 @@ class Pattern(InstantOperator):
 
     # -- queries that wait -------------------------------------------------------------------------
 
-    def _wait_as(self, qualities: Mapping[str, Quality]) -> None:
-        reaches = {name: query.reach_ns for name, query in self._engine.compiled.items()}
-        self._targets.replace(qualities, reaches)
-        self._targets.raise_in(self._engine, self._now_ns)
-
     def _decide(self, step: Step) -> None:
         """Settle the targets; without any, all was emitted when it came."""
         if not self._targets:
@@ -423,34 +407,6 @@ class Pattern(InstantOperator):
             self._freed.append(entry.event)
         self._engine.freed.clear()
 
-    @property
-    def compiled(self) -> dict[str, Compiled]:
-        """The queries it looks for, by name."""
-        return self._engine.compiled
-
-    def take_over(
-        self,
-        engine: Engine,
-        qualities: Mapping[str, Quality] | None = None,
-        only_final: Collection[str] = (),
-    ) -> None:
-        """Go on with another engine, of other queries, from the state of this one."""
-        before = self._engine
-        self._ended |= {key: None for key, value in before.changes().items() if value is None}
-        entries = [Entry(entry.event, entry.payload, self._play) for entry in before.entries()]
-        for name in qualities or {}:
-            engine.raise_target(name, BEFORE_ALL_TIME, 0)
-        self._emitted_when_received = self._gaps_of(engine, qualities or {}, only_final)
-        engine.restore(before.snapshot(), entries)
-        if self._beginning.is_amid and not self._beginning.is_unknown:
-            engine.begin_after(self._beginning.since_ns - 1)
-        self._engine = engine
-        self._asked = {}
-        self._wait_as(qualities or {})
-        self._is_new = True
-        self._free()
-        self._engine.findings.clear()
-
     def snapshot(self) -> State:
         return self._engine.snapshot() | self._own_state()
 
@@ -459,12 +415,7 @@ class Pattern(InstantOperator):
         return {TARGETS: [*kept, self._targets.snapshot()], **beginnings_state([self._beginning])}
 
     def changes(self) -> Changes:
-        changes = self._ended | self._engine.changes()
-        self._ended = {}
-        if self._is_new:
-            self._is_new = False
-            changes |= self._engine.snapshot()
-        return changes | self._own_state()
+        return self._engine.changes() | self._own_state()
 
     def held(self) -> Iterable[Event]:
         return (entry.event for entry in self._engine.entries())

@@ -20,26 +20,14 @@ from topology.query.queries import worst
 class QualityTargets:
     """By the names of their queries."""
 
-    def __init__(self) -> None:
-        self._targets: dict[str, QualityTarget] = {}
+    def __init__(self, qualities: Mapping[str, Quality], engine: Engine) -> None:
+        self._targets = {
+            name: QualityTarget(quality, reach_ns=engine.compiled[name].reach_ns)
+            for name, quality in qualities.items()
+        }
 
     def __len__(self) -> int:
         return len(self._targets)
-
-    def replace(self, qualities: Mapping[str, Quality], reaches: Mapping[str, int]) -> None:
-        """From now on these queries wait. One that waited already the same way goes on."""
-        before, self._targets = self._targets, {}
-        for name, quality in qualities.items():
-            target = QualityTarget(quality, reach_ns=reaches[name])
-            if name in before and target.is_like(before[name]):
-                target = before[name]
-            elif name in before:
-                target.go_on_from(before[name])
-            self._targets[name] = target
-
-    def raise_in(self, engine: Engine, now_ns: int) -> None:
-        for name, target in self._targets.items():
-            engine.raise_target(name, target.closed_ns, now_ns)
 
     def hear(self, event: Event, *, speaks: bool, margin_ns: int) -> None:
         """An event that matters; `speaks`: it says how far its source is."""

@@ -25,6 +25,8 @@ from topology.model.operator import Figures, Plain
 from topology.published.mp_k_slack import Measure, MPKSlack
 from topology.waiting.policy import BEFORE_ALL
 
+KP: Final = 0.5
+KD: Final = 0.8
 LATENESSES: Final = 2_000
 PATIENCE: Final = 0.95
 MAX_OPEN: Final = 100_000
@@ -34,8 +36,6 @@ class AQKSlack(MPKSlack):
     __slots__ = (
         "_before",
         "_coverage",
-        "_kd",
-        "_kp",
         "_latenesses",
         "_measured_to",
         "_open",
@@ -51,8 +51,6 @@ class AQKSlack(MPKSlack):
         window_ns: int,
         coverage: float,
         *,
-        kp: float = 0.5,
-        kd: float = 0.8,
         measure: Measure = "next_tick",
         idle_ns: int | None = None,
     ) -> None:
@@ -64,8 +62,6 @@ class AQKSlack(MPKSlack):
             )
         self._window_ns = window_ns
         self._coverage = coverage
-        self._kp = kp
-        self._kd = kd
         self.alpha = 1.0
         self._before: float | None = None
         self._windows: dict[int, list[int]] = {}  # number: [events, late ones]
@@ -127,7 +123,7 @@ class AQKSlack(MPKSlack):
     def _step(self, err: float) -> None:
         before = err if self._before is None else self._before
         self._before = err
-        step = self._kp * err + self._kd * (err - before)
+        step = KP * err + KD * (err - before)
         self.alpha = min(1.0, max(0.0, self.alpha + step))
 
     def figures(self) -> Figures:

@@ -46,7 +46,7 @@ class ThesisClock(Saved):
     FIELDS = ("_round_trip_ns", "_offset_ns", "_begun_ns", "_newest_ns", "rejected", "late")
 
     def __init__(self, config: ClockConfig) -> None:
-        self._granularity_ns = config.granularity_ns
+        self._granularity_ns = config.granularity_ns or 0
         self._max_error_ns = config.max_error_ns
         self._forget()
         self.segment = 0

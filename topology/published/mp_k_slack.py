@@ -29,9 +29,8 @@ class MPKSlack(ClockedSlack):
         measure: Measure = "next_tick",
         max_k_ns: int = 1 << 60,
         idle_ns: int | None = None,
-        clock: str = "",
     ) -> None:
-        super().__init__(idle_ns=idle_ns, clock=clock)
+        super().__init__(idle_ns=idle_ns)
         refuse_below("max_k_ns", max_k_ns, 0)
         self._next_tick = measure == "next_tick"
         self._max_k_ns = max_k_ns

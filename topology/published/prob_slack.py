@@ -14,8 +14,6 @@ event is the newest of all.
   nothing has come until now, so every event of a window spends delta anew.
 * `cache`: "eager" builds the poly-line with the model, "lazy" (default) where asked, "none"
   sums anew each time. All three decide alike.
-* `require_in_window_ns`: the last event must lie so close before the window's end to count
-  (the paper's formula says so, its listing does not).
 
 Decided here: the guard counts exactly the closed windows that missed an event; before any
 window has closed it is off; delta = 0 is event-driven; frontier = time of the last
@@ -126,7 +124,6 @@ class ProbSlack(Weighing):
         "_polyline",
         "_step_ns",
         "_theta",
-        "_within_ns",
     )
     FIELDS = (*Weighing.FIELDS, "_last_ns", "_closed", "_missed", "_fitting")
 
@@ -139,7 +136,6 @@ class ProbSlack(Weighing):
         guard: bool = True,
         cache: Cache = "lazy",
         mal_ns: int | None = None,
-        require_in_window_ns: int | None = None,
     ) -> None:
         super().__init__()
         if not 0 <= delta <= 1:
@@ -149,7 +145,6 @@ class ProbSlack(Weighing):
         self._guard = guard
         self._cache = cache
         self._mal_ns = mal_ns
-        self._within_ns = require_in_window_ns
         self._fitting = Jumping(period, step_ns)
         self._model: tuple[Counts, Counts] | None = None  # what `_joint` was made of
         self._joint: Joint | None = None
@@ -205,7 +200,7 @@ class ProbSlack(Weighing):
         return grid_floor((now_ns - self._last_ns - self._fitting.base_ns) // self._step_ns)
 
     def _is_plain(self) -> bool:
-        return self._mal_ns is None and self._within_ns is None and self._cache != "none"
+        return self._mal_ns is None and self._cache != "none"
 
     def _weighs(self, bound_ns: int, now_ns: int) -> bool:
         return self._joint is not None and not self._guarded() and self._is_safe(bound_ns, now_ns)
@@ -216,8 +211,6 @@ class ProbSlack(Weighing):
     def _is_safe(self, bound_ns: int, now_ns: int) -> bool:
         assert self._joint is not None
         assert self._polyline is not None
-        if self._within_ns is not None and bound_ns - self._last_ns >= self._within_ns:
-            return False
         if self._is_plain():
             hat = self._polyline.hat(self._beta(now_ns))
             return hat is None or self._alpha(bound_ns) < hat

@@ -34,6 +34,7 @@ reached. Memory: held events, about 5 kB per source in order, up to 14 kB where 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from topology.model.event import BLOCKED, BYE, DATA, HEARTBEAT, UNBLOCKED, Event
@@ -45,6 +46,7 @@ from topology.reorder.settings import ReorderConfig
 from topology.reorder.shell import Shell
 from topology.reorder.time_buffer import TimeBuffer
 from topology.waiting.policy import SlackPolicy
+from topology.waiting.tail import OwnTail
 
 BUFFER: Final = "line/"
 """Key of a source in the state."""
@@ -146,21 +148,22 @@ class TimedBuffer(SourceBuffer):
 
 
 class ReorderByTime(Shell[TimedBuffer]):
-    """`policy` makes the strategy of a source; `max_ahead_ns`: an event further ahead of its
-    arrival is dead, None: never."""
+    """`policy` makes the strategy of a source in place of ours; `max_ahead_ns`: an event further
+    ahead of its arrival is dead, None: never."""
 
     def __init__(
         self,
         stream: str,
         config: ReorderConfig,
-        policy: Callable[[], SlackPolicy],
+        policy: Callable[[], SlackPolicy] | None = None,
         position: int = 1,
         max_ahead_ns: int | None = None,
     ) -> None:
         super().__init__(BUFFER, Totals(), config)
         self._stream = stream
         self._config = config
-        self._policy = policy
+        own = partial(OwnTail, config.miss_target_ppm, max_wait_ns=config.max_wait_ns)
+        self._policy: Callable[[], SlackPolicy] = policy or own
         self._position = position
         self._max_ahead_ns = max_ahead_ns
         self._max_held_total = config.max_held_total

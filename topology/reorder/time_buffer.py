@@ -5,8 +5,8 @@ the driver puts the place in the log into `seq`. An event leaves once the waitin
 (`topology.waiting`) says that nothing at or below its time is still to come, at the end of the
 instant; any strategy will do, and what order costs and how sure it is are the strategy's.
 
-What comes in may be a whole stream, as the strategies are compared with each other
-(benchmarks.frontier), or one source: so REORDER uses it under `rule: time`
+What comes in may be a whole stream, as the published strategies are compared with each
+other, or one source: so REORDER uses it under `rule: time`
 (`topology.reorder.by_time`).
 
 Guarantees

@@ -5,17 +5,52 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pydantic import AliasGenerator, BaseModel, ConfigDict, ValidationInfo, model_validator
+from pydantic import (
+    AliasGenerator,
+    BaseModel,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError, PydanticOmit, core_schema
 
 from topology.spelling.values import is_from_file
 
-UNITS: Final = ("_ppb_per_min", "_ppb", "_ppm", "_ns")
+UNITS: Final = ("_ppm", "_ns")
 
 
 def key_of(name: str) -> str:
     """The key of the field that has this name in Python, where the unit comes last."""
     unit = next((unit for unit in UNITS if name.endswith(unit)), "")
     return name.removesuffix(unit)
+
+
+class Unspelled:
+    """Marks a field that only code sets: in a file its key is one that there is not, unless the
+    file may hold it for `old` times' sake. No description of the file names it."""
+
+    def __init__(self, *, old: bool = False) -> None:
+        self._old = old
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        return core_schema.with_info_before_validator_function(self._read, handler(source))
+
+    def _read(self, value: Any, info: ValidationInfo) -> Any:
+        if is_from_file(info) and not self._old:
+            raise PydanticCustomError("extra_forbidden", "there is no such key")
+        return value
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        if self._old:
+            return {**handler(schema), "description": "Says nothing.", "deprecated": True}
+        raise PydanticOmit
 
 
 class Section(BaseModel):
@@ -33,6 +68,15 @@ class Section(BaseModel):
         populate_by_name=True,
         hide_input_in_errors=True,  # messages repeat what helps; a URL may hold a password
     )
+
+    @classmethod
+    def spelled(cls) -> dict[str, tuple[str, FieldInfo]]:
+        """Return the name and the field of each key that a file may hold."""
+        return {
+            str(field.validation_alias): (name, field)
+            for name, field in cls.model_fields.items()
+            if not any(isinstance(mark, Unspelled) for mark in field.metadata)
+        }
 
     @model_validator(mode="before")
     @classmethod

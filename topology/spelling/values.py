@@ -5,8 +5,6 @@
 | `500ms`, `1.5s`, `24h`     | `int`, name ends `_ns`   | ns        |
 | `256MiB`, `64 KiB`         | `int`, name ends `_bytes`| bytes     |
 | `0.001`, `"0.1%"`          | `int`, name ends `_ppm`  | millionth |
-| `100ppm`, `20ppb`          | `int`, name ends `_ppb`  | 1e-9      |
-| `0.1ppm/min`               | `int`, `_ppb_per_min`    | 1e-9/min  |
 
 Beside what it reads each spelling has its JSON schema, for editors (`inorder check --schema`):
 `title` names it in words, `examples` shows it.
@@ -90,13 +88,11 @@ ELSEWHERE: Final = {
 }
 """Units as other programs spell them, and ours. `m` is a minute where lengths of time are meant."""
 
-RATES: Final[Mapping[str, int]] = {"ppb": 1, "ppm": 1_000}
-WANDERS: Final[Mapping[str, int]] = {"ppb/min": 1, "ppm/min": 1_000}
 BYTES_PER: Final[Mapping[str, int]] = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 PATH: Final = r"payload(?:\.[A-Za-z_][A-Za-z0-9_-]{0,99}){0,20}"
 
-_AMOUNT: Final = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?) ?([A-Za-zµ/]*)", re.ASCII)
+_AMOUNT: Final = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?) ?([A-Za-zµ]*)", re.ASCII)
 _DECIMAL: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,20})?(?:[eE]-?[0-9]{1,2})?) ?(%?)", re.ASCII)
 
 Reader = Callable[[Any, ValidationInfo], Any]
@@ -263,7 +259,7 @@ def named(
 
 
 def _likely(unit_sizes: Mapping[str, int]) -> str:
-    return next(unit for unit in ("ms", "MiB", "ppm", "ppm/min") if unit in unit_sizes)
+    return "ms" if "ms" in unit_sizes else "MiB"
 
 
 def _amount(unit_sizes: Mapping[str, int], example: str, low: int) -> Given:
@@ -288,7 +284,7 @@ def _amount(unit_sizes: Mapping[str, int], example: str, low: int) -> Given:
 
     units = "|".join(unit_sizes)
     pattern = rf"^ *[0-9]{{1,20}}(\.[0-9]{{1,20}})? ?({units}) *$"
-    title = {"ms": "duration", "MiB": "size", "ppm": "rate"}.get(_likely(unit_sizes), "rate")
+    title = "duration" if unit_sizes is NS_PER else "size"
     return Given(
         read, {"type": "string", "pattern": pattern, "title": title, "examples": [example]}
     )
@@ -373,8 +369,6 @@ def source_name_fault(name: Any) -> str | None:
 DurationNs = Annotated[int, _amount(NS_PER, "500ms", 0)]
 PositiveNs = Annotated[int, _amount(NS_PER, "500ms", 1)]
 SizeBytes = Annotated[int, _amount(BYTES_PER, "256MiB", 1)]
-RatePpb = Annotated[int, _amount(RATES, "100ppm", 0)]
-WanderPpbPerMin = Annotated[int, _amount(WANDERS, "0.1ppm/min", 0)]
 ProbabilityPpm = Annotated[
     int, share(1, MILLION - 1, "write a share from 0.000001 to 0.999999, like 0.001")
 ]

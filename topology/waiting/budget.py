@@ -4,14 +4,13 @@
 `AccuracyBudget` keeps the share of windows that missed an event at or below `delta`:
 
 * *threshold*: theta begins at delta; each resolved window moves it by
-  `rate` (target - missed), target = `aim` delta, so that it settles where just the target
+  `rate` (delta - missed), so that it settles where just delta
   is missed, whatever the model is worth (adaptive conformal inference). It has no lower
   clip, on which its bound rests; at or below 0 only certainty closes a window.
 * *guard*, "hard": a window is closed on probability only if the promise would hold though it
   and all those whose fate is not known yet were missed. So at *every* prefix of the
   closed windows at most delta of them missed an event, surely and not in expectation.
-  "soft": the threshold does not fall below delta / 10; the promise holds in the long run
-  only, but rare sources cost less. "none": the threshold alone.
+  "none": the threshold alone.
 
 Counted are windows that closed as `confirmed` or `probable`; those that idle sources, a cap
 or the end closed are apart. Exact: integers, delta in ppm and theta in units of 2^-32.
@@ -27,7 +26,7 @@ from topology.model.saved import Saved
 from topology.waiting.miss import ONE, share
 from topology.waiting.policy import CONFIRMED, PROBABLE, PROMISED
 
-Guard = Literal["hard", "soft", "none"]
+Guard = Literal["hard", "none"]
 
 MOST = share(0.999)
 RATE = 0.005
@@ -44,14 +43,13 @@ class AccuracyBudget(Saved):
         delta: float,
         *,
         guard: Guard = "hard",
-        aim: float = 1.0,
         rate: float = RATE,
     ) -> None:
         if not 0 <= delta <= 1:
             raise ValueError(f"delta is {delta}; it is a share between 0 and 1")
         self._delta_ppm = round(delta * PPM)
         self._guard = guard
-        self._up = share(rate * aim * delta)
+        self._up = share(rate * delta)
         self._down = share(rate)
         self._theta = self._delta_ppm * ONE // PPM
         self._closed = 0
@@ -62,8 +60,6 @@ class AccuracyBudget(Saved):
         """The risk the next window may be closed at, in 2^-32; 0 or less: none."""
         if self._delta_ppm == 0:
             return 0
-        if self._guard == "soft":
-            return max(self._theta, self._delta_ppm * ONE // (10 * PPM))
         if self._guard == "hard":
             spent = self._missed + self._pending + 1
             if spent * PPM > self._delta_ppm * (self._closed + 1):

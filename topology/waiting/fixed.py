@@ -1,8 +1,7 @@
 """Waits of a given length, K: until the clock of the events has moved on by K (slack.md 4.1).
 
-The clock is the largest time accepted so far (`clock`: only events of that type move it;
-"arrival": the arrival clock itself is meant). Frontier = clock - K, inclusive; once
-reached it stays. An event whose lateness is at most K is never late.
+The clock is the largest time accepted so far. Frontier = clock - K, inclusive; once reached it
+stays. An event whose lateness is at most K is never late.
 
 `idle_ns` (default: none): once the clock has not moved for so long, it is taken to go on
 at the pace of the arrivals, so that the end of a stream leaves. A source that merely
@@ -13,25 +12,20 @@ Cost: O(1) an event, O(1) memory.
 
 from __future__ import annotations
 
-from typing import Final
-
 from topology.model.event import Event
 from topology.model.operator import Figures
 from topology.waiting.policy import BEFORE_ALL, FlooredSlack, refuse_below
-
-ARRIVAL: Final = "arrival"
 
 
 class ClockedSlack(FlooredSlack):
     """Frontier = clock - slack; each strategy has its own slack."""
 
-    __slots__ = ("_clock_ns", "_idle_ns", "_moved_ns", "_type")
+    __slots__ = ("_clock_ns", "_idle_ns", "_moved_ns")
     FIELDS = (*FlooredSlack.FIELDS, "_clock_ns", "_moved_ns")
 
-    def __init__(self, *, idle_ns: int | None = None, clock: str = "") -> None:
+    def __init__(self, *, idle_ns: int | None = None) -> None:
         super().__init__()
         self._idle_ns = idle_ns
-        self._type = clock
         self._clock_ns = BEFORE_ALL
         self._moved_ns = BEFORE_ALL
 
@@ -44,7 +38,7 @@ class ClockedSlack(FlooredSlack):
 
     def _observe(self, event: Event, now_ns: int) -> None:
         ts_ns = event.ref_time_ns
-        moves = ts_ns > self._clock_ns and self._type in ("", ARRIVAL, event.type)
+        moves = ts_ns > self._clock_ns
         self._arrived(ts_ns, now_ns, moves)
         if moves:
             self._clock_ns = ts_ns
@@ -53,19 +47,13 @@ class ClockedSlack(FlooredSlack):
     def _raw_ns(self, now_ns: int) -> int:
         if self._clock_ns == BEFORE_ALL:
             return BEFORE_ALL
-        if self._type == ARRIVAL:
-            return now_ns - self.slack_ns()
         still_ns = now_ns - self._moved_ns
         if self._idle_ns is not None and still_ns >= self._idle_ns:
             return self._clock_ns - self.slack_ns() + still_ns
         return self._clock_ns - self.slack_ns()
 
     def deadline_ns(self, bound_ns: int, now_ns: int) -> int | None:
-        if self._clock_ns == BEFORE_ALL:
-            return None
-        if self._type == ARRIVAL:
-            return bound_ns + self.slack_ns()
-        if self._idle_ns is None:
+        if self._clock_ns == BEFORE_ALL or self._idle_ns is None:
             return None
         return self._moved_ns + max(self._idle_ns, bound_ns + self.slack_ns() - self._clock_ns)
 
@@ -81,8 +69,8 @@ class KSlack(ClockedSlack):
 
     __slots__ = ("_k_ns",)
 
-    def __init__(self, k_ns: int, *, idle_ns: int | None = None, clock: str = "") -> None:
-        super().__init__(idle_ns=idle_ns, clock=clock)
+    def __init__(self, k_ns: int, *, idle_ns: int | None = None) -> None:
+        super().__init__(idle_ns=idle_ns)
         refuse_below("k_ns", k_ns, 0)
         self._k_ns = k_ns
 

@@ -40,7 +40,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from topology.answer.frontier import Frontier
-from topology.answer.quality_target import QualityTarget, rule_of
+from topology.answer.quality_target import QualityTarget
 from topology.model.event import BYE, DATA, HEARTBEAT, WATERMARK, Event
 from topology.model.journal import part_of
 from topology.model.operator import NEVER, Changes, Figure, Figures, Plain, State
@@ -165,7 +165,8 @@ class Windows(QueryOperator):
             config.correct_for_ns,
             config.newcomers_ns,
             heeds_errors=config.heeds_errors,
-            rule=rule_of(config, self._target),
+            answer=config.answer,
+            target=self._target,
         )
         self._reading = WindowReading(config, decode, known)
         self._emitter = WindowEmitter(stream, config, self._frontier, self._beginning)

@@ -19,7 +19,6 @@ from topology.model.outcome import Duplicate, Gap, Late, Malformed, Report, Step
 from topology.model.payload import writable
 from topology.model.result import (
     UPDATE,
-    DetectorResult,
     Finding,
     JoinResult,
     MatchResult,
@@ -131,8 +130,7 @@ def report_line(report: Report, *, replayed: bool) -> JsonObject:
 
 def result_line(result: Finding) -> JsonObject:
     """A window, a match, a row of a join, or an overflow. `stream` comes after the documented
-    keys; so do what is `expected` of a window, a match's `key` and, where it is set, `stands` of a
-    detector's."""
+    keys; so do what is `expected` of a window, and a match's `key`."""
     if isinstance(result, Overflow):
         return {
             "kind": "overflow",
@@ -170,7 +168,7 @@ def result_line(result: Finding) -> JsonObject:
     if isinstance(result, MatchSetResult):
         return _match_set_line(result)
     assert isinstance(result, MatchResult)
-    line = {
+    return {
         **_head("match", result),
         "start": result.start_ns,
         "end": result.end_ns,
@@ -180,9 +178,6 @@ def result_line(result: Finding) -> JsonObject:
         "stream": result.stream,
         "key": result.key,
     }
-    if isinstance(result, DetectorResult) and result.stands_ppm is not None:
-        line["stands"] = result.stands_ppm / _MILLION
-    return line
 
 
 def _match_set_line(result: MatchSetResult) -> JsonObject:

@@ -13,7 +13,6 @@ from agents.watch.decisions import Decisions
 from agents.watch.metrics.operators import together
 from agents.watch.metrics.worker import Metrics, PlaceMetrics
 from agents.watch.unhealthy import Read, UnhealthySources, no_reading
-from topology.answer.choice import Chosen
 from topology.model.event import DATA, Event
 from topology.model.operator import Figures
 from topology.model.outcome import Gap, Malformed, Report, Step
@@ -158,10 +157,6 @@ class PartitionMetrics:
         if seconds:
             self._overdue = labels
             self._metrics.overdue.labels(*labels).set(seconds)
-
-    def answers(self, chosen: Sequence[Chosen]) -> None:
-        """Set the current answers of detectors that choose theirs."""
-        self._metrics.answers.set(self._stage, self._source, chosen)
 
     def cut(self, changes: Mapping[bytes, bytes | None]) -> None:
         size = sum(len(key) + len(value or b"") for key, value in changes.items())

@@ -34,7 +34,6 @@ from prometheus_client import (
 )
 
 from agents.watch.deaths import Deaths
-from agents.watch.metrics.answers import AnswerMetrics
 from agents.watch.metrics.operators import NS_PER_S, OperatorMetrics
 from agents.watch.metrics.wait_histogram import WaitHistogram
 from agents.watch.unhealthy import LateSources, Place
@@ -121,11 +120,6 @@ class Metrics:
             "query_overflows", "Events with more matches than the limit", "stage", "query"
         )
 
-        self.answers = AnswerMetrics(registry, self._queries.of)
-        self.queries_set_aside = self._gauge(
-            "queries_set_aside", "Live queries that cannot be run", "stage"
-        )
-
         # Per stage and input partition: the shell.
         self.overtaken = self._counter(
             "tick_overtaken", "Records that a tick of the clock had passed", *_PARTITION
@@ -188,7 +182,6 @@ class Metrics:
         self.store_errors = self._counter(
             "state_store_errors", "Failures of the local copy", "stage", "reason"
         )
-        self.traces = self._counter("traces", "Traced events, by outcome", "stage", "outcome")
         self.purged = self._counter(
             "purged_offsets", "Offsets deleted that no stage needs", "stage"
         )
@@ -259,7 +252,6 @@ class Metrics:
         """The partition has been given up, and these streams in it: its gauges go, its counters
         stay."""
         self.late_sources.forget((stage, source))
-        self.answers.forget(stage, source)
         self.deaths.pop((stage, source), None)
         for stream in streams:
             place = self._places.pop((stage, self._streams.of(stream), source.partition), None)

@@ -244,13 +244,6 @@ byId("more").addEventListener("click", () => {
   drawSources(latest.sources);
 });
 
-// A detector that chooses: the answer that is on, in how many partitions where they differ.
-function way(query) {
-  const ways = Object.entries(query.ways ?? {}).sort();
-  const named = ways.map(([name, number]) => (ways.length > 1 ? `${name} in ${number}` : name));
-  return named.join(", ");
-}
-
 function drawQueries(queries, old, seconds) {
   fill("queries", queries.map((each) => {
     const results = each.results.emit ?? 0;
@@ -258,7 +251,7 @@ function drawQueries(queries, old, seconds) {
     const short_of = each.achieved_ppm < each.promised_ppm;
     const part = (ppm) => (ppm == null ? "–" : share.format(ppm / 1e6));
     return row([
-      each.query, each.kind ?? "", way(each), [perSecond(rate(results, then?.results.emit, seconds)), "n"],
+      each.query, each.kind ?? "", [perSecond(rate(results, then?.results.emit, seconds)), "n"],
       [whole.format(results), "n"], [whole.format(each.results.update ?? 0), "n"],
       [whole.format(each.results.retract ?? 0), "n"], [part(each.achieved_ppm), short_of ? "n bad" : "n"],
       [part(each.promised_ppm), "n"], [duration(each.wait_mean_ns), "n"],
@@ -288,7 +281,7 @@ function drawLate(late) {
   }), "none");
 }
 
-function drawPartitions(partitions, others) {
+function drawPartitions(partitions) {
   const shown = partitions.slice(0, FEW), left = partitions.length - shown.length;
   const seconds = (value) => [value == null ? "–" : duration(value * 1e9), "n"];
   fill("partitions", shown.map((each) => row([
@@ -297,14 +290,6 @@ function drawPartitions(partitions, others) {
     [each.checkpoint_bytes == null ? "–" : bytes.format(each.checkpoint_bytes), "n"], seconds(each.restore_s),
   ])), "this worker has no partition");
   byId("partitions-count").textContent = left > 0 ? `and ${whole.format(left)} more that are less far behind` : "";
-  byId("others").hidden = !others.length;
-  byId("others").replaceChildren(...others.map((other) => {
-    const item = element("li"), link = element("a", other.worker);
-    link.href = /^https?:/.test(other.worker) ? other.worker : "#";
-    const has = Object.entries(other.stages).map(([stage, names]) => `${stage}: ${names.join(", ") || "no partition"}`);
-    item.append(link, element("span", ` ${other.fault ? "" : "has "}${other.fault || has.join("; ")}`, other.fault ? "bad" : ""));
-    return item;
-  }));
 }
 
 function drawLog(lines) {
@@ -335,7 +320,7 @@ function draw(view) {
   drawQueries(view.queries, before?.view.queries, seconds);
   drawReasons(view.reasons, view.remedies);
   drawLate(view.late);
-  drawPartitions(view.partitions, view.others);
+  drawPartitions(view.partitions);
   drawLog(view.log);
   drawAlarms(view.alarms);
   before = { view, at: now };

@@ -60,11 +60,9 @@ def view(
     partitions: Explained,
     metrics: Iterable[str],
     log: Mapping[str, Sequence[View]] = MappingProxyType({}),
-    others: Sequence[View] = (),
 ) -> View:
     """`health`: of `/live` and `/ready`. `partitions`: answers to `/explain`. `metrics`: texts of
-    `/metrics`, a stage's each. `log`: the last lines of each process. `others`: the other workers,
-    and which partitions they have."""
+    `/metrics`, a stage's each. `log`: the last lines of each process."""
     counts, results, reasons = _counted(metrics)
     busy = [part for part in partitions if part["now"] or part["high_watermark"]]
     return {
@@ -81,7 +79,6 @@ def view(
             "dead": {name: sum(counts.values()) for name, counts in reasons["dead"].items()},
         },
         **_deaths(partitions, reasons["late"]),
-        "others": list(others),
     }
 
 
@@ -272,32 +269,14 @@ def _queries(partitions: Explained, results: Mapping[str, Mapping[str, float]]) 
                     before = kept.get(query)
                     if before is None or found["achieved_ppm"] < before["achieved_ppm"]:
                         kept[query] = found
-    chosen = _chosen(partitions)
     lacking = {query: words for part in partitions for query, words in part["unmet"].items()}
-    names = sorted({*kept, *results, *chosen, *lacking})[:MAX_QUERIES]
+    names = sorted({*kept, *results, *lacking})[:MAX_QUERIES]
     return [
         {
             "query": name,
             **kept.get(name, {}),
-            **chosen.get(name, {}),
             "results": results.get(name, {}),
             "lacks": lacking.get(name, []),
         }
         for name in names
     ]
-
-
-def _chosen(partitions: Explained) -> dict[str, View]:
-    """Detectors that choose how they answer: in how many partitions each answer is on."""
-    found: dict[str, View] = {}
-    for part in partitions:
-        queries: dict[str, Any] = {}
-        for operators in part["streams"].values():
-            queries |= operators.get("detector") or {}
-        for name, figures in queries.items():
-            auto = figures.get("auto") if isinstance(figures, Mapping) else None
-            if not isinstance(auto, Mapping) or not auto["ways"]:
-                continue  # or nothing has come to choose by
-            ways = found.setdefault(name, {"ways": {}})["ways"]
-            ways[auto["answer"]] = ways.get(auto["answer"], 0) + 1
-    return found

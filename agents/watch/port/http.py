@@ -8,7 +8,7 @@
 | `/health`  | 200 with JSON of both, `{"live": …, "ready": …}`, for whoever asks often, |
 |            | and how it runs: of a stage `core` and `codec`, of a worker its `stages`  |
 | `/metrics` | the registry, as Prometheus or OpenMetrics text                           |
-| `/explain` | JSON of what is held and why; the query goes to the callable, a name once |
+| `/explain` | JSON of what is held and why                                              |
 | `/event`   | JSON of one event: where it is and why (`agents.watch.port.question`); 400 says |
 |            | what to ask                                                               |
 | `/`        | a page of all of it, where one is given (`agents.watch.page.serving`)      |
@@ -70,16 +70,13 @@ class Health:
         )
 
 
-Explain = Callable[[Mapping[str, str]], Any]
-"""From the query to what orjson can write."""
-
 Locate = Callable[[Question], Awaitable[Any]]
 
 
 class HttpServer:
     """Serves from `start` to `stop`, at `sockets` (`bound`) if there are any. The callables run in
-    the loop and must be quick; `scrape`, if any, is awaited before `/metrics`, `prepare` before
-    `/explain`."""
+    the loop and must be quick; `explain` gives what orjson can write. `scrape`, if any, is awaited
+    before `/metrics`, `prepare` before `/explain`."""
 
     def __init__(
         self,
@@ -87,7 +84,7 @@ class HttpServer:
         registry: CollectorRegistry,
         live: Callable[[], Health],
         ready: Callable[[], Health],
-        explain: Explain,
+        explain: Callable[[], Any],
         host: str = LOOPBACK,
         port: int = FREE_PORT,
         scrape: Callable[[], Awaitable[None]] | None = None,
@@ -151,10 +148,10 @@ class HttpServer:
         body = encode(self._registry)
         return web.Response(body=body, headers={"Content-Type": content_type})
 
-    async def _explained(self, request: web.Request) -> web.Response:
+    async def _explained(self, _: web.Request) -> web.Response:
         if self._prepare is not None:
             await self._prepare()
-        return _json(self._explain(dict(request.query)))
+        return _json(self._explain())
 
     async def _located(self, request: web.Request) -> web.Response:
         assert self._locate is not None

@@ -1,7 +1,7 @@
 """Which event is asked about: the query of `/event`, read and written.
 
 `source` and `seq` are needed; `stream` and `epoch` narrow it down, where a source's name or number
-occurs in several. `alone=1`: the worker asked is not to ask others.
+occurs in several.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from topology.model.event import NO_EPOCH
 
 LONGEST_NAME: Final = 1_000
 LARGEST: Final = (1 << 63) - 1
-FIELDS: Final = ("source", "seq", "stream", "epoch", "alone")
+FIELDS: Final = ("source", "seq", "stream", "epoch")
 
 
 class NoQuestion(ValueError):
@@ -27,11 +27,10 @@ class Question:
     seq: int
     stream: str | None = None
     epoch: int = NO_EPOCH
-    alone: bool = False
 
     def query(self) -> dict[str, str]:
-        """To one worker or stage, which is to answer by itself."""
-        asked = {"source": self.source, "seq": str(self.seq), "alone": "1"}
+        """To a stage."""
+        asked = {"source": self.source, "seq": str(self.seq)}
         if self.stream is not None:
             asked["stream"] = self.stream
         if self.epoch != NO_EPOCH:
@@ -49,7 +48,7 @@ def question(query: Mapping[str, str]) -> Question:
         raise NoQuestion("source: name the source of the event, as source=press-7&seq=17")
     stream = query.get("stream") or None
     epoch = _number(query, "epoch") if query.get("epoch") else NO_EPOCH
-    return Question(source, _number(query, "seq"), stream, epoch, query.get("alone") == "1")
+    return Question(source, _number(query, "seq"), stream, epoch)
 
 
 def _number(query: Mapping[str, str], field: str) -> int:

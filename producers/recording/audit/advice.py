@@ -6,7 +6,7 @@ single record of yesterday makes nobody wait for hours.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
@@ -58,11 +58,13 @@ class Advice:
     silence_ns: int
     seq_bits: int | None
 
-    def settings(self) -> Iterator[tuple[str, str, str]]:
-        """Those that matter most: key, value, why."""
+    def all_settings(self) -> Iterator[tuple[str, str, str]]:
+        """Every key, its value, and why; "" where another key says it."""
         if self.seq_bits:
             yield "reorder.seq_bits", str(self.seq_bits), f"numbers wrap at 2^{self.seq_bits}"
-        if self.numbered and self.unnumbered:
+        if not self.numbered:
+            yield "reorder.rule", "time", ""
+        elif self.unnumbered:
             yield "reorder.without_seq", "by_time", f"machines without numbers: {self.unnumbered:,}"
         waited = ["a missing number came"] * self.numbered
         waited += ["a record was behind its machine's"] * bool(self.unnumbered)
@@ -71,11 +73,13 @@ class Advice:
             spelled_duration(self.max_wait_ns),
             f"{' or '.join(waited)} within {shortly(self.waited_ns)} (all but one in a thousand)",
         )
+        yield "merge.max_wait", spelled_duration(self.merge_wait_ns), ""
         yield (
             "merge.idle_after",
             spelled_duration(self.idle_after_ns),
             f"machines were silent for up to {shortly(self.silence_ns)} (nine in ten)",
         )
+        yield "merge.newcomers", spelled_duration(self.newcomers_ns), ""
         if self.wrong_clocks:
             yield "clock.unsynced", "estimate", f"wrong clocks: {self.wrong_clocks:,}"
         else:
@@ -83,33 +87,9 @@ class Advice:
             why = unmended if self.unmended else "no clock is known to be wrong"
             yield "clock.unsynced", "trust", why
 
-    def text(self, lines: Sequence[str], length_ns: int) -> str:
-        """The file. `lines` are those of the stream's input and mapping."""
-        kind = "without_seq: by_time, " if self.unnumbered else ""
-        rule = (kind if self.numbered else "rule: time, ") + "max_wait: %s"
-        rule += f", seq_bits: {self.seq_bits}" if self.seq_bits else ""
-        newcomers, length = spelled_duration(self.newcomers_ns), spelled_duration(length_ns)
-        return "\n".join(
-            [
-                "streams:",
-                "  default:",
-                *(f"    {line}" for line in lines),
-                f"    reorder: {{{rule % spelled_duration(self.max_wait_ns)}}}",
-                f"    clock: {{unsynced: {'estimate' if self.wrong_clocks else 'trust'}}}",
-                "    # Foreign sources send no heartbeats: a silent one holds nobody back after",
-                f"    # idle_after. Results are final {newcomers} after their end, once all",
-                "    # machines have passed it, and at the latest after correct_for.",
-                "    merge:",
-                f"      max_wait: {spelled_duration(self.merge_wait_ns)}",
-                f"      idle_after: {spelled_duration(self.idle_after_ns)}",
-                f"      newcomers: {newcomers}",
-                f"correct_for: {spelled_duration(self.correct_for_ns)}",
-                "queries:",
-                f"  counts: {{window: tumbling {length}, aggregate: {{n: count()}}}}",
-                "topics: {partitions: 1}",
-                "",
-            ]
-        )
+    def settings(self) -> Iterator[tuple[str, str, str]]:
+        """Those that matter most: key, value, why."""
+        return (each for each in self.all_settings() if each[2])
 
 
 def advised(counting: Counting, clocks: dict[str, JudgedClock]) -> Advice:

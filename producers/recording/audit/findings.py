@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
 
-from producers.recording.audit.advice import Advice, advised
+from inorder.contract import DEFAULT_STREAM
+from producers.recording.audit.advice import Advice, advised, spelled_duration
 from producers.recording.audit.counting import Counting
 from producers.recording.audit.engine_run import EngineFigures, through_engine
 from producers.recording.audit.judged_clocks import JudgedClock, judged
@@ -18,6 +20,7 @@ from producers.recording.audit.row import AuditInput, OrderRule, Unread
 from producers.recording.audit.spool import Spool
 from producers.recording.audit.verdicts import FINE, verdict_of
 from producers.recording.audit.wraps import NEVER, Wraps, guessed_wraps
+from producers.recording.proposal import StreamProposal, topology_text
 from topology.config import parse
 from topology.model.outcome import Malformed
 from topology.reorder.mixed import UNLIKE_THE_FIRST
@@ -83,32 +86,55 @@ def audited(
     """Raises what `Counting.take` does. What was counted is counted anew where numbers turn out to
     wrap."""
     unread = Unread()
+    with counted(inputs, asked, unread, advance) as (by, counting, spool):
+        machines = list(counting.machines.values())
+        clocks = judged(machines, by_lines=not by.arrives)
+        wrong = [
+            clock if (clock := clocks.get(m.name)) and clock.is_wrong else None for m in machines
+        ]
+        moved: set[int] = set()
+        if by.arrives and any(wrong):
+            moved = wrong_by_clock(spool, wrong, by.length_ns)
+        advice = advised(counting, clocks)
+        topology = parse(
+            topology_text({DEFAULT_STREAM: StreamProposal(advice)}, queries_of(by.length_ns))
+        )
+        if not by.arrives:
+            topology = topology.without_arrivals()
+        names = [machine.name for machine in machines]
+        engine = through_engine(topology, spool, names, by.length_ns)
+    verdicts = {m.name: verdict_of(m, clocks.get(m.name), counting.last_ns) for m in machines}
+    machines.sort(key=lambda machine: _badness(machine, clocks, verdicts), reverse=True)
+    return Findings(by, counting, unread, machines, clocks, verdicts, moved, engine, advice)
+
+
+@contextmanager
+def counted(
+    inputs: AuditInput,
+    asked: Asked,
+    unread: Unread,
+    advance: Callable[[int], object] = lambda _: None,
+) -> Iterator[tuple[Asked, Counting, Spool]]:
+    """The first pass, its rows on disk, and `asked` with where numbers wrap; `unread` gets what
+    could not be read. Raises what `Counting.take` does."""
     wraps = asked.wraps or Wraps()
     jobs = PlainJobs(asked.length_ns, asked.bounds_ns, asked.order)
     counting = Counting(jobs, asked.order, asked.shown, wraps, arrives=asked.arrives)
     with Spool() as spool:
         counting.take(unread.rows(_fitting(inputs, wraps.bits or NEVER), advance), spool)
         falls = {name: each.epochs.falls for name, each in counting.machines.items()}
-        if asked.wraps is None and (found := guessed_wraps(falls)) is not None:
-            rows = spool.again([*counting.machines])
-            return replace(audited(rows, replace(asked, wraps=found)), unread=unread)
-        machines = list(counting.machines.values())
-        clocks = judged(machines, by_lines=not asked.arrives)
-        wrong = [
-            clock if (clock := clocks.get(m.name)) and clock.is_wrong else None for m in machines
-        ]
-        moved: set[int] = set()
-        if asked.arrives and any(wrong):
-            moved = wrong_by_clock(spool, wrong, asked.length_ns)
-        advice = advised(counting, clocks)
-        topology = parse(advice.text((), asked.length_ns))
-        if not asked.arrives:
-            topology = topology.without_arrivals()
-        names = [machine.name for machine in machines]
-        engine = through_engine(topology, spool, names, asked.length_ns)
-    verdicts = {m.name: verdict_of(m, clocks.get(m.name), counting.last_ns) for m in machines}
-    machines.sort(key=lambda machine: _badness(machine, clocks, verdicts), reverse=True)
-    return Findings(asked, counting, unread, machines, clocks, verdicts, moved, engine, advice)
+        if asked.wraps is not None or (found := guessed_wraps(falls)) is None:
+            yield asked, counting, spool
+            return
+        rows = spool.again([*counting.machines])
+        with counted(rows, replace(asked, wraps=found), Unread()) as again:
+            yield again
+
+
+def queries_of(length_ns: int) -> list[str]:
+    """The query by which an audit judges, as lines of the file."""
+    window = f"tumbling {spelled_duration(length_ns)}"
+    return ["queries:", f"  counts: {{window: {window}, aggregate: {{n: count()}}}}"]
 
 
 def _fitting(inputs: AuditInput, bits: int) -> AuditInput:

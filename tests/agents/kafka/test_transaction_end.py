@@ -113,5 +113,5 @@ def test_another_client_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         return
 
     monkeypatch.setattr(sender.Sender, "_do_txn_commit", another_way)
-    with pytest.raises(RuntimeError, match=r"requirements\.lock"):
+    with pytest.raises(RuntimeError, match=r"infra/locks/run\.txt"):
         ask_once()

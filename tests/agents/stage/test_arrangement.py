@@ -114,7 +114,7 @@ def test_lanes_are_counted_over_all_inputs() -> None:
         ("streams: {default: {}}", "reorder", "events.raw", 256),
         ("streams: {default: {}}", "merge", "events.sequenced", 512),
         ("streams: {default: {keyed_by: stream}}", "reorder+merge", "events.raw", 512),
-        ("streams: {default: {merge: {max_queued_bytes: 1MiB}}}", "merge", "events.sequenced", 2),
+        ("streams: {default: {reorder: {max_held_bytes: 1MiB}}}", "merge", "events.sequenced", 2),
         ("streams: {a: {output: a}, b: {output: b}}", "reorder", "events.raw", 512),
     ],
 )

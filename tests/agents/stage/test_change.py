@@ -33,9 +33,7 @@ from topology.config.change import (
 WINDOW = "w: {stream: default, window: tumbling 1s, aggregate: {n: count()}}"
 OTHER = "v: {stream: default, window: tumbling 2s, aggregate: {n: count()}}"
 CHANGED = "w: {stream: default, window: tumbling 3s, aggregate: {n: count()}}"
-TABLE = (
-    "w: {stream: default, window: tumbling 1s, aggregate: {n: count()}, upsert: true, output: t}"
-)
+TABLE = "w: {stream: default, window: tumbling 1s, aggregate: {n: count()}, upsert: true}"
 
 
 def file(
@@ -105,12 +103,9 @@ ROWS = {
         [("streams.default.output", REFUSED)]),
     "a topic of results": (BASE, file(more="topics: {partitions: 1, windows: o}"), LOOKS, Facts(),
         [("results of window", REFUSED)]),
-    "a table of results": (
-        file(queries=TABLE), file(queries=TABLE.replace("output: t", "output: u")), LOOKS, Facts(),
-        [("queries.w.output", REFUSED)],
-    ),
+    "a table no more": (file(queries=TABLE), BASE, LOOKS, Facts(), [("queries.w.upsert", REFUSED)]),
     "a table where there was none": (BASE, file(queries=TABLE), LOOKS, Facts(),
-        [("queries.w.output", REFUSED)]),
+        [("queries.w.upsert", REFUSED)]),
     "order by time": (BASE, file("default: {reorder: {rule: time}}"), FIRST, Facts(),
         [("streams.default.reorder.rule", REFUSED)]),
     "records without numbers, taken": (BASE, file(MIXED), FIRST, Facts(),
@@ -290,7 +285,7 @@ ON_PAGE: dict[str, list[Any]] = {
     "an input, drained": [test_an_input_is_left_only_when_it_is_drained],
     "an input that was left before, put back": [test_an_input_that_was_left_is_not_put_back],
     "an input with buffered or unread records": [test_an_input_is_left_only_when_it_is_drained],
-    "an output, or a topic of results": ["an output", "a topic of results", "a table of results"],
+    "an output, or a topic of results": ["an output", "a topic of results", "a table no more"],
     "the partitions of an output": ["an output"],
     "order by time, or by number": ["order by time"],
     "`without_seq: by_time` added": ["records without numbers, taken"],

@@ -71,7 +71,7 @@ def handler(stages: str, rests: Sequence[bool] = (), of: int = 2) -> StageHandle
     topology = parse(f"streams: {{default: {{keyed_by: stream}}}}\nstages: [{stages}]\n")
     stage = topology.stages[0]
     partitions = dict.fromkeys(topics_of(topology, stage), of)
-    around: Any = SimpleNamespace(schemas=SchemaFeed(), query_feed=None)
+    around: Any = SimpleNamespace(schemas=SchemaFeed())
     log: Any = None
     found = StageHandler(arrange(topology, stage, partitions), around, Watchdog(), log)
     for number, each in enumerate(rests):
@@ -96,7 +96,7 @@ def test_only_a_first_stage_wants_ticks() -> None:
     topology = parse("streams: {default: {}}\nstages: [reorder, merge]\n")
     stage = topology.stages[1]
     arranged = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))
-    around: Any = SimpleNamespace(schemas=SchemaFeed(), query_feed=None)
+    around: Any = SimpleNamespace(schemas=SchemaFeed())
     log: Any = None
     assert not StageHandler(arranged, around, Watchdog(), log).wants_ticks
 
@@ -146,7 +146,7 @@ def test_a_stream_that_lies_in_two_partitions_is_told(
     stage = topology.stages[0]
     partitions = dict.fromkeys(topics_of(topology, stage), 2)
     metrics = Metrics(CollectorRegistry())
-    around: Any = SimpleNamespace(schemas=SchemaFeed(), query_feed=None, metrics=metrics)
+    around: Any = SimpleNamespace(schemas=SchemaFeed(), metrics=metrics)
     log: Any = None
     found = StageHandler(arrange(topology, stage, partitions), around, Watchdog(), log)
     for number in range(2):

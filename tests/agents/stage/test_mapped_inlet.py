@@ -11,12 +11,15 @@ from agents.stage.arrangement import input_reader
 from agents.stage.arrival import ArrivalClock
 from agents.stage.inlet import Read
 from agents.state.held import Spilled
+from inorder.contract import HeaderContract
+from inorder.signing_keys import SigningKey, signing_key
 from tests.agents.records import FakeRecord
 from tests.kit.conformance import cases_of
 from topology.config import FieldsConfig, StreamConfig, Topology
 from topology.model.event import DEAD, NO_EPOCH
 
 STAMP_MS = 6_000
+MASTER = bytes(range(32))
 LIES = (("sourceId", b"liar"), ("kind", b"progress"))
 
 
@@ -77,6 +80,34 @@ def test_a_spilled_record_is_read_as_it_was_translated() -> None:
     for each in (record, spilled):
         (again,) = input_reader(topology, "t").read_again([each])
         assert (again.source, again.seq, again.ts_ns) == ("press", 7, event.ts_ns)
+
+
+@pytest.mark.parametrize("preset", ["plain", "cloudevents"])
+def test_a_signature_covers_the_headers_that_fields_name(preset: Any) -> None:
+    """As a source signs that renames them, and once more after a spill, as it was translated."""
+    mapping = {"preset": preset, "source": "header.device", "seq": "header.n"}
+    topology = topology_of(mapping, signed=True)
+    names = HeaderContract(preset=preset, source="device", seq="n").names()
+    key = SigningKey.parse(signing_key(MASTER, "source", "press-7"))
+    headers: list[tuple[str, bytes | None]] = [("device", b"press-7"), ("n", b"007")]
+    signed = [*headers, (names.sig, key.signature(names, headers, b"{}"))]
+    other = [("device", b"press-7"), ("n", b"008"), signed[-1]]
+    twice = [("n", b"007"), *signed]
+    inlet = input_reader(topology, "t", (MASTER,))
+    records = [
+        FakeRecord(at, tuple(each), b"{}", timestamp=STAMP_MS)
+        for at, each in enumerate((signed, headers, other, twice))
+    ]
+    read = inlet.read(records, ArrivalClock(0))
+    assert [(dead.reason, dead.source, dead.seq) for dead in read.dead] == [
+        ("unsigned", "press-7", None), ("forged", "press-7", None), ("forged", "press-7", None),
+    ]  # fmt: skip
+    (event,) = read.events
+    assert (event.source, event.seq) == ("press-7", 7)
+    kept = event.record
+    spilled = Spilled(0, STAMP_MS, 1, kept.key, kept.value, kept.headers)
+    (again,) = inlet.read_again([spilled])
+    assert (again.source, again.seq) == ("press-7", 7)
 
 
 def test_by_time_the_offset_is_the_number() -> None:

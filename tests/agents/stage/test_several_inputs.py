@@ -218,7 +218,7 @@ def test_a_lane_that_never_speaks_turns_the_stage_red_with_its_name(
         partition = await merge.opened(None, monkeypatch)
         log = live.logs[merge.source]
         await partition.take(PolledBatch(merge.source, log, len(log), len(log), None))
-        around: Any = SimpleNamespace(schemas=SchemaFeed(), query_feed=None, metrics=metrics)
+        around: Any = SimpleNamespace(schemas=SchemaFeed(), metrics=metrics)
         no_log: Any = None
         found = StageHandler(merge.arrangement, around, Watchdog(), no_log)
         found._partitions[merge.source] = partition

@@ -29,7 +29,7 @@ from agents.state.changelog import (
 from agents.state.held import Note, Spilled
 from codec.face import NO_RECORD, Unreadable
 from tests.agents.records import SOUND
-from topology.config import parse
+from tests.kit.topologies import in_code
 from topology.config.change import Contract
 
 
@@ -88,8 +88,9 @@ def test_a_fused_stage_has_a_name_that_kafka_takes() -> None:
 
 @pytest.mark.parametrize("stages", ["[reorder, merge]", "[reorder+merge]"])
 def test_what_stages_write_has_more_room_than_what_they_read(stages: str) -> None:
-    topology = parse(
-        f"stages: {stages}\nstreams: {{default: {{input: raw}}}}\ntopics: {{max_record: 1MiB}}"
+    topology = in_code(
+        f"stages: {stages}\nstreams: {{default: {{input: raw}}}}\n"
+        "topics: {max_record_bytes: 1MiB}"
     )
     rooms = {
         spec.name: int(spec.config["max.message.bytes"]) - 2**20

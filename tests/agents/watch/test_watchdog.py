@@ -302,14 +302,3 @@ def test_a_place_without_partitions_is_a_place() -> None:
     dog.leaving(0)
     dog.joined(S_NS)
     assert dog.verdict(100 * S_NS) == Verdict(State.READY)
-
-
-@pytest.mark.parametrize(
-    ("stuck_after_ns", "unready_after_ns"), [(60 * S_NS, 15 * S_NS), (4 * S_NS, 4 * S_NS)]
-)
-def test_whatever_stuck_after_the_topology_allows_makes_a_patience(
-    stuck_after_ns: int, unready_after_ns: int
-) -> None:
-    patience = Patience.until(stuck_after_ns)
-    assert patience.stuck_after_ns == stuck_after_ns
-    assert patience.unready_after_ns == unready_after_ns

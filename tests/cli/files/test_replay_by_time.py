@@ -33,7 +33,7 @@ a copy of line 7: nobody can tell."""
 
 def topology(folder: Path, late: str = "pass", more: str = "") -> Path:
     path = folder / f"{late}.yaml"
-    reorder = f"{{rule: time, strategy: fixed, wait: 5ms, late: {late}}}"
+    reorder = f"{{rule: time, max_wait: 5ms, late: {late}}}"
     clock = "{unsynced: trust}"
     stream = f"{{input: raw, reorder: {reorder}, clock: {clock}, merge: {{max_wait: 0ms}}}}"
     path.write_text(f"streams: {{default: {stream}}}\n{more}")
@@ -148,7 +148,7 @@ def test_produce_publishes_them_where_the_topology_takes_them(
 
 
 @pytest.mark.parametrize(
-    "reorder", ["{rule: time, strategy: tail}", "{rule: time}, experimental: {reorder: mp}"]
+    "reorder", ["{rule: time, miss_target: 0.1%}", "{rule: time}, experimental: {reorder: mp}"]
 )
 def test_the_same_answer_twice(tmp_path: Path, reorder: str) -> None:
     file = tmp_path / "t.yaml"

@@ -53,13 +53,13 @@ def test_who_only_looks_writes_no_event(tmp_path: Path) -> None:
 
 
 def test_a_query_with_a_table_writes_there_too(tmp_path: Path) -> None:
-    own = TOPOLOGY.replace("count()}", "count()}, upsert: true, output: table")
+    own = TOPOLOGY.replace("count()}", "count()}, upsert: true")
     (tmp_path / "t.yaml").write_text(own)
     answer = inorder("topics", "acls", "--topology", tmp_path / "t.yaml", "--stage", "window")
     written = {
         line.split("--topic ")[1] for line in answer.out.splitlines() if "Write --topic" in line
     }
-    assert {"results.windows", "table"} <= written
+    assert {"results.windows", "results.all"} <= written
 
 
 @pytest.mark.parametrize("stage", ["pattern", "join"])

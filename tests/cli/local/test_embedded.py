@@ -55,16 +55,6 @@ def test_a_committed_transaction_reaches_a_group(
     )
 
 
-def test_several_brokers_have_several_addresses() -> None:
-    with EmbeddedBroker(brokers=3) as broker:
-        assert len(set(broker.bootstrap.split(","))) == 3
-
-
-def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(ValueError, match="brokers=0: write 1 to 3"):
-        EmbeddedBroker(brokers=0)
-
-
 def test_a_closed_one_says_so() -> None:
     broker = EmbeddedBroker()
     broker.close()

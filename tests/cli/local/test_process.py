@@ -15,7 +15,8 @@ import pytest
 
 from cli.local.lock import exclusive
 from cli.local.ports import FIRST, LAST, free_ports
-from cli.local.process import NotReady, Process, sweep
+from cli.local.process import NotReady, Process
+from tests.kit.processes import leave, sweep
 
 SLEEPER = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
 
@@ -133,7 +134,7 @@ def test_free_ports_differ_and_lie_below_the_kernels_own() -> None:
 def test_one_that_is_left_runs_on_without_a_warning(tmp_path: Path) -> None:
     process = started(tmp_path)
     pid = process.pid
-    process.leave()
+    leave(process)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         del process

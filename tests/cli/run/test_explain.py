@@ -278,21 +278,6 @@ def test_what_to_do_about_clocks_is_said_once() -> None:
     assert lines[-1].startswith("6 unsynced: ")
 
 
-def test_how_queries_answer_that_choose_it() -> None:
-    because = "it waits 10.0 ms in place of 300.0 ms, and costs 4.10 % of a processor"
-    chosen = {"answer": "speculate", "since": NOW - 2_000_000_000, "because": because}
-    begins = {"answer": "early", "since": None, "because": "it is how it begins"}
-    queries = {"stops": {"auto": chosen}, "plain": {"held": 0}, "counts": {"auto": begins}}
-    part = MERGE | {
-        "streams": {"court": {"detector": queries}},
-    }
-    assert [line for line in explained([part], None) if "query" in line] == [
-        "  query counts answers `early`: it is how it begins",
-        f"  query stops answers `speculate` for 2000 ms: {because}",
-    ]
-    assert not any("query" in line for line in explained([part], "s2"))
-
-
 def test_that_all_is_dead_comes_first() -> None:
     """For all partitions of the stage together; before, there was nothing to say."""
     why = [1, 4, "header `sourceId` is missing; write it", 3, "raw/2"]

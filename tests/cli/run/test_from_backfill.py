@@ -14,7 +14,6 @@ import pytest
 from aiokafka.structs import TopicPartition
 
 from agents.stage.arrangement import Arrangement, arrange, topics_of
-from agents.stage.outlet import partition_of
 from agents.state.changelog import StateRefused
 from cli.run.from_backfill import Backfilled
 from cli.topology_file import Refused
@@ -70,6 +69,8 @@ def worker(folder: Path, out: Path) -> Answer:
         (HASTY, {}, "write `patterns_read: ordered`"),
         (PLAIN, {"topology": {"streams.c": "another"}}, "with another topology than"),
         (PLAIN, {"ended": True}, "was flushed to its end"),
+        (PLAIN, {"files": {"a.jsonl": [3, 0]}}, "was made from files, which say nothing of places"),
+        (PLAIN, {"files": {"a.jsonl": [3, 0]}}, "and backfill from the archive"),
         (COUNTS, {"topology": digests(Setting(PLAIN))}, "queries came or left (n); resume"),
     ],
 )
@@ -124,7 +125,8 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
 def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
     """Cut anywhere, and where it is of another version."""
     whole = packed(GroupState(SavedReplay(7, {}, [], [Declared("a", 0, 5, 1, 7)]), (), {}))
-    found = histories(tmp_path, PLAIN, files={"a.jsonl": 3}, states={"0": "0.state"})
+    lies = {"offsets": {"raw/0": 41}, "places": {"a": ["raw/0"]}}
+    found = histories(tmp_path, PLAIN, states={"0": "0.state"}, **lies)
     state = tmp_path / "out" / "_state" / "1" / "0.state"
     state.parent.mkdir()
     first, _, rest = whole.partition(b"\n")
@@ -199,11 +201,6 @@ def test_an_archive_says_where_the_log_goes_on(tmp_path: Path) -> None:
     assert (history.next_offset, history.now_ns) == (42, 7)
 
 
-def test_after_files_the_topic_is_read_from_its_beginning(tmp_path: Path) -> None:
-    found = histories(tmp_path, PLAIN, files={"a.jsonl": 3})
-    assert found.of(arranged(PLAIN, 1), TopicPartition("raw", 0)).next_offset == 0
-
-
 def test_a_query_that_left_is_left_out_but_the_last_of_its_kind(tmp_path: Path) -> None:
     both = COUNTS.replace("n: {", "m: {stream: b, window: count 5, aggregate: {n: count()}}, n: {")
     out = left(tmp_path, both)
@@ -215,19 +212,6 @@ def test_a_query_that_left_is_left_out_but_the_last_of_its_kind(tmp_path: Path) 
 def write(folder: Path, text: str) -> str:
     (folder / "t.yaml").write_text(text)
     return str(folder / "t.yaml")
-
-
-def test_words_about_clocks_in_files_are_refused(tmp_path: Path) -> None:
-    state = GroupState(SavedReplay(7, {}, [], [Declared("a", 0, 5, 1, 7)]), (), {})
-    for number, offsets in enumerate(({}, {"raw/0": 41})):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        more = {"files": {"a.jsonl": 3}, "offsets": offsets, "places": {"a": ["raw/0"]}}
-        found = histories(folder, PLAIN, states={"0": "0.state"}, **more)
-        (folder / "out" / "_state" / "1").mkdir()
-        (folder / "out" / "_state" / "1" / "0.state").write_bytes(packed(state))
-        with pytest.raises(StateRefused, match="backfill from an archive of the topics"):
-            found.of(arranged(PLAIN, 1), TopicPartition("raw", 0))
 
 
 def test_a_stream_in_several_partitions_is_refused(tmp_path: Path) -> None:
@@ -264,11 +248,6 @@ def test_an_archive_says_in_which_partition_each_source_lies(tmp_path: Path) -> 
     known = {"offsets": {"raw/0": 3, "raw/1": 3}, "places": {"a": ["raw/0", "raw/1"]}}
     found = of_sources(tmp_path, **known, sources={"a": lies})
     assert shares(found) == [in_reorder("s1"), in_reorder("s0", "s2")]
-
-
-def test_after_files_a_source_lies_where_its_key_leads(tmp_path: Path) -> None:
-    by_key = [[s for s in ("s0", "s1", "s2") if partition_of(s, 2) == n] for n in (0, 1)]
-    assert shares(of_sources(tmp_path)) == [in_reorder(*here) for here in by_key]
 
 
 def test_a_source_in_several_partitions_is_refused(tmp_path: Path) -> None:

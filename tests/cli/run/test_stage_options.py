@@ -22,8 +22,6 @@ ALL = replace(
     brokers_wait_s=1.5,
     instance="one",
     session_s=2.5,
-    otlp="http://c:4318/v1/traces",
-    otlp_one_in=7,
     log_style="json",
     quiet=True,
 )

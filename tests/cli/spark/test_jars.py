@@ -15,7 +15,7 @@ def test_every_place_names_the_same_spark() -> None:
     assert cli.spark.jars.VERSION.startswith(f"{newest}.")
     taken = f'"pyspark>={oldest},<={cli.spark.jars.VERSION}"'
     assert taken in (ROOT / "pyproject.toml").read_text()
-    lock = (ROOT / "requirements-spark.lock").read_text()
+    lock = (ROOT / "infra/locks/spark.txt").read_text()
     assert f"\npyspark=={cli.spark.jars.VERSION} " in lock
     image = (ROOT / "infra/spark/Dockerfile").read_text()
     assert f"ARG SPARK=apache/spark:{cli.spark.jars.VERSION}-" in image

@@ -62,10 +62,8 @@ detectors = {"third": Detector(step, 0)}
 ANSWERS = ("final", "early")
 DETECTORS_ANSWER = (
     *ANSWERS,
-    "auto",
-    "auto, speculate: {withdrawn: 10%}",
     "speculate",
-    "speculate, speculate: {share: 1%, withdrawn: 5%}",
+    "speculate, speculate: {share: 1%}",
 )
 
 

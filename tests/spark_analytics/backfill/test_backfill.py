@@ -19,7 +19,7 @@ from spark_analytics.backfill.in_lake import RESULTS, LakeTables
 from spark_analytics.backfill.place import Place
 from spark_analytics.backfill.resuming import Coming
 from spark_analytics.backfill.run import slots
-from spark_analytics.tables.catalog import catalog_of
+from spark_analytics.tables.catalog import Catalog
 from spark_analytics.tables.lake import Lake, open_lake
 from tests.cli.invoking import inorder
 from tests.spark_analytics.backfill import streams
@@ -46,9 +46,8 @@ def test_its_tables_say_what_a_replay_says(
 ) -> None:
     monkeypatch.setattr(pieces, "PIECE_BYTES", 30_000)
     asked = ("--topology", world / "t.yaml", "--in", world / "events.jsonl")
-    answer = inorder(
-        "spark", "backfill", *asked, "--out", tmp_path / "out", "--tasks", str(tasks), "--json"
-    )
+    monkeypatch.setattr(run, "tasks_for", lambda *_: tasks)
+    answer = inorder("spark", "backfill", *asked, "--out", tmp_path / "out", "--json")
     assert answer.code == 0, answer.err
     wanted, account = replayed(world / "t.yaml", world / "events.jsonl")
     assert tabled(tmp_path / "out") == wanted
@@ -140,7 +139,7 @@ def test_tables_of_a_catalog_in_a_database(
     own = {"INORDER_JDBC_USER": "postgres"}
     answer = inorder("spark", "backfill", *asked, *where, env=own)
     assert answer.code == 0, answer.err
-    catalog = catalog_of(uri, {"jdbc.user": "postgres"})
+    catalog = Catalog("jdbc", uri, {"jdbc.user": "postgres"})
     lake = open_lake(spark, "iceberg", str(tmp_path / "out"), run.OWNER, catalog)
     wanted, _ = replayed(world / "t.yaml", world / "events.jsonl")
     events = sorted(

@@ -57,7 +57,7 @@ def read(
     assert cut.overtaking(before, ends) is None
     lines = log_order.arrived(rows, before, "heard", ACTIVATION_NS)
     after = cut.behind(before, ends, {}, None)
-    if not to_end and (until_ns := cut.until_ns(before, ends, 3_600 * S)) is not None:
+    if not to_end and (until_ns := cut.until_ns(before, ends)) is not None:
         after = cut.behind(before, ends, log_order.parted(lines, until_ns).left, until_ns)
         lines = lines.where(lines["due_ns"] < until_ns)
     found = [
@@ -87,26 +87,26 @@ def test_logs_cut_unevenly_come_in_the_order_of_one_run(spark: SparkSession) -> 
 
 def test_the_log_that_is_behind_holds_the_others() -> None:
     ends = {"raw/0": LogEnd(0, 9, 5_000, 1), "raw/1": LogEnd(0, 3, 2_000, 1)}
-    assert cut.until_ns(NOTHING, ends, 3_600 * S) == 2 * S
+    assert cut.until_ns(NOTHING, ends) == 2 * S
     left = {"raw/0": Left(4, 2_001)}
     stood = cut.behind(NOTHING, ends, left, 2 * S)
     assert stood.offsets == {"raw/0": 3, "raw/1": 3}
     assert stood.seen == {"raw/0": 9, "raw/1": 3}
     # One that brings nothing new has promised no more than before.
-    assert cut.until_ns(stood, {"raw/0": LogEnd(4, 20, 9_000, 5_000)}, 3_600 * S) == 2 * S
+    assert cut.until_ns(stood, {"raw/0": LogEnd(4, 20, 9_000, 5_000)}) == 2 * S
 
 
 def test_a_log_at_rest_holds_none() -> None:
-    ends = {"raw/0": LogEnd(0, 9, 5_000, 1), "raw/1": LogEnd(0, 3, 2_000, 1)}
-    assert cut.until_ns(NOTHING, ends, S) == 4 * S
-    assert cut.until_ns(NOTHING, {}, S) is None
+    ends = {"raw/0": LogEnd(0, 9, 3_605_000, 1), "raw/1": LogEnd(0, 3, 2_000, 1)}
+    assert cut.until_ns(NOTHING, ends) == 5 * S
+    assert cut.until_ns(NOTHING, {}) is None
 
 
 def test_time_never_goes_back() -> None:
     stood = Cut({"raw/0": 3}, {"raw/0": 3}, {"raw/0": 5_000}, 5 * S)
     ends = {"raw/0": LogEnd(4, 5, 6_000, 5_500), "raw/1": LogEnd(0, 0, 5_100, 5_100)}
-    assert cut.until_ns(stood, ends, 3_600 * S) == 5_100_000_000
-    assert cut.until_ns(stood, {**ends, "raw/2": LogEnd(0, 0, 4_000, 4_000)}, 3_600 * S) == 5 * S
+    assert cut.until_ns(stood, ends) == 5_100_000_000
+    assert cut.until_ns(stood, {**ends, "raw/2": LogEnd(0, 0, 4_000, 4_000)}) == 5 * S
 
 
 def test_what_comes_before_its_time_is_found() -> None:

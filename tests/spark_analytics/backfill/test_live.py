@@ -58,7 +58,7 @@ def test_history_and_live_have_no_seam(
         tmp_path,
         stages="reorder+merge+window",
         partitions=1,
-        clock="unsynced: estimate, sync: udp, activation: 50ms",
+        clock="unsynced: estimate, sync: udp",
         more=CALM + QUERIES,
     )
     ClockedSender(setting, seed=5).start().finish()

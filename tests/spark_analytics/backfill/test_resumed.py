@@ -310,8 +310,8 @@ def test_without_a_state_nothing_is_gone_on_with(tmp_path: Path) -> None:
 
 def test_another_topology_is_refused(tmp_path: Path) -> None:
     setting, _ = begun_at(tmp_path)
-    other = setting._replace(topology=setting.topology + "heartbeat: 300ms\n")
-    with pytest.raises(PlaceRefused, match=r"another topology \(heartbeat\)"):
+    other = setting._replace(topology=setting.topology + "correct_for: 300ms\n")
+    with pytest.raises(PlaceRefused, match=r"another topology \(correct_for\)"):
         Resumed(str(tmp_path / "out")).require(digests(other), Kept())
 
 

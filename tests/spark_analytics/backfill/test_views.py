@@ -149,7 +149,7 @@ def test_after_kills_duckdb_reads_the_same(tmp_path: Path) -> None:
     words = ["--topology", tmp_path / "t.yaml", "--in", tmp_path / "raw.jsonl"]
     done = subprocess.run(
         [*PROGRAM, "spark", "backfill", *map(str, words), "--out", str(tmp_path / "out"),
-         "--tasks", "3", "--master", "local[2,8]"],
+         "--master", "local[2,8]"],
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

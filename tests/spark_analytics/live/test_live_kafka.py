@@ -29,8 +29,7 @@ pytestmark = [*SPARK, pytest.mark.kafka]
 
 ROWS = crowd(900).rows
 PART = 300
-TICK_LAG = ("--tick-lag", "1s")
-TO_END = (*TICK_LAG, "--until-caught-up")
+TO_END = ("--until-caught-up",)
 SILENCE_NS = 600 * S
 """Sources are silent so long between two bursts, by their stamps. Were they not, a burst that comes
 half a minute after the last one would show a broker's clock that has leapt."""
@@ -142,7 +141,6 @@ def test_killed_it_goes_on(kafka: SharedKafka, spark: SparkSession, tmp_path: Pa
             setting,
             tmp_path,
             "live",
-            *TICK_LAG,
             "--max-per-batch",
             "50",
             until=has_done,

@@ -1,6 +1,6 @@
 """Laws: what a window, a pattern or a join with `answer: final` emits is what one that emits early
 says last; neither a restart nor a cut of the input changes it. The answer may be another one after
-a restart, or by a live query, and the same stands in the end."""
+a restart, and the same stands in the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from inorder.engine import RawEvent, parse
 from inorder.given import Reader
 from tests.topology.detector.test_answers import DETECTORS, TOPOLOGY, events
-from topology.config import Topology, query_of
+from topology.config import Topology
 from topology.flow.batches import batches
 from topology.flow.replay import Replay
 from topology.model.result import EMIT, RETRACT, UPDATE, Finding, Result
@@ -212,33 +212,3 @@ def _found_by_two(
     step = run.on_end()
     found += step.results if step is not None else ()
     return [each for each in found if isinstance(each, Result)], half_ns
-
-
-@pytest.mark.parametrize(("before", "after"), [("early", "final"), ("final", "early")])
-def test_a_live_query_may_get_another_answer(before: str, after: str) -> None:
-    topology = parse("streams: {default: {merge: {newcomers: 200ms}}}\nlive_queries: true\n")
-    sent = events(0, 70)
-    asked = {
-        answer: {
-            "follows": query_of(
-                {"pattern": "PATTERN SEQ(A a, B b) WITHIN 100 ms", "answer": answer}, topology
-            )
-        }
-        for answer in ("early", "final")
-    }
-
-    def found(first: str, then: str) -> list[Result]:
-        run = Replay(topology)
-        results: list[Finding] = []
-        for at, (contents, until_ns) in enumerate(_cut(topology, sent)):
-            if at in (0, 5):
-                run._stage.set_queries(asked[then if at else first])
-            step = run.on_inputs(contents, until_ns)
-            results += step.results if step is not None else ()
-        step = run.on_end()
-        results += step.results if step is not None else ()
-        return [each for each in results if isinstance(each, Result)]
-
-    whole = _standing(found("final", "final"))
-    assert len(whole) > 10
-    assert _standing(found(before, after)) == whole

@@ -6,7 +6,6 @@ from __future__ import annotations
 from random import Random
 
 from topology.answer.budget import Budget
-from topology.answer.spending import Load
 
 MS = 10**6
 SPAN = 500 * MS
@@ -16,10 +15,9 @@ def _spans(policy: Budget, count: int, late_ms: int, first_ppm: int, ahead_ms: i
     items = 1_000
     for _ in range(count):
         policy.note_late(late_ms * MS)
-        load = Load(SPAN * first_ppm // 10**6, 0, SPAN)
         wait_ns = policy.wait_ns(ahead_ms * MS)
         again = max(0, late_ms * MS - wait_ns) * items // SPAN
-        policy.weigh(load, ahead_ms * MS, items, again)
+        policy.weigh(SPAN, SPAN * first_ppm // 10**6, ahead_ms * MS, items, again)
 
 
 def test_before_anything_is_known_it_waits_for_all() -> None:
@@ -55,7 +53,7 @@ def test_a_burst_raises_it_at_once_and_lets_it_come_back_in_two_seconds() -> Non
 def test_nothing_late_needs_no_wait() -> None:
     policy = Budget(500_000)
     for _ in range(12):
-        policy.weigh(Load(SPAN // 4, 0, SPAN), 900 * MS, 100, 0)
+        policy.weigh(SPAN, SPAN // 4, 900 * MS, 100, 0)
     assert policy.wait_ns(900 * MS) == 0
 
 
@@ -72,7 +70,7 @@ def test_its_price_is_what_comes_to_pass() -> None:
             policy.note_late(late)
         step_ns = 100_000
         spent.append(again * step_ns / SPAN)
-        policy.weigh(Load(2_000 * step_ns, again * step_ns, SPAN), 500 * MS, 2_000, again)
+        policy.weigh(SPAN, 2_000 * step_ns, 500 * MS, 2_000, again)
         del span
     assert sum(spent[20:]) / 40 < 0.12
     assert policy.wait_ns(500 * MS) < 400 * MS

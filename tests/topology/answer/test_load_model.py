@@ -15,12 +15,10 @@ import pytest
 from inorder.engine import Detector, RawEvent, parse
 from inorder.given import Reader
 from tests.seeds import seeds_of_today
-from topology.answer.auto import CORRECTION_STEPS
 from topology.answer.load_model import LoadModel
 from topology.answer.spending import WHOLE
 from topology.config import Topology
-from topology.detector.cursor import Counts
-from topology.detector.mend import work_of
+from topology.detector.cursor import CORRECTION_STEPS, Counts
 from topology.flow.replay import Replay
 
 MS = 1_000_000
@@ -37,9 +35,7 @@ queries:
 ASKED = (
     "answer: early",
     "answer: speculate",
-    "answer: speculate, speculate: {share: 1%, withdrawn: 5%}",
-    "answer: auto",
-    "answer: auto, speculate: {withdrawn: 10%}",
+    "answer: speculate, speculate: {share: 1%}",
 )
 
 
@@ -208,19 +204,38 @@ def test_so_they_do_of_each_key(seed: int, monkeypatch: pytest.MonkeyPatch) -> N
     assert told_by_key(seed, restarts=True) == told_by_key(seed, restarts=False)
 
 
+def test_figures_say_what_reading_ahead_wins() -> None:
+    """`early` wins nothing; of several queries no times are added up."""
+    asked = "  {}: {{detector: third, answer: {}}}"
+    queries = [asked.format("late", "early")]
+    queries += [asked.format(name, "speculate") for name in ("also", "again")]
+    topology = parse("\n".join([TOPOLOGY, *queries, ""]), detectors={"third": Detector(third, 0)})
+    run = begun(topology, None)
+    run.on_inputs(list(Reader(topology).contents(FEW_KEYS.recorded(Random(1)))))
+    asked_of = run._stage.explain()["streams"]["default"]["detector"]
+    for name, said in asked_of.items():
+        ahead_ns = said["ahead_of_merge_ns"] if name != "late" else 0
+        assert said["won_ns"] == ahead_ns - said["wait_ns"], name
+        assert said["alpha_ppm"] == said["wait_ns"] * 1_000_000 // max(ahead_ns, 1), name
+    assert asked_of["also"]["won_ns"] > 0
+    figures = run._stage.figures_of("default")
+    for name in ("wait_ns", "alpha_ppm", "won_ns"):
+        assert figures[f"detector_{name}"] == max(said[name] for said in asked_of.values()), name
+
+
 def test_in_time_alone_nothing_is_weighed() -> None:
-    load = LoadModel(WHOLE, 0, None, rests=False)
-    work = work_of(Counts())
+    load = LoadModel(WHOLE, 0)
+    before = load.budget.snapshot()
     for second in range(1, 4):
-        load.settle(second * 1_000 * MS, work, 0, 0)
-    assert not load.has_weighed
+        load.settle(second * 1_000 * MS, 0)
+    assert load.budget.snapshot() == before
     for second in range(4, 6):
         load.note_event(second, second)
-        load.settle(second * 1_000 * MS, work, 0, 0)
-    assert load.has_weighed
+        load.settle(second * 1_000 * MS, 0)
+    assert load.budget.snapshot() != before
 
 
 def test_a_correction_counts_alike_for_the_mean_and_for_two_seconds() -> None:
     counts = Counts()
     counts.replayed, counts.corrected = 3, 10
-    assert work_of(counts)[1] == 3 + 10 * CORRECTION_STEPS
+    assert counts.again == 3 + 10 * CORRECTION_STEPS

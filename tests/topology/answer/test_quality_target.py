@@ -53,4 +53,3 @@ def test_a_state_of_other_pieces_is_not_gone_on_from() -> None:
     before.settle(1_700_000_100 * S, 1_700_000_090 * S)
     after.restore(before.snapshot())
     assert after.closed_ns == before.closed_ns > 0
-    assert not after.is_like(before)

@@ -12,7 +12,7 @@ from inorder.engine import Detector, RawEvent, parse
 from inorder.given import Reader
 from tests.seeds import TODAY
 from topology.answer.budget import Budget
-from topology.answer.spending import FULL_PPM, HEAPS, WHOLE, WINDOW_NS, Load, Processor, Spending
+from topology.answer.spending import FULL_PPM, HEAPS, WHOLE, WINDOW_NS, Spending
 from topology.flow.replay import Replay
 from topology.model.operator import NEVER
 
@@ -104,21 +104,10 @@ def test_where_nothing_was_ever_read_nothing_is_dear() -> None:
     assert _full(100_000, 0).reach_ns == NEVER
 
 
-def test_those_that_share_a_processor_have_one_purse() -> None:
-    one, other = _full(500_000, 300_000), _full(500_000, 300_000)
-    assert one.left_ns == 1_000 * MS
-    processor = Processor([one, other])
-    processor.reckon()
-    assert one.left_ns == other.left_ns == (FULL_PPM - 600_000) * 2_000
-    one.spend(100 * MS)
-    assert other.left_ns == 400 * MS
-    assert other.reach_ns == 400 * MS * WHOLE // (HEAPS * 600_000)
-
-
 def test_a_wait_is_as_long_as_what_is_left_asks_for() -> None:
     budget = Budget(100_000)
     for _ in range(40):
-        budget.weigh(Load(40 * MS, 0, SPAN), 900 * MS, 100, 0)
+        budget.weigh(SPAN, 40 * MS, 900 * MS, 100, 0)
     assert budget.wait_ns(100 * MS) == 0
     assert budget.wait_ns(900 * MS) == 900 * MS - budget.spending.reach_ns
     budget.spending.spend(10 * MS)
@@ -138,16 +127,13 @@ def test_what_is_kept_comes_back() -> None:
     assert other.reach_ns == spending.reach_ns < NEVER, "behind a silence, too"
 
 
-def test_what_it_takes_and_would_like_comes_back() -> None:
-    """`governor` shares by these."""
+def test_what_it_takes_comes_back() -> None:
     budget, other = Budget(100_000), Budget(100_000)
     for _ in range(40):
         budget.note_late(50 * MS)
-        budget.weigh(Load(40 * MS, 0, SPAN), 900 * MS, 100, 0)
+        budget.weigh(SPAN, 40 * MS, 900 * MS, 100, 0)
     other.restore(budget.snapshot())
-    assert budget.first_ppm == 400_000
-    assert budget.wanted_ppm > 0
-    assert (other.first_ppm, other.wanted_ppm) == (budget.first_ppm, budget.wanted_ppm)
+    assert other.first_ppm == budget.first_ppm == 400_000
     assert other.room_ppm == budget.room_ppm
 
 

@@ -40,10 +40,6 @@ CASES = [
         "belongs to a detector, not to a window",
     ),
     (
-        'a: {detector: d, reads: [p]}\np: {pattern: "PATTERN A a WITHIN 1 s", into: X}',
-        "means nothing to a pattern",
-    ),
-    (
         "a: {detector: d, reads: [r]}\nr: {join: interval 1s, sides: {x: {type: X}, y: {type: Y}}}",
         "is a join, whose rows are no events",
     ),
@@ -92,14 +88,14 @@ def test_across_stages_is_refused_and_the_cut_that_is_right_comes_by_itself() ->
 def test_levels_types_and_patience_follow_from_what_is_read() -> None:
     found: object = topology(
         f"{WINDOW}\n"
-        "low: {detector: d, reads: [default, w], into: Low, correct_for: 2s}\n"
+        "low: {detector: d, reads: [default, w], correct_for: 2s}\n"
         "high: {detector: d, reads: [low, w], correct_for: 1s}\n"
     )
     high = found.queries["high"]  # type: ignore[attr-defined]
     assert [level_of(found, name) for name in ("w", "low", "high")] == [0, 1, 2]  # type: ignore[arg-type]
     readings = readings_of(found, high)  # type: ignore[arg-type]
     assert [(each.query, each.into, each.is_keyed) for each in readings] == [
-        ("low", "Low", False),
+        ("low", "low", False),
         ("w", "w", True),
     ]
     config = detector_config(found, "default", "high", high, is_ahead=False)  # type: ignore[arg-type]

@@ -70,8 +70,21 @@ def test_all_of_it_filled_in_is_the_same() -> None:
         ("fields: {source: key, seq: payload.n, payload: key}", "`key` is not of the value"),
         ("fields: {source: key, seq: payload.n, arrival: key}", "`key` is not of the value"),
         ("fields: {source: key, seq: payload.n, arrival: timestamp}", "is not of the value"),
-        ("fields: {source: key, seq: payload.n}; headers: {seq: n}", "leave `headers` out"),
-        ("fields: {source: key, seq: payload.n}; signed: true", "write signed: false"),
+        ("fields: {source: key, seq: payload.n}; headers: {ts_unit: ms}", "leave `headers` out"),
+        (
+            "fields: {source: key, seq: payload.n}; signed: true",
+            "a.fields.source (line 3): `key` i",
+        ),
+        (
+            "fields: {source: payload.d, seq: payload.n}; signed: true",
+            "write header.NAME, or signed",
+        ),
+        ("fields: {source: header.d, seq: partition}; signed: true", "`partition` is not signed"),
+        (
+            "fields: {source: header.sig, seq: header.n}; signed: true",
+            "`sig` already means `source`",
+        ),
+        ("fields: {source: header.d, seq: header.d}; signed: true", "`d` already means `source`"),
         ("fields: {preset: other}", "write one of"),
         ("ts_unit: ms", "for the header contract write headers: {ts_unit: ms}"),
         ("fields: {source: key, seq: payload.n}; ts_zone: Berlin", "write its name, like Europe/"),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from inorder.contract import PRESETS
 from topology.config import (
     Aggregate,
     HeaderConfig,
@@ -48,9 +49,6 @@ def test_defaults() -> None:
     assert stream.reorder.model_dump() == {
         "rule": "miss",
         "without_seq": "dead",
-        "strategy": "tail",
-        "accuracy_ppm": 999_000,
-        "wait_ns": None,
         "miss_target_ppm": 1_000,
         "max_wait_ns": 500_000_000,
         "late": "pass",
@@ -75,7 +73,7 @@ def test_defaults() -> None:
         "sync_window_ns": 300 * 10**9,
         "max_skew_ppb": 250_000,
         "wander_ppb_per_min": 100,
-        "granularity_ns": 0,
+        "granularity_ns": None,
         "activation_ns": 10**9,
         "broker_slack_ns": 10**9,
         "servers": 1,
@@ -106,7 +104,6 @@ def test_defaults() -> None:
             "partitions": 8,
             "replication": None,
             "sequenced": "events.sequenced",
-            "keep_sequenced": False,
             "gaps": "events.gaps",
             "late": "events.late",
             "dead": "events.dead",
@@ -114,7 +111,6 @@ def test_defaults() -> None:
             "windows": "results.windows",
             "matches": "results.matches",
             "joins": "results.joins",
-            "queries": "queries",
             "resend": None,
             "max_record_bytes": 16_777_216,
         },
@@ -122,7 +118,6 @@ def test_defaults() -> None:
         "redis": "redis://127.0.0.1:6379/0",
         "heartbeat_ns": 200_000_000,
         "watermark": True,
-        "live_queries": False,
         "patterns_read": "ordered",
         "windows_read": "ordered",
         "joins_read": "ordered",
@@ -130,7 +125,6 @@ def test_defaults() -> None:
         "spill_after_ns": 30 * 10**9,
         "correct_for_ns": 600 * 10**9,
         "transaction_timeout_ns": 10 * 10**9,
-        "stuck_after_ns": 60 * 10**9,
     }
 
 
@@ -139,12 +133,11 @@ streams:
   pitch:
     input: football.raw
     output: football.ordered
-    headers: {preset: cloudevents, ts_unit: ms, source: who, seq: n, ts: when, type: what,
-              epoch: run, stream: game, kind: word, sig: seal}
+    headers: {preset: cloudevents, ts_unit: ms, sig: seal}
     reorder: {rule: fixed, miss_target: 0.1%, max_wait: 1.5s, late: side,
               start: zero, infer_restart: false, seq_bits: 16, max_jump: 10, max_held: 11,
-              max_held_total: 12, max_held_bytes: 1.5 KiB, max_sources: 13, forget_after: 2d,
-              gap_ranges: 14, gap_memory: 90min}
+              max_held_bytes: 1.5 KiB, max_sources: 13, forget_after: 2d,
+              gap_memory: 90min}
     clock: {sync: none, unsynced: trust, max_ahead: 5min, max_error: 50us}
     merge: {miss_target: 1e-2, max_wait: 0ms, idle_after: 7ns, max_queued: 15,
             expected_sources: [a, "1"], newcomers: 0s}
@@ -154,17 +147,14 @@ queries: {}
 delivery: at_least_once
 checkpoint: 1s
 application: my.app_1-x
-topics: {partitions: 1, replication: 1, sequenced: s, gaps: g, late: l, dead: d, clock: c,
-         max_record: 1MiB}
+topics: {partitions: 1, replication: 1, sequenced: s, gaps: g, late: l, dead: d, clock: c}
 state: memory
 redis: unix:///run/redis.sock
-heartbeat: 1h
 watermark: false
 tick_lag: 0ns
 spill_after: 1s
 correct_for: 0s
-transaction_timeout: 2s
-stuck_after: 14s
+transaction_timeout: 20s
 """
 
 
@@ -181,11 +171,9 @@ def test_every_key_has_its_meaning() -> None:
         seq_bits=16,
         max_jump=10,
         max_held=11,
-        max_held_total=12,
         max_held_bytes=1_536,
         max_sources=13,
         forget_after_ns=2 * 86_400 * 10**9,
-        gap_ranges=14,
         gap_memory_ns=5_400 * 10**9,
     )
     assert stream.reorder.start == 0
@@ -194,34 +182,47 @@ def test_every_key_has_its_meaning() -> None:
         max_wait_ns=0,
         idle_after_ns=7,
         max_queued=15,
+        max_queued_bytes=1_536,
         expected_sources=("a", "1"),
         newcomers_ns=0,
     )
     assert stream.experimental == StreamMethods(clock="thesis", merge="thesis")
     assert (stream.clock.max_ahead_ns, stream.clock.max_error_ns) == (300 * 10**9, 50_000)
-    assert tuple(stream.headers.names()) == (
-        "who",
-        "n",
-        "when",
-        "what",
-        "run",
-        "game",
-        "word",
-        "seal",
-    )
+    assert stream.headers.names() == PRESETS["cloudevents"]._replace(sig="seal")
     assert topology.stages == (
         StageConfig("reorder+merge", ("reorder", "merge")),
         StageConfig("window", ("window",)),
     )
     assert topology.fused
-    assert (topology.topics.partitions, topology.topics.max_record_bytes) == (1, 2**20)
-    assert (topology.watermark, topology.stuck_after_ns) == (False, 14 * 10**9)
+    assert topology.topics.partitions == 1
+    assert (topology.watermark, topology.stuck_after_ns) == (False, 80 * 10**9)
+
+
+@pytest.mark.parametrize(
+    ("stream", "granularity_ns"),
+    [
+        ("headers: {ts_unit: us}", 1_000),
+        ("fields: {source: key, seq: payload.n}, ts_unit: ms", 1_000_000),
+        ("headers: {ts_unit: ms}, clock: {granularity: 0ns}", 0),
+        ("headers: {ts_unit: ns}", None),
+    ],
+)
+def test_a_clock_is_as_fine_as_the_unit_of_its_times(
+    stream: str, granularity_ns: int | None
+) -> None:
+    found = parse(f"streams: {{a: {{{stream}}}}}").streams["a"].clock
+    assert found.granularity_ns == granularity_ns
+    assert found.play.granularity_ns == (granularity_ns or 0)
+
+
+def test_the_merge_has_the_bound_of_reorder_in_bytes() -> None:
+    stream = parse("streams: {a: {reorder: {max_held_bytes: 1MiB}}}").streams["a"]
+    assert stream.merge.max_queued_bytes == 2**20
 
 
 def test_presets() -> None:
-    names = HeaderConfig(preset="cloudevents", kind="k").names()
+    names = HeaderConfig(preset="cloudevents").names()
     assert names[:4] == ("ce_source", "ce_sequence", "ce_time", "ce_type")
-    assert names.kind == "k"
     assert HeaderConfig().names().seq == "seqNum"
 
 

@@ -106,7 +106,7 @@ def test_what_is_refused_in_code_is_told_in_a_sentence_for_code() -> None:
         lambda: QueryConfig(window=Window("tumbling", S_NS)),
         lambda: QueryConfig(window="tumblin 1s", aggregate={"n": 3}),  # type: ignore[dict-item, arg-type]
         lambda: MergeConfig(max_wait_ns=1.5),  # type: ignore[arg-type]
-        lambda: QualityConfig(strategy="fixed"),
+        lambda: QualityConfig(max_wait_ns=0),
         lambda: Topology(streams={}),
         lambda: Topology(streams={"default": StreamConfig()}, redis="redis:/:secret@host"),
     ]

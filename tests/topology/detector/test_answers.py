@@ -115,11 +115,11 @@ def test_all_answers_stand_alike(late: str, newcomers: str) -> None:
     for seed in range(2):
         runs = {
             answer: results_of(seed, answer, late=late, newcomers=newcomers)
-            for answer in ("final", "early", "speculate", "auto")
+            for answer in ("final", "early", "speculate")
         }
         stands = {answer: standing(records) for answer, records in runs.items()}
         assert len(stands["final"]) > 100
-        for answer in ("early", "speculate", "auto"):
+        for answer in ("early", "speculate"):
             assert stands[answer] == stands["final"], (seed, answer)
         assert waited(runs["final"], "odd")
         ops = {each.op for each in runs["final"]}

@@ -20,7 +20,7 @@ from topology.config.stages import operators
 from topology.flow.stage import Stage
 from topology.model.event import Event, twin
 
-ANSWERS = ("final", "early", "speculate", "auto")
+ANSWERS = ("final", "early", "speculate")
 
 STREAM = """\
 streams:
@@ -178,14 +178,14 @@ def test_a_chain_stands_as_its_levels_run_one_after_the_other(answer: str) -> No
 
 def test_each_level_may_answer_in_its_own_way() -> None:
     for seed in range(4):
-        law(seed, [ANSWERS[(seed * 3 + at * at) % 4] for at in range(5)])
+        law(seed, [ANSWERS[(seed + at * at) % 3] for at in range(5)])
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
 def test_a_chain_stands_as_its_levels_run_one_after_the_other_long() -> None:
     for seed in range(10**6, 10**6 + 1_000):
-        law(seed, [ANSWERS[(seed * 3 + at * at * seed) % 4] for at in range(5)])
+        law(seed, [ANSWERS[(seed + at * at * seed) % 3] for at in range(5)])
 
 
 def item_of(query: str, each: Any) -> Item:
@@ -217,13 +217,13 @@ queries:
   calm: {{pattern: "PATTERN SEQ(A a, !B b, C c) WITHIN 60 ms RETURN a.v AS v INTO Calm"}}
   gone: {{pattern: "PATTERN SEQ(A a, !C c) WITHIN 50 ms"}}
   away: {{detector: near, reads: [gone, calm], answer: {answer}}}
-  count: {{window: tumbling 100ms, key: payload.k, aggregate: {{n: count()}}, into: Count}}
-  spread: {{detector: spread, key: payload.key, reads: count, answer: {answer}}}
+  Count: {{window: tumbling 100ms, key: payload.k, aggregate: {{n: count()}}}}
+  spread: {{detector: spread, key: payload.key, reads: Count, answer: {answer}}}
 """
 BESIDE_LEVELS = [
     Level("ends", NEAR, None, ("calm",), stream=False),
     Level("away", NEAR, None, ("gone", "calm"), stream=False),
-    Level("spread", SPREAD, "key", ("count",), stream=False),
+    Level("spread", SPREAD, "key", ("Count",), stream=False),
 ]
 
 
@@ -236,7 +236,7 @@ def test_windows_and_matches_are_read_alike(answer: str) -> None:
         stands: dict[str, Any] = {}
         for each in records:
             stands[each.id] = each
-        others: dict[str, list[Item]] = {"calm": [], "gone": [], "count": []}
+        others: dict[str, list[Item]] = {"calm": [], "gone": [], "Count": []}
         for each in stands.values():
             if each.op != "retract" and each.query in others:
                 others[each.query].append(item_of(each.query, each))

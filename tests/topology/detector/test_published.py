@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.baselines.alpha import Fixed, Tcp
+from benchmarks.baselines.alpha import Fixed, Load, Tcp
 from benchmarks.baselines.type_slack import KSlack
-from topology.answer.spending import WHOLE, Load
+from topology.answer.spending import WHOLE
 from topology.detector.detector import Detector, behaviour_of
 from topology.detector.item import FIRST, Key, LogEntry, Seen, behind
 from topology.detector.unit import Unit

@@ -175,7 +175,7 @@ class Silence:
         return [{"silent": True}]
 
 
-@pytest.mark.parametrize("answer", ["final", "early", "auto"])
+@pytest.mark.parametrize("answer", ["final", "early", "speculate"])
 def test_a_detectors_timer_that_only_the_end_lets_fire_is_neither_final_nor_sure(
     answer: str,
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.topologies import in_code
 from topology.clock.drift_table import KEPT, DriftTable
 from topology.clock.sample import Declared, Sample
 from topology.config import Topology, parse
@@ -32,7 +33,7 @@ Taken = Event | Sample | Declared
 
 def topology_of(seed: int) -> Topology:
     random = Random(seed)
-    return parse(f"""
+    return in_code(f"""
 streams:
   one:
     clock: {{sync: udp, unsynced: {random.choice(("estimate", "trust", "reject"))}}}
@@ -144,7 +145,7 @@ def rounds(source: str, begin_ns: int, number: int, every_ns: int) -> list[Taken
 
 def kept(text: str, *contents: Taken) -> Counter[str]:
     """How many rounds are kept of each source."""
-    replay = Replay(parse(text))
+    replay = Replay(in_code(text))
     inputs: list[Taken] = sorted(contents, key=lambda each: each.arrival_ns)
     replay.on_inputs([*inputs])
     saved = replay.saved()

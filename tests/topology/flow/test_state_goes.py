@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.kit.topologies import in_code
 from tests.seeds import seeds_of_today
-from topology.config import Topology, parse
+from topology.config import Topology
 from topology.flow.stage import Stage
 from topology.model.event import NO_EPOCH, Event
 from topology.model.operator import Changes
@@ -26,7 +27,6 @@ PATTERNS = "\n".join(
 )
 FILE = f"""
 streams: {{a: {{clock: {{unsynced: trust}}}}, b: {{clock: {{unsynced: trust}}}}}}
-live_queries: true
 correct_for: 4s
 queries:
   fixed: {{stream: a, window: sliding 2s every 500ms, key: payload.id, aggregate: {{n: count()}}}}
@@ -43,7 +43,7 @@ STAND = {"query", "engine", "promises", "promise"}
 
 
 def topology() -> Topology:
-    return parse(FILE)
+    return in_code(FILE)
 
 
 def raw(rng: Random, n: int = 250) -> list[Event]:
@@ -126,11 +126,18 @@ def over(seed: int) -> Table:
     assert table.rows == stage.snapshot()
     assert operators_keys(table.rows) <= STAND
 
-    stage.set_queries({name: query for name, query in asked.queries.items() if name != "waiting"})
+    held = list(stage.held())
+    stage = Stage(without_waiting(asked), operators)
+    stage.restore(table.rows, held)
     table.apply(stage.changes())
     assert table.rows == stage.snapshot()
     assert not waited_for(table)
     return table
+
+
+def without_waiting(asked: Topology) -> Topology:
+    rest = {name: query for name, query in asked.queries.items() if name != "waiting"}
+    return asked.model_copy(update={"queries": rest})
 
 
 def waited_for(table: Table) -> list[str]:
@@ -141,11 +148,10 @@ def waited_for(table: Table) -> list[str]:
 
 def test_what_a_query_waited_for_goes_with_it_over_a_restart() -> None:
     asked = topology()
-    rest = {name: query for name, query in asked.queries.items() if name != "waiting"}
     stage, table = Stage(asked, ["pattern"]), Table()
     table.apply(stage.changes())
     assert waited_for(table) == ["waiting"]
-    after = Stage(asked.model_copy(update={"queries": rest}), ["pattern"])
+    after = Stage(without_waiting(asked), ["pattern"])
     after.restore(table.rows, [])
     table.apply(after.changes())
     assert table.rows == after.snapshot()

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.kit.topologies import in_code
 from tests.topology.merge.test_operator import event, operator, play, rendered
-from topology.config import parse
 from topology.flow.stage import Stage
 from topology.merge.operator import Merge
 from topology.model.event import BLOCKED, DATA, Event
@@ -175,7 +175,7 @@ def arrival(event: Event) -> int:
 def test_a_source_that_stamps_ahead_hurts_itself_alone(reorder: str, merge: str, size: int) -> None:
     """59 minutes ahead, 283 events a second, for a minute; the others go on for half a minute, and
     all pause in between for longer than `idle_after`."""
-    stage = Stage(parse(TOPOLOGY.format(reorder=reorder, merge=merge)), ["reorder", "merge"])
+    stage = Stage(in_code(TOPOLOGY.format(reorder=reorder, merge=merge)), ["reorder", "merge"])
     begin = 100 * MINUTE
     gone = begin + MINUTE
     sources = [

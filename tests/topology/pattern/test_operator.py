@@ -1,4 +1,4 @@
-"""Examples: the operator in the chain, and queries that come and go."""
+"""Examples: the operator in the chain, and queries that come and go by a restart."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from topology.config import QueryConfig, Topology, parse, query_of
+from tests.kit.topologies import in_code
+from topology.config import Topology, parse
 from topology.flow.stage import Stage
 from topology.model.event import NO_EPOCH, WATERMARK, Event
 from topology.model.outcome import Step
@@ -18,7 +19,6 @@ MS = 1_000_000
 
 TOPOLOGY = """\
 streams: {{default: {{clock: {{unsynced: trust}}, merge: {{newcomers: 0s}}}}}}
-live_queries: true
 {more}"""
 AB = "PATTERN SEQ(A a, B b) WITHIN 10 ms"
 AB_LATER = "PATTERN SEQ(A a, !N n, B b) WITHIN 10 ms"
@@ -57,8 +57,15 @@ def give(to: Stage, *events: Event) -> Step:
     return to.on_batch(events, events[-1].at_ns)
 
 
-def live(of: Topology, **patterns: str) -> dict[str, QueryConfig]:
-    return {name: query_of({"pattern": text}, of) for name, text in patterns.items()}
+def looking_for(**patterns: str) -> Topology:
+    queries = {name: {"pattern": text} for name, text in patterns.items()}
+    return topology(f"queries: {json.dumps(queries)}")
+
+
+def restarted(running: Stage, of: Topology) -> Stage:
+    again = stage(of)
+    again.restore(running.snapshot(), [again_of(one) for one in kept(running)])
+    return again
 
 
 def kept(of: Stage) -> list[Event]:
@@ -153,7 +160,7 @@ def test_each_absence_is_over_at_its_own_beat(every_ms: int) -> None:
         ' RETURN a.seq AS a INTO Gone"},'
         ' after: {pattern: "PATTERN SEQ(Gone g, !Gone FOR 7 ms) WITHIN 10 ms EMIT EAGER"}}'
     )
-    of = parse(
+    of = in_code(
         "streams: {default: {clock: {unsynced: trust}, merge: {idle_after: 5ms, quiet_after: 5ms,"
         f" max_wait: 5ms}}}}}}\nheartbeat: 1ms\nstages: [reorder+merge+pattern]\n{more}"
     )
@@ -181,34 +188,29 @@ def test_what_is_left_out_for_its_time_is_counted() -> None:
 
 
 def test_a_query_that_is_added_counts_from_then_on() -> None:
-    of = topology()
-    running = stage(of)
+    running = stage(looking_for(old=AB_LATER.replace("A a", "X a")))
     assert told(give(running, event("A", 0, 0), event("B", 1, 1))) == []
-    running.set_queries(live(of, new=AB))
+    of = looking_for(old=AB_LATER.replace("A a", "X a"), new=AB)
+    running = restarted(running, of)
     assert told(give(running, event("B", 2, 2))) == [], "its A came before"
     assert told(give(running, event("A", 3, 3), event("B", 4, 4))) == [
         ("new", "emit", False, [3, 4])
     ]
-    state = running.snapshot()
-    again = stage(of)
-    again.set_queries(live(of, new=AB))
-    again.restore(state, [again_of(one) for one in kept(running)])
+    again = restarted(running, of)
     assert told(give(again, event("B", 2, 5), event("A", 6, 6), event("B", 7, 7))) == [
         ("new", "emit", False, [6, 7])
     ]
 
 
 def test_the_others_go_on_and_one_that_is_removed_retracts_nothing() -> None:
-    of = topology()
-    running, table = stage(of), dict[str, Any]()
-    running.set_queries(live(of, one=AB))
+    running, table = stage(looking_for(one=AB)), dict[str, Any]()
     give(running, event("A", 0, 0), event("B", 5, 5))
     checkpoint(running, table)
-    running.set_queries(live(of, one=AB, two=AB_LATER))
+    running = restarted(running, looking_for(one=AB, two=AB_LATER))
     assert told(give(running, event("B", 4, 4))) == [("one", "update", False, [0, 4])]
     checkpoint(running, table)
     assert any("/one/" in key for key in table)
-    running.set_queries(live(of, two=AB_LATER))
+    running = restarted(running, looking_for(two=AB_LATER))
     assert told(give(running, event("B", 3, 3))) == []
     checkpoint(running, table)
     assert not any("/one/" in key for key in table), "its state is gone"
@@ -293,14 +295,12 @@ def test_matches_are_events_of_other_patterns_also_after_a_restart() -> None:
 
 
 def test_a_chain_that_comes_and_goes() -> None:
-    of = topology()
-    running = stage(of)
-    running.set_queries(live(of, ab=AB_INTO))
+    running = stage(looking_for(ab=AB_INTO))
     give(running, event("A", 1, 1), event("B", 2, 2))
-    running.set_queries(live(of, ab=AB_INTO, then=AB_THEN_C))
+    running = restarted(running, looking_for(ab=AB_INTO, then=AB_THEN_C))
     step = give(running, event("C", 3, 3), event("A", 4, 4), event("B", 5, 5), event("C", 6, 6))
     assert told(step) == [("ab", "emit", False, [4, 5]), ("then", "emit", False, [4, 5, 6])]
-    running.set_queries(live(of, ab=AB_INTO))
+    running = restarted(running, looking_for(ab=AB_INTO))
     assert told(give(running, event("C", 7, 7), event("A", 8, 8), event("B", 9, 9))) == [
         ("ab", "emit", False, [8, 9])
     ]

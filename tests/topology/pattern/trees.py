@@ -128,7 +128,6 @@ def queries(draw: st.DrawFn) -> syntax.Query:
         emit=emit,
         slack_ns=slack_ns,
         ties=draw(st.sampled_from(["strict", "key"])),
-        late=draw(st.sampled_from(["report", "refetch"])),
         uncertain=draw(st.sampled_from(["ignore", "nominal", "possible"])),
         columns=draw(st.none() | columns.map(tuple)),
         into=draw(st.just("") | NAMES),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from topology.config import ReorderConfig
@@ -9,16 +10,16 @@ from topology.model.event import BLOCKED, BYE, DATA, DEAD, HEARTBEAT, UNBLOCKED,
 from topology.model.outcome import Duplicate, Late, Malformed, Step
 from topology.reorder.by_time import ReorderByTime
 from topology.reorder.operator import Reorder
-from topology.reorder.strategy import strategy_of
+from topology.waiting.fixed import KSlack
 
 MS = 1_000_000
 
 
-def operator(max_ahead: int | None = None, **settings: Any) -> ReorderByTime:
-    settings = {"rule": "time", "strategy": "fixed", "wait": "10ms", "max_wait": "50ms"} | settings
-    config = ReorderConfig(**settings)
+def operator(max_ahead: int | None = None, wait: int = 10, **settings: Any) -> ReorderByTime:
+    config = ReorderConfig(**{"rule": "time", "max_wait": "50ms"} | settings)
     max_ahead_ns = None if max_ahead is None else max_ahead * MS
-    return ReorderByTime("default", config, strategy_of(config), 1, max_ahead_ns)
+    policy = partial(KSlack, wait * MS, idle_ns=0)
+    return ReorderByTime("default", config, policy, 1, max_ahead_ns)
 
 
 def event(ts: int, arrival: int, offset: int, source: str = "a", kind: str = DATA) -> Event:
@@ -102,7 +103,7 @@ def test_a_stamp_far_ahead_is_dead_where_clocks_are_trusted() -> None:
 
 def test_a_late_one_goes_on_with_a_number_or_is_told_with_its_place() -> None:
     for late, number in (("pass", 11), ("side", 12), ("drop", 12)):
-        reorder = operator(late=late, wait="0ms")
+        reorder = operator(late=late, wait=0)
         step = reorder.on_batch(
             [event(100, 200, 10), event(120, 201, 11), event(90, 202, 12)], 202 * MS
         )
@@ -120,7 +121,7 @@ def test_a_late_one_goes_on_with_a_number_or_is_told_with_its_place() -> None:
 
 def test_no_event_waits_longer_than_max_wait() -> None:
     """A source whose time creeps never comes further by the wait."""
-    reorder = operator(wait="50ms")
+    reorder = operator(wait=50)
     instants: dict[int, int] = {}
     for number in range(40):
         step = reorder.on_batch([event(100, 200 + 5 * number, number)], (200 + 5 * number) * MS)
@@ -187,7 +188,7 @@ def test_at_the_bound_of_payload_the_source_that_holds_most_of_it_pays() -> None
 
 
 def test_a_source_forgotten_begins_with_a_number_above_those_before() -> None:
-    reorder = operator(wait="0ms", max_sources=1)
+    reorder = operator(wait=0, max_sources=1)
     before = reorder.on_batch([event(100 + n, 200 + n, n) for n in range(3)], 203 * MS)
     reorder.on_batch([event(100, 300, 3, "b")], 301 * MS)
     again = reorder.on_batch([event(90, 400, 4)], 401 * MS)

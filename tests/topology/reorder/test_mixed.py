@@ -9,7 +9,7 @@ import pytest
 
 from tests.kit.events import copies, copy_of
 from tests.kit.runs import cut, through_changelog
-from tests.laws.cases_by_time import mixed, mixed_reorder
+from tests.laws.cases_by_time import fixed, mixed, mixed_reorder
 from tests.laws.streams_between import MAX_WAIT
 from tests.seeds import seeds_of_today
 from topology.config import ReorderConfig, TopologyError, parse
@@ -19,7 +19,6 @@ from topology.model.operator import Operator
 from topology.model.outcome import Duplicate, Gap, Malformed, Report, Step
 from topology.reorder.by_time import ReorderByTime
 from topology.reorder.operator import Reorder
-from topology.reorder.strategy import strategy_of
 from topology.wire.line_reader import LineReader, Row, reading_of
 
 MS = 1_000_000
@@ -69,8 +68,8 @@ def of_kind(events: list[Event], *, numbered: bool) -> list[Event]:
 
 SETTINGS: list[dict[str, Any]] = [
     {},
-    {"accuracy": "80%", "late": "side"},
-    {"strategy": "fixed", "wait": "9ms", "late": "drop"},
+    {"miss_target": "20%", "late": "side"},
+    {"max_wait": "9ms", "late": "drop"},
     {"max_held": 3, "max_held_total": 6},
     {"max_sources": 1, "forget_after": "60ms"},
 ]
@@ -89,7 +88,7 @@ def test_each_source_is_as_in_a_stream_of_its_kind_alone(settings: dict[str, Any
         step.reports = [each for each in step.reports if getattr(each, "reason", "") != "seq_mixed"]
         config = ReorderConfig(**{"without_seq": "by_time", **common})
         numbered = Reorder("default", config)
-        timed = ReorderByTime("default", config, strategy_of(config), 1)
+        timed = ReorderByTime("default", config, position=1)
         alone: dict[str, list[Any]] = {}
         for operator, is_numbered in ((numbered, True), (timed, False)):
             own = of_kind(events, numbered=is_numbered)
@@ -144,7 +143,7 @@ def dead(step: Step) -> list[tuple[str, int, int | None]]:
 
 
 def test_a_source_is_what_its_first_event_said() -> None:
-    reorder = mixed_reorder(strategy="fixed", wait="0ms")
+    reorder = mixed_reorder(fixed(0))
     events = [
         event("a", 0, 0), event("b", 1), event("a", 2), event("b", 3, 5), event("b", 4, 6, DEAD),
         event("a", 5, 1), event("b", 6),
@@ -158,11 +157,11 @@ def test_a_source_is_what_its_first_event_said() -> None:
 
 def test_it_goes_on_after_a_restart_as_each_source_was() -> None:
     events = [event("a", 0, 0), event("b", 1), event("a", 2, 2), event("b", 3)]
-    reorder = mixed_reorder(strategy="fixed", wait="50ms")
+    reorder = mixed_reorder(fixed(50))
     reorder.on_batch(copies(events), 103 * MS)
     held = [copy_of(events[each.offset]) for each in sorted(reorder.held(), key=_offset)]
     assert {each.offset for each in held} == {1, 2, 3}
-    again = mixed_reorder(strategy="fixed", wait="50ms")
+    again = mixed_reorder(fixed(50))
     again.restore(reorder.snapshot(), held)
     later = [event("a", 4), event("b", 5, 9), event("a", 6, 1)]
     step = again.on_batch(copies(later), 106 * MS)
@@ -177,7 +176,7 @@ def _offset(each: Event) -> int:
 
 
 def test_where_events_are_is_found_for_both_kinds() -> None:
-    reorder = mixed_reorder(strategy="fixed", wait="50ms")
+    reorder = mixed_reorder(fixed(50))
     reorder.on_batch([event("a", 0, 0), event("a", 1, 2), event("b", 2)], 110 * MS)
     waiting = reorder.explain()["waiting"]
     assert [(each["source"], each["reason"]) for each in waiting] == [("a", "hole"), ("b", "time")]
@@ -194,12 +193,10 @@ def settings(line: str) -> ReorderConfig:
     return parse(f"streams: {{default: {{reorder: {{{line}}}}}}}").streams["default"].reorder
 
 
-def test_the_key_brings_those_of_order_by_time_with_it() -> None:
-    config = settings("without_seq: by_time, accuracy: 99%")
+def test_the_key_mixes_both_orders() -> None:
+    config = settings("without_seq: by_time, miss_target: 1%")
     assert (config.numbered, config.is_mixed) == (True, True)
     assert not settings("without_seq: dead").is_mixed
-    with pytest.raises(TopologyError, match="says nothing under rule `miss`"):
-        settings("accuracy: 99%")
     with pytest.raises(TopologyError, match="says nothing under rule `time`"):
         settings("rule: time, without_seq: by_time")
 

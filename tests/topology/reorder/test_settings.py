@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from topology.config import ReorderConfig, TopologyError, parse
-from topology.reorder.strategy import strategy_of
-from topology.waiting.fixed import KSlack
+from topology.reorder.by_time import ReorderByTime
 from topology.waiting.tail import OwnTail
 
 MS = 1_000_000
@@ -23,29 +22,17 @@ def read(line: str) -> ReorderConfig:
 
 
 @pytest.mark.parametrize(
-    ("line", "strategy", "made"),
-    [
-        ("rule: time", "tail", OwnTail),
-        ("rule: time, accuracy: 99%, max_wait: 2s", "tail", OwnTail),
-        ("rule: time, strategy: tail, late: side", "tail", OwnTail),
-        ("rule: time, strategy: fixed, wait: 100ms", "fixed", KSlack),
-        ("rule: time, strategy: fixed, wait: 0ms", "fixed", KSlack),
-    ],
+    "line", ["rule: time", "rule: time, miss_target: 1%, max_wait: 2s", "rule: time, late: side"]
 )
-def test_accepted(line: str, strategy: str, made: type) -> None:
-    config = read(line)
-    assert not config.numbered
-    assert config.strategy == strategy
-    assert type(strategy_of(config)()) is made
+def test_accepted(line: str) -> None:
+    assert not read(line).numbered
 
 
-def test_what_the_parameters_come_to() -> None:
-    config = read("rule: time, accuracy: 99.95%")
-    assert config.accuracy_ppm == 999_500
-    assert read("rule: time, strategy: fixed, wait: 1.5ms").wait_ns == 1_500_000
-    assert strategy_of(read("rule: time, strategy: fixed, wait: 3ms"))().figures() == {
-        "slack_ns": 3 * MS
-    }
+def test_the_target_is_that_of_the_wait() -> None:
+    config = read("rule: time, miss_target: 0.05%, max_wait: 3ms")
+    policy = ReorderByTime("pitch", config)._policy()
+    assert isinstance(policy, OwnTail)
+    assert (policy._allowance.delta_ppm, policy._max_wait_ns) == (500, 3 * MS)
 
 
 def test_all_other_rules_need_numbers() -> None:
@@ -56,27 +43,15 @@ def test_all_other_rules_need_numbers() -> None:
 
 REFUSED: list[tuple[str, str, str]] = [
     ("rule: tim", "rule", "did you mean `time`?"),
-    ("rule: time, strategy: fixed", "strategy", "does not say how long; add wait"),
-    ("rule: time, strategy: fixed, wait:", "strategy", "does not say how long; add wait"),
-    ("rule: time, strategy: fixed, wait: 100", "wait", "has no unit; write 100ms"),
-    ("rule: time, strategy: fixed, wait: 501ms", "wait", "lower wait or raise max_wait"),
-    ("rule: time, wait: 5ms", "wait", "is the parameter of strategy `fixed`, not of `tail`"),
-    ("rule: time, strategy: fixed, wait: 1ms, accuracy: 99%", "accuracy", "write strategy: tail"),
-    ("rule: time, strategy: aq", "strategy", "write one of: tail, fixed"),
-    ("rule: time, strategy:", "strategy", "has no value"),
-    ("rule: time, accuracy: 100%", "accuracy", "is out of range"),
-    ("rule: time, accuracy: 0", "accuracy", "is out of range"),
-    ("rule: time, miss_target: 0.1%", "miss_target", "write accuracy, one minus it"),
+    ("rule: time, miss_target: 100%", "miss_target", "is out of range"),
+    ("rule: time, miss_target: 0", "miss_target", "is out of range"),
     *(
         (f"rule: time, {key}", key.partition(":")[0], "knows no sequence numbers; leave it out")
         for key in (
             *("start: zero", "infer_restart: false", "seq_bits: 16", "max_jump: 5"),
-            *("gap_ranges: 5", "gap_memory: 1h"),
+            "gap_memory: 1h",
         )
     ),
-    ("strategy: tail", "strategy", "says nothing under rule `miss`; write rule: time"),
-    ("rule: fixed, wait: 5ms", "wait", "says nothing under rule `fixed`; write rule: time"),
-    ("rule: fixed, accuracy: 99%", "accuracy", "says nothing under rule `fixed`"),
 ]
 
 
@@ -91,9 +66,9 @@ def test_refused(line: str, key: str, words: str) -> None:
 
 def test_all_that_contradicts_is_told_at_once() -> None:
     with pytest.raises(TopologyError) as refused:
-        parse(text("rule: time, wait: 5ms, seq_bits: 16, start: 3, max_jump: 2"))
+        parse(text("rule: time, seq_bits: 16, start: 3, max_jump: 2"))
     paths = [problem.path.rpartition(".")[2] for problem in refused.value.problems]
-    assert sorted(paths) == ["max_jump", "seq_bits", "start", "wait"]
+    assert sorted(paths) == ["max_jump", "seq_bits", "start"]
 
 
 def test_streams_of_one_topic_need_not_agree_on_numbers() -> None:

@@ -12,8 +12,6 @@ from random import Random
 from typing import Any, Final
 
 from benchmarks.baselines.ignore import Ignore
-from benchmarks.baselines.tail_slack import TailSlack
-from benchmarks.baselines.wait_budget import WaitBudget, WaitingRisk
 from topology.model.event import Event
 from topology.published.aq_k_slack import AQKSlack
 from topology.published.event_driven import EventDriven
@@ -22,7 +20,7 @@ from topology.published.mean_delay import AverageDelay
 from topology.published.mp_k_slack import MPKSlack
 from topology.published.prob_slack import ProbSlack
 from topology.waiting.budget import AccuracyBudget
-from topology.waiting.fixed import ARRIVAL, KSlack
+from topology.waiting.fixed import KSlack
 from topology.waiting.policy import SlackPolicy
 from topology.waiting.risk import RiskSlack
 from topology.waiting.tail import OwnTail
@@ -67,8 +65,6 @@ STRATEGIES: Final = [
     Strategy("fixed, 0", lambda s: KSlack(0 * s), certain=True),
     Strategy("fixed, 20 ms", lambda s: KSlack(20 * MS * s), certain=True),
     Strategy("fixed, idle", lambda s: KSlack(20 * MS * s, idle_ns=70 * MS * s), certain=True),
-    Strategy("fixed, type A", lambda s: KSlack(5 * MS * s, clock="A"), certain=True),
-    Strategy("fixed, arrival clock", lambda s: KSlack(25 * MS * s, clock=ARRIVAL)),
     Strategy("mp, next tick", always(MPKSlack), certain=True),
     Strategy("mp, arrival", always(MPKSlack, measure="arrival"), certain=True),
     Strategy(
@@ -93,22 +89,15 @@ STRATEGIES: Final = [
     Strategy("probslack, no guard", partial(_printed, delta=0.1, guard=False)),
     Strategy("probslack, latency", partial(_printed, delta=0.1, mal=8)),
     Strategy("risk, 10 %", partial(_risk, delta=0.1), promise=0.1),
-    Strategy("risk, 2 %", partial(_risk, delta=0.02, aim=0.8), promise=0.02),
+    Strategy("risk, 2 %", partial(_risk, delta=0.02), promise=0.02),
     Strategy("risk, 60 %", partial(_risk, delta=0.6), promise=0.6),
-    Strategy("risk, soft, idle", partial(_risk, delta=0.1, guard="soft", idle=300)),
+    Strategy("risk, idle", partial(_risk, delta=0.1, idle=300)),
     Strategy(
         "risk, events",
         lambda s: RiskSlack(AccuracyBudget(0.05), period=400, step_ns=MS * s, unit="event"),
     ),
-    Strategy(
-        "dual",
-        lambda s: WaitingRisk(WaitBudget(2 * MS * s, EVERY * s), period=400, step_ns=MS * s),
-    ),
-    Strategy("tail, 1 %", lambda s: TailSlack(0.01, max_wait_ns=200 * MS * s), inexact=True),
     Strategy("own tail, 1 %", lambda s: OwnTail(10_000, max_wait_ns=200 * MS * s), inexact=True),
     Strategy("own tail, 20 %", lambda s: OwnTail(200_000, max_wait_ns=200 * MS * s), inexact=True),
-    Strategy("tail, 20 %", lambda s: TailSlack(0.2, max_wait_ns=200 * MS * s), inexact=True),
-    Strategy("tail, short", lambda s: TailSlack(0.1, max_wait_ns=30 * MS * s), inexact=True),
     Strategy("own tail, short", lambda s: OwnTail(100_000, max_wait_ns=30 * MS * s), inexact=True),
 ]
 

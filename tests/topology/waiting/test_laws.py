@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from benchmarks.baselines.early_windows import EarlyWindows
-from benchmarks.baselines.tail_slack import TailSlack
 from tests.kit.events import copies
 from tests.kit.runs import cut, through_changelog
 from tests.seeds import seeds_of_today
@@ -35,6 +34,7 @@ from topology.waiting.fitting import EXACT
 from topology.waiting.fixed import KSlack
 from topology.waiting.policy import AFTER_ALL, CONFIRMED, PROMISED, SlackPolicy
 from topology.waiting.risk import RiskSlack
+from topology.waiting.tail import OwnTail
 
 SEEDS = seeds_of_today(1)
 SIZES = (0, 1, 1, 3, 20, 100)
@@ -332,8 +332,8 @@ PAIRS: list[tuple[str, Callable[[], SlackPolicy], Callable[[], SlackPolicy]]] = 
     ),
     (
         "tail",
-        lambda: TailSlack(0.4, max_wait_ns=200 * MS),
-        lambda: TailSlack(0.1, max_wait_ns=200 * MS),
+        lambda: OwnTail(400_000, max_wait_ns=200 * MS),
+        lambda: OwnTail(100_000, max_wait_ns=200 * MS),
     ),
 ]
 

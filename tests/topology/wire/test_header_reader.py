@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inorder import rfc3339
-from inorder.contract import MAX_INT64
+from inorder.contract import MAX_INT64, Contract, HeaderContract
 from topology.config import HeaderConfig
 from topology.model.event import (
     BLOCKED,
@@ -47,13 +47,13 @@ def headers(**changes: Value) -> list[tuple[str, Value]]:
     return list((base | changes).items())
 
 
-def read(given_headers: Headers, config: HeaderConfig = PLAIN) -> Event | Malformed:
+def read(given_headers: Headers, config: Contract = PLAIN) -> Event | Malformed:
     return HeaderReader(config).read(
         given_headers, TIMESTAMP_NS, ARRIVAL_NS, 4, "the record", b"the value"
     )
 
 
-def good(given_headers: Headers, config: HeaderConfig = PLAIN) -> Event:
+def good(given_headers: Headers, config: Contract = PLAIN) -> Event:
     event = read(given_headers, config)
     assert isinstance(event, Event), event
     return event
@@ -80,7 +80,7 @@ def test_all_headers_of_both_presets() -> None:
 
 
 def test_names_are_settings_and_foreign_headers_are_ignored() -> None:
-    config = HeaderConfig(preset="cloudevents", seq="n")
+    config = HeaderContract(preset="cloudevents", seq="n")
     event = good([("ce_source", b"s"), ("n", b"1"), ("ce_sequence", b"x"), ("x", None)], config)
     assert (event.source, event.seq) == ("s", 1)
     assert good([*headers(), ("x", b"1"), ("x", b"2")]).seq == 17

@@ -79,7 +79,6 @@ def check(
         _as_sets(query, clause, findings)
         findings.refuse(text)
     warn(query, clause, findings)
-    _to_come(query, text, findings)
     return findings.warnings
 
 
@@ -87,14 +86,6 @@ def _as_sets(query: Query, clause: Span, findings: Findings) -> None:
     """`clause`: the place of MATCHES."""
     for message, hint in islice(_hindrances(normalise(query)), 1):
         findings.add("E_SETS", clause, f"AS SETS: {message}", hint)
-
-
-def _to_come(query: Query, text: str, findings: Findings) -> None:
-    """What the language has and the engine has not."""
-    if query.late == "refetch":
-        message = "LATE REFETCH is as LATE REPORT: what a result rests on is kept until it is final"
-        hint = "raise `correct_for` where results should be corrected for longer"
-        findings.add("W_NOT_BUILT", clause_span(text, query.span, "late"), message, hint)
 
 
 def _partitioned(query: Query, text: str, findings: Findings) -> None:

@@ -24,7 +24,7 @@ NAME: Final = "WORD"
 
 _SAYING: Final = frozenset({
     "STRICT", "NEXT", "ANY", "ONE", "MAXIMAL", "ALL", "NONE", "FIRST", "LAST", "EAGER", "FINAL",
-    "SLACK", "KEY", "REPORT", "REFETCH", "IGNORE", "NOMINAL", "POSSIBLE", "TRUE",
+    "SLACK", "KEY", "REPORT", "IGNORE", "NOMINAL", "POSSIBLE", "TRUE",
     "FALSE", "NULL", "SETS", "BEST",
 })  # fmt: skip
 """Keywords that a rule looks at; the others have an underscore in their token's name."""

@@ -364,8 +364,8 @@ class QueryReader(ConditionReader):
     def ties(self, meta: Meta, children: list[Token]) -> Option:
         return Option("TIES", self._kind("ties", children), span_of(meta))
 
-    def late(self, meta: Meta, children: list[Any]) -> Option:
-        return Option("LATE", self._kind("late", children), span_of(meta))
+    def late(self, meta: Meta, _: list[Token]) -> Option:
+        return Option("LATE", {}, span_of(meta))
 
     def uncertain(self, meta: Meta, children: list[Token]) -> Option:
         return Option("UNCERTAIN", self._kind("uncertain", children), span_of(meta))

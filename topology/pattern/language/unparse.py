@@ -116,8 +116,6 @@ def _options(query: Query) -> list[str]:
         options.append(f"EMIT {query.emit.upper()}{slack}")
     if query.ties == "key":
         options.append("TIES BY KEY")
-    if query.late != "report":
-        options.append(f"LATE {query.late.upper()}")
     if query.uncertain != default_uncertain(sets=query.sets):
         options.append(f"UNCERTAIN {query.uncertain.upper()}")
     return options

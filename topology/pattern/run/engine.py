@@ -257,10 +257,6 @@ class Engine:
         self._emitter.flush(at_ns)
 
     def _raise_target(self, wiring: Wiring, until_ns: int) -> None:
-        if wiring.target_ns is None:
-            for run in self.store.runs():
-                if run.query is wiring.query:
-                    run.give_up()
         self.waits.look_again(wiring.at_target, wiring.raise_target(until_ns))
 
     def seal(self, watermark_ns: int) -> None:

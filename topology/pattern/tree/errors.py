@@ -64,7 +64,6 @@ CODES: Final[Mapping[str, str]] = {
     "W_EMPTY": "all of the pattern may be absent",
     "W_NEG_STRICT": "a negation that strict contiguity implies",
     "W_ALWAYS_FALSE": "a condition that never holds",
-    "W_NOT_BUILT": "what the language has and the engine has not yet",
 }
 
 

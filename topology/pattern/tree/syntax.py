@@ -20,7 +20,6 @@ Matches = Literal["one", "best", "maximal", "all"]
 Skip = Literal["none", "next", "past_last", "first", "last"]
 Emit = Literal["eager", "final", "slack"]
 Ties = Literal["strict", "key"]
-Late = Literal["report", "refetch"]
 Uncertain = Literal["ignore", "nominal", "possible"]
 
 FROM_START: Final[frozenset[Matches]] = frozenset({"one", "best"})
@@ -503,7 +502,6 @@ class Query:
     emit: Emit = "eager"
     slack_ns: int | None = None
     ties: Ties = "strict"
-    late: Late = "report"
     uncertain: Uncertain = "nominal"
     columns: tuple[Column, ...] | None = None
     into: str = ""

@@ -16,7 +16,7 @@ KEYWORDS: Final = frozenset({
     "query", "pattern", "event", "where", "within", "seq", "and", "or", "strict", "next", "any",
     "not", "loop", "greedy", "until", "in", "between", "is", "null", "like", "using", "matches",
     "one", "maximal", "all", "limit", "skip", "none", "to", "past", "last", "first", "emit",
-    "eager", "final", "slack", "ties", "by", "key", "late", "report", "refetch",
+    "eager", "final", "slack", "ties", "by", "key", "late", "report",
     "uncertain", "ignore", "nominal", "possible", "return", "select", "as", "into", "true",
     "false", "sets", "for", "best",
 })  # fmt: skip

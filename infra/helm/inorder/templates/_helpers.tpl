@@ -34,7 +34,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- range $name, $said := .Values.workers }}
 {{- $worker := mergeOverwrite (deepCopy $.Values.workerDefaults) $said }}
 {{- $scaling := $worker.autoscaling }}
-{{- if has $name (list "peers" "metrics") }}{{ fail (printf "workers.%s: the name is that of a service of all pods; take another" $name) }}{{ end }}
+{{- if eq $name "metrics" }}{{ fail "workers.metrics: the name is that of a service of all pods; take another" }}{{ end }}
 {{- if and $scaling.cpu $scaling.lag }}{{ fail (printf "workers.%s.autoscaling: by cpu or by lag, not by both" $name) }}{{ end }}
 {{- range $by, $bounds := dict "cpu" $scaling.cpu "lag" $scaling.lag }}
 {{- if gt (int $bounds.min) (int $bounds.max) }}{{ fail (printf "workers.%s.autoscaling.%s: min is %v and max %v; let min be at most max" $name $by $bounds.min $bounds.max) }}{{ end }}
@@ -117,7 +117,7 @@ authorization:
 
 {{- define "inorder.checkEnv" -}}
 {{- range $name, $value := .env }}
-{{- if or (regexMatch "_(PASSWORD|SECRET|TOKEN|MASTER_KEYS|SIGNING_KEY|HEADERS)$" $name) (regexMatch "://[^/@]*:[^/@]+@" (toString $value)) }}{{ fail (printf "%s.%s: a secret in plain text; write kafka.secretEnv: {%s: {name: SECRET, key: KEY}}" $.where $name $name) }}{{ end }}
+{{- if or (regexMatch "_(PASSWORD|SECRET|TOKEN|MASTER_KEYS|SIGNING_KEY)$" $name) (regexMatch "://[^/@]*:[^/@]+@" (toString $value)) }}{{ fail (printf "%s.%s: a secret in plain text; write kafka.secretEnv: {%s: {name: SECRET, key: KEY}}" $.where $name $name) }}{{ end }}
 {{- end }}
 {{- end }}
 
@@ -136,7 +136,6 @@ authorization:
 {{- if not $written }}{{ fail "workers: each set names its stages, and the topology leaves them open; write `stages:` into the topology, or let one set run all" }}{{ end }}
 {{- $asked := list }}
 {{- range $query := $topology.queries }}{{ $asked = concat $asked (keys $query) }}{{ end }}
-{{- if $topology.live_queries }}{{ $asked = append $asked "pattern" }}{{ end }}
 {{- range $stage := $written }}
 {{- $works := false }}
 {{- range splitList "+" $stage }}

@@ -2,7 +2,7 @@
 
 The answers of stages of a plant are made up, by a seed. Who is late and loses numbers is told by
 the tables of a partition, of events that are made up. What becomes of it all is the page's own, in
-Chromium. With 100 and with 10,000 sources, light and dark, in as few colours as they have.
+Chromium, light and dark, in as few colours as it has.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ RATE: Final = 8
 """Events a second of a source."""
 VIEWS: Final = 12
 COLOURS: Final = 256
+SOURCES: Final = 100
 HEIGHT: Final = 1_050
 GAUGES: Final = {"records_held", "input_lag_records", "partitions_assigned", "input_partitions"}
 LINE: Final = {"at_ns": NOW_NS, "level": "warning", "text": "not ready: events.raw/0: restoring"}
-OTHER: Final = {"worker": "http://10.0.0.8:8080", "fault": "", "stages": {"reorder": ["raw/1"]}}
 
 
 def plant(sources: int, seed: int = 7) -> tuple[list[dict[str, Any]], Callable[[float], str]]:
@@ -198,15 +198,15 @@ def looks(sources: int) -> Callable[[], Awaitable[View]]:
         began_s.append(now_s)
         merge["watermark_ns"] = NOW_NS - int((180 + 90 * rng.random()) * MS)
         texts = [told(now_s - began_s[0])]
-        return view(healthy(), explained, texts, {"reorder": [LINE]}, [OTHER])
+        return view(healthy(), explained, texts, {"reorder": [LINE]})
 
     return look
 
 
-def draw(sources: int, scheme: str, into: Path, *, by: str = "since") -> None:
+def draw(scheme: str, into: Path) -> None:
     with (
         tempfile.TemporaryDirectory() as profile,
-        up(looks(sources)) as address,
+        up(looks(SOURCES)) as address,
         chromium(Path(profile), height=HEIGHT) as driver,
     ):
         asked = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
@@ -214,19 +214,14 @@ def draw(sources: int, scheme: str, into: Path, *, by: str = "since") -> None:
         driver.get(f"http://{address}/")
         body = driver.find_element(By.TAG_NAME, "body")
         wait_until(lambda: int(body.get_attribute("data-drawn") or 0) >= VIEWS, 120.0, "views")
-        driver.find_element(By.CSS_SELECTOR, f"button[data-by={by}]").click()
-        if by != "since":
-            driver.execute_script("document.getElementById('sources-title').scrollIntoView()")
         picture = Image.open(BytesIO(driver.get_screenshot_as_png())).convert("RGB")
     picture.quantize(COLOURS, dither=Image.Dither.NONE).save(into, optimize=True)
     print(f"{into.name}: {into.stat().st_size} bytes")
 
 
 def main(folder: Path) -> None:
-    draw(100, "light", folder / "page.png")
-    draw(100, "dark", folder / "page_dark.png")
-    draw(10_000, "light", folder / "page_many.png", by="late")
-    draw(10_000, "dark", folder / "page_many_dark.png", by="error")
+    draw("light", folder / "page.png")
+    draw("dark", folder / "page_dark.png")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from agents.watch.page.sources import MAX_SOURCES
 from agents.watch.page.view import view
@@ -97,19 +96,6 @@ def test_a_partition_that_has_read_nothing_is_left_out() -> None:
     seen = view(healthy(), found, [])
     assert (seen["streams"], seen["queries"], seen["sources"]["known"]) == ([], [], 0)
     assert [stage["stage"] for stage in seen["stages"]] == ["reorder", "merge", "window"]
-
-
-def test_how_queries_answer_that_choose() -> None:
-    parts = partitions(3, 1)
-    auto: dict[str, Any] = {"answer": "early", "since": None, "because": "", "ways": [{}]}
-    waits = {"counts": {"auto": auto | {"answer": "final"}}}
-    parts[0]["streams"]["default"]["detector"] = waits
-    parts[1]["streams"]["default"]["detector"] = {"stops": {"auto": auto | {"ways": []}}}
-    others = {"stops": {"auto": auto}, "plain": {}}
-    parts[2]["streams"]["default"]["detector"] = waits | others
-    found = {each["query"]: each for each in view(healthy(), parts, [])["queries"]}
-    assert (found["counts"]["ways"], found["stops"]["ways"]) == ({"final": 2}, {"early": 1})
-    assert "plain" not in found
 
 
 def test_sources_of_several_partitions_are_named_with_the_remedy() -> None:

@@ -24,7 +24,7 @@ def served(
     *,
     live: Callable[[], Health] = lambda: Health(ok=True),
     ready: Callable[[], Health] = lambda: Health(ok=True),
-    explain: Callable[[Mapping[str, str]], Any] = dict,
+    explain: Callable[[], Any] = dict,
     registry: CollectorRegistry | None = None,
     about: Callable[[], Mapping[str, Any]] = dict,
     event: Locate | None = None,
@@ -103,24 +103,21 @@ def test_metrics_in_the_form_that_is_asked_for() -> None:
     assert body.endswith("# EOF\n")
 
 
-def test_explain_gets_the_query_and_gives_json() -> None:
-    def explain(query: Mapping[str, str]) -> Any:
-        return {"query": dict(query), "held": [{"source": "s1", "deadline_ns": 2**62, 3: None}]}
+def test_explain_gives_json() -> None:
+    def explain() -> Any:
+        return {"held": [{"source": "s1", "deadline_ns": 2**62, 3: None}]}
 
-    assert served(get("/explain?source=s%201&stream=p"), explain=explain) == (
+    assert served(get("/explain"), explain=explain) == (
         200,
         "application/json",
-        {
-            "query": {"source": "s 1", "stream": "p"},
-            "held": [{"source": "s1", "deadline_ns": 2**62, "3": None}],
-        },
+        {"held": [{"source": "s1", "deadline_ns": 2**62, "3": None}]},
     )
 
 
 def test_a_callable_that_fails_is_told_without_a_stack_trace(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def explain(_: Mapping[str, str]) -> Any:
+    def explain() -> Any:
         raise KeyError("partition 3")
 
     with caplog.at_level(logging.ERROR, logger="inorder.http"):

@@ -199,7 +199,6 @@ WARNINGS: list[tuple[str, Found, str]] = [
     ("SEQ(A, B+ b) WITHIN 1 s MATCHES ALL", [("W_CONTENT_ID", 1, 33, 11)], "retract it and emit"),
     ("SEQ(A, !B, C) WITHIN 1 s USING strict", [("W_NEG_STRICT", 1, 16, 2)], "leave the negation"),
     ("SEQ(A, !B, STRICT C)", [("W_NEG_STRICT", 1, 16, 2)], "leave the negation"),
-    ("SEQ(A, B) WITHIN 1 s LATE REFETCH", [("W_NOT_BUILT", 1, 30, 12)], "kept until it is final"),
     ("A a WHERE a.x = NULL", [("W_ALWAYS_FALSE", 1, 19, 10)], "IS NULL"),
     ("A a WHERE FALSE", [("W_ALWAYS_FALSE", 1, 19, 5)], "never holds"),
     ("A a WHERE 1 > 2", [("W_ALWAYS_FALSE", 1, 19, 5)], "never holds"),

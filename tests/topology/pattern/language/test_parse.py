@@ -61,7 +61,7 @@ PUBLISHED = {
         PATTERN SEQ(OR(A a, AND(B b, C c)), STRICT D? d, _{2,3} LOOP NEXT UNTIL (d.x > 1), NOT E)
         WHERE a.x IS NULL OR coalesce(b.x, 0) + 1 BETWEEN 1 AND $high AND c.name LIKE 'a%'
         WITHIN 1.5 h USING skip_till_any MATCHES ALL LIMIT 100 SKIP TO LAST d
-        EMIT SLACK 2 s TIES BY KEY LATE REFETCH UNCERTAIN POSSIBLE
+        EMIT SLACK 2 s TIES BY KEY LATE REPORT UNCERTAIN POSSIBLE
         RETURN d.x AS x, sum(d.x) INTO Found;""",
 }
 
@@ -144,9 +144,7 @@ def test_defaults_that_depend_on_the_query(text: str, expected: tuple[str, str, 
 def test_all_other_defaults() -> None:
     query = parse_query("PATTERN A WITHIN 1 s")
     assert query == syntax.Query(EventNode(("A",), "_1"), S)
-    assert (query.skip, query.ties, query.late, query.uncertain) == (
-        ("none", "strict", "report", "nominal")
-    )
+    assert (query.skip, query.ties, query.uncertain) == ("none", "strict", "nominal")
 
 
 def test_components_without_alias_are_called_by_their_place() -> None:
@@ -208,6 +206,7 @@ REFUSED = [
     ("PATTERN A a LOOP GREEDY GREEDY WITHIN 1 s", [("E_SYNTAX", 1, 25, 6)], "`GREEDY` where"),
     ("PATTERN A+ a GREEDY WITHIN 1 s", [("E_SYNTAX", 1, 14, 6)], "write LOOP GREEDY"),
     ("PATTERN A WITHIN 1 s LATE AMEND 1 s", [("E_SYNTAX", 1, 27, 5)], "REPORT"),
+    ("PATTERN A WITHIN 1 s LATE REFETCH", [("E_SYNTAX", 1, 27, 7)], "leave LATE out; raise `corr"),
     ("PATTERN A WITHIN 1 s MATCHES ALL MATCHES ONE", [("E_SYNTAX", 1, 34, 11)], "said twice"),
     ("PATTERN A WITHIN 1 s MATCHES ALL LIMIT 0", [("E_SYNTAX", 1, 34, 7)], "1 or more"),
     ("PATTERN A|_ WITHIN 1 s", [("E_SYNTAX", 1, 11, 1)], "write `_` alone"),

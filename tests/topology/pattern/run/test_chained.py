@@ -238,7 +238,7 @@ def test_what_cannot_be_read_is_named(texts: list[str], word: str) -> None:
 
 
 def test_who_reads_itself_reads_no_matches() -> None:
-    """It is refused where it is read; a live query that slips through does not end a worker."""
+    """It is refused where it is read; one that slips through does not end a worker."""
     queries = compiled("SEQ(X a, B b) WITHIN 1 s RETURN * INTO X")
     assert engine_class(queries) is Engine
 

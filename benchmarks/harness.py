@@ -1,0 +1,181 @@
+"""Declares and runs benchmarks: a world makes events, entries answer, columns score, a table shows.
+
+A benchmark is a module with a function that names its tables, and the `command` made of it.
+`turns` lets entries take turns, `scored` prints each beside one of them, `cpu_s` measures a call.
+`figures` measures this tree, and another one in turns with it (`--beside FOLDER`: a worktree of
+another revision, or build/compiled). Each turn is a process of its own, which has the benchmarks of
+this tree and the rest of the other.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, Final, TypeVar
+
+import click
+
+from agents.process.garbage import GC_THRESHOLDS
+from benchmarks.disorder.run import spent
+from benchmarks.peers.bring import PeerUnavailable
+from benchmarks.tables import Page, Table, count
+from benchmarks.traces import TraceAbsent
+
+ROOT: Final = Path(__file__).absolute().parents[1]
+ROUNDS: Final = 3
+LEFT_OUT: Final = (TraceAbsent, PeerUnavailable)
+CHILD: Final = """
+import sys, json, importlib, benchmarks
+sys.path[0] = sys.argv[1]
+module, _, name = sys.argv[2].partition(":")
+print(json.dumps(getattr(importlib.import_module(module), name)(**json.loads(sys.argv[3]))))
+"""
+
+Found = TypeVar("Found")
+Columns = Mapping[str, Callable[[Any, Any], str]]
+"""By its title what a column says of an entry; the second argument is the one it is beside."""
+
+Figures = dict[str, float]
+Tables = Iterator[tuple[str, Callable[[], Table]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options of a run."""
+
+    full: bool = False
+    only: tuple[str, ...] = ()
+    rounds: int = ROUNDS
+    beside: Path | None = None
+    say: Callable[[str], None] = print
+
+    def wants(self, name: str) -> bool:
+        return not self.only or any(part in name for part in self.only)
+
+
+def command(tables: Callable[[Asked], Tables]) -> click.Command:
+    """Return the command that prints the tables; the module's name is its name."""
+
+    @click.command(tables.__module__.rpartition(".")[2], help=tables.__doc__)
+    @click.option("--full", is_flag=True, help="The sizes of the figures in README.md.")
+    @click.option("--only", multiple=True, help="What has this in its name.")
+    @click.option("--rounds", type=click.IntRange(1), default=ROUNDS, show_default=True)
+    @click.option(
+        "--beside",
+        type=click.Path(path_type=Path, exists=True, file_okay=False),
+        help="Another tree, measured in turns with this one where CPU is compared.",
+    )
+    @click.option("--markdown", type=click.Path(path_type=Path), help="Append the tables here.")
+    def run(markdown: Path | None, **options: Any) -> None:
+        page = Page(markdown)
+        asked = Asked(**options, say=page.say)
+        try:
+            for name, table in tables(asked):
+                if asked.wants(name):
+                    shown(page, name, table)
+        except LEFT_OUT as absent:
+            page.say(f"left out: {absent}")
+
+    return run
+
+
+def shown(page: Page, name: str, table: Callable[[], Table]) -> None:
+    try:
+        page.table(table())
+    except LEFT_OUT as absent:
+        page.say(f"{name}: left out: {absent}")
+
+
+def turns(
+    entries: Mapping[str, Callable[[], Found]], rounds: int = 1, say: Callable[[str], None] = print
+) -> dict[str, list[Found]]:
+    """Return what each entry found in each round; an entry that is not here is left out."""
+    found: dict[str, list[Found]] = {}
+    for _ in range(rounds):
+        for name, entry in entries.items():
+            try:
+                found.setdefault(name, []).append(entry())
+            except LEFT_OUT as absent:
+                del found[name]
+                say(f"{name}: left out: {absent}")
+    return found
+
+
+def contest(
+    title: str, entries: Mapping[str, Callable[[], object]], columns: Columns, base: str = ""
+) -> Table:
+    """Return the table in which each entry is measured once."""
+    return scored(title, {name: one for name, (one,) in turns(entries).items()}, columns, base)
+
+
+def scored(title: str, found: Mapping[str, object], columns: Columns, base: str = "") -> Table:
+    """Return a row for each entry, beside `base`; where that is empty, beside the first."""
+    table = Table(title, ("", *columns))
+    beside = found[base] if base else next(iter(found.values()))
+    for name, one in found.items():
+        table.add(name, *(cell(one, beside) for cell in columns.values()))
+    return table
+
+
+def cpu_s(work: Callable[[], object]) -> float:
+    """Return the CPU seconds of the work, with the garbage collector set as in a worker."""
+    thresholds = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    try:
+        began = time.process_time()
+        work()
+        return time.process_time() - began
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
+
+
+def figures(asked: Asked, title: str, call: str, **options: object) -> Table:
+    """Return the medians of what `call` (`module:function`) measures in each tree, in turns."""
+    trees = [ROOT] if asked.beside is None else [ROOT, asked.beside]
+    entries = {str(tree): partial(elsewhere, tree, call, options) for tree in trees}
+    medians = [
+        {name: median(run[name] for run in runs) for name in runs[0]}
+        for runs in turns(entries, asked.rounds).values()
+    ]
+    names = ("this tree",) if len(trees) == 1 else ("this tree", trees[1].name, "ratio")
+    table = Table(title, ("", *names))
+    for name, ours in medians[0].items():
+        cells = [spelled(one[name]) for one in medians]
+        ratio = [f"{ours / one[name]:.3f}" if one[name] else "-" for one in medians[1:]]
+        table.add(name, *cells, *ratio)
+    return table
+
+
+def elsewhere(tree: Path, call: str, options: Mapping[str, object]) -> Figures:
+    """Return what the call measures in a process of its own, with the core of that tree."""
+    argv = [sys.executable, "-c", CHILD, str(tree.absolute()), call, json.dumps(options)]
+    with tempfile.TemporaryFile("w+") as said:
+        spent(argv, said, ROOT)
+        said.seek(0)
+        measured: Figures = json.load(said)
+        return measured
+
+
+def spelled(figure: float) -> str:
+    return count(figure) if figure >= 1_000 else f"{figure:.3g}"
+
+
+def mean(values: Iterable[float]) -> float:
+    known = list(values)
+    return sum(known) / max(1, len(known))
+
+
+def quantile(ordered: Sequence[int], share: float) -> int:
+    """Return the value below which so large a share of them lies; 0 of none."""
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0

@@ -1,0 +1,28 @@
+"""Options that several commands take together, and get as one value."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+
+def option_group(
+    name: str, kind: Callable[..., Any], fields: Iterable[str], options: Sequence[Any]
+) -> Callable[[Any], Any]:
+    """Return what adds the options, in their order, to a command. It gets them as one value under
+    `name`: a `kind`, whose `fields` are their parameters."""
+    of_group = [*fields]
+
+    def with_options(command: Any) -> Any:
+        @functools.wraps(command)
+        def called(**values: Any) -> Any:
+            own = {field: values.pop(field) for field in of_group}
+            return command(**{name: kind(**own)}, **values)
+
+        added: Any = called
+        for option in reversed(options):
+            added = option(added)
+        return added
+
+    return with_options

@@ -1,0 +1,144 @@
+"""Where records of others have their fields: what the options name, and a proposal for the rest.
+
+`inorder init` and `inorder audit` propose by the same evidence (`producers.recording.guess`) and
+say how sure it is. Where two fields fit alike the likelier is taken, and the other one named.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cli.mapping_options import FIELD_OPTIONS, MappingOptions, values_at, where_of
+from cli.topology_file import Refused
+from inorder.contract import TimeUnit
+from producers.recording.guess import Guess, Proposal, guessed, spelled, unit_of
+from topology.fields.mapping import Fields
+from topology.fields.values import Decode, ValueFault
+from topology.fields.where import Where
+
+SAMPLE: Final = 5_000
+"""Records that a proposal is made from."""
+
+COUNTED: Final = ("source", "seq", "ts")
+PROPOSED: Final = (*COUNTED, "type", "epoch")
+GIVEN: Final = "given"
+SHOWN_FIELDS: Final = 12
+WITHOUT_ZONE: Final = "UTC"
+"""The zone of times that name none: a guess, and said to be one."""
+
+Rows = Sequence[Mapping[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A mapping. `ts_unit`: None where times bear it. `texts`: by field as options spell it;
+    `said`: by field how sure it is."""
+
+    fields: Fields
+    arrival: Where | None
+    ts_unit: TimeUnit | None
+    texts: dict[str, str]
+    said: dict[str, str]
+
+    def section(self) -> dict[str, Any]:
+        """`fields` and what belongs to it, as a stream of the topology file has them."""
+        named = {name: getattr(self.fields, name) for name in FIELD_OPTIONS}
+        named["arrival"] = self.arrival
+        places = {name: str(where) for name, where in named.items() if where is not None}
+        found: dict[str, Any] = {"fields": places}
+        if self.ts_unit is not None:
+            found["ts_unit"] = self.ts_unit
+        return found | ({"ts_zone": self.fields.ts_zone} if self.fields.ts_zone else {})
+
+
+def taken(
+    rows: Rows, options: MappingOptions, *, on_file: bool, otherwise: str | None = None
+) -> Taken:
+    """The mapping of decoded records. `otherwise`: the source where nothing names one, as a
+    constant, for a proposal that ventures all it can; without it, Refused where no source is
+    found, and only what has to be known is guessed."""
+    now_ns = time.time_ns()
+    proposal = guessed(rows, now_ns)
+    texts = {name: text for name in FIELD_OPTIONS if (text := getattr(options, name))}
+    said = dict.fromkeys(texts, GIVEN)
+    for name in COUNTED if otherwise is None else PROPOSED:
+        guess: Guess | None = getattr(proposal, name)
+        # A number counts within a source: beside one that is given, it is taken if it is sure.
+        unsure = name == "seq" and options.source and guess is not None and guess.sure == "unsure"
+        if name not in said and guess is not None and not unsure:
+            texts[name] = spelled(guess.path, on_file=on_file)
+            said[name] = _words(guess, on_file=on_file)
+    if "source" not in texts:
+        if otherwise is None:
+            raise Refused(f"--source is missing, and nothing looks like one{_names(rows)}")
+        texts["source"] = f'="{otherwise}"'
+        said["source"] = "unsure: no field tells machines apart, so all is of one"
+    if "seq" not in texts:
+        said["seq"] = "nothing rises by one within a source, so each is ordered by its time"
+    if "ts" not in texts:
+        if on_file:
+            raise Refused(f"--ts is missing, and nothing looks like a time{_names(rows)}")
+        said["ts"] = "likely: no field looks like a time, so it is the record's own"
+    places: dict[str, Any] = {
+        name: where_of(name, text, on_file=on_file) for name, text in texts.items()
+    }
+    unit = options.ts_unit
+    if unit is None and "ts" in places:
+        unit = unit_of(values_at(places["ts"], rows, on_file=on_file), now_ns)
+        unit = unit or (proposal.ts_unit if options.ts is None else None)
+    arrival = _arrival(options, proposal, rows, now_ns, unit or "ns", said) if on_file else None
+    if arrival is not None:
+        texts["arrival"] = options.arrival or str(arrival.path[0])
+    zone = options.ts_zone
+    if otherwise is not None and proposal.without_zone and not zone:
+        zone, said["ts_zone"] = WITHOUT_ZONE, "unsure: the times name none"
+    fields = Fields(**places, ts_unit=unit or "ns", ts_zone=zone)
+    return Taken(fields, arrival, unit, texts, said)
+
+
+def _arrival(
+    options: MappingOptions,
+    proposal: Proposal,
+    rows: Rows,
+    now_ns: int,
+    unit: TimeUnit,
+    said: dict[str, str],
+) -> Where | None:
+    """Given, or a column called one that has the unit of `ts`; `said` names one of another."""
+    if options.arrival or proposal.arrival is None:
+        return options.arrives()
+    column = spelled(proposal.arrival.path, on_file=True)
+    where = where_of("arrival", column, on_file=True)
+    found = unit_of(values_at(where, rows, on_file=True), now_ns)
+    if found in (None, unit):
+        return where
+    said["arrival"] = (
+        f"{column} looks like an arrival and was not taken: in {found}, times in {unit}"
+    )
+    return None
+
+
+def _words(guess: Guess, *, on_file: bool) -> str:
+    rivals = ", ".join(spelled(path, on_file=on_file) for path in guess.rivals)
+    return f"{guess.sure}: {guess.why}" + (f"; as well: {rivals}" if rivals else "")
+
+
+def _names(rows: Rows) -> str:
+    names = ", ".join(list(rows[0])[:SHOWN_FIELDS]) if rows else ""
+    return f"; its fields are {names}: name one" if names else ""
+
+
+def sample_of(record: Any, decode: Decode) -> tuple[dict[str, object], ValueFault | None]:
+    """A record of a topic as a proposal wants it, and why its value cannot be read."""
+    headers = {name: (each or b"").decode("utf-8", "replace") for name, each in record.headers}
+    found: dict[str, object] = {"header": headers}
+    if record.key is not None:
+        found["key"] = record.key.decode("utf-8", "replace")
+    try:
+        found["payload"] = decode(record.value)
+    except ValueFault as fault:
+        return found, fault
+    return found, None

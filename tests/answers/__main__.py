@@ -1,0 +1,119 @@
+"""`make answers BASE=revision`: compares the core's answers of this tree with a revision's.
+
+Both run the same cases (`cases`), with their own packages, each in a process of its own. Exit 0
+where no line differs, 1 where one does; the first line that differs of each case is printed. SEED
+repeats a run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import zip_longest
+from pathlib import Path
+from random import SystemRandom
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from tests.answers.cases import ROOT, Case, written
+
+RUN = Path(__file__).with_name("run.py")
+SHOWN = 240
+"""So many characters of a line that differs are printed."""
+
+MOST_S = 600
+"""A tree that takes longer is stuck."""
+
+
+class Difference(NamedTuple):
+    """The first line, counted from 1, in which two answers of a case differ; None: it has none."""
+
+    case: str
+    line: int
+    base: str | None
+    here: str | None
+
+    def near(self, text: str | None) -> str | None:
+        """The part of a line from a little before what differs."""
+        if text is None:
+            return None
+        pairs = enumerate(zip(self.base or "", self.here or "", strict=False))
+        differs = next((at for at, (one, other) in pairs if one != other), 0)
+        begin = max(differs - SHOWN // 4, 0)
+        return text[begin : begin + SHOWN]
+
+
+def first_difference(case: str, base: Sequence[str], here: Sequence[str]) -> Difference | None:
+    """The first line that differs, or None."""
+    for number, (one, other) in enumerate(zip_longest(base, here), 1):
+        if one != other:
+            return Difference(case, number, one, other)
+    return None
+
+
+def running(tree: Path, asked: Path, folder: Path) -> subprocess.Popen[bytes]:
+    """A process that writes a tree's answers into the folder."""
+    folder.mkdir()
+    env = {name: value for name, value in os.environ.items() if not name.startswith("INORDER_")}
+    command = [sys.executable, str(RUN), str(asked), str(folder)]
+    return subprocess.Popen(command, cwd=tree, env=env)
+
+
+def differences(cases: Sequence[Case], base: Path, here: Path) -> Iterator[Difference]:
+    """The first difference of each case, from the answers in two folders."""
+    for number, case in enumerate(cases):
+        texts = [(folder / f"{number}.txt").read_text().splitlines() for folder in (base, here)]
+        if found := first_difference(case.name, *texts):
+            yield found
+
+
+@contextmanager
+def tree_of(base: str) -> Iterator[Path]:
+    """The tree of a revision, or the one in a folder."""
+    if Path(base).is_dir():
+        yield Path(base).resolve()
+        return
+    with TemporaryDirectory(prefix="inorder-base-") as name:
+        tree = Path(name) / "tree"
+        git = ["git", "-C", str(ROOT), "worktree"]
+        subprocess.run([*git, "add", "--quiet", "--detach", str(tree), base], check=True)
+        try:
+            yield tree
+        finally:
+            subprocess.run([*git, "remove", "--force", str(tree)], check=True)
+
+
+def main() -> int:
+    if len(sys.argv) != 2:
+        print("BASE is missing; write: make answers BASE=main", file=sys.stderr)
+        return 2
+    seed = int(os.environ.get("SEED") or SystemRandom().randrange(1 << 32))
+    print(f"SEED={seed}")
+    with tree_of(sys.argv[1]) as base, TemporaryDirectory(prefix="inorder-answers-") as name:
+        folder = Path(name)
+        cases = written(folder, seed)
+        asked = folder / "cases.json"
+        asked.write_text(json.dumps([case.as_json() for case in cases]))
+        answers = folder / "base", folder / "here"
+        processes = [
+            running(tree, asked, place) for tree, place in zip((base, ROOT), answers, strict=True)
+        ]
+        for process in processes:
+            if process.wait(MOST_S):
+                print("a tree did not run the cases; its error is above", file=sys.stderr)
+                return 1
+        found = list(differences(cases, *answers))
+        lines = sum(len(path.read_text().splitlines()) for path in answers[1].glob("*.txt"))
+    for each in found:
+        print(f"{each.case}, line {each.line}:")
+        print(f"  base {each.near(each.base)}\n  here {each.near(each.here)}")
+    print(f"{len(cases)} cases, {lines:,} lines; {len(found)} cases differ")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

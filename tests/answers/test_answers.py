@@ -1,0 +1,135 @@
+"""Examples: `make answers` finds faults that are planted in a copy of the tree."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.answers.__main__ import Difference, differences, running
+from tests.answers.cases import ROOT, Case, written
+
+PACKAGES = ("agents", "benchmarks", "cli", "codec", "inorder", "producers")
+SEED = 1
+MOST_S = 300
+
+
+class Fault(NamedTuple):
+    """One edit of the tree, and the case that meets it."""
+
+    path: str
+    right: str
+    wrong: str
+    case: str
+
+
+FAULTS = {
+    "a gap is awaited no longer than the longest fill": Fault(
+        "reorder/timeout.py",
+        "histogram.edge_ns() * 5 // 4",
+        "histogram.edge_ns()",
+        "stream, waits that are learned",
+    ),
+    "what is just at the floor is late": Fault(
+        "merge/passage.py",
+        "if ref_ns >= self.floor_ns:",
+        "if ref_ns > self.floor_ns:",
+        "stream, coarse stamps",
+    ),
+    "intervals are open": Fault(
+        "join/relation.py",
+        "low_ns <= other.ref_ns - owner.ref_ns <= high_ns",
+        "low_ns < other.ref_ns - owner.ref_ns <= high_ns",
+        "query, joins of a quality",
+    ),
+    "integers are averaged as integers": Fault(
+        "pattern/compile/values.py",
+        "    return a / b\n",
+        "    return a // b\n",
+        "pattern, next",
+    ),
+    "a window counted by events is one too long": Fault(
+        "window/counted.py",
+        "return (self.folded + len(self.kept)) // self.size",
+        "return (self.folded + len(self.kept) - 1) // self.size",
+        "query, counted",
+    ),
+    "a retract takes a revision of its own": Fault(
+        "query/results.py",
+        "        self.revision += 1\n        self.live = False\n",
+        "        self.live = False\n",
+        "pattern, either",
+    ),
+    "a slice is a nanosecond too long": Fault(
+        "window/slices.py",
+        "return start_ns - since_ns + self.every_ns\n",
+        "return start_ns - since_ns + self.every_ns + 1\n",
+        "query, sliding",
+    ),
+    "a clock is placed at the end of its bin": Fault(
+        "clock/one_way.py",
+        "self._bin_start_ns + BIN_NS // 2",
+        "self._bin_start_ns + BIN_NS",
+        "recorded, jr_umts",
+    ),
+    "a restart forgets the delays of sources": Fault(
+        "merge/source.py",
+        "        self.delays.restore(delays)\n",
+        "",
+        "stream, defaults",
+    ),
+    "a restart forgets what was emitted": Fault(
+        "window/counted.py",
+        "    counted.current = {number: current_of(*current) for number, *current in results}\n",
+        "",
+        "query, counted",
+    ),
+}
+
+
+def answers(tree: Path, cases: Sequence[Case], folder: Path) -> Path:
+    """The answers of a tree, in a folder made for them."""
+    asked = folder.with_suffix(".json")
+    asked.write_text(json.dumps([case.as_json() for case in cases]))
+    assert running(tree, asked, folder).wait(MOST_S) == 0
+    return folder
+
+
+def planted(fault: Fault, folder: Path) -> Path:
+    """A tree like this one but for the fault."""
+    for package in PACKAGES:
+        (folder / package).symlink_to(ROOT / package)
+    ignored = shutil.ignore_patterns("__pycache__", "*.so")
+    shutil.copytree(ROOT / "topology", folder / "topology", ignore=ignored)
+    path = folder / "topology" / fault.path
+    text = path.read_text()
+    assert text.count(fault.right) == 1, f"{fault.path} has changed; plant another fault"
+    path.write_text(text.replace(fault.right, fault.wrong))
+    return folder
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_found(name: str, tmp_path: Path) -> None:
+    fault = FAULTS[name]
+    for each in ("files", "tree"):
+        (tmp_path / each).mkdir()
+    cases = [case for case in written(tmp_path / "files", SEED) if case.name == fault.case]
+    assert cases
+    right = answers(ROOT, cases, tmp_path / "right")
+    wrong = answers(planted(fault, tmp_path / "tree"), cases, tmp_path / "wrong")
+    found = list(differences(cases, right, wrong))
+    assert [each.case for each in found] == [fault.case]
+
+
+def test_the_first_line_that_differs_is_named(tmp_path: Path) -> None:
+    case = Case("two lines", "replay", (), "")
+    for name, lines in (("base", "a\nb\n"), ("here", "a\nc\nd\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "0.txt").write_text(lines)
+    found = list(differences([case], tmp_path / "base", tmp_path / "here"))
+    assert found == [Difference("two lines", 2, "b", "c")]
+    assert not list(differences([case], tmp_path / "base", tmp_path / "base"))

@@ -1,0 +1,102 @@
+"""Examples: entries take turns, one is beside another, what is not here is left out; a tree that is
+slower is found beside this one."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from pathlib import Path
+
+import click
+import pytest
+
+from benchmarks import harness
+from benchmarks.__main__ import bench
+from benchmarks.harness import ROOT, Asked, Tables, figures, quantile, scored, turns
+from benchmarks.peers.bring import PeerUnavailable
+from benchmarks.tables import Table
+
+
+def absent() -> int:
+    raise PeerUnavailable("no such engine")
+
+
+def test_entries_take_turns() -> None:
+    said: list[str] = []
+    entries = {name: partial(said.append, name) for name in "ab"}
+    assert turns(entries, rounds=2) == {"a": [None, None], "b": [None, None]}
+    assert said == ["a", "b", "a", "b"]
+
+
+def test_an_entry_that_is_not_here_is_left_out_and_named() -> None:
+    said: list[str] = []
+    assert turns({"theirs": absent, "ours": lambda: 1}, 1, said.append) == {"ours": [1]}
+    assert said == ["theirs: left out: no such engine"]
+
+
+def test_columns_score_each_entry_beside_one() -> None:
+    columns = {"times": lambda one, other: f"{one / other:.1f}"}
+    assert scored("t", {"a": 2, "b": 6}, columns).rows == [("a", "1.0"), ("b", "3.0")]
+    assert scored("t", {"a": 2, "b": 6}, columns, "b").rows == [("a", "0.3"), ("b", "1.0")]
+
+
+def test_a_quantile_of_nothing_is_zero() -> None:
+    assert (quantile([], 0.5), quantile([1, 2, 3], 0.5), quantile([1, 2, 3], 1)) == (0, 2, 3)
+
+
+@pytest.fixture
+def two_tables() -> click.Command:
+    def tables(asked: Asked) -> Tables:
+        """Two tables."""
+        for name in ("short", "long"):
+            yield name, partial(Table, f"the {name} one", ("", f"full {asked.full}"))
+        yield "absent", lambda: Table("none", (str(absent()),))
+
+    return harness.command(tables)
+
+
+def test_a_command_prints_what_is_asked_for(
+    two_tables: click.Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench(two_tables, "--only", "long", "--full")
+    out = capsys.readouterr().out
+    assert "the long one" in out
+    assert "full True" in out
+    assert "short" not in out
+    bench(two_tables)
+    assert "absent: left out: no such engine" in capsys.readouterr().out
+
+
+@pytest.fixture
+def slower(tmp_path: Path) -> Path:
+    """A tree of which REORDER does each batch ten times as slowly."""
+    tree = tmp_path / "slower"
+    for room in ("topology", "agents", "inorder"):
+        shutil.copytree(ROOT / room, tree / room)
+    operator = tree / "topology/reorder/operator.py"
+    operator.write_text(operator.read_text() + PLANTED)
+    return tree
+
+
+PLANTED = """
+
+_on_batch = Reorder.on_batch
+
+
+def _slow(self, events, now_ns):
+    for _ in range(20_000):
+        pass
+    return _on_batch(self, events, now_ns)
+
+
+Reorder.on_batch = _slow
+"""
+
+
+def test_a_tree_that_is_slower_is_found_beside_this_one(slower: Path) -> None:
+    asked = Asked(rounds=1, beside=slower)
+    table = figures(asked, "core", "benchmarks.core:measure", events=500, batches=(10,))
+    assert table.columns == ("", "this tree", "slower", "ratio")
+    ratios = {row[0]: float(row[3]) for row in table.rows}
+    assert ratios["reorder, 12% delayed, batches of 10: us an event"] < 0.5
+    assert ratios["a source: bytes"] == pytest.approx(1, abs=0.05)

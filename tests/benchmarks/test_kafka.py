@@ -1,0 +1,79 @@
+"""Examples: CPU seen from outside, start-up taken off; end to end: contenders on Kafka."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.kafka import CONTENDERS, Spent, cpu_seconds, prepare, table_of
+from cli.local.process import Process
+from tests.services import SharedKafka
+
+BUSY_PARENT = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+try:
+    time.sleep(60)
+finally:
+    child.kill()
+"""
+
+
+def test_start_up_is_taken_off() -> None:
+    spent = Spent(1_001, 3.0, 4.0).less(Spent(1, 1.0, 2.0))
+    assert spent == Spent(1_000, 2.0, 2.0)
+    assert (spent.per_cpu_second, spent.cpu_us) == (500.0, 2_000.0)
+
+
+def test_the_median_round_stands_beside_the_first_program() -> None:
+    start_up = Spent(1, 1.0, 1.0)
+    rounds = {
+        "bare": [(start_up, Spent(1_000, cpu_s, 1.0)) for cpu_s in (9.0, 1.0, 2.0)],
+        "ours": [(start_up, Spent(1_000, cpu_s, 1.0)) for cpu_s in (4.0, 4.0, 8.0)],
+    }
+    assert [row[-1] for row in table_of(rounds).rows] == ["1.00", "0.50"]
+
+
+def test_the_time_of_children_counts(tmp_path: Path) -> None:
+    process = Process("busy", [sys.executable, "-c", BUSY_PARENT], tmp_path)
+    process.start()
+    try:
+        process.wait_until(lambda: cpu_seconds(process.pid) > 0.3, 30)
+        own = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        assert int(own[11]) + int(own[12]) < 100 * cpu_seconds(process.pid)
+    finally:
+        _end_with_children(process)
+
+
+def _end_with_children(process: Process) -> None:
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.kill()
+    for child in map(int, children):
+        os.kill(child, signal.SIGKILL)
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_contenders_do_the_whole_backlog(kafka: SharedKafka, tmp_path: Path) -> None:
+    course = prepare(tmp_path, kafka.bootstrap, 2_000)
+    found = {key: [course.spent(CONTENDERS[key])] for key in ("bare", "fused")}
+    assert found["fused"][0][1].records >= 0.99 * course.records - 1
+    table = table_of(found)
+    assert [row[0] for row in table.rows] == ["bare", "fused"]
+    assert table.rows[0][-1] == "1.00"
+
+
+@pytest.mark.long
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_the_plain_agent_puts_its_part_in_order(kafka: SharedKafka, tmp_path: Path) -> None:
+    # Without ticks nothing ends a wait but later records: the backlog has to outlast one.
+    course = prepare(tmp_path, kafka.bootstrap, 40_000)
+    start_up, spent = course.spent(CONTENDERS["faust"])
+    assert start_up.cpu_s > 0
+    assert spent.records >= 0.1 * course.records
+    assert "faust" in table_of({"faust": [(start_up, spent)]}).rows[0]

@@ -1,0 +1,279 @@
+"""Examples of the chart: how values scale the pods, and which values it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.kafka.stage_topics import group_of, inputs_of
+from infra.helm import HelmFailed, missing, render
+from tests.infra.test_helm import (
+    PLAIN,
+    STAGES,
+    STRIMZI,
+    TOKEN_FROM,
+    Manifest,
+    containers,
+    manifests,
+    topology_of,
+)
+from tests.services import require
+from topology.config.stages import operators
+
+BOTH = json.dumps(
+    {
+        "cpu": {"min": 1, "max": 2, "percent": 70},
+        "lag": {"min": 1, "max": 2, "topic": "t", "records": 1},
+    }
+)
+
+LAG: Mapping[str, object] = {"min": 1, "max": 2, "topic": "events.raw", "records": 1}
+OTHERS = ("--set-json", "workers.others={}")
+"""A set that runs all stages."""
+
+REFERENCE = {"name": "inorder-kafka"}
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module", autouse=True)
+def helm() -> None:
+    require(missing())
+
+
+def by_lag(worker: str = "all", /, **more: object) -> tuple[str, str]:
+    """The option that scales these pods by lag."""
+    return ("--set-json", f"workers.{worker}.autoscaling.lag={json.dumps({**LAG, **more})}")
+
+
+def scaled(found: list[Manifest]) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    """What KEDA is told: all, and of the topic."""
+    (scaling,) = [one["spec"] for one in found if one["kind"] == "ScaledObject"]
+    (trigger,) = scaling["triggers"]
+    assert trigger["type"] == "kafka"
+    return trigger, trigger["metadata"]
+
+
+def test_lag_in_time_is_asked_of_prometheus() -> None:
+    by_time = by_lag("reorder", seconds=60, prometheus="http://p:9090")
+    found = manifests(STAGES, "--namespace", "plant", *by_time)
+    (scaling,) = [one["spec"] for one in found if one["kind"] == "ScaledObject"]
+    by_records, trigger = scaling["triggers"]
+    assert by_records["type"] == "kafka"
+    assert (trigger["type"], trigger["metricType"]) == ("prometheus", "Value")
+    series = 'namespace="plant",job="test-metrics",stage="reorder"'
+    assert trigger["metadata"] == {
+        "serverAddress": "http://p:9090",
+        "query": f"max(inorder_input_lag_seconds{{{series}}})",
+        "threshold": "60",
+    }
+
+
+def test_the_example_scales_by_the_lag_of_a_group_and_topic_that_are_there() -> None:
+    found = manifests(STAGES)
+    topology = topology_of(found)
+    (stage,) = [stage for stage in topology.stages if stage.name == "reorder"]
+    trigger, metadata = scaled(found)
+    assert metadata["consumerGroup"] == group_of(topology, stage)
+    assert metadata["topic"] in inputs_of(topology, stage)
+    assert metadata["bootstrapServers"] == "kafka-bootstrap.kafka:9092"
+    assert "authenticationRef" not in trigger
+    assert not {"tls", "sasl"} & metadata.keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "run", "lag_stage", "counts"),
+    [
+        ("stages: [reorder+merge]", [], None, "reorder+merge"),
+        ("stages: [reorder + merge]", ["reorder+merge"], None, "reorder+merge"),
+        ("application: plant-7\nstages: [reorder, merge]", ["merge"], None, "merge"),
+        ("stages: [reorder, merge]", [], "merge", "merge"),
+        ("stages: [reorder, merge]", ["reorder", "merge"], "reorder", "reorder"),
+        ("", ["reorder"], None, "reorder"),
+    ],
+)
+def test_the_lag_is_that_of_the_group_the_workers_form(
+    text: str, run: list[str], lag_stage: str | None, counts: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "t.yaml"
+    file.write_text(f"streams: {{default: {{}}}}\n{text}\n")
+    found = manifests(
+        PLAIN,
+        *("--set-file", f"topology={file}", "--set-json", f"workers.all.stages={json.dumps(run)}"),
+        *OTHERS,
+        *by_lag(**({} if lag_stage is None else {"stage": lag_stage})),
+    )
+    topology = topology_of(found)
+    groups = {stage.name: group_of(topology, stage) for stage in topology.stages}
+    assert scaled(found)[1]["consumerGroup"] == groups[counts]
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "says"),
+    [
+        (STRIMZI, (), {"tls": "enable", "sasl": "scram_sha512"}),
+        (
+            STRIMZI,
+            (r"kafka.settings.sasl\.mechanism=plain",),
+            {"tls": "enable", "sasl": "plaintext"},
+        ),
+        (PLAIN, (r"kafka.settings.security\.protocol=SSL",), {"tls": "enable"}),
+        (PLAIN, ("workers.all.env.INORDER_SECURITY_PROTOCOL=SSL",), {"tls": "enable"}),
+        (PLAIN, (), {}),
+    ],
+)
+def test_keda_is_told_how_the_brokers_are_reached(
+    values: Path, options: tuple[str, ...], says: dict[str, str]
+) -> None:
+    given = [word for option in options for word in ("--set", option)]
+    stage = "merge" if values == STRIMZI else "reorder+merge"
+    found = manifests(values, *given, *by_lag(stage=stage, authenticationRef=REFERENCE))
+    trigger, metadata = scaled(found)
+    assert {name: metadata[name] for name in ("tls", "sasl") if name in metadata} == says
+    assert trigger["authenticationRef"] == REFERENCE
+
+
+def test_a_topology_that_leaves_the_stages_open_may_have_any_of_the_chain(tmp_path: Path) -> None:
+    file = tmp_path / "t.yaml"
+    file.write_text("streams: {default: {}}\n")
+    stages = json.dumps([*operators(), "+".join(operators())])
+    open_ones = ("--set-file", f"topology={file}", *OTHERS, "--set-json")
+    found = containers(manifests(PLAIN, *open_ones, f"workers.all.stages={stages}"))
+    args = [word for one in found if one["name"] == "worker" for word in one["args"]]
+    assert f"--stage={operators()[-1]}" in args
+    with pytest.raises(HelmFailed, match=f"nosuch is no stage.*{', '.join(operators())}"):
+        manifests(PLAIN, *open_ones, 'workers.all.stages=["nosuch"]')
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--set", "brokers="], "brokers: say where Kafka answers"),
+        (["--set", "topology="], "topology: give the topology file"),
+        (["--set", "brokers=kafka"], "brokers"),
+        (["--set", "workers.all.replica=3"], "replica"),
+        (["--set", "peers=true"], "peers"),
+        (["--set", "workers.all.kind=DaemonSet"], "kind"),
+        (["--set", "syncServer.enabled=true"], "syncServer.keys: name the secret"),
+        (["--set", "spark.enabled=true"], "spark.image: the image that"),
+        (
+            ["--set", r"kafka.settings.sasl\.oauthbearer\.client\.secret=x"],
+            "write kafka.secretEnv: {INORDER_SASL_OAUTHBEARER_CLIENT_SECRET: {name: SECRET",
+        ),
+        (["--set", r"kafka.settings.sasl\.password=x"], "INORDER_SASL_PASSWORD"),
+        (
+            ["--set", "workers.all.env.INORDER_SASL_PASSWORD=x"],
+            "workers.all.env.INORDER_SASL_PASSWORD: a secret in plain text; write kafka.secretEnv",
+        ),
+        (
+            ["--set", "workerDefaults.env.INORDER_REDIS=redis://:x@h:1/0"],
+            "workerDefaults.env.INORDER_REDIS: a secret in plain text",
+        ),
+        (["--set", "workerDefaults.env.OTEL_SERVICE_NAME=x"], "OTEL_SERVICE_NAME"),
+        (
+            ["--set-string", "topology=streams: {default: {}}\nredis: redis://:x@h:1/0\n"],
+            "topology: a URL holds a password.*INORDER_REDIS_PASSWORD",
+        ),
+        (
+            [
+                "--set-string",
+                "topology=stages: [reorder\\, merge]",
+                "--set",
+                "workers.all.stages={reorder}",
+            ],
+            "nobody runs stage merge of the topology",
+        ),
+        (
+            [
+                "--set-string",
+                "topology=streams: {default: {}}",
+                "--set",
+                "workers.all.stages={merge}",
+            ],
+            "the topology leaves them open; write `stages:`",
+        ),
+        (["--set", "workers.all.autoscaling.cpu.min=1"], "max"),
+        (["--set", "monitoring.podMonitor=true,monitoring.serviceMonitor=true"], "not both"),
+        (
+            ["--set", "monitoring.annotations=true"],
+            "annotations cannot carry it; set serviceMonitor or podMonitor",
+        ),
+        (
+            ["--set-json", f"kafka.secretEnv.INORDER_HTTP_TOKEN_FILE={json.dumps(TOKEN_FROM)}"],
+            "TOKEN_FILE: Prometheus has to show the token too; give its secret as INORDER",
+        ),
+        (
+            ["--set", "workerDefaults.env.INORDER_HTTP_TOKEN_FILE=x"],
+            "INORDER_HTTP_TOKEN_FILE: Prometheus has to show the token too",
+        ),
+        (
+            [
+                "--set-json",
+                'extraEnv=[{"name": "INORDER_POSTGRES", "value": "postgres://a:b@h/d"}]',
+            ],
+            "extraEnv.INORDER_POSTGRES: a secret in plain text",
+        ),
+        (["--set", "workers.metrics.replicas=1"], "workers.metrics: the name is that of a service"),
+        (["--set-json", f"workers.all.autoscaling={BOTH}"], "by cpu or by lag, not by both"),
+        (
+            [
+                "--set",
+                "workers.all.autoscaling.cpu.min=5,workers.all.autoscaling.cpu.max=2,workers.all.autoscaling.cpu.percent=70",
+            ],
+            "workers.all.autoscaling.cpu: min is 5 and max 2",
+        ),
+        ([*by_lag(min=5)], "workers.all.autoscaling.lag: min is 5 and max 2"),
+        (["--set", "workers.all.stages={nosuch}"], "has no stage nosuch, but reorder.merge"),
+        (["--set", "workers.all.stages={reorder}"], "has no stage reorder, but reorder.merge"),
+        ([*by_lag(stage="merge")], "lag.stage: the topology has no stage merge"),
+        ([*by_lag(group="inorder-reorder")], "'group' not allowed"),
+        (["--set", "topology=a: [", *by_lag()], "topology: it is no YAML"),
+        (
+            [
+                *by_lag(),
+                "--set",
+                r"kafka.settings.security\.protocol=SSL,kafka.settings.ssl\.ca\.location=/etc/inorder-tls/a/ca.crt",
+            ],
+            "lag.authenticationRef: the brokers speak SSL",
+        ),
+        (
+            [*by_lag(), "--set", r"kafka.settings.security\.protocol=SASL_PLAINTEXT"],
+            "SASL_PLAINTEXT needs sasl.mechanism",
+        ),
+        (
+            [
+                *by_lag(),
+                "--set",
+                "kafka.secretEnv.INORDER_SECURITY_PROTOCOL.name=a,kafka.secretEnv.INORDER_SECURITY_PROTOCOL.key=b",
+            ],
+            "write INORDER_SECURITY_PROTOCOL into kafka.settings",
+        ),
+    ],
+)
+def test_values_that_cannot_be_are_refused_in_a_sentence(options: list[str], says: str) -> None:
+    with pytest.raises(HelmFailed, match=says):
+        render("--values", str(PLAIN), *options)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (
+            {"authenticationRef": REFERENCE},
+            "all.autoscaling.lag.stage: the pods run several stages",
+        ),
+        ({"stage": "merge"}, "lag.authenticationRef: the brokers speak SASL_SSL"),
+    ],
+)
+def test_a_lag_that_nobody_could_ask_for_is_refused(more: dict[str, object], says: str) -> None:
+    with pytest.raises(HelmFailed, match=says):
+        render("--values", str(STRIMZI), *by_lag(**more))
+
+
+def test_pods_are_not_scaled_by_a_stage_they_do_not_run() -> None:
+    with pytest.raises(HelmFailed, match="these pods do not run window, but reorder"):
+        render("--values", str(STAGES), *by_lag("reorder", stage="window"))

@@ -1,0 +1,76 @@
+"""Example: the statements of docs/spark.md leave fewer files and every row, and the job knows its
+last batch."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_analytics.tables.catalog import FORMATS, Format
+from spark_analytics.tables.lake import Lake, Mark, open_lake
+from spark_analytics.tables.shapes import SHAPES
+from tests.spark_analytics.marks import SPARK
+from tests.spark_analytics.upkeep import STATEMENTS, keep_up
+
+pytestmark = [*SPARK, pytest.mark.timeout(300)]
+
+BATCHES = 6
+AT = datetime(2023, 11, 14, tzinfo=UTC)
+OLD_S = 10 * 86_400
+RESULTS = "id STRING, query STRING, revision BIGINT, start_time TIMESTAMP, n BIGINT"
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_the_statements_leave_fewer_files_and_every_row(
+    spark: SparkSession, tmp_path: Path, kind: Format
+) -> None:
+    place = tmp_path / "events"
+    lake = open_lake(spark, kind, str(place), "job")
+    for batch in range(BATCHES):
+        append(lake, spark, batch)
+    for revision in range(2):
+        words = [(name, "q", revision, AT, revision) for name in "xy"]
+        results = spark.createDataFrame(words, RESULTS)
+        lake.merge("windows_standing", results, SHAPES["windows_standing"])
+    orphan = next((place / "events").rglob("*.parquet")).with_name("left-by-a-kill.parquet")
+    orphan.write_bytes(b"half a fi")
+    os.utime(orphan, (time.time() - OLD_S,) * 2)
+    tables = ("events", "windows_standing")
+    before = {name: texts(lake.read(name)) for name in tables}
+    files_before = files(lake.read("events"))
+    keep_up(lake)
+    lake = open_lake(spark, kind, str(place), "job")
+    assert {name: texts(lake.read(name)) for name in tables} == before
+    assert files(lake.read("events")) < files_before
+    assert not orphan.exists()
+    append(lake, spark, BATCHES - 1)  # comes again
+    assert texts(lake.read("events")) == before["events"]
+
+
+def append(lake: Lake, spark: SparkSession, batch: int) -> None:
+    events = [("a/b", "s", 0, seq, AT) for seq in range(2 * batch, 2 * batch + 2)]
+    schema = "stream STRING, source STRING, epoch BIGINT, seq BIGINT, ref_time TIMESTAMP"
+    rows = spark.createDataFrame(events, schema)
+    lake.append("events", rows, SHAPES["events"], Mark("q", batch))
+
+
+def texts(rows: DataFrame) -> list[str]:
+    return sorted(map(str, rows.collect()))
+
+
+def files(rows: DataFrame) -> int:
+    return rows.select(F.input_file_name()).distinct().count()
+
+
+def test_the_page_has_the_statements_of_both_formats() -> None:
+    words = [" ".join(STATEMENTS[kind]) for kind in ("iceberg", "delta")]
+    for each in ("rewrite_data_files", "expire_snapshots", "remove_orphan_files"):
+        assert each in words[0]
+    assert "OPTIMIZE" in words[1]
+    assert "VACUUM" in words[1]
