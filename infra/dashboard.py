@@ -186,7 +186,11 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             "short",
             tuple((state, total(f"clock_{state}", "stage")) for state in CLOCKS),
         ),
-        Panel("Moved by arrivals alone, at most", "s", ((STREAM, most("clock_moved_seconds")),)),
+        Panel(
+            "Moved by arrivals alone, at most",
+            "s",
+            ((STREAM, most("clock_corrected_by_arrival_seconds")),),
+        ),
         Panel("Jumps shown by events", "ops", ((STREAM, rate("clock_jumps_total")),)),
     ),
     "Is it as sure as was asked?": (
@@ -194,10 +198,10 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             "Missing numbers that came in time",
             "percentunit",
             (
-                ("promised {{stream}}", f"{most('reorder_promised_ppm', 'stream')} / 1e6"),
+                ("promised {{stream}}", f"{most('reorder_target_ppm', 'stream')} / 1e6"),
                 (
                     "achieved {{stream}}",
-                    f"{FILLED} / ({FILLED} + {rate('reorder_outlived_total', 'stream')})",
+                    f"{FILLED} / ({FILLED} + {rate('reorder_filled_late_total', 'stream')})",
                 ),
             ),
             "By `reorder.miss_target`; what never came counts as neither.",
@@ -206,7 +210,7 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             "Events in time at the merge",
             "percentunit",
             (
-                ("promised {{stream}}", f"{most('merge_promised_ppm', 'stream')} / 1e6"),
+                ("promised {{stream}}", f"{most('merge_target_ppm', 'stream')} / 1e6"),
                 ("achieved {{stream}}", f"1 - ({LATE_WAIT} or {NONE_LATE}) / {MERGED}"),
             ),
             "By `merge.miss_target`: late as their source was waited for too short.",
@@ -215,7 +219,7 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             "Windows right when first emitted, by stream",
             "percentunit",
             (
-                ("promised {{stream}}", f"{most('window_promised_ppm', 'stream')} / 1e6"),
+                ("promised {{stream}}", f"{most('window_target_ppm', 'stream')} / 1e6"),
                 ("achieved {{stream}}", f"{most('window_achieved_ppm', 'stream')} / 1e6"),
             ),
             "By `quality`; of the query that keeps its promise least.",
@@ -231,7 +235,7 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             "s",
             (
                 ("{{stream}} waits", most("detector_wait_seconds", "stream")),
-                ("{{stream}} sooner by", most("detector_won_seconds", "stream")),
+                ("{{stream}} sooner by", most("detector_lead_seconds", "stream")),
             ),
             "Detectors with `answer: speculate`: how far behind the newest event they read, and how"
             " much sooner than behind the merge.",

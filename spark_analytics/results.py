@@ -9,7 +9,7 @@ reads the records of a query beyond its bound. Every row has `line`, the JSON of
 fields without a column are not lost.
 
 `latest` keeps, of each id, the record of the highest revision; a retract takes the result
-back, so it has `standing` false. Records may be repeated and out of order: copies of a
+back, so it has `current` false. Records may be repeated and out of order: copies of a
 revision are equal, an older one never replaces a newer. `current` gives the rest.
 
 On a stream, fold each batch with `latest` and write by id where a newer revision wins
@@ -125,18 +125,18 @@ def overflows(control: DataFrame) -> DataFrame:
 
 
 def latest(results: DataFrame) -> DataFrame:
-    """The record of the highest revision of each id, with `standing`: whether it is current. Works
+    """The record of the highest revision of each id, with `current`: whether it is current. Works
     on results topics and on a backfill's tables."""
     fields = [name for name in results.columns if name != "id"]
     ranks = [name for name in RANKS if name in results.columns]
     newest = F.max_by(F.struct(*fields), F.struct(*ranks))
     folded = results.groupBy("id").agg(newest.alias("_newest"))
-    return folded.select("id", "_newest.*").withColumn("standing", F.col("op") != RETRACT)
+    return folded.select("id", "_newest.*").withColumn("current", F.col("op") != RETRACT)
 
 
 def current(results: DataFrame) -> DataFrame:
     """The results that have not been taken back."""
-    return latest(results).where(F.col("standing")).drop("standing")
+    return latest(results).where(F.col("current")).drop("current")
 
 
 def _line() -> Column:

@@ -6,7 +6,7 @@
 | `late`           | the late topic            | `late`, `bad-late`                             |
 | `gaps`           | the gaps topic            | `gaps`, `bad-gaps`                             |
 | `dead`           | the dead topic            | `dead`                                         |
-| `windows` …      | a results topic           | `windows`, `windows-standing`, `bad-windows`   |
+| `windows` …      | a results topic           | `windows`, `windows-current`, `bad-windows`   |
 
 A batch takes what is new in all topics, and writes the tables of those that have something new.
 
@@ -15,8 +15,8 @@ of an event than its bound. `matches` holds single matches, sets of them and res
 marked by `kind`.) `events` holds every event of the ordered topic, those that are
 marked late among them (`late` is true then, and `reason` says why); `late` those that were put
 aside. `windows` has every revision, so that `as_of` finds the results that were current at a time
-of the arrival clock; `windows-standing` has, for each id, the record of the highest revision, taken
-back or not (`standing`).
+of the arrival clock; `windows-current` has, for each id, the record of the highest revision, taken
+back or not (`current`).
 
 `frontiers` has, for each stream, the newest watermark W and complete frontier C that the merge
 announced. It is written after the events of its batch, so a reader that reads it first and `events`
@@ -154,7 +154,7 @@ def settled_by_id(topology: Topology) -> Settled:
 def as_of(rows: DataFrame, at_ns: int) -> DataFrame:
     """The results that were current at that time of the arrival clock, from a table of all
     revisions: `windows` and the like."""
-    return results.current(rows.where(F.col("at_ns") <= at_ns).drop("standing"))
+    return results.current(rows.where(F.col("at_ns") <= at_ns).drop("current"))
 
 
 def _events(topology: Topology, wanted: Wanted) -> Group:
@@ -249,12 +249,12 @@ def of_results(topics: Sequence[str], name: str, settled: Settled | None = None)
 
     def revisions(rows: DataFrame) -> DataFrame:
         found = _timed(results.decoded(rows, AS_TEXT).events)
-        found = found.withColumns({"key": _text("key"), "standing": F.col("op") != "retract"})
-        return found.select(*PLACED, "kind", *HEAD, *OWN[name], *TAIL, "standing")
+        found = found.withColumns({"key": _text("key"), "current": F.col("op") != "retract"})
+        return found.select(*PLACED, "kind", *HEAD, *OWN[name], *TAIL, "current")
 
     def newest(rows: DataFrame) -> DataFrame:
         found = revisions(rows)
-        return results.latest(found.drop("standing")).select(*found.columns)
+        return results.latest(found.drop("current")).select(*found.columns)
 
     def bad(rows: DataFrame) -> DataFrame:
         return results.decoded(rows).bad
@@ -264,7 +264,7 @@ def of_results(topics: Sequence[str], name: str, settled: Settled | None = None)
 
     parts = [
         Part(name, PLACE, revisions),
-        Part(f"{name}-standing", ("id",), newest, newer="revision", settled=settled),
+        Part(f"{name}-current", ("id",), newest, newer="revision", settled=settled),
         Part(f"bad-{name}", PLACE, bad),
     ]
     if name in BOUNDED:

@@ -45,7 +45,7 @@ class StreamProposal:
                 yield f"  {name}: {scalar(place)}{said}"
         part = ""
         for key, value, why in self.advice.all_settings():
-            if self.has_heartbeats and key == "merge.newcomers":
+            if self.has_heartbeats and key == "merge.new_source_allowance":
                 continue
             above, _, name = key.partition(".")
             if above != part:
@@ -81,7 +81,7 @@ def notes_of(counting: Counting, clocks: Mapping[str, JudgedClock]) -> dict[str,
     machines = counting.machines.values()
     notes = {
         "": f"events: {counting.rows:,}; sources: {len(machines):,}",
-        "merge.newcomers": "none sends heartbeats, so a result is open so long for others",
+        "merge.new_source_allowance": "no source sends heartbeats: results stay open so long",
     }
     if counting.numbered:
         overtaken = sum(machine.out_of_sequence for machine in machines)

@@ -34,13 +34,12 @@ LOUD_FROM: Final = 20
 
 LOOKING: Final = tuple(link.name for link in CHAIN if link.is_asked)
 UNUSED: Final = {
-    "unkeyed": "events without a key",
-    "unpartitioned": "events without a key",
+    "without_key": "events without a key",
     "unreadable": "payloads that are no JSON",
     "skipped": "values that an aggregate cannot use",
     "failed": "times that a function of the user's own raised",
-    "unsure": "events whose time is too uncertain",
-    "far": "events at times beyond all reckoning",
+    "error_too_large": "events whose time is too uncertain",
+    "out_of_range": "events at times beyond all reckoning",
     "expired": "events that came for what was final",
     "refused": "events left out at a bound",
     "given_up": "given up at a bound",
@@ -178,9 +177,11 @@ class Summary:
         """What `unsynced: estimate` has done, by the figures of each stream."""
         for each in figures:
             self.moved["known"] += each.get("clock_sources", 0)
-            self.moved["sources"] += each.get("clock_moved", 0)
+            self.moved["sources"] += each.get("clock_corrected_by_arrival", 0)
             self.moved["events"] += each.get("clock_contradicted", 0)
-            self.moved["by_ns"] = max(self.moved["by_ns"], each.get("clock_moved_ns", 0))
+            self.moved["by_ns"] = max(
+                self.moved["by_ns"], each.get("clock_corrected_by_arrival_ns", 0)
+            )
 
     def add(self, other: Summary) -> None:
         """The summary of other streams or other lines, added."""

@@ -5,8 +5,8 @@
 |-----------------------------------------|------------------------------------------------------|
 | `events`, `gaps`, `late`, `duplicates`, | each line of the kind once                           |
 | `dead`, `windows`, `matches`, `joins`   |                                                      |
-| `windows_standing` and so on            | of these three the newest revision of each id;       |
-|                                         | `standing` is false where it was taken back          |
+| `windows_current` and so on            | of these three the newest revision of each id;       |
+|                                         | `current` is false where it was taken back          |
 | `overflows_matches`, `overflows_joins`  | a query had more to say than its bound               |
 | `bad`, with a schema                    | events whose payload is not of it                    |
 
@@ -53,7 +53,7 @@ EVERY_WORD: Final = Shape(
 )
 """A table of results, with every revision."""
 
-STANDING: Final = "_standing"
+CURRENT: Final = "_current"
 BAD: Final = "bad"
 RESULTS: Final[Mapping[str, Mapping[str, str]]] = {
     "windows": {"windows": "window"},
@@ -99,7 +99,7 @@ def lake_tables(topology: Topology, schema: StructType | None = None) -> list[La
     settled = settled_by_id(topology)
     for table, kinds in RESULTS.items():
         found.append(LakeTable(table, [*kinds], _results(kinds), EVERY_WORD))
-        name = f"{table}{STANDING}"
+        name = f"{table}{CURRENT}"
         shape = replace(SHAPES[name], settled=settled)
         found.append(LakeTable(name, [*kinds], _results(kinds), shape, merged=True))
     for table in OVERFLOWS:
@@ -219,7 +219,7 @@ def _results(kinds: Mapping[str, str]) -> Callable[[Read], DataFrame]:
         found = rows[0]
         for more in rows[1:]:
             found = found.unionByName(more, allowMissingColumns=True)
-        return found.withColumn("standing", F.col("op") != "retract")
+        return found.withColumn("current", F.col("op") != "retract")
 
     return made
 

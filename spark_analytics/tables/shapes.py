@@ -71,7 +71,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "dead": Shape(PLACE, order=PLACE),
     "records": Shape(PLACE, ("topic",), "timestamp", PLACE),
     "bad": Shape(PLACE, order=PLACE),
-    "windows_standing": RESULTS,
-    "matches_standing": RESULTS,
-    "joins_standing": RESULTS,
+    "windows_current": RESULTS,
+    "matches_current": RESULTS,
+    "joins_current": RESULTS,
 }

@@ -79,7 +79,7 @@ STREAMS: dict[str, tuple[str, World]] = {
     "several servers": ("{clock: {servers: 3, sync_window: 5s}}", SKEWED),
     "short silences": ("{merge: {max_wait: 100ms, idle_after: 300ms, quiet_after: 1s}}", PLAIN),
     "long waits": ("{merge: {max_wait: 5s, miss_target: 0.01%}}", PLAIN),
-    "expected sources": ("{merge: {expected_sources: [m0, m9], newcomers: 0s}}", PLAIN),
+    "expected sources": ("{merge: {expected_sources: [m0, m9], new_source_allowance: 0s}}", PLAIN),
     "as the thesis": ("{experimental: {reorder: thesis, merge: thesis, clock: thesis}}", SKEWED),
     "as RFC 6298": ("{experimental: {reorder: rfc}}", PLAIN),
     "MP-K-Slack": ("{reorder: {rule: time}, experimental: {reorder: mp}}", PLAIN),

@@ -70,7 +70,7 @@ def test_a_topic_of_others(
     ]
     assert (stream.input, stream.ts_unit) == (topic, None if is_avro else "ms")
     assert stream.format == ("avro" if is_avro else "json")
-    assert stream.merge.newcomers_ns is not None
+    assert stream.merge.new_source_allowance_ns is not None
     assert audit.code == 0, audit.err
     found = json.loads(audit.out.splitlines()[-1])
     assert (found["records"], found["unreadable"]) == (180, 0)

@@ -61,8 +61,8 @@ class Expected(NamedTuple):
 def joins_of(setting: Setting) -> Expected:
     """An event counts if its time was not final before the instant in which it came: what is
     announced within an instant holds when it is over. What is complete is final when W has passed
-    it by `newcomers`, too. Before the merge nothing is final for so long, and nothing open after
-    `max_wait`."""
+    it by `new_source_allowance`, too. Before the merge nothing is final for so long, and nothing
+    open after `max_wait`."""
     waits_for_merge = setting.topology.joins_read == "ordered"
     final_ns: dict[str, int] = defaultdict(int)
     announced: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))

@@ -62,7 +62,7 @@ class Setting:
 
     def decided_ns(self, stream: str, watermark_ns: int, complete_ns: int) -> int:
         """Up to where a watermark record makes results final."""
-        return min(complete_ns, watermark_ns - self.topology.newcomers_ns(stream))
+        return min(complete_ns, watermark_ns - self.topology.new_source_allowance_ns(stream))
 
     def key(self, source: str) -> bytes:
         """What a producer of this application has to write as the record's key."""

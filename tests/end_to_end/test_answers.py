@@ -66,7 +66,7 @@ def test_results_are_exact_under_kills(kafka: SharedKafka, tmp_path: Path) -> No
         tmp_path,
         stages="reorder, merge+window+pattern+detector",
         partitions=2,
-        stream="merge: {newcomers: 0s, idle_after: 500ms, quiet_after: 5s,"
+        stream="merge: {new_source_allowance: 0s, idle_after: 500ms, quiet_after: 5s,"
         f" expected_sources: {SOURCES}}}",
         more=f"correct_for: 5s\n{QUERIES}",
         functions=FUNCTIONS,

@@ -90,9 +90,9 @@ BY_PROMTOOL_ALONE = {
     "InorderCheckpointsSlow": "needs brokers that are slow and not away",
     "InorderClockBroken": "needs a sync server and sources whose clocks jump",
     "InorderClocksStale": "needs clocks that age for hours",
-    "InorderPromiseBroken": "needs delays that change after a promise was measured",
-    "InorderGivenUpTooSoon": "needs a learned wait",
-    "InorderRestless": "needs a dozen workers that come and go",
+    "InorderQualityTargetMissed": "needs delays that change after a promise was measured",
+    "InorderGapsDeclaredTooSoon": "needs a learned wait",
+    "InorderFrequentRebalances": "needs a dozen workers that come and go",
 }
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -257,7 +257,7 @@ def world(kafka: SharedKafka, tmp_path_factory: pytest.TempPathFactory) -> Itera
             world.start()
             try:
                 time.sleep(world.sound_s - minute_s)
-                assert world.firing() <= {"InorderPartitionsUntold"}
+                assert world.firing() <= {"InorderPartitionsUnassigned"}
                 yield world
             finally:
                 world.stop()
@@ -319,14 +319,14 @@ def nothing(_: World) -> None:
 
 
 FAULTS: Sequence[tuple[str, Callable[[World], None]]] = [
-    ("InorderPartitionsUntold", nothing),  # a stage that nobody runs
-    ("InorderManyDead", nothing),
+    ("InorderPartitionsUnassigned", nothing),  # a stage that nobody runs
+    ("InorderManyDeadLetters", nothing),
     ("InorderTwoProducers", nothing),
     ("InorderManyLate", nothing),
     ("InorderSourceLate", nothing),
-    ("InorderBehindAHole", nothing),
-    ("InorderWatermarkStands", nothing),
-    ("InorderSourceSilent", nothing),
+    ("InorderBlockedByGap", nothing),
+    ("InorderWatermarkStalled", nothing),
+    ("InorderSourceIdle", nothing),
     ("InorderFallsBehind", nothing),
     ("InorderUnsigned", nothing),
     ("InorderBoundReached", nothing),

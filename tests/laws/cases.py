@@ -188,7 +188,12 @@ def _window_case(
         outputs=_OUTPUTS,
         size_ns=ms * MS,
         every_ns=(every_ms or ms) * MS,
-        **{"key": ("key",), "correct_for_ns": 100 * MS, "newcomers_ns": 30 * MS, **settings},
+        **{
+            "key": ("key",),
+            "correct_for_ns": 100 * MS,
+            "new_source_allowance_ns": 30 * MS,
+            **settings,
+        },
     )
     return Case(
         f"window, {name}",

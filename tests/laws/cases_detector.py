@@ -26,7 +26,7 @@ from topology.window import Output, WindowConfig
 from topology.window.operator import Windows
 
 _CONFIG = DetectorConfig(
-    "q", "d", correct_for_ns=100 * MS, newcomers_ns=30 * MS, max_events=500, key=("key",)
+    "q", "d", correct_for_ns=100 * MS, new_source_allowance_ns=30 * MS, max_events=500, key=("key",)
 )
 
 
@@ -130,7 +130,7 @@ def behind_windows(answer: Answer) -> Any:
         40 * MS,
         40 * MS,
         correct_for_ns=100 * MS,
-        newcomers_ns=30 * MS,
+        new_source_allowance_ns=30 * MS,
     )
     config = replace(
         _CONFIG, answer=answer, key=None, reads=(UpstreamQuery("w", "w", 0),), reads_stream=False

@@ -46,7 +46,7 @@ MERGE: Final = (
     "",
     "merge: {max_wait: 100ms, idle_after: 400ms, quiet_after: 1s}",
     "|merge: thesis",
-    "merge: {newcomers: 0s, quiet_after: 4s, outage_wait: 2s}",
+    "merge: {new_source_allowance: 0s, quiet_after: 4s, outage_wait: 2s}",
     "merge: {max_queued: 5, idle_after: 1s}",
     "merge: {max_wait: 2s, idle_after: 5s, expected_sources: [zz]}",
 )

@@ -97,7 +97,7 @@ def test_the_last_word_is_that_of_a_run_in_order(name: str) -> None:
         delays = {"b": 40, "c": 90}
         found = run(QUERIES[name], events, delays)
         assert last_word(found) == last_word(in_order), f"seed {seed}"
-        closed = run(QUERIES[name], events, delays, merge="newcomers: 0s")
+        closed = run(QUERIES[name], events, delays, merge="new_source_allowance: 0s")
         changed += last_word(closed) != last_word(in_order)
     assert changed, "no newcomer came behind C, so the law says nothing"
 
@@ -108,7 +108,7 @@ def test_what_is_known_is_told_and_confirmed_at_once_all_the_same(name: str) -> 
     for seed in SEEDS:
         events = history(seed)
         found = run(QUERIES[name], events, {})
-        closed = run(QUERIES[name], events, {}, merge="newcomers: 0s")
+        closed = run(QUERIES[name], events, {}, merge="new_source_allowance: 0s")
         told = [(one.id, one.op, one.at_ns, one.confidence) for one in found]
         assert told == [(one.id, one.op, one.at_ns, one.confidence) for one in closed]
         assert CONFIRMED in {one.confidence for one in found}
@@ -138,7 +138,7 @@ def recorded(session: str, merge: str) -> tuple[dict[int, int], Counter[int], in
 @pytest.mark.parametrize("session", ["d1", "d2", "d4"])
 def test_of_recorded_phones_no_window_is_wrong(session: str) -> None:
     """They come in over some seconds, each with events that are late by as much."""
-    told, counted, expired = recorded(session, "newcomers: 0s")
+    told, counted, expired = recorded(session, "new_source_allowance: 0s")
     assert told != counted
     assert expired
     told, counted, expired = recorded(session, "")

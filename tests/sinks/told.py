@@ -56,7 +56,7 @@ def as_tables(unique: str) -> str:
     )
 
 
-STREAM = "merge: {newcomers: 0s}"
+STREAM = "merge: {new_source_allowance: 0s}"
 """All sources are there from the start, so a result needs no room for others to be final."""
 
 COURSE = ("op", "revision", "at")

@@ -88,7 +88,7 @@ def answers(spark: SparkSession, folder: Path) -> Answers:
                 found |= {
                     f"{job}/{name}": texts_of(rows) for name, rows in parts.items() if name in names
                 }
-                if "windows-standing" in parts:
+                if "windows-current" in parts:
                     found["as of"] = texts_of(silver.as_of(parts["windows"], 5))
             elif table.name in names:
                 found[f"{job}/{table.name}"] = texts_of(table.rows)

@@ -76,7 +76,7 @@ def test_the_texts_say_what_as_of_says(spark: SparkSession, tmp_path: Path) -> N
     view, now, then = texts()
     moments = rows.select("at_time", "at_ns").distinct().orderBy("at_time").collect()
     some = [*moments[:: len(moments) // 3], moments[-1]]
-    marked = rows.withColumn("standing", F.lit(True))
+    marked = rows.withColumn("current", F.lit(True))
     wanted = {row.at_time: seen(silver.as_of(marked, row.at_ns)) for row in some}
     wanted[moments[0].at_time - timedelta(seconds=1)] = []
     assert len({str(each) for each in wanted.values()}) > 2
@@ -94,10 +94,10 @@ def test_the_texts_say_what_as_of_says(spark: SparkSession, tmp_path: Path) -> N
             assert seen(spark.sql(then, args={"moment": moment})) == stood, (name, moment)
         assert seen(spark.sql(now)) == wanted[moments[-1].at_time], name
         asked = {"parquet": "EqualTo(query,q)", "iceberg": "query = 'q'", "delta": "= q)"}[name]
-        assert asked in scanned(spark, "SELECT * FROM windows_told WHERE query = 'q'"), name
-        assert asked not in scanned(spark, "SELECT * FROM windows_told WHERE op = 'emit'"), name
+        assert asked in scanned(spark, "SELECT * FROM windows_as_of WHERE query = 'q'"), name
+        assert asked not in scanned(spark, "SELECT * FROM windows_as_of WHERE op = 'emit'"), name
     spark.catalog.dropTempView("windows")
-    spark.catalog.dropTempView("windows_told")
+    spark.catalog.dropTempView("windows_as_of")
 
 
 @pytest.mark.postgres
@@ -110,10 +110,10 @@ def test_a_catalog_that_keeps_views_keeps_this_one(
     rows = all_revisions(spark)
     lake.append("windows", rows, SHAPE, Mark("q", 0))
     view, now, _ = texts()
-    name = lake.name("windows_told")
-    text = view.replace("TEMPORARY ", "").replace("windows_told", name)
+    name = lake.name("windows_as_of")
+    text = view.replace("TEMPORARY ", "").replace("windows_as_of", name)
     spark.sql(text.replace("FROM windows", f"FROM {lake.name('windows')}"))
-    found = seen(spark.sql(now.replace("windows_told", name)))
-    assert found == seen(silver.as_of(rows.withColumn("standing", F.lit(True)), 1 << 62))
+    found = seen(spark.sql(now.replace("windows_as_of", name)))
+    assert found == seen(silver.as_of(rows.withColumn("current", F.lit(True)), 1 << 62))
     spark.sql(f"DROP VIEW {name}")
     lake.drop("windows")

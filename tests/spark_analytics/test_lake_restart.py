@@ -158,8 +158,8 @@ def test_ten_kills_leave_the_results_of_the_batch(
 
     def look() -> None:
         of = lake(spark, tmp_path, "events")
-        if of.exists("windows_standing"):
-            rows = of.read("windows_standing").select("id", "revision", "standing").collect()
+        if of.exists("windows_current"):
+            rows = of.read("windows_current").select("id", "revision", "current").collect()
             seen.add(frozenset(map(tuple, rows)))
             assert seen <= whole, "a batch by halves"
         if of.exists("windows"):
@@ -175,12 +175,12 @@ def test_ten_kills_leave_the_results_of_the_batch(
     assert len(row_counts) > 2
     done(run(setting, tmp_path, *job, "--batch"))
     streamed, bounded = (lake(spark, tmp_path, name) for name in ("events", "events-batch"))
-    for table in ("windows", "windows_standing"):
+    for table in ("windows", "windows_current"):
         rows = streamed.read(table)
         want = bounded.read(table).select(*rows.columns)
         assert sorted(map(str, rows.collect())) == sorted(map(str, want.collect())), table
     assert streamed.read("windows").count() == len(words)
-    final = streamed.read("windows_standing").select("id", "revision", "standing").collect()
+    final = streamed.read("windows_current").select("id", "revision", "current").collect()
     assert frozenset(map(tuple, final)) == latest(words)
-    maintained(spark, tmp_path, "windows", "windows_standing")
+    maintained(spark, tmp_path, "windows", "windows_current")
     assert streamed.read("windows").count() == len(words)

@@ -49,7 +49,7 @@ def frame(spark: SparkSession, *words: Word) -> DataFrame:
 
 
 def current_rows(lake: Any) -> dict[str, tuple[str | None, int, int | None]]:
-    rows = lake.read("standing").collect()
+    rows = lake.read("current").collect()
     assert len({row.id for row in rows}) == len(rows)
     return {
         row.id: (row.query, row.revision, None if row.start is None else row.start // DAY_NS)
@@ -73,20 +73,20 @@ def test_what_lies_elsewhere_is_not_read(
 ) -> None:
     lake = open_lake(spark, kind, str(tmp_path / "job"), "job")
     old: list[Word] = [("a", "w", 0, 0), ("b", "w", 0, 1), ("x", "s", 0, 0)]
-    lake.merge("standing", frame(spark, *old), shape)
-    for path in (tmp_path / "job" / "standing").rglob("*.parquet"):
+    lake.merge("current", frame(spark, *old), shape)
+    for path in (tmp_path / "job" / "current").rglob("*.parquet"):
         path.write_bytes(b"spoilt")
     new: list[Word] = [
         *(("c", "w", 0, 9), ("d", ODD, 0, 0), ("e", None, 0, 0), ("f", "w", 0, None)),
         ("y", "t", 0, 9),
     ]
-    lake.merge("standing", frame(spark, *new), shape)
+    lake.merge("current", frame(spark, *new), shape)
     theirs: list[Word] = [("a", "w", 1, 0), ("x", "s", 1, 9)]
     for word in theirs:
         with pytest.raises((PySparkException, Py4JError), match=SPOILT):
-            lake.merge("standing", frame(spark, word), shape)
+            lake.merge("current", frame(spark, word), shape)
     with pytest.raises((PySparkException, Py4JError), match=SPOILT):
-        lake.read("standing").collect()
+        lake.read("current").collect()
 
 
 def test_words_about_results_end_as_a_plain_fold_of_them(
@@ -108,7 +108,7 @@ def test_words_about_results_end_as_a_plain_fold_of_them(
             moved = revision * 17 if query == "s" else 0
             day = (number * 7 + moved) % 90
             words.append((f"{query}{number}", query, revision, day))
-        lake.merge("standing", frame(spark, *words), shape)
+        lake.merge("current", frame(spark, *words), shape)
         for word in words:
             if word[0] not in wanted or word[2] > wanted[word[0]][1]:
                 wanted[word[0]] = word[1:]
@@ -151,4 +151,4 @@ queries:
     assert lake.read("latest").count() == 2
     folders = {path.parent.name for path in tmp_path.rglob("*.parquet")}
     assert folders == {"query=tumbling", "query=session"}
-    assert SHAPES["windows_standing"].settled == Settled("query", "start_time")
+    assert SHAPES["windows_current"].settled == Settled("query", "start_time")

@@ -89,7 +89,7 @@ def test_the_latest_revision_stands(spark: SparkSession) -> None:
     # Folded batch by batch, in any cut, it is the same.
     half = results.latest(read.events.where("offset < 40"))
     other = results.latest(read.events.where("offset >= 40"))
-    both = results.latest(half.unionByName(other).drop("standing"))
+    both = results.latest(half.unionByName(other).drop("current"))
     assert {row.id: row.revision for row in both.collect()} == {k: v[0] for k, v in got.items()}
 
 
@@ -119,7 +119,7 @@ def test_what_a_table_takes_back_is_gone(spark: SparkSession) -> None:
         "stream",
     )
     assert sorted(found.select(*columns).collect()) == sorted(whole.select(*columns).collect())
-    gone = found.where(~F.col("standing")).collect()
+    gone = found.where(~F.col("current")).collect()
     assert gone
     for row in gone:
         assert isinstance(record_of(row.line), RetractRecord)
@@ -224,7 +224,7 @@ JOIN = "j: {join: interval 1s, sides: {a: {}, b: {}}}"
 @pytest.mark.parametrize(
     ("queries", "read", "tables"),
     [
-        ([WINDOW], {"results.windows"}, {"windows", "windows-standing"}),
+        ([WINDOW], {"results.windows"}, {"windows", "windows-current"}),
         ([PATTERN, JOIN], {"results.matches", "results.joins"}, {"joins", "overflows-matches"}),
         ([PATTERN, DETECTOR], {"results.matches"}, {"matches"}),
         ([], set(), {"events"}),

@@ -204,7 +204,7 @@ def test_results_fold_and_what_was_said_is_kept(spark: SparkSession, tmp_path: P
     found = Table("events", source.records(*group.topics), PLACE, groups=[group])
     lake = open_lake(spark, "iceberg", str(tmp_path / "events"), "events")
     figures = run(lake, [found], tmp_path / "checkpoint")
-    rows = lake.read("windows_standing").orderBy("id").collect()
+    rows = lake.read("windows_current").orderBy("id").collect()
     assert [(r.id, r.revision, r.standing) for r in rows] == [("x", 2, False), ("y", 0, True)]
     windows = lake.read("windows")
     assert windows.count() == 4
@@ -234,7 +234,7 @@ def test_what_a_query_writes_as_a_table_is_beside_the_others(
     found = JOBS["events"](source, parse(text), Wanted(tables=["windows"]))
     lake = open_lake(spark, "iceberg", str(tmp_path / "events"), "events")
     run_bounded(found, LakeOutput(lake, found), "")
-    rows = lake.read("windows_standing").orderBy("id").collect()
+    rows = lake.read("windows_current").orderBy("id").collect()
     assert [(r.id, r.revision, r.standing) for r in rows] == [("x", 1, False), ("y", 0, True)]
     stood = silver.as_of(lake.read("windows"), 3).orderBy("id").collect()
     assert [r.id for r in stood] == ["x", "y"]
@@ -366,7 +366,7 @@ queries:
         ("match_set", 0, 2**62),
         ("match_set", 1, 2**62),
     ]
-    (row,) = rows["matches-standing"]
+    (row,) = rows["matches-current"]
     assert (row.revision, row.standing) == (1, True)
     line = json.loads(row.line)
     assert json.loads(row.ranges) == json.loads(row.joined) == line["ranges"] == line["joined"]

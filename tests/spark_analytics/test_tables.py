@@ -81,7 +81,7 @@ def test_batches_and_corrections_are_idempotent(
     folders = {str(p.parent.relative_to(tmp_path)) for p in (tmp_path).rglob("*.parquet")}
     assert {name.rpartition("=")[2] for name in folders} >= {"2023-11-14", "2023-11-15"}
 
-    shape = SHAPES["windows_standing"]
+    shape = SHAPES["windows_current"]
     words = results(spark, ("x", 0, 1), ("x", 1, 2), ("y", 0, 5))
     again.merge("windows", words, shape)
     again.merge("windows", results(spark, ("x", 2, 7), ("z", 0, 0)), shape)
@@ -108,7 +108,7 @@ def test_batches_and_corrections_are_idempotent(
 def test_a_column_more_and_a_field_more_are_added(
     spark: SparkSession, tmp_path: Path, kind: Format
 ) -> None:
-    place, shape = str(tmp_path / "job"), SHAPES["windows_standing"]
+    place, shape = str(tmp_path / "job"), SHAPES["windows_current"]
     narrow = f"{RESULTS}, payload STRUCT<v: BIGINT>"
     wide = f"{RESULTS}, share DOUBLE, payload STRUCT<room: STRING, v: BIGINT>"
     before = [("x", "q", 0, at(14), 1, Row(v=7)), ("y", "q", 0, at(14), 1, Row(v=8))]

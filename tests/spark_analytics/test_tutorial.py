@@ -109,7 +109,7 @@ def test_it_runs_as_it_stands(
     assert counted["corrections"] > MIN_CORRECTED
     assert [row["revision"] for row in said] == list(range(len(said)))
     assert len({row["n"] for row in said}) > 1
-    standing = names["spark"].table("standing")
+    standing = names["spark"].table("current")
     assert standing.count() == standing.select("id").distinct().count() > 0
 
     capsys.readouterr()

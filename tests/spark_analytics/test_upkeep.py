@@ -37,11 +37,11 @@ def test_the_statements_leave_fewer_files_and_every_row(
     for revision in range(2):
         words = [(name, "q", revision, AT, revision) for name in "xy"]
         results = spark.createDataFrame(words, RESULTS)
-        lake.merge("windows_standing", results, SHAPES["windows_standing"])
+        lake.merge("windows_current", results, SHAPES["windows_current"])
     orphan = next((place / "events").rglob("*.parquet")).with_name("left-by-a-kill.parquet")
     orphan.write_bytes(b"half a fi")
     os.utime(orphan, (time.time() - OLD_S,) * 2)
-    tables = ("events", "windows_standing")
+    tables = ("events", "windows_current")
     before = {name: texts(lake.read(name)) for name in tables}
     files_before = files(lake.read("events"))
     keep_up(lake)

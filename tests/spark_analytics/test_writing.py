@@ -79,7 +79,7 @@ def test_a_batch_replaces_itself_and_nothing_else(spark: SparkSession, tmp_path:
 def test_a_table_that_folds_another_is_left_out_where_rows_are_only_added(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """`windows_standing` would have every revision in Parquet."""
+    """`windows_current` would have every revision in Parquet."""
     rows = spark.createDataFrame([("a", 1)], "id STRING, n INT")
     parts = [Part(name, ["id"], lambda rows: rows, folds=name == "folded") for name in NAMES]
     asked: Any = SimpleNamespace(formats=[], folder=str(tmp_path))

@@ -15,12 +15,12 @@ STATEMENTS = {
 }
 
 
-def keep_up(lake: Lake, first: str = "events", second: str = "windows_standing") -> None:
+def keep_up(lake: Lake, first: str = "events", second: str = "windows_current") -> None:
     """Run all statements of the lake's format; `first` and `second` stand for the page's tables."""
     for statement in STATEMENTS[lake.kind]:
         own = statement.replace("/data/lake/events/events", f"{lake.place}/{first}")
         if isinstance(lake, IcebergLake):
             own = own.replace("CALL inorder", f"CALL {lake.catalog}")
-            for name, table in (("events", first), ("windows_standing", second)):
+            for name, table in (("events", first), ("windows_current", second)):
                 own = own.replace(f"'events.{name}'", f"'{lake.name(table).partition('.')[2]}'")
         lake.spark.sql(own).collect()

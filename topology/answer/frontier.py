@@ -9,8 +9,9 @@ raises W too, so that a window does not wait for the next announcement.
 not merely likely.
 
 `final_ns`: what ends at or before it is final. Either the complete frontier C has passed it and W
-is `newcomers` beyond it, or W is `correct_for` beyond it. C holds for the sources that are known:
-one that sends for the first time may bring events from before it, and for these there is room. The
+is `new_source_allowance` beyond it, or W is `correct_for` beyond it. C holds for the sources that
+are known: one that sends for the first time may bring events from before it, and for these there is
+room. The
 errors that count here are those of all sources, of idle ones too, for these may come back. Where no
 watermarks come, the quality target has passed it by `correct_for`. None goes back, and final_ns <=
 goal_ns.
@@ -44,7 +45,7 @@ class Frontier(Saved):
         "_correct_for_ns",
         "_error_all_ns",
         "_heeds_errors",
-        "_newcomers_ns",
+        "_new_source_allowance_ns",
         "_target",
         "error_ns",
         "final_ns",
@@ -68,14 +69,14 @@ class Frontier(Saved):
     def __init__(
         self,
         correct_for_ns: int,
-        newcomers_ns: int,
+        new_source_allowance_ns: int,
         *,
         heeds_errors: bool,
         answer: Answer = EARLY,
         target: QualityTarget | None = None,
     ) -> None:
         self._correct_for_ns = correct_for_ns
-        self._newcomers_ns = newcomers_ns
+        self._new_source_allowance_ns = new_source_allowance_ns
         self._heeds_errors = heeds_errors
         self._target = target
         self.waits_for_final = answer == FINAL
@@ -124,7 +125,7 @@ class Frontier(Saved):
         until_ns = final_ns + self._error_all_ns
         room_ns = min(closing_ns + self.error_ns, until_ns + self._correct_for_ns)
         if self._complete_ns >= until_ns:
-            room_ns = min(room_ns, until_ns + self._newcomers_ns)
+            room_ns = min(room_ns, until_ns + self._new_source_allowance_ns)
         return room_ns
 
     def settle(self) -> None:
@@ -133,7 +134,7 @@ class Frontier(Saved):
         if passed_ns > self.sure_ns:
             self.sure_ns = passed_ns
         # As `decided_ns`, without the calls: it runs at each instant.
-        decided_ns = watermark_ns - self._newcomers_ns
+        decided_ns = watermark_ns - self._new_source_allowance_ns
         if decided_ns > self._complete_ns:
             decided_ns = self._complete_ns
         if decided_ns < watermark_ns - self._correct_for_ns:
@@ -155,16 +156,16 @@ class Frontier(Saved):
     @property
     def decided_ns(self) -> int:
         """No event with a smaller reference time is to come that counts, by the watermarks."""
-        return self._decided_ns(self._newcomers_ns)
+        return self._decided_ns(self._new_source_allowance_ns)
 
     @property
     def heard_ns(self) -> int:
         """The same, were no source to come that has not sent."""
         return self._decided_ns(0)
 
-    def _decided_ns(self, newcomers_ns: int) -> int:
+    def _decided_ns(self, new_source_allowance_ns: int) -> int:
         watermark_ns = self.watermark_ns
-        heard_ns = min(self._complete_ns, watermark_ns - newcomers_ns)
+        heard_ns = min(self._complete_ns, watermark_ns - new_source_allowance_ns)
         return max(heard_ns, watermark_ns - self._correct_for_ns)
 
     def take_word(self, closed_ns: int, sure_ns: int) -> None:
@@ -177,7 +178,7 @@ class Frontier(Saved):
         """As it would stand if these were announced."""
         other = Frontier(
             self._correct_for_ns,
-            self._newcomers_ns,
+            self._new_source_allowance_ns,
             heeds_errors=self._heeds_errors,
             answer=FINAL if self.waits_for_final else EARLY,
             target=self._target,

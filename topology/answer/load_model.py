@@ -89,7 +89,7 @@ class LoadModel:
         ahead_ns = self.ahead_ns(watermark_ns) if is_ahead else 0
         wait_ns = self.budget.wait_ns(ahead_ns)
         alpha_ppm = wait_ns * WHOLE // ahead_ns if ahead_ns else 0
-        return {"wait_ns": wait_ns, "alpha_ppm": alpha_ppm, "won_ns": ahead_ns - wait_ns}
+        return {"wait_ns": wait_ns, "wait_share_ppm": alpha_ppm, "lead_ns": ahead_ns - wait_ns}
 
     def settle(self, now_ns: int, watermark_ns: int) -> None:
         """An instant is over; the first detector that says so has it weighed."""

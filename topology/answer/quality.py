@@ -40,13 +40,13 @@ class Quality:
 class Answering:
     """What any query asks of its results. `answer`: what is emitted before it is final. `finals`:
     what was emitted before is emitted once more when it is final. `correct_for_ns`: how long late
-    events change results. `newcomers_ns`: how far behind W a source that was not seen before may
-    begin (`frontier`). `quality`: None for no quality target (`quality_target`)."""
+    events change results. `new_source_allowance_ns`: how far behind W a source that was not seen
+    before may begin (`frontier`). `quality`: None for no quality target (`quality_target`)."""
 
     answer: Answer = EARLY
     finals: bool = False
     correct_for_ns: int = 600 * 10**9
-    newcomers_ns: int = 600 * 10**9
+    new_source_allowance_ns: int = 600 * 10**9
     quality: Quality | None = None
 
     @property

@@ -160,13 +160,13 @@ class QualityTarget(Saved):
         missed = self._driver.missed
         right_ppm = PPM - missed * PPM // max(1, windows, missed)
         return {
-            "promised_ppm": self._quality.accuracy_ppm,
+            "target_ppm": self._quality.accuracy_ppm,
             "achieved_ppm": right_ppm,
             "wait_mean_ns": max(0, filled.waited_ns) // max(1, windows),
             "wait_max_ns": filled.longest_ns,
             "late_ppm": self._late_events * PPM // max(1, self._heard_events),
             "missed": missed,
-            "missed_apart": self._driver.missed_apart,
+            "missed_outside_target": self._driver.missed_apart,
         }
 
     def explain(self) -> dict[str, Any]:

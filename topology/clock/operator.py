@@ -84,17 +84,23 @@ UNSYNCED_DETAIL: Final = (
 
 
 FIGURES: Final[Mapping[str, Figure]] = {
-    "sources": Figure("Sources known"),
-    "synced": Figure("Sources whose clock was known when they spoke last"),
-    "stale": Figure("The same, but the last good round of time sync is long ago"),
-    "unsynced": Figure("Sources whose clock was not known: the policy `unsynced` held"),
-    "suspect": Figure("Sources whose newest rounds contradict the older, undecided yet"),
-    "broken": Figure("Sources whose events have refuted their clock, and not synced since"),
-    "moved": Figure("Sources whose clock was moved by arrivals alone (`unsynced: estimate`)"),
-    "moved_ns": Figure("How far it moved one of them at most"),
+    "sources": Figure("Sources known to CLOCK"),
+    "synced": Figure("Sources whose clock was known at their last event"),
+    "stale": Figure("Synced sources whose last good round of time sync is too old"),
+    "unsynced": Figure(
+        "Sources whose clock was unknown at their last event; the policy unsynced applied"
+    ),
+    "suspect": Figure("Sources whose newest rounds contradict the older ones"),
+    "broken": Figure(
+        "Sources whose events contradicted their clock and that have not synced since"
+    ),
+    "corrected_by_arrival": Figure(
+        "Sources whose clock was corrected by arrival times alone (unsynced: estimate)"
+    ),
+    "corrected_by_arrival_ns": Figure("Largest correction of a clock by arrival times alone"),
     "contradicted": Figure("Events that contradicted the clock of their source", is_total=True),
-    "jumps": Figure("Jumps of a clock that events have shown", is_total=True),
-    "forgotten": Figure("Sources forgotten at a bound, or after forget_after", is_total=True),
+    "jumps": Figure("Clock jumps that events showed", is_total=True),
+    "forgotten": Figure("Sources forgotten at a bound or after forget_after", is_total=True),
 }
 
 
@@ -306,8 +312,8 @@ class Clock(Operator):
         return {
             "sources": len(self._sources),
             **self._states,
-            "moved": self._tally.moved,
-            "moved_ns": self._tally.moved_ns,
+            "corrected_by_arrival": self._tally.moved,
+            "corrected_by_arrival_ns": self._tally.moved_ns,
             "contradicted": self.contradicted,
             "jumps": self.jumps,
             "forgotten": self.forgotten,

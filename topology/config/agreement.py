@@ -105,9 +105,9 @@ def lateness_faults(topology: TopologyFile) -> Iterator[Fault]:
             message = "is longer than the file's correct_for"
             yield Fault(("queries", name, "correct_for"), message, "lower it, or raise the file's")
     for name in topology.streams:
-        if topology.newcomers_ns(name) > topology.correct_for_ns:
+        if topology.new_source_allowance_ns(name) > topology.correct_for_ns:
             message = "is longer than the file's correct_for, after which all is final"
-            path = ("streams", name, "merge", "newcomers")
+            path = ("streams", name, "merge", "new_source_allowance")
             yield Fault(path, message, "lower it, or raise the file's correct_for")
 
 

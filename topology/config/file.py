@@ -205,7 +205,7 @@ class TopologyFile(Section):
     """Where joins take their events."""
     tick_lag_ns: DurationNs = 100_000_000
     """How far behind the broker's end time moves on where no record comes. Raise it where
-    `inorder_tick_overtaken_total` counts."""
+    `inorder_tick_late_records_total` counts."""
     spill_after_ns: PositiveNs = 30_000_000_000
     """What is held longer goes into the state. Lower it where the input is kept only briefly."""
     correct_for_ns: DurationNs = 600_000_000_000
@@ -292,10 +292,10 @@ class TopologyFile(Section):
         """How long late events change the query's results."""
         return self.correct_for_ns if query.correct_for_ns is None else query.correct_for_ns
 
-    def newcomers_ns(self, stream: str) -> int:
+    def new_source_allowance_ns(self, stream: str) -> int:
         """How far behind W a source of the stream that was not seen before may begin."""
-        newcomers_ns = self.streams[stream].merge.newcomers_ns
-        return self.correct_for_ns if newcomers_ns is None else newcomers_ns
+        new_source_allowance_ns = self.streams[stream].merge.new_source_allowance_ns
+        return self.correct_for_ns if new_source_allowance_ns is None else new_source_allowance_ns
 
     @property
     def detectors_run_ahead(self) -> bool:

@@ -184,6 +184,7 @@ MOVED: Final[Mapping[Path, str]] = {
     ("streams", "*", "reorder", "strategy"): "leave it out, or write experimental: {reorder: mp}",
     ("streams", "*", "reorder", "wait"): "write max_wait: no event waits longer",
     ("streams", "*", "merge", "max_queued_bytes"): "write it as reorder: {max_held_bytes: …}",
+    ("streams", "*", "merge", "newcomers"): "it is called new_source_allowance",
     **{
         ("streams", "*", section, key): f"leave it out: {all_have} holds for all streams"
         for section, key, all_have in (

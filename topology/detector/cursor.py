@@ -104,16 +104,16 @@ class Counts:
     def figures(self) -> dict[str, int]:
         """As people read them (`figures`)."""
         return {
-            "first": self.first,
+            "processed": self.first,
             "replayed": self.replayed,
             "rollbacks": self.restores,
             "converged": self.converged,
             "corrected": self.corrected,
             "checkpoints": self.snapshots,
             "failed": self.failed,
-            "untold": self.untold,
+            "too_many_results": self.untold,
             "stopped": self.stopped,
-            "unlike": self.unlike,
+            "nondeterministic": self.unlike,
         }
 
 

@@ -20,7 +20,7 @@ Whatever is done is a function of the state and the item alone. So are the ends 
 * raises: nothing is emitted (`failed`), and the state stays what it was before the item; of a
   class, what it had become when it raised.
 * emits without end: what is beyond `MAX_RESULTS` of an item, or `MAX_RESULTS_BYTES`, is left out
-  (`untold`).
+  (`too_many_results`).
 * fires more than `MAX_TICKS` timers between two events, or raises in one; has a state of more
   than `MAX_SIZE` values, or one that holds what is no value (`values`), or cannot be read back: the
   key is *stopped* (`stopped`), keeps no state and emits nothing any more.

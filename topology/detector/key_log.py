@@ -38,7 +38,7 @@ Current = CurrentResult[DetectorOutput | None]
 """None: it is not known what was retracted."""
 
 STORED: Final = ""
-COPY: Final = "copies"
+COPY: Final = "duplicates"
 CONFLICT: Final = "conflicts"
 
 MAX_SPACING: Final = 4_096

@@ -70,7 +70,7 @@ LOG: Final = "log/"
 RESULT: Final = "result/"
 RECEIVED: Final = "received"
 UNREAD: Final = "unreadable"
-UNKEYED: Final = "unkeyed"
+UNKEYED: Final = "without_key"
 LEFT_OUT: Final = (LATE, REFUSED, COPY, CONFLICT, UNKEYED, UNREAD)
 """Why an event is not taken, by its figure."""
 WHY: Final[Mapping[str, str]] = {
@@ -81,40 +81,46 @@ WHY: Final[Mapping[str, str]] = {
 """Up to where is read, in words for people."""
 
 FIGURES: Final[Mapping[str, Figure]] = {
-    "held": Figure("Events kept for going back behind them, or not read yet"),
+    "held": Figure("Events buffered for a rollback, or not yet processed"),
     "keys": Figure("Keys with a state"),
-    "emitted": Figure(
-        "Results emitted for the first time, or again after a retract", is_total=True
-    ),
-    "updated": Figure("Results emitted again, changed", is_total=True),
-    "retracted": Figure("Results taken back", is_total=True),
-    "wait_ns": Figure("Longest wait behind the newest event, where a query reads before the merge"),
-    "alpha_ppm": Figure("Longest wait, as a share of the merge's"),
-    "won_ns": Figure("Most time that a query is ahead of the merge"),
-    "first": Figure("Events and timers read for the first time", is_total=True),
-    "replayed": Figure("Events and timers read again", is_total=True),
+    "emitted": Figure("First results, including those after a retraction", is_total=True),
+    "updated": Figure("Results that replaced an earlier result", is_total=True),
+    "retracted": Figure("Results that were retracted", is_total=True),
+    "wait_ns": Figure("Longest wait after the newest event, of queries that run before the merge"),
+    "wait_share_ppm": Figure("Longest wait as a share of the wait of the merge"),
+    "lead_ns": Figure("Longest lead of a query over the merge"),
+    "processed": Figure("Events and timers processed for the first time", is_total=True),
+    "replayed": Figure("Events and timers processed again", is_total=True),
     "rollbacks": Figure("Rollbacks of a state to a checkpoint", is_total=True),
     "converged": Figure(
-        "Replays that ended early, in a state that was there before", is_total=True
+        "Replays that ended early because they reached a known state", is_total=True
     ),
-    "corrected": Figure("Late events taken in by the detector's own `correct`", is_total=True),
-    "checkpoints": Figure("States kept for going back", is_total=True),
-    "failed": Figure("Items at which a detector raised", is_total=True),
-    "untold": Figure("Items at which a detector gave too many results", is_total=True),
-    "stopped": Figure("Keys given up, their state or timers without bounds", is_total=True),
-    "unlike": Figure("Times a detector was not deterministic", is_total=True),
-    "expired": Figure("Events that came when their time was final", is_total=True),
-    "refused": Figure("Events of one key more than max_keys", is_total=True),
-    "given_up": Figure("Times all was made final, a million events being held", is_total=True),
-    "copies": Figure("Events seen before", is_total=True),
-    "conflicts": Figure("Events seen before with another content", is_total=True),
-    "unkeyed": Figure("Events without a value for the key of a query", is_total=True),
-    "unreadable": Figure("Payloads that are no JSON", is_total=True),
+    "corrected": Figure(
+        "Late events that the detector's own correct function took in", is_total=True
+    ),
+    "checkpoints": Figure("States saved for rollbacks", is_total=True),
+    "failed": Figure("Events and timers at which a detector raised an exception", is_total=True),
+    "too_many_results": Figure(
+        "Events and timers at which a detector returned too many results", is_total=True
+    ),
+    "stopped": Figure("Keys stopped because their state or timers exceeded a bound", is_total=True),
+    "nondeterministic": Figure(
+        "Times that a detector gave another result for the same input", is_total=True
+    ),
+    "expired": Figure("Events that arrived after their time was final", is_total=True),
+    "refused": Figure("Events left out because max_keys keys existed", is_total=True),
+    "given_up": Figure(
+        "Times that all results were made final because the buffer was full", is_total=True
+    ),
+    "duplicates": Figure("Events seen before", is_total=True),
+    "conflicts": Figure("Duplicates with another content", is_total=True),
+    "without_key": Figure("Events without a value for the key of a query", is_total=True),
+    "unreadable": Figure("Payloads that are not JSON", is_total=True),
     "revised": Figure(
-        "Results of other queries that came, changed or were withdrawn where it had read",
+        "Results of other queries that arrived or changed before the position already processed",
         is_total=True,
     ),
-    "forgotten": Figure("Results a detector kept open that were forgotten", is_total=True),
+    "forgotten": Figure("Open results of a detector that were forgotten", is_total=True),
 }
 """What the figures of DETECTOR mean, in the order of the metrics."""
 
@@ -135,7 +141,9 @@ class Detecting(KeepingQuery):
         self._types = behaviour.types
         self._decode = decode
         self._keys = KeyTexts()
-        self._frontier = Frontier(config.correct_for_ns, config.newcomers_ns, heeds_errors=True)
+        self._frontier = Frontier(
+            config.correct_for_ns, config.new_source_allowance_ns, heeds_errors=True
+        )
         begun = framed(config.fingerprint)
         self.unit = Unit(behaviour, begun, LOG, finals=config.finals, max_keys=config.max_keys)
         self.load = LoadModel(config.granted_ppm, config.max_ahead_ns)

@@ -199,7 +199,7 @@ def pattern(site: Site) -> Operator | None:
         _engine_of(topology, stream, queries),
         topology.correct_for_ns,
         site.place,
-        newcomers_ns=topology.newcomers_ns(stream),
+        new_source_allowance_ns=topology.new_source_allowance_ns(stream),
         max_ahead_ns=None if topology.patterns_read == "ordered" else config.clock.max_ahead_ns,
         qualities=qualities,
         play=config.clock.play,
@@ -365,7 +365,9 @@ def _answering(topology: Topology, query: QueryConfig, streams: Sequence[str]) -
         "answer": query.answer,
         "finals": query.finals,
         "correct_for_ns": corrects_for_ns(topology, query),
-        "newcomers_ns": max(topology.newcomers_ns(stream) for stream in streams),
+        "new_source_allowance_ns": max(
+            topology.new_source_allowance_ns(stream) for stream in streams
+        ),
         "quality": quality_of(query, [topology.streams[stream] for stream in streams]),
     }
 

@@ -83,8 +83,8 @@ class JoinConfig(Answering):
     """`low_ns` and `high_ns` are the interval's, `size_ns` and `every_ns` the window's (`every_ns`
     of a tumbling window is its size). `uncertainty`: IGNORE takes reference times for true;
     EXPECTED emits the rows that hold by reference time and whether they are sure; BOUNDS also those
-    that are merely possible. `newcomers_ns`: on any of the streams. `plays`: those of the clocks
-    of its streams."""
+    that are merely possible. `new_source_allowance_ns`: the largest of the streams. `plays`:
+    those of the clocks of its streams."""
 
     query: str
     sides: tuple[Side, ...]

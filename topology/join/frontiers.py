@@ -84,7 +84,7 @@ class Frontiers:
         self._of_stream = {
             stream: Frontier(
                 config.correct_for_ns,
-                config.newcomers_ns,
+                config.new_source_allowance_ns,
                 heeds_errors=config.heeds_errors,
                 answer=config.answer,
                 target=target,

@@ -57,22 +57,26 @@ from topology.query.queries import KeepingQuery
 QUERY: Final = "query"
 
 FIGURES: Final[Mapping[str, Figure]] = {
-    "retained": Figure("Events that may still get a partner"),
-    "emitted": Figure("First emissions of a row, also those after a retraction", is_total=True),
-    "updated": Figure("Rows that replace an earlier one", is_total=True),
-    "retracted": Figure("Rows withdrawn because a partner came", is_total=True),
-    "expired": Figure("Events that came when their time was final", is_total=True),
-    "given_up": Figure("Events dropped early at the bound", is_total=True),
+    "retained": Figure("Events that may still find a partner"),
+    "emitted": Figure("First rows, including those after a retraction", is_total=True),
+    "updated": Figure("Rows that replaced an earlier row", is_total=True),
+    "retracted": Figure("Rows retracted because a partner arrived", is_total=True),
+    "expired": Figure("Events that arrived after their time was final", is_total=True),
+    "given_up": Figure("Events dropped early because a bound was reached", is_total=True),
     "overflows": Figure("Events with more rows than the bound", is_total=True),
-    "promised_ppm": Figure("Share of times to be complete at their first rows, strictest query"),
-    "achieved_ppm": Figure("Share of times complete at their first rows, in the worst query"),
-    "wait_mean_ns": Figure("Mean time from a time's end to its rows, in the slowest query"),
-    "wait_max_ns": Figure("Longest time from a time's end to its rows"),
-    "late_ppm": Figure("Share of events that came after the rows of their time"),
-    "missed": Figure("Times under a quality promise that missed an event", is_total=True),
-    "missed_apart": Figure("Times outside that promise that missed an event", is_total=True),
-    "copies": Figure("Events seen before", is_total=True),
-    "unkeyed": Figure("Events without a value for the key of a query", is_total=True),
+    "target_ppm": Figure(
+        "Share of instants that should be complete at their first rows, strictest query"
+    ),
+    "achieved_ppm": Figure("Share of instants that were complete at their first rows, worst query"),
+    "wait_mean_ns": Figure("Mean time between an instant and its rows, slowest query"),
+    "wait_max_ns": Figure("Longest time between an instant and its rows"),
+    "late_ppm": Figure("Share of events that arrived after the rows of their instant"),
+    "missed": Figure("Instants under a quality target whose rows missed an event", is_total=True),
+    "missed_outside_target": Figure(
+        "Instants outside every quality target whose rows missed an event", is_total=True
+    ),
+    "duplicates": Figure("Events seen before", is_total=True),
+    "without_key": Figure("Events without a value for the key of a query", is_total=True),
     "unreadable": Figure("Payloads that are not JSON", is_total=True),
 }
 """What the figures of JOIN mean, in the order of the metrics."""
@@ -252,9 +256,9 @@ class Join(KeepingQuery):
             "retained": self._index.count,
             "expired": self._expired,
             "given_up": self._given_up,
-            "unkeyed": self._reading.unkeyed,
+            "without_key": self._reading.unkeyed,
             "unreadable": self._reading.unreadable,
-            "copies": self._copies,
+            "duplicates": self._copies,
             "overflows": self._emitter.overflows,
             **self._emitter.figures(),
             **({} if target is None else target.figures()),

@@ -95,22 +95,26 @@ FIELDS: Final = (
 
 
 FIGURES: Final[Mapping[str, Figure]] = {
-    "sources": Figure("Sources known"),
-    "idle": Figure("Sources that are silent or said bye: not waited for"),
-    "departed": Figure("Sources that said bye"),
-    "dozing": Figure("Sources silent for no longer than usual: waited for by time alone"),
-    "catching_up": Figure("Sources whose last event was late: not waited for"),
-    "awaited": Figure("Sources waited for since a pause of the whole log took them away"),
-    "blocked": Figure("Sources whose events wait in reorder behind a hole"),
-    "queued": Figure("Events that wait for other sources"),
-    "queued_bytes": Figure("Payload of the events that wait"),
-    "overflows": Figure("Events let go early, the bound being reached", is_total=True),
-    "forgotten": Figure("Sources forgotten at a bound, or after forget_after", is_total=True),
-    "scattered": Figure("Sources that came by several input partitions"),
-    "promised_ppm": Figure("Share of events not to come later than their source is waited for"),
-    "watermark_ns": Figure("W: only late events have a smaller reference time from now on"),
-    "watermark_lag_ns": Figure("How far W is behind the arrival clock"),
-    "complete_ns": Figure("C: every source is received up to here, without a hole"),
+    "sources": Figure("Sources known to MERGE"),
+    "idle": Figure("Sources that are idle or ended, for which MERGE does not wait"),
+    "ended": Figure("Sources that sent an end-of-stream marker"),
+    "paused": Figure(
+        "Sources between two events, for no longer than usual; MERGE waits a bounded time for them"
+    ),
+    "catching_up": Figure("Sources whose last event was late; MERGE does not wait for them"),
+    "awaited_after_outage": Figure("Sources that MERGE waits for because the whole log paused"),
+    "blocked": Figure("Sources whose events REORDER buffers behind a gap"),
+    "queued": Figure("Events buffered for other sources"),
+    "queued_bytes": Figure("Payload of the buffered events, in bytes"),
+    "overflows": Figure("Events emitted early because a bound was reached", is_total=True),
+    "forgotten": Figure("Sources forgotten at a bound or after forget_after", is_total=True),
+    "in_several_partitions": Figure("Sources whose events arrived in several input partitions"),
+    "target_ppm": Figure("Share of events that should arrive within the wait for their source"),
+    "watermark_ns": Figure("Watermark: later events with a smaller corrected timestamp are late"),
+    "watermark_lag_ns": Figure("Distance of the watermark from the newest arrival time"),
+    "completeness_frontier_ns": Figure(
+        "Completeness frontier: every source is received up to it without a gap"
+    ),
 }
 
 
@@ -546,24 +550,24 @@ class Merge(StepByStep):
         figures = {
             "sources": sources,
             "idle": sources - bounds.live - bounds.behind - bounds.dozing,
-            "departed": bounds.departed,
-            "dozing": bounds.dozing,
+            "ended": bounds.departed,
+            "paused": bounds.dozing,
             "catching_up": bounds.behind,
-            "awaited": len(bounds.awaited),
+            "awaited_after_outage": len(bounds.awaited),
             "blocked": bounds.blocked,
             "queued": self._queues.count,
             "queued_bytes": self._queues.bytes,
             "forgotten": self._known.forgotten,
-            "scattered": len(self._known.scattered),
+            "in_several_partitions": len(self._known.scattered),
             "overflows": self.overflows,
-            "promised_ppm": PPM - self._miss_ppm,
+            "target_ppm": PPM - self._miss_ppm,
         }
         floor_ns = self._passage.floor_ns
         if floor_ns != NO_REF:
             figures["watermark_ns"] = floor_ns
             figures["watermark_lag_ns"] = self._now_ns - floor_ns
         if self._watermark.complete_ns != NO_REF:
-            figures["complete_ns"] = self._watermark.complete_ns
+            figures["completeness_frontier_ns"] = self._watermark.complete_ns
         return figures
 
     def explain(self) -> dict[str, Any]:

@@ -61,9 +61,12 @@ MOVED_WAITS: Final = {"thesis": "write experimental: {merge: thesis} beside `mer
 
 
 class MergeConfig(Section):
-    """Order across the sources of the stream. `newcomers`: how far behind W a source that was not
-    heard before may begin, so that results are final only so long after; None: the file's
-    `correct_for`; 0 where `expected_sources` names them all."""
+    """Order across the sources of the stream.
+
+    `new_source_allowance`: how far behind the watermark a source that was not heard before may
+    begin, so that results are final only so long after it. None stands for the file's
+    `correct_for`; 0 is right where `expected_sources` names all sources.
+    """
 
     wait: Annotated[MergeWait, one_of(MergeWait, moved=MOVED_WAITS), Unspelled(old=True)] = "delay"
     """A silent source is waited for as long as its delays call for."""
@@ -86,6 +89,6 @@ class MergeConfig(Section):
     expected_sources: Annotated[tuple[str, ...], Given(_source_names, _SOURCES)] = ()
     """Sources that are waited for before they were first heard, for `max_wait` from the first event
     of all."""
-    newcomers_ns: DurationNs | None = None
-    """Room for sources not heard before: how far results stay open for them; left out,
+    new_source_allowance_ns: DurationNs | None = None
+    """How long results stay open for sources that were not heard before; left out,
     `correct_for`."""

@@ -76,31 +76,37 @@ TARGETS: Final = "promises"
 """A key of the state, beside the engine's: how far the stream is, and queries that wait are."""
 
 FIGURES: Final[Mapping[str, Figure]] = {
-    "retained": Figure("Events kept for what may still come"),
-    "irrelevant": Figure("Events that no query asks for", is_total=True),
-    "late": Figure("Events behind the frontier", is_total=True),
-    "refused": Figure("Events left out at a bound", is_total=True),
+    "retained": Figure("Events stored because a match may still need them"),
+    "irrelevant": Figure("Events that no query uses", is_total=True),
+    "late": Figure("Events older than the final results", is_total=True),
+    "refused": Figure("Events left out because a bound was reached", is_total=True),
     "given_up": Figure(
-        "Watermarks at which room for newcomers was given up, for want of place", is_total=True
+        "Watermarks at which a full store ended the allowance for new sources", is_total=True
     ),
-    "copies": Figure("Events seen before", is_total=True),
-    "conflicts": Figure("Copies that say something else", is_total=True),
-    "unsure": Figure("Events left out as the error of their time is beyond an hour", is_total=True),
-    "far": Figure("Events left out as no query reckons with times like theirs", is_total=True),
-    "unpartitioned": Figure(
-        "Events without a value for the partition key of a query", is_total=True
+    "duplicates": Figure("Events seen before", is_total=True),
+    "conflicts": Figure("Duplicates with another content", is_total=True),
+    "error_too_large": Figure(
+        "Events left out because their time error exceeds an hour", is_total=True
     ),
-    "unreadable": Figure("Payloads that are no JSON", is_total=True),
-    "promised_ppm": Figure("Share of times to be complete when first emitted; the strictest query"),
-    "achieved_ppm": Figure("Share of times complete when first emitted; the worst query"),
-    "wait_mean_ns": Figure("Mean time from its end until it was emitted; the slowest query"),
-    "wait_max_ns": Figure("The longest of these"),
-    "late_ppm": Figure("Share of events that came after their time was emitted"),
+    "out_of_range": Figure(
+        "Events left out because their time exceeds the range of every query", is_total=True
+    ),
+    "without_key": Figure("Events without a value for the partition key of a query", is_total=True),
+    "unreadable": Figure("Payloads that are not JSON", is_total=True),
+    "target_ppm": Figure(
+        "Share of instants that should be complete at their first results, strictest query"
+    ),
+    "achieved_ppm": Figure(
+        "Share of instants that were complete at their first results, worst query"
+    ),
+    "wait_mean_ns": Figure("Mean time between an instant and its first results, slowest query"),
+    "wait_max_ns": Figure("Longest time between an instant and its first results"),
+    "late_ppm": Figure("Share of events that arrived after the results of their instant"),
     "missed": Figure(
-        "Times emitted under a promise of quality that missed an event", is_total=True
+        "Instants under a quality target whose first results missed an event", is_total=True
     ),
-    "missed_apart": Figure(
-        "Times that missed an event, no promise speaking of them", is_total=True
+    "missed_outside_target": Figure(
+        "Instants outside every quality target whose first results missed an event", is_total=True
     ),
 }
 """What the figures of PATTERN mean, in the order of the metrics."""
@@ -122,7 +128,7 @@ class Pattern(InstantOperator):
         decode: Decode = read_payload,
         max_ahead_ns: int | None = None,
         qualities: Mapping[str, Quality] | None = None,
-        newcomers_ns: int = 600 * 10**9,
+        new_source_allowance_ns: int = 600 * 10**9,
         play: Play = STEADY,
         only_final: Collection[str] = (),
         *,
@@ -130,7 +136,7 @@ class Pattern(InstantOperator):
     ) -> None:
         super().__init__()
         self._engine = engine
-        self._frontier = Frontier(correct_for_ns, newcomers_ns, heeds_errors=True)
+        self._frontier = Frontier(correct_for_ns, new_source_allowance_ns, heeds_errors=True)
         self._is_ordered = max_ahead_ns is None
         self._beginning = QueryBeginning(
             ordered=self._is_ordered, announced=announced, max_ahead_ns=max_ahead_ns or HOUR_NS
@@ -454,11 +460,11 @@ class Pattern(InstantOperator):
             "irrelevant": counts[IRRELEVANT],
             "late": counts[LATE],
             "refused": counts[REFUSED] + self._engine.refused + self._ahead,
-            "copies": counts[DUPLICATE],
+            "duplicates": counts[DUPLICATE],
             "conflicts": counts[CONFLICT],
-            "unsure": counts[UNSURE],
-            "far": counts[FAR],
-            "unpartitioned": self._engine.unpartitioned,
+            "error_too_large": counts[UNSURE],
+            "out_of_range": counts[FAR],
+            "without_key": self._engine.unpartitioned,
             "unreadable": self._unreadable,
             "given_up": self._given_up,
             **self._targets.figures(),

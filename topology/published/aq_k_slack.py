@@ -127,7 +127,7 @@ class AQKSlack(MPKSlack):
         self.alpha = min(1.0, max(0.0, self.alpha + step))
 
     def figures(self) -> Figures:
-        return {**super().figures(), "alpha_ppm": int(self.alpha * 1e6)}
+        return {**super().figures(), "wait_share_ppm": int(self.alpha * 1e6)}
 
     def snapshot(self) -> Plain:
         return [super().snapshot(), [[number, *counts] for number, counts in self._windows.items()]]

@@ -152,5 +152,5 @@ class PacedMerge(Merge):
 
     def figures(self) -> Figures:
         figures = super().figures()
-        del figures["promised_ppm"]
+        del figures["target_ppm"]
         return figures

@@ -157,5 +157,5 @@ class PacedReorder(Reorder):
 
     def figures(self) -> Figures:
         figures = super().figures()
-        del figures["promised_ppm"]
+        del figures["target_ppm"]
         return figures

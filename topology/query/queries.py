@@ -31,16 +31,16 @@ NEWEST: Final = "newest"
 """The key of the newest instant that was passed before MERGE. Keys of queries hold a SEPARATOR."""
 
 WORST: Final[Mapping[str, Any]] = {
-    "promised_ppm": max,
+    "target_ppm": max,
     "achieved_ppm": min,
     "wait_mean_ns": max,
     "wait_max_ns": max,
     "late_ppm": max,
     "wait_ns": max,
-    "alpha_ppm": max,
-    "won_ns": max,
+    "wait_share_ppm": max,
+    "lead_ns": max,
 }
-"""Figures that are not added up: of several queries the worst one; of `won_ns`, which
+"""Figures that are not added up: of several queries the worst one; of `lead_ns`, which
 is 0 where nothing is read ahead, that one which wins most."""
 
 

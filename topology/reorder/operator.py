@@ -45,17 +45,19 @@ LOST: Final = "lost/"
 
 
 FIGURES: Final[Mapping[str, Figure]] = {
-    "sources": Figure("Sources known"),
-    "held": Figure("Events behind a hole or before a start, and dead letters that hold a place"),
-    "held_bytes": Figure("Payload of the events held"),
-    "overflows": Figure(
-        "Times that a bound on held events gave up a hole or a start hold", is_total=True
+    "sources": Figure("Sources known to REORDER"),
+    "held": Figure("Events and dead letters buffered behind a gap or before the start of a source"),
+    "held_bytes": Figure("Payload of the buffered events, in bytes"),
+    "overflows": Figure("Gaps and starts given up because a buffer was full", is_total=True),
+    "waited_ns": Figure("Time that emitted events spent in the buffer, added up", is_total=True),
+    "filled": Figure("Missing sequence numbers that arrived in time", is_total=True),
+    "filled_late": Figure(
+        "Missing sequence numbers that arrived after their gap was declared", is_total=True
     ),
-    "waited_ns": Figure("How long events that have left were held, added up", is_total=True),
-    "filled": Figure("Numbers that were missing and came in time", is_total=True),
-    "outlived": Figure("Numbers that came after they had been given up", is_total=True),
-    "promised_ppm": Figure("Share of missing numbers, of those that come, to come in time"),
-    "forgotten": Figure("Sources forgotten at a bound, or after forget_after", is_total=True),
+    "target_ppm": Figure(
+        "Share of missing sequence numbers that should arrive in time, of those that arrive"
+    ),
+    "forgotten": Figure("Sources forgotten at a bound or after forget_after", is_total=True),
 }
 
 
@@ -243,10 +245,10 @@ class Reorder(Shell[NumberedBuffer]):
     def figures(self) -> Figures:
         figures = super().figures()
         figures["filled"] = self._shared.filled
-        figures["outlived"] = self._shared.outlived
+        figures["filled_late"] = self._shared.outlived
         config = self._shared.config
         if config.rule == "miss":
-            figures["promised_ppm"] = PPM - config.miss_target_ppm
+            figures["target_ppm"] = PPM - config.miss_target_ppm
         return figures
 
     def counts_of(self, source: str) -> Figures:

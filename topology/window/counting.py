@@ -185,7 +185,7 @@ class Counting(WindowKind):
     # -- state -------------------------------------------------------------------------------------
 
     def figures(self) -> Figures:
-        return {"windows": len(self._keys), "kept": self.kept, **super().figures()}
+        return {"windows": len(self._keys), "retained": self.kept, **super().figures()}
 
     def parts(self) -> Iterable[Part]:
         for key in self._keys:

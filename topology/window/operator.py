@@ -87,26 +87,28 @@ KINDS: Final[Mapping[str, type[WindowKind]]] = {
 FIELDS: Final = ("_now_ns", "_instant_open", "_early_due_ns", "_frontier")
 
 FIGURES: Final[Mapping[str, Figure]] = {
-    "windows": Figure("Windows open, or kept for corrections"),
-    "told_not_final": Figure("Windows with a result that is not final"),
+    "windows": Figure("Windows that are open or retained for corrections"),
+    "not_final": Figure("Windows whose result is not final"),
     "keys": Figure("Keys with sessions"),
-    "kept": Figure("Events that count windows keep for corrections"),
-    "emitted": Figure("First results, also those after a retraction", is_total=True),
-    "updated": Figure("Results that replace an earlier one", is_total=True),
-    "retracted": Figure("Results withdrawn", is_total=True),
-    "expired": Figure("Events of a window that was final when they came", is_total=True),
-    "refused": Figure("Events left out because max_windows were open", is_total=True),
+    "retained": Figure("Events that count windows retain for corrections"),
+    "emitted": Figure("First results, including those after a retraction", is_total=True),
+    "updated": Figure("Results that replaced an earlier result", is_total=True),
+    "retracted": Figure("Results that were retracted", is_total=True),
+    "expired": Figure("Events that arrived after their window was final", is_total=True),
+    "refused": Figure("Events left out because max_windows windows existed", is_total=True),
     "given_up": Figure("Windows made final early because of max_windows", is_total=True),
-    "promised_ppm": Figure("Share of first results to be right, under the strictest query"),
-    "achieved_ppm": Figure("Share of first results that were right, in the worst query"),
-    "wait_mean_ns": Figure("Mean time from a window's end to its result, in the slowest query"),
-    "wait_max_ns": Figure("Longest time from a window's end to its result"),
-    "late_ppm": Figure("Share of events that came after the result of one of their windows"),
-    "missed": Figure("Windows under a quality promise that missed an event", is_total=True),
-    "missed_apart": Figure("Windows outside that promise that missed an event", is_total=True),
-    "unkeyed": Figure("Events without a value for the key of a query", is_total=True),
-    "skipped": Figure("Values that an aggregate cannot use", is_total=True),
-    "failed": Figure("Exceptions raised by a user's aggregate", is_total=True),
+    "target_ppm": Figure("Share of first results that should be right, strictest query"),
+    "achieved_ppm": Figure("Share of first results that were right, worst query"),
+    "wait_mean_ns": Figure("Mean time between the end of a window and its result, slowest query"),
+    "wait_max_ns": Figure("Longest time between the end of a window and its result"),
+    "late_ppm": Figure("Share of events that arrived after the result of one of their windows"),
+    "missed": Figure("Windows under a quality target that missed an event", is_total=True),
+    "missed_outside_target": Figure(
+        "Windows outside every quality target that missed an event", is_total=True
+    ),
+    "without_key": Figure("Events without a value for the key of a query", is_total=True),
+    "skipped": Figure("Values that an aggregate could not use", is_total=True),
+    "failed": Figure("Exceptions that a user's aggregate raised", is_total=True),
     "unreadable": Figure("Payloads that are not JSON", is_total=True),
 }
 """What the figures of WINDOW mean, in the order of the metrics."""
@@ -163,7 +165,7 @@ class Windows(QueryOperator):
         self._stale: Changes = {}
         self._frontier = Frontier(
             config.correct_for_ns,
-            config.newcomers_ns,
+            config.new_source_allowance_ns,
             heeds_errors=config.heeds_errors,
             answer=config.answer,
             target=self._target,
@@ -320,7 +322,7 @@ class Windows(QueryOperator):
         return {
             **self._windows.figures(),
             "unreadable": self._reading.unreadable,
-            "unkeyed": self._reading.unkeyed,
+            "without_key": self._reading.unkeyed,
             "skipped": self._reading.skipped,
             "failed": self._makers.failures[0],
             **self._emitter.figures(),

@@ -335,7 +335,7 @@ class Spans(WindowKind):
     def figures(self) -> Figures:
         return {
             "windows": self._panes.count,
-            "told_not_final": sum(len(keys) for keys in self._current.values()),
+            "not_final": sum(len(keys) for keys in self._current.values()),
             **super().figures(),
         }
 

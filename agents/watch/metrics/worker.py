@@ -80,35 +80,40 @@ class Metrics:
         )
 
         # Per stage, stream and partition: the balance.
-        self.records_in = self._counter("records_in", "Events read", *_PLACE)
-        self.emitted = self._counter("records_emitted", "Events released in order", *_PLACE)
-        self.late = self._counter("records_late", "Late events, by their cause", *_PLACE, "reason")
+        self.records_in = self._counter("records_in", "Events received", *_PLACE)
+        self.emitted = self._counter("records_emitted", "Events emitted in order", *_PLACE)
+        self.late = self._counter("records_late", "Late events, by reason", *_PLACE, "reason")
         self.duplicate = self._counter("records_duplicate", "Events seen before", *_PLACE)
         self.conflict = self._counter(
-            "records_conflict", "Duplicates that differ from the first copy", *_PLACE
+            "records_conflict", "Duplicates that differ from the first event", *_PLACE
         )
         self.dead = self._counter(
-            "records_dead", "Records that break the contract", *_PLACE, "reason"
+            "records_dead",
+            "Dead letters: records that break the record format, by reason",
+            *_PLACE,
+            "reason",
         )
-        self.held = self._gauge("records_held", "Events that wait", *_PLACE)
+        self.held = self._gauge("records_held", "Events buffered", *_PLACE)
         self.held_oldest = self._gauge(
-            "records_held_oldest_seconds", "Age of the oldest event that waits, in seconds", *_PLACE
+            "records_held_oldest_seconds", "Age of the oldest buffered event, in seconds", *_PLACE
         )
         self.late_sources = LateSources(registry)
         self.control = self._counter("records_control", "Control records", *_PLACE, "kind")
 
         # Operators.
-        self.gaps = self._counter("reorder_gaps", "Holes declared missing", *_PLACE, "reason")
-        self.missing = self._counter("reorder_missing", "Numbers declared missing", *_PLACE)
+        self.gaps = self._counter("reorder_gaps", "Gaps declared, by reason", *_PLACE, "reason")
+        self.missing = self._counter(
+            "reorder_missing", "Sequence numbers declared missing", *_PLACE
+        )
         self.gap_age = self._histogram(
             "reorder_gap_age_seconds",
-            "Time from a hole's discovery until it is given up, in seconds",
+            "Time from the discovery of a gap to its declaration, in seconds",
             GAP_BUCKETS_S,
             *_PLACE,
         )
         self.wait = WaitHistogram(
             "inorder_wait_seconds",
-            "Time of an event from arrival to release, in seconds",
+            "Time of an event from arrival to emission, in seconds",
             ("stage", "stream"),
             registry,
         )
@@ -122,45 +127,47 @@ class Metrics:
 
         # Per stage and input partition: the shell.
         self.overtaken = self._counter(
-            "tick_overtaken", "Records that a tick of the clock had passed", *_PARTITION
+            "tick_late_records",
+            "Records that arrived before a tick that the stage had already processed",
+            *_PARTITION,
         )
         self.append_time_off = self._gauge(
             "append_time_off_seconds",
-            "Seconds that a broker's clock is ahead of what is believed, or has stepped back",
+            "Seconds by which a broker's clock is ahead, or has stepped back",
             "stage",
         )
         self.overdue = self._gauge(
             "overdue_seconds",
-            "Time by which the oldest event that waits exceeds all waits of the topology file, in"
-            " seconds; absent where none does",
+            "Time by which the oldest buffered event exceeds all waits of the topology file, in"
+            " seconds; absent if none does",
             *("stage", "topic", "partition", "waits_for"),
         )
         self.waived_partitions = self._counter(
-            "lanes_waived",
-            "Times an upstream partition was passed over because the bound was reached",
+            "upstream_partitions_skipped",
+            "Times that a stage stopped waiting for an upstream partition at a bound",
             *_PARTITION,
         )
         self.input_lag = self._gauge(
-            "input_lag_records", "Input records not yet processed", *_PARTITION
+            "input_lag_records", "Input records that are not processed yet", *_PARTITION
         )
         self.input_lag_seconds = self._gauge(
             "input_lag_seconds",
-            "Time since the arrival of the next record to read, in seconds; 0 where all is read",
+            "Age of the next input record, in seconds; 0 if all records are read",
             *_PARTITION,
         )
         self.input_partitions = self._gauge(
-            "input_partitions", "Partitions of the stage's widest input", "stage"
+            "input_partitions", "Partitions of the stage's largest input", "stage"
         )
         self.commits = self._counter("checkpoint_commits", "Transactions committed", *_PARTITION)
         self.aborts = self._counter("checkpoint_aborts", "Transactions aborted", *_PARTITION)
         self.offsets_passed_over = self._counter(
             "aborted_offsets",
-            "Restores to which the brokers gave the group's offset of an aborted transaction",
+            "Restores for which the brokers returned the offset of an aborted transaction",
             *_PARTITION,
         )
         self.unanswered = self._counter(
             "checkpoint_unanswered",
-            "Transactions whose end the brokers did not answer, by outcome",
+            "Transactions whose end the brokers did not confirm, by outcome",
             *_PARTITION,
             "outcome",
         )
@@ -175,20 +182,26 @@ class Metrics:
         )
         self.restore_seconds = self._histogram(
             "checkpoint_restore_seconds",
-            "Duration of a restore of a partition, in seconds",
+            "Duration of the restore of a partition, in seconds",
             RESTORE_BUCKETS_S,
             "stage",
         )
         self.store_errors = self._counter(
-            "state_store_errors", "Failures of the local copy", "stage", "reason"
+            "state_store_errors", "Failures of the local state store, by reason", "stage", "reason"
         )
         self.purged = self._counter(
-            "purged_offsets", "Offsets deleted that no stage needs", "stage"
+            "purged_offsets", "Offsets deleted because no stage needs their records", "stage"
         )
-        self.rebalances = self._counter("rebalances", "Assignments taken or given up", "stage")
-        self.partitions = self._gauge("partitions_assigned", "Partitions of this worker", "stage")
+        self.rebalances = self._counter(
+            "rebalances", "Changes of the assignment of partitions", "stage"
+        )
+        self.partitions = self._gauge(
+            "partitions_assigned", "Partitions assigned to this worker", "stage"
+        )
         self.held_limit = self._gauge(
-            "held_limit_bytes", "Payload that the partitions of this worker may hold", "stage"
+            "held_limit_bytes",
+            "Payload that the partitions of this worker may buffer, in bytes",
+            "stage",
         )
 
     def place(self, stage: str, stream: str, partition: int) -> PlaceMetrics:

@@ -248,13 +248,13 @@ function drawQueries(queries, old, seconds) {
   fill("queries", queries.map((each) => {
     const results = each.results.emit ?? 0;
     const then = old?.find((other) => other.query === each.query);
-    const short_of = each.achieved_ppm < each.promised_ppm;
+    const short_of = each.achieved_ppm < each.target_ppm;
     const part = (ppm) => (ppm == null ? "–" : share.format(ppm / 1e6));
     return row([
       each.query, each.kind ?? "", [perSecond(rate(results, then?.results.emit, seconds)), "n"],
       [whole.format(results), "n"], [whole.format(each.results.update ?? 0), "n"],
       [whole.format(each.results.retract ?? 0), "n"], [part(each.achieved_ppm), short_of ? "n bad" : "n"],
-      [part(each.promised_ppm), "n"], [duration(each.wait_mean_ns), "n"],
+      [part(each.target_ppm), "n"], [duration(each.wait_mean_ns), "n"],
       [each.lacks.join("; "), "wait"],
     ]);
   }), "no query runs here");

@@ -253,7 +253,7 @@ def _entry(each: Mapping[str, Any], holding: Mapping[str, set[str]]) -> View:
     return {**each, IN_ORDER: True} if is_in_order else dict(each)
 
 
-QUALITY: Final = ("promised_ppm", "achieved_ppm", "wait_mean_ns")
+QUALITY: Final = ("target_ppm", "achieved_ppm", "wait_mean_ns")
 
 
 def _queries(partitions: Explained, results: Mapping[str, Mapping[str, float]]) -> list[View]:

@@ -50,7 +50,7 @@ class Advice:
     max_wait_ns: int
     merge_wait_ns: int
     idle_after_ns: int
-    newcomers_ns: int
+    new_source_allowance_ns: int
     correct_for_ns: int
     wrong_clocks: int
     unmended: int
@@ -79,7 +79,7 @@ class Advice:
             spelled_duration(self.idle_after_ns),
             f"machines were silent for up to {shortly(self.silence_ns)} (nine in ten)",
         )
-        yield "merge.newcomers", spelled_duration(self.newcomers_ns), ""
+        yield "merge.new_source_allowance", spelled_duration(self.new_source_allowance_ns), ""
         if self.wrong_clocks:
             yield "clock.unsynced", "estimate", f"wrong clocks: {self.wrong_clocks:,}"
         else:

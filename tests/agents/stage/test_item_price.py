@@ -30,7 +30,7 @@ def test_a_price_is_the_time_by_the_items() -> None:
     price.spent(STRETCH_NS // 2)
     price.spent(STRETCH_NS // 2)
     assert price.price_ns == STRETCH_NS // ahead.items
-    assert ahead.explain()["q"]["first"] == ahead.items >= 99
+    assert ahead.explain()["q"]["processed"] == ahead.items >= 99
 
 
 def test_what_the_process_does_besides_is_told() -> None:

@@ -227,7 +227,7 @@ def test_in_a_lake_its_tables_are_those_of_a_backfill(
         return LakeOutput(open_lake(spark, kind, str(out), "live"), [table])
 
     table = query(spark, records, text, log, PER_BATCH, in_lake=True)
-    failing = Failing(opened(table), 1, late=True, table="windows_standing")
+    failing = Failing(opened(table), 1, late=True, table="windows_current")
     with pytest.raises(JobFailed, match="the disk is full"):
         run_to_end(table, failing, out)
     table = query(spark, records, text, log, PER_BATCH, in_lake=True)

@@ -36,7 +36,7 @@ QUERIES = 11
 
 def _topology(answer: str, **settings: str) -> Topology:
     """Windows, patterns and joins, without detectors."""
-    wanted = {"late": "pass", "newcomers": "2s", **settings}
+    wanted = {"late": "pass", "new_source_allowance": "2s", **settings}
     lines = [line for line in (TOPOLOGY + MORE).splitlines() if "detector:" not in line]
     return parse("\n".join(lines).format(other=answer, **wanted), detectors=DETECTORS)
 
@@ -153,12 +153,14 @@ def _only_final(found: list[Result]) -> list[Result]:
 CASES = [("pass", "0s"), ("pass", "2s"), ("side", "200ms")]
 
 
-@pytest.mark.parametrize(("late", "newcomers"), CASES)
-def test_final_says_what_is_said_last(late: str, newcomers: str) -> None:
+@pytest.mark.parametrize(("late", "allowance"), CASES)
+def test_final_says_what_is_said_last(late: str, allowance: str) -> None:
     for seed in range(3):
         sent = events(seed, 70)
-        final = _found(_topology("final", late=late, newcomers=newcomers), sent)
-        early = _found(_topology("early, finals: true", late=late, newcomers=newcomers), sent)
+        final = _found(_topology("final", late=late, new_source_allowance=allowance), sent)
+        early = _found(
+            _topology("early, finals: true", late=late, new_source_allowance=allowance), sent
+        )
         assert {each.op for each in final} == {EMIT}
         assert {each.revision for each in final} == {0}
         end_ns = final[-1].at_ns
@@ -167,9 +169,9 @@ def test_final_says_what_is_said_last(late: str, newcomers: str) -> None:
         assert len({each.query for each in final}) == QUERIES
 
 
-@pytest.mark.parametrize(("late", "newcomers"), CASES)
-def test_neither_a_restart_nor_a_cut_changes_it(late: str, newcomers: str) -> None:
-    topology = _topology("final", late=late, newcomers=newcomers)
+@pytest.mark.parametrize(("late", "allowance"), CASES)
+def test_neither_a_restart_nor_a_cut_changes_it(late: str, allowance: str) -> None:
+    topology = _topology("final", late=late, new_source_allowance=allowance)
     for seed in range(2):
         sent = events(seed, 70)
         whole = _all(_found(topology, sent))

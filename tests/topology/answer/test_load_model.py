@@ -28,7 +28,7 @@ streams:
   default:
     reorder: {max_wait: 400ms}
     clock: {unsynced: trust}
-    merge: {max_wait: 300ms, idle_after: 2s, newcomers: 1s}
+    merge: {max_wait: 300ms, idle_after: 2s, new_source_allowance: 1s}
 correct_for: 2s
 queries:
 """
@@ -215,11 +215,11 @@ def test_figures_say_what_reading_ahead_wins() -> None:
     asked_of = run._stage.explain()["streams"]["default"]["detector"]
     for name, said in asked_of.items():
         ahead_ns = said["ahead_of_merge_ns"] if name != "late" else 0
-        assert said["won_ns"] == ahead_ns - said["wait_ns"], name
-        assert said["alpha_ppm"] == said["wait_ns"] * 1_000_000 // max(ahead_ns, 1), name
-    assert asked_of["also"]["won_ns"] > 0
+        assert said["lead_ns"] == ahead_ns - said["wait_ns"], name
+        assert said["wait_share_ppm"] == said["wait_ns"] * 1_000_000 // max(ahead_ns, 1), name
+    assert asked_of["also"]["lead_ns"] > 0
     figures = run._stage.figures_of("default")
-    for name in ("wait_ns", "alpha_ppm", "won_ns"):
+    for name in ("wait_ns", "wait_share_ppm", "lead_ns"):
         assert figures[f"detector_{name}"] == max(said[name] for said in asked_of.values()), name
 
 

@@ -26,7 +26,7 @@ streams:
   default:
     reorder: {max_wait: 1s, late: pass}
     clock: {unsynced: trust}
-    merge: {max_wait: 900ms, idle_after: 10s, newcomers: 500ms}
+    merge: {max_wait: 900ms, idle_after: 10s, new_source_allowance: 500ms}
 correct_for: 5s
 queries:
   after: {detector: after, answer: speculate}
@@ -208,7 +208,7 @@ class Read:
     def since(self, run: Replay) -> tuple[int, int]:
         """Since it was last asked."""
         queries = run._stage.explain()["streams"]["default"]["detector"].values()
-        now = sum(each["first"] for each in queries), sum(each["replayed"] for each in queries)
+        now = sum(each["processed"] for each in queries), sum(each["replayed"] for each in queries)
         first, again = now[0] - self._seen[0], now[1] - self._seen[1]
         self._seen = now
         return first, again

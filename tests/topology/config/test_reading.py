@@ -90,7 +90,7 @@ def test_defaults() -> None:
         "max_queued": 1_000_000,
         "max_queued_bytes": 256 * 2**20,
         "expected_sources": (),
-        "newcomers_ns": None,
+        "new_source_allowance_ns": None,
     }
     assert topology.stages == tuple(StageConfig(name, (name,)) for name in DEFAULT)
     assert topology.model_dump(exclude={"streams"}) == {
@@ -140,7 +140,7 @@ streams:
               gap_memory: 90min}
     clock: {sync: none, unsynced: trust, max_ahead: 5min, max_error: 50us}
     merge: {miss_target: 1e-2, max_wait: 0ms, idle_after: 7ns, max_queued: 15,
-            expected_sources: [a, "1"], newcomers: 0s}
+            expected_sources: [a, "1"], new_source_allowance: 0s}
     experimental: {clock: thesis, merge: thesis}
 stages: [ reorder + merge , window ]
 queries: {}
@@ -184,7 +184,7 @@ def test_every_key_has_its_meaning() -> None:
         max_queued=15,
         max_queued_bytes=1_536,
         expected_sources=("a", "1"),
-        newcomers_ns=0,
+        new_source_allowance_ns=0,
     )
     assert stream.experimental == StreamMethods(clock="thesis", merge="thesis")
     assert (stream.clock.max_ahead_ns, stream.clock.max_error_ns) == (300 * 10**9, 50_000)

@@ -90,7 +90,7 @@ def test_everything_is_filled_in() -> None:
         ("functions",),
         ("topics", "replication"),
         ("topics", "resend"),
-        ("streams", "*", "merge", "newcomers"),
+        ("streams", "*", "merge", "new_source_allowance"),
         ("streams", "*", "clock", "granularity"),
     }
     methods = sections()["streams", "*", "experimental"].model_fields

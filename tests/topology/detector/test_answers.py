@@ -19,7 +19,7 @@ streams:
   default:
     reorder: {{max_wait: 50ms, late: {late}}}
     clock: {{unsynced: trust}}
-    merge: {{max_wait: 150ms, idle_after: 1s, newcomers: {newcomers}}}
+    merge: {{max_wait: 150ms, idle_after: 1s, new_source_allowance: {new_source_allowance}}}
 correct_for: 2s
 queries:
   pairs: {{detector: pairs, key: payload.k, answer: {answer}}}
@@ -81,7 +81,7 @@ def events(seed: int, size: int = 120) -> list[RawEvent]:
 
 
 def results_of(seed: int, answer: str, **settings: str) -> list[Any]:
-    wanted = {"late": "pass", "newcomers": "0s", **settings}
+    wanted = {"late": "pass", "new_source_allowance": "0s", **settings}
     return results(text_of(answer, **wanted), events(seed))
 
 
@@ -110,11 +110,11 @@ def waited(records: list[Any], *but: str) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("late", ["pass", "side"])
-@pytest.mark.parametrize("newcomers", ["0s", "2s"])
-def test_all_answers_stand_alike(late: str, newcomers: str) -> None:
+@pytest.mark.parametrize("allowance", ["0s", "2s"])
+def test_all_answers_stand_alike(late: str, allowance: str) -> None:
     for seed in range(2):
         runs = {
-            answer: results_of(seed, answer, late=late, newcomers=newcomers)
+            answer: results_of(seed, answer, late=late, new_source_allowance=allowance)
             for answer in ("final", "early", "speculate")
         }
         stands = {answer: standing(records) for answer, records in runs.items()}
@@ -132,7 +132,7 @@ def test_how_sure_is_that_of_the_telling_and_with_finals_that_of_final() -> None
     sent = events(0, 70)
 
     def sure(answer: str, finals: str = "") -> dict[str, tuple[str, bool]]:
-        text = text_of(answer, finals, late="pass", newcomers="200ms")
+        text = text_of(answer, finals, late="pass", new_source_allowance="200ms")
         said: dict[str, tuple[str, bool]] = {}
         for each in results(text, sent):
             said[each.id] = (each.confidence, each.final)
@@ -155,7 +155,7 @@ def test_what_runs_ahead_is_told_earlier() -> None:
     def first_ns(answer: str) -> dict[str, int]:
         first: dict[str, int] = {}
         for each in results(
-            text.format(answer=answer, other="early", late="pass", newcomers="0s"), sent
+            text.format(answer=answer, other="early", late="pass", new_source_allowance="0s"), sent
         ):
             first.setdefault(each.id, each.at_ns - each.end_ns)
         return first
@@ -170,7 +170,7 @@ def test_what_runs_ahead_is_told_earlier() -> None:
 
 
 def test_it_does_not_matter_how_much_is_granted() -> None:
-    text = text_of("speculate", late="pass", newcomers="0s")
+    text = text_of("speculate", late="pass", new_source_allowance="0s")
     stands = []
     for share in ("0.01%", "100%"):
         granted = text.replace(

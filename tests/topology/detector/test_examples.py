@@ -18,7 +18,8 @@ DETECTORS = bring(FILE).detectors
 MS = 1_000_000
 START = 1_700_000_000_000 * MS
 TOPOLOGY = """\
-streams: {{default: {{clock: {{unsynced: trust}}, merge: {{max_wait: 1s, newcomers: 0s}}}}}}
+streams:
+  default: {{clock: {{unsynced: trust}}, merge: {{max_wait: 1s, new_source_allowance: 0s}}}}
 queries: {{q: {{detector: {name}, answer: {answer}{key}}}}}
 """
 

@@ -27,7 +27,7 @@ streams:
   default:
     reorder: {max_wait: 50ms, late: pass}
     clock: {unsynced: trust}
-    merge: {max_wait: 150ms, idle_after: 1s, newcomers: 0s}
+    merge: {max_wait: 150ms, idle_after: 1s, new_source_allowance: 0s}
 correct_for: 2s
 """
 

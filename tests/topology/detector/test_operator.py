@@ -14,7 +14,7 @@ from inorder.testing import TopologyDriver
 from topology.model.user_functions import BadFunctions
 
 MS = 1_000_000
-STREAM = "streams: {default: {clock: {unsynced: trust}, merge: {newcomers: 0s}}}\n"
+STREAM = "streams: {default: {clock: {unsynced: trust}, merge: {new_source_allowance: 0s}}}\n"
 
 
 def _large(state: int, event: Seen) -> Any:

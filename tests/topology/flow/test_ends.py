@@ -16,7 +16,10 @@ from topology.flow.replay import Replay
 from topology.model.outcome import Step
 
 S = 1_000_000_000
-STREAM = "streams: {default: {clock: {unsynced: trust}, merge: {idle_after: 10s, newcomers: 0s}}}\n"
+STREAM = """\
+streams:
+  default: {clock: {unsynced: trust}, merge: {idle_after: 10s, new_source_allowance: 0s}}
+"""
 QUERIES = """\
 queries:
   silent: {pattern: "PATTERN SEQ(H h, !H) WHERE [machine] WITHIN 5 s"}

@@ -50,7 +50,7 @@ def _parted(events: list[Event]) -> list[Event]:
 
 def _config(query: str, *sides: Side, **settings: Any) -> JoinConfig:
     fields = tuple(Field(side.alias, number, ("v",)) for number, side in enumerate(sides))
-    correct_for = {"correct_for_ns": 100 * MS, "newcomers_ns": 30 * MS}
+    correct_for = {"correct_for_ns": 100 * MS, "new_source_allowance_ns": 30 * MS}
     return JoinConfig(query, sides, fields=fields, **{**correct_for, **settings})
 
 

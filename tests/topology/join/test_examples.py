@@ -17,7 +17,7 @@ from topology.model.result import CONFIRMED, UNCERTAIN, Overflow
 
 KEY = ("key",)
 X, Y, Z = Side("x", "X", key=KEY), Side("y", "Y", key=KEY), Side("z", "Z", key=KEY)
-KNOWN: dict[str, Any] = {"newcomers_ns": 0}
+KNOWN: dict[str, Any] = {"new_source_allowance_ns": 0}
 WITHIN: dict[str, Any] = {"kind": "interval", "low_ns": -5 * MS, "high_ns": 10 * MS}
 TUMBLING: dict[str, Any] = {"kind": "tumbling", "size_ns": 10 * MS, "every_ns": 10 * MS}
 SLIDING: dict[str, Any] = {"kind": "sliding", "size_ns": 10 * MS, "every_ns": 5 * MS}
@@ -146,7 +146,7 @@ def test_keys_keep_apart_and_who_has_none_is_left_out() -> None:
     (row,) = results_of(operator, *events)
     assert (rows([row]), row.key) == (["x2 y2!"], 1)
     assert rows(end(operator)) == ["x1!", "y1!"]
-    assert operator.figures()["unkeyed"] == 1
+    assert operator.figures()["without_key"] == 1
 
 
 def test_a_payload_that_cannot_be_read_has_no_fields() -> None:
@@ -335,7 +335,7 @@ def test_nor_an_owner_rows_with_a_null() -> None:
 def test_a_second_copy_is_counted_and_no_more() -> None:
     operator = join()
     assert rows(results_of(operator, x(1, 100), y(1, 100), y(1, 100))) == ["x1 y1!"]
-    assert operator.figures()["copies"] == 1
+    assert operator.figures()["duplicates"] == 1
 
 
 def test_a_query_that_was_changed_begins_anew() -> None:

@@ -29,7 +29,9 @@ def config(kind: str, outer: str, max_events: int) -> JoinConfig:
         "size_ns": 20 * MS,
         "every_ns": 20 * MS,
     }
-    return JoinConfig("q", SIDES, kind, **reach, outer=outer, newcomers_ns=0, max_events=max_events)
+    return JoinConfig(
+        "q", SIDES, kind, **reach, outer=outer, new_source_allowance_ns=0, max_events=max_events
+    )
 
 
 def instants(seed: int) -> list[list[Event]]:

@@ -44,7 +44,7 @@ every_outer = pytest.mark.parametrize("outer", ["inner", "left", "full"])
 def config_of(relation: str, sides: str = "two", **settings: Any) -> JoinConfig:
     own = SIDES[sides]
     fields = tuple(Field(f"n{number}", number, ("n",)) for number in range(len(own)))
-    known = {"newcomers_ns": 0}  # so that rows become final on the way
+    known = {"new_source_allowance_ns": 0}  # so that rows become final on the way
     return JoinConfig("q", own, fields=fields, **{**known, **RELATIONS[relation], **settings})
 
 

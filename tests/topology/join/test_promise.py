@@ -62,7 +62,7 @@ def test_what_comes_later_corrects_it_and_is_counted() -> None:
     until(operator, 400)
     assert rows(results_of(operator, y(2, 108, at_ms=401))) == ["x1 y2!", "-x1!"]
     figures = operator.figures()
-    assert figures["promised_ppm"] == 900_000
+    assert figures["target_ppm"] == 900_000
     assert (figures["missed"] > 0, figures["late_ppm"] > 0) == (True, True)
 
 

@@ -85,7 +85,7 @@ def test_a_busy_source_that_is_gone_is_not_waited_for() -> None:
     merge = Merge("default", MergeConfig())
     events = merged(merge, log)
     assert held_ms(events, 33, 60) == 0
-    assert (merge.figures()["idle"], merge.figures()["dozing"]) == (1, 0)
+    assert (merge.figures()["idle"], merge.figures()["paused"]) == (1, 0)
 
 
 @pytest.mark.parametrize("sources", [400])
@@ -100,7 +100,7 @@ def test_a_fleet_that_speaks_each_ten_seconds_is_not_taken_for_silent(sources: i
     events = merged(merge, log)
     figures = merge.figures()
     assert figures["idle"] == 0
-    assert figures["dozing"] > sources / 2
+    assert figures["paused"] > sources / 2
     late = [event for event in events if event.late and event.seq >= 8]
     assert len(late) <= len(events) // 1_000
 

@@ -302,14 +302,17 @@ def test_expected_sources_are_waited_for_at_the_start() -> None:
 
 def test_figures_tell_the_watermark_and_its_lag() -> None:
     merge = operator(heartbeat=20)
-    assert not {"watermark_ns", "watermark_lag_ns", "complete_ns"} & merge.figures().keys()
+    assert (
+        not {"watermark_ns", "watermark_lag_ns", "completeness_frontier_ns"}
+        & merge.figures().keys()
+    )
     play(merge, [(5, "a", 0, 1, []), (5, "b", 0, 3, []), (8, None, ["a0 at 5"])])
     figures = merge.figures()
     assert (figures["watermark_ns"], figures["watermark_lag_ns"]) == (1 * MS, 7 * MS)
-    assert "complete_ns" not in figures  # nothing has been announced yet
+    assert "completeness_frontier_ns" not in figures  # nothing has been announced yet
     play(merge, [(20, None, ["W 1 C 1 at 20"])])
     figures = merge.figures()
-    assert (figures["watermark_lag_ns"], figures["complete_ns"]) == (19 * MS, 1 * MS)
+    assert (figures["watermark_lag_ns"], figures["completeness_frontier_ns"]) == (19 * MS, 1 * MS)
 
 
 def test_a_source_that_is_forgotten_is_counted() -> None:
@@ -432,10 +435,10 @@ def test_a_bye_does_not_make_up_for_a_lost_number() -> None:
     bye.kind = BYE
     merge.on_batch([bye], 3 * MS)
     merge.on_time(50 * MS)
-    assert merge.figures()["complete_ns"] == 1 * MS
+    assert merge.figures()["completeness_frontier_ns"] == 1 * MS
     merge.on_batch([event(51, "a", 1, 2, late=GAP)], 51 * MS)
     merge.on_time(70 * MS)
-    assert merge.figures()["complete_ns"] > 1 * MS
+    assert merge.figures()["completeness_frontier_ns"] > 1 * MS
 
 
 def test_what_a_late_event_makes_complete_is_told_at_the_next_beat_however_it_is_cut() -> None:
@@ -530,9 +533,9 @@ def test_a_source_that_comes_by_several_partitions_is_counted_until_it_is_forgot
         one = event(seq, source, seq, seq)
         one.lane = lane
         merge.on_batch([one], seq * MS)
-    assert merge.figures()["scattered"] == 1
+    assert merge.figures()["in_several_partitions"] == 1
     assert merge.explain()["wandering"] == ["a"]
     merge.on_time(1_000 * MS)
     for seq, source in enumerate(("b", "c", "d"), start=9):
         merge.on_batch([event(2_000 + seq, source, seq, 2_000 + seq)], (2_000 + seq) * MS)
-    assert merge.figures()["scattered"] == 0
+    assert merge.figures()["in_several_partitions"] == 0

@@ -36,7 +36,7 @@ def test_a_source_that_was_live_is_awaited_after_a_pause() -> None:
             (8_974, None, ["b2 at 8974", "b3 at 8974"]),
         ],
     )
-    assert operator_.figures()["awaited"] == 0
+    assert operator_.figures()["awaited_after_outage"] == 0
 
 
 def test_it_is_awaited_for_twice_the_pause() -> None:

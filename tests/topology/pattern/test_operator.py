@@ -18,7 +18,7 @@ from topology.model.result import MatchResult
 MS = 1_000_000
 
 TOPOLOGY = """\
-streams: {{default: {{clock: {{unsynced: trust}}, merge: {{newcomers: 0s}}}}}}
+streams: {{default: {{clock: {{unsynced: trust}}, merge: {{new_source_allowance: 0s}}}}}}
 {more}"""
 AB = "PATTERN SEQ(A a, B b) WITHIN 10 ms"
 AB_LATER = "PATTERN SEQ(A a, !N n, B b) WITHIN 10 ms"
@@ -184,7 +184,7 @@ def test_what_is_left_out_for_its_time_is_counted() -> None:
     running = stage(topology(f"queries: {{ab: {{pattern: {json.dumps(AB)}}}}}"))
     give(running, event("A", 0, 0, error_ns=2 * 3_600_000 * MS), event("A", 1 << 50, 1))
     figures = running.chains["default"].figures()
-    assert (figures["pattern_unsure"], figures["pattern_far"]) == (1, 1)
+    assert (figures["pattern_error_too_large"], figures["pattern_out_of_range"]) == (1, 1)
 
 
 def test_a_query_that_is_added_counts_from_then_on() -> None:
@@ -244,7 +244,7 @@ def test_before_the_merge_the_engine_alone_corrects_also_after_a_restart() -> No
         ("ab", "emit", False, [8, 9])
     ]
     figures = again.chains["default"].figures()
-    assert (figures["pattern_copies"], figures["pattern_late"], figures["pattern_refused"]) == (
+    assert (figures["pattern_duplicates"], figures["pattern_late"], figures["pattern_refused"]) == (
         1,
         1,
         1,

@@ -23,8 +23,8 @@ def test_waits_and_holes_are_added_up(seed: int) -> None:
             outlived += left.late == GAP
     figures = reorder.figures()
     assert figures["waited_ns"] == waited_ns
-    assert figures["outlived"] >= outlived
-    assert figures["promised_ppm"] == 999_000
+    assert figures["filled_late"] >= outlived
+    assert figures["target_ppm"] == 999_000
 
 
 def test_a_number_that_comes_in_time_and_one_that_does_not() -> None:
@@ -32,6 +32,6 @@ def test_a_number_that_comes_in_time_and_one_that_does_not() -> None:
     reorder.on_batch([event(0, 0), event(1, 2), event(3, 1)], 3 * MS)
     reorder.on_batch([event(10, 5), event(90, 4, 9), event(91, 3, 8)], 91 * MS)
     figures = reorder.figures()
-    assert (figures["filled"], figures["outlived"]) == (1, 2)
+    assert (figures["filled"], figures["filled_late"]) == (1, 2)
     assert figures["waited_ns"] == (2 + 50) * MS
-    assert "promised_ppm" not in figures
+    assert "target_ppm" not in figures

@@ -191,7 +191,7 @@ def test_a_count_window_keeps_so_much_and_no_more() -> None:
     results: list[Any] = []
     for seq in range(25):
         results += operator.on_batch([event("s", seq, seq, {})], START + seq * MS).results
-        assert operator.figures()["kept"] <= 4
+        assert operator.figures()["retained"] <= 4
     assert [result.values for result in results] == [{"n": 10}] * 2
     late = event("z", 0, 3, {}, at_ms=30, late="gap")
     operator.on_batch([late], late.at_ns)

@@ -22,7 +22,9 @@ SUM = (Output("sum", "sum", ("v",)),)
 
 def windows(kind: str, *, ms: int = 0, every_ms: int = 0, **settings: Any) -> Windows:
     sizes = {"size_ns": ms * MS, "every_ns": (every_ms or ms) * MS}
-    config = WindowConfig("q", kind, **{"outputs": SUM, "newcomers_ns": 0, **sizes, **settings})
+    config = WindowConfig(
+        "q", kind, **{"outputs": SUM, "new_source_allowance_ns": 0, **sizes, **settings}
+    )
     return Windows("default", config, functions=settings.pop("functions", None))
 
 
@@ -193,7 +195,7 @@ def test_each_key_has_windows_of_its_own() -> None:
     results_of(operator, *events, event("s", 99, 2, {}))
     found = {repr(r.key): r.values["n"] for r in end(operator, 99)}
     assert found == {"'a'": 1, "1": 2, "True": 1, "'1'": 1, "''": 1, "2.5": 1}
-    assert operator.figures()["unkeyed"] == 4
+    assert operator.figures()["without_key"] == 4
 
 
 def test_a_query_without_a_key_has_none() -> None:
@@ -214,7 +216,7 @@ def test_aggregates_of_a_users_own() -> None:
 
 
 def test_only_watermarks_count_where_events_come_in_any_order() -> None:
-    config = WindowConfig("q", "tumbling", SUM, 10 * MS, 10 * MS, newcomers_ns=0)
+    config = WindowConfig("q", "tumbling", SUM, 10 * MS, 10 * MS, new_source_allowance_ns=0)
     operator = Windows("default", config, ordered=False)
     assert not results_of(operator, v("a", 0, 55, 1), v("b", 0, 3, 1, at_ms=56), v("c", 0, 57, 1))
     results = results_of(operator, watermark(58, 10, 10), watermark(59, 11, 11))

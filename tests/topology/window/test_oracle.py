@@ -42,7 +42,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 def config_of(kind: str, *, keyed: bool, **settings: Any) -> WindowConfig:
     key = ("key",) if keyed else None
-    known = {"newcomers_ns": 0}  # so that windows become final on the way
+    known = {"new_source_allowance_ns": 0}  # so that windows become final on the way
     return WindowConfig("q", outputs=OUTPUTS, key=key, **{**known, **KINDS[kind], **settings})
 
 
@@ -86,7 +86,7 @@ def test_at_every_instant_what_stands_is_what_came_in_order_would_give(
         pytest.skip("what is full is over, wherever W is, and a late event moves those behind it")
     for seed in seeds_of_today(20):
         rng = Random(seed)
-        lasting = {"correct_for_ns": 1 << 60, "newcomers_ns": 1 << 60}
+        lasting = {"correct_for_ns": 1 << 60, "new_source_allowance_ns": 1 << 60}
         config = config_of(kind, keyed=seed % 2 == 0, finals=finals, **lasting)
         stream = disordered(rng, sorted_events(rng, 40), late=rng.choice((0.1, 0.4)))
         operator, results = Windows("default", config), list[Any]()
@@ -136,7 +136,9 @@ def test_behind_the_operators_that_are_before_it(kind: str) -> None:
         for event in stream:
             if event.value and event.value["v"] == 1e300:
                 event.value = {**event.value, "v": 1e100}  # its square is beyond the oracle
-        config = config_of(kind, keyed=True, uncertainty="ignore", newcomers_ns=600_000 * MS)
+        config = config_of(
+            kind, keyed=True, uncertainty="ignore", new_source_allowance_ns=600_000 * MS
+        )
         windows = Windows("default", config)
         results: list[Any] = []
         for event in stream:

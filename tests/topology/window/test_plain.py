@@ -72,7 +72,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def config_of(kind: str, outputs: tuple[Output, ...], *, keyed: bool) -> WindowConfig:
-    known = {"newcomers_ns": 20 * MS, "correct_for_ns": 300 * MS, **KINDS[kind]}
+    known = {"new_source_allowance_ns": 20 * MS, "correct_for_ns": 300 * MS, **KINDS[kind]}
     return WindowConfig("q", outputs=outputs, key=("key",) if keyed else None, **known)
 
 

@@ -86,7 +86,7 @@ def test_what_comes_later_corrects_it_and_is_counted() -> None:
     assert (update.op, update.values) == (UPDATE, {"n": 3})
     figures = operator.figures()
     assert (figures["missed"], figures["achieved_ppm"], figures["late_ppm"]) == (1, 0, 250_000)
-    assert figures["promised_ppm"] == 900_000
+    assert figures["target_ppm"] == 900_000
 
 
 def test_not_before_its_end_by_the_arrival_clock() -> None:
@@ -129,7 +129,7 @@ def test_an_event_that_the_query_leaves_out_tells_how_far_its_source_is() -> Non
     for one in kept:
         one.value = {"k": 1}
     assert rendered(operator, *kept, left_out, until_ms=14) == [(14, 0, 2, CONFIRMED)]
-    assert operator.figures()["unkeyed"] == 1
+    assert operator.figures()["without_key"] == 1
 
 
 def test_what_may_belong_to_it_is_waited_for() -> None:

@@ -53,7 +53,7 @@ def partitions(sources: int, waiting: int) -> list[dict[str, Any]]:
     ][-MAX_LISTED:]
     states = {"synced": sources, "stale": 0, "unsynced": 0, "suspect": 0, "broken": 0}
     reorder = {"sources": sources, "waiting": holes}
-    kept = {"promised_ppm": 990_000, "achieved_ppm": 970_000, "wait_mean_ns": 2 * S}
+    kept = {"target_ppm": 990_000, "achieved_ppm": 970_000, "wait_mean_ns": 2 * S}
     operators: dict[str, dict[str, Any]] = {
         "reorder": {"reorder": reorder, "clock": {**states, "clocks": clocks}},
         "merge": {"merge": {**MERGE, "sources": sources, "blocked": waiting, "watermark_ns": 7}},

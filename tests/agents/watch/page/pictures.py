@@ -67,7 +67,7 @@ def plant(sources: int, seed: int = 7) -> tuple[list[dict[str, Any]], Callable[[
         "watermark_ns": NOW_NS,
         "waits_for": [{"source": each["source"]} for each in waiting[:7]],
     }
-    kept = {"promised_ppm": 990_000, "achieved_ppm": 996_400, "wait_mean_ns": 410 * MS}
+    kept = {"target_ppm": 990_000, "achieved_ppm": 996_400, "wait_mean_ns": 410 * MS}
     streams = {
         "reorder": {
             "reorder": {"sources": sources, "waiting": waiting},

@@ -171,7 +171,7 @@ def test_beside_other_queries_too(part: int) -> None:
 
 def operator_of(queries: list[Compiled], *, is_plain: bool, is_raw: bool) -> Pattern:
     engine = Engine(queries, is_plain=is_plain, max_partitions=2, max_retained=15)
-    return Pattern(engine, 8, newcomers_ns=2, max_ahead_ns=6 if is_raw else None)
+    return Pattern(engine, 8, new_source_allowance_ns=2, max_ahead_ns=6 if is_raw else None)
 
 
 def input_of(rng: Random, *, is_raw: bool) -> list[Event]:
