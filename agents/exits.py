@@ -1,6 +1,6 @@
 """With which code every command ends, and a stage's process too.
 
-One table for all of them; docs/operations.md repeats it, and a test holds both together.
+One table for all of them; docs/operate/operations.md repeats it, and a test holds both together.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ TIE: Final = ("line", "offset", "source", "epoch", "seq")
 
 def history(events: DataFrame, topology: str) -> dict[str, DataFrame]:
     """The tables of these events, by the topology file at that path. The columns are the fields of
-    a line of `inorder replay` (docs/input.md); `arrival`, in ns, is needed. ValueError without
-    it, TopologyError for a topology file with faults."""
+    a line of `inorder replay` (docs/guides/connect.md); `arrival`, in ns, is needed. ValueError
+    without it, TopologyError for a topology file with faults."""
     if ARRIVAL not in events.columns:
         raise ValueError(
             "history: no column `arrival`, by which events are replayed; add it, in ns"

@@ -172,7 +172,7 @@ def contract_of(state: Claim | Progress) -> Contract:
     except msgspec.MsgspecError as wrong:
         raise StateRefused(
             f"a state names a contract of another layout ({wrong}); go on with the version that"
-            " wrote it, or begin anew with other names (docs/change.md)"
+            " wrote it, or begin anew with other names (docs/operate/change.md)"
         ) from wrong
 
 

@@ -185,7 +185,7 @@ def _dead(survey: Survey) -> str:
 
 def _head(survey: Survey, name: str) -> Iterator[str]:
     yield f"# A first file for {name}, from {survey.lines:,} lines. Comments say what was seen;"
-    yield "# all keys with their defaults: inorder check --defaults, or docs/topology.md."
+    yield "# all keys with their defaults: inorder check --defaults, or docs/reference/topology.md."
     dead = survey.dead.dead
     if dead:
         yield f"# Dead lines: {dead:,}{_dead(survey)}"

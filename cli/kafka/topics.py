@@ -90,7 +90,7 @@ def create_command(
         raise Refused(
             "changelogs have fewer partitions than their inputs, and no worker starts so:"
             f" {lacking}; run `inorder topics create --grow`, then restart all workers"
-            " (docs/operations.md, Partitions added to an input)"
+            " (docs/operate/operations.md, Partitions added to an input)"
         )
 
 
@@ -118,7 +118,7 @@ def _report(topology: Topology, outcomes: list[Outcome], grown: list[Grown]) -> 
 def acls_command(topology_path: str, names: tuple[str, ...], principal: str, as_json: bool) -> None:
     """Say the least rights that the stages need, a line of kafka-acls.sh each.
 
-    Add --bootstrap-server and --add to each. Sources, sinks and readers: docs/security.md.
+    Add --bootstrap-server and --add to each. Sources, sinks and readers: docs/operate/secure.md.
     """
     topology = load(topology_path)
     known = [each.name for each in topology.stages]

@@ -1,4 +1,4 @@
-"""Three detectors, as a user writes them (docs/operators/detector.md)."""
+"""Three detectors, as a user writes them (docs/guides/detectors.md)."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Six presses in a hall, a quarter of an hour: the recorded lines of docs/spark.md's tutorial.
+"""Write a quarter of an hour of six presses, the input of docs/guides/spark.md's tutorial.
 
     python docs/examples/presses.py FILE
 

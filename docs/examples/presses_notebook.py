@@ -1,11 +1,11 @@
-"""Six presses: the notebook of docs/spark.md, as Python in cells."""
+"""Six presses: the notebook of docs/guides/spark.md, as Python in cells."""
 
 # %% [markdown]
 # # Six presses: disorder, what came of it, and who jams next
 #
 # A notebook in plain Python: `python docs/notebook.py docs/examples/presses_notebook.py FILE.ipynb`
 # makes one for Jupyter of it, and editors that know `# %%` open it as it is. It reads what the
-# tutorial of [docs/spark.md](../spark.md) has written: recorded lines, and the tables that
+# tutorial of [docs/guides/spark.md](../spark.md) has written: recorded lines, and the tables that
 # `inorder spark backfill` made of them. Other lines, other streams: change the next cell.
 
 # %%

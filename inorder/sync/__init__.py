@@ -5,7 +5,7 @@
     jumps          whether the source's own clock has jumped
     keys           who may speak for which source: the key file, and the signatures
     known          what rounds show about an offset, by plain intersection of intervals
-    packet         bytes <-> a packet; docs/sync_protocol.md has the layout
+    packet         bytes <-> a packet; docs/reference/sync_protocol.md has the layout
     reason         why a packet or a round comes to nothing, one word each
     settings       what a source may set
     stamps         when the kernel received a datagram

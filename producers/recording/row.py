@@ -43,8 +43,8 @@ def columns_of(names: list[str], path: str, needed: tuple[str, ...]) -> list[Col
         raise InputError(
             f"{path}: there is no column {missing}, it has {found}; name the columns as the keys of"
             " JSON lines are called: source, seq and, where there are such, ts, arrival, type,"
-            " stream, epoch; fields of the payload as payload.NAME (docs/input.md); or say which"
-            " columns these are: --source NAME --seq NAME --ts NAME"
+            " stream, epoch; fields of the payload as payload.NAME (docs/guides/connect.md); or say"
+            " which columns these are: --source NAME --seq NAME --ts NAME"
         )
     _refuse_clash(seen, path)
     return [_column(name) for name in names]

@@ -67,7 +67,7 @@ def vectors() -> dict[str, Any]:
     """What the file holds."""
     return {
         "format": FORMAT,
-        "about": "docs/sync_protocol.md; bytes and secrets are hex, times ns",
+        "about": "docs/reference/sync_protocol.md; bytes and secrets are hex, times ns",
         "exchanges": [
             _exchange("without a key", _PLAIN, None, (9_005, 9_006, 10_013)),
             _exchange(

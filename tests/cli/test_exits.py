@@ -106,5 +106,7 @@ def test_a_failure_of_a_run_is_one() -> None:
 
 
 def test_the_documents_hold_the_same_table() -> None:
-    rows = re.findall(r"^\| (\d) \| (.+?) \|$", (DOCS / "operations.md").read_text(), re.M)
+    rows = re.findall(
+        r"^\| (\d) \| (.+?) \|$", (DOCS / "operate" / "operations.md").read_text(), re.M
+    )
     assert {int(code): text for code, text in rows} == {each: each.meaning for each in Exit}

@@ -52,7 +52,7 @@ def test_a_web_server_listens_on_loopback_unless_told() -> None:
 
 def test_what_the_topology_file_does_not_say_is_the_safe_way() -> None:
     """The Redis is this machine's, functions are none; no
-    signature is asked for, which docs/security.md says loudly."""
+    signature is asked for, which docs/operate/secure.md says loudly."""
     topology = parse("streams: {default: {}}")
     assert not topology.functions
     assert is_loopback(re.split("[/:]+", topology.redis)[1])

@@ -32,7 +32,7 @@ from tests.docs.judge import (
 from topology.config import parse
 from topology.config.reading import MOVED, sections
 
-KUBERNETES = ROOT / "docs/kubernetes.md"
+KUBERNETES = ROOT / "docs/operate/kubernetes.md"
 CHARTS = frozenset(SCHEMA["properties"])
 """The chart's values, the first part of their names."""
 OPTION = re.compile(r"--[a-z]")

@@ -27,7 +27,7 @@ from tests.inorder.sync.key_file import key_table
 from tests.services import SharedKafka, UniqueName
 
 README, OPERATIONS, CLUSTER = (
-    ROOT / name for name in ("README.md", "docs/operations.md", "docs/cluster.md")
+    ROOT / name for name in ("README.md", "docs/operate/operations.md", "docs/operate/size.md")
 )
 ELSEWHERE = {
     "audit": "tests/cli/audit/test_topic.py",
@@ -174,7 +174,7 @@ def test_what_the_pages_tell_to_type_works(ground: Ground) -> None:
         pass
     left = {
         str(each)
-        for page in (README, OPERATIONS, CLUSTER, ROOT / "docs/kubernetes.md")
+        for page in (README, OPERATIONS, CLUSTER, ROOT / "docs/operate/kubernetes.md")
         for each in told(page)
         if each not in ground.typed and each.words[1] not in ELSEWHERE
     }

@@ -1,4 +1,4 @@
-"""Example: what docs/spark.md writes to open the tables in Spark and DuckDB, as it stands there."""
+"""Example: the SQL of docs/guides/spark.md opens the tables in Spark and DuckDB."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.spark_analytics.marks import SPARK
 
 pytestmark = [*SPARK]
 
-PAGE = (ROOT / "docs/spark.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/guides/spark.md").read_text(encoding="utf-8")
 SECTION = PAGE.partition("\n## Open the tables")[2].partition("\n## ")[0]
 BLOCK = re.compile(r"^\*\*(?P<engine>\w+)[^\n]*\n.*?^```\w+\n(?P<text>.*?)^```", re.M | re.S)
 TIMEOUT_S = 180

@@ -1,4 +1,4 @@
-"""Examples: the recipes of docs/tables.md, as they are written there, hold the current results."""
+"""Examples: the recipes of docs/guides/tables.md, as written there, hold the current results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examples: docs/two_topics.md, typed as it stands, comes to what it shows."""
+"""Examples: docs/guides/two_topics.md, typed as it stands, comes to what it shows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.docs.commands import commands_of
 from tests.end_to_end.test_dev import dev
 from topology.config import parse
 
-PAGE = ROOT / "docs/two_topics.md"
+PAGE = ROOT / "docs/guides/two_topics.md"
 SHOWN = re.compile(r"^```json\n(.*?)^```", re.M | re.S)
 
 

@@ -1,4 +1,4 @@
-"""End to end: the rights of docs/security.md, and those of `topics acls`, are enough and no more.
+"""End to end: the rights of docs/operate/secure.md and of `topics acls` are enough and no more.
 
 A broker that denies what nobody allows gets the lines of that page, read from it. Each user
 of them does its work; and each may write the topics that it is to write, and no other. The same
@@ -40,7 +40,7 @@ from topology.config import parse
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-PAGE = ROOT / "docs" / "security.md"
+PAGE = ROOT / "docs" / "operate" / "secure.md"
 TIMEOUT_S = 40.0
 TOPOLOGY = """\
 streams: {default: {clock: {unsynced: trust}}}

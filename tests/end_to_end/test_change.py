@@ -1,8 +1,8 @@
 """End to end: the topology file of an application changes, or the application itself does.
 
-What is promised (docs/change.md): a change takes effect from now on, or it is refused with a remedy
-that works, and no event is lost or put out twice. Queries and streams that come and go are in
-test_changed_queries.py and test_changed_streams.py.
+What is promised (docs/operate/change.md): a change takes effect from now on, or it is refused with
+a remedy that works, and no event is lost or put out twice. Queries and streams that come and go
+are in test_changed_queries.py and test_changed_streams.py.
 """
 
 from __future__ import annotations

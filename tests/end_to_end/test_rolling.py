@@ -4,7 +4,7 @@ Events flow at a steady rate while workers come and go; the oracle looks at ever
 end, and the longest silence of the ordered topic, as a read-committed reader sees it, is told
 and held against a bound: 2 s where the machine has nothing else to do, longer where it had before
 the test began, and never more than three times that. A pause is for the most part processor time,
-of starts and restores, so it grows with the load; docs/cluster.md has what was seen.
+of starts and restores, so it grows with the load; docs/operate/size.md has what was seen.
 """
 
 from __future__ import annotations

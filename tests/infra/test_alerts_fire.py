@@ -3,9 +3,9 @@
 The rules are those that ship, with each minute taken as a second, or as more where the machine is
 busy: of the scrapes, one each second, some are answered too late there. What needs hours or a
 cluster is under promtool alone (`test_monitoring`), and named here. When one fires, what
-docs/alerts.md has of it in its table is looked for too: the metrics at Prometheus, the words in the
-log. Some rules fire for a while only, so what is asked is whether one has fired since its fault was
-made.
+docs/operate/alerts.md has of it in its table is looked for too: the metrics at Prometheus, the
+words in the log. Some rules fire for a while only, so what is asked is whether one has
+fired since its fault was made.
 """
 
 from __future__ import annotations

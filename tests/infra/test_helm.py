@@ -26,7 +26,7 @@ from tests.services import require
 from topology.config import Topology, parse
 
 VALUES = sorted((CHART.parent / "values").glob("*.yaml"))
-PAGE = ROOT / "docs/kubernetes.md"
+PAGE = ROOT / "docs/operate/kubernetes.md"
 PLAIN = CHART.parent / "values" / "plain.yaml"
 STAGES = CHART.parent / "values" / "stages.yaml"
 MTLS = CHART.parent / "values" / "mtls.yaml"
@@ -583,5 +583,7 @@ def test_rules_look_at_their_own_release_alone() -> None:
             metrics = re.findall(r"\binorder_[a-z_]+", rule["expr"])
             assert rule["expr"].count(f'{{namespace="{name}",job="') == len(metrics), rule
             assert re.findall(r"\binorder_[a-z_]+", written["expr"]) == metrics
-            assert rule["annotations"]["runbook_url"].startswith("https://d/docs/alerts.md#")
+            assert rule["annotations"]["runbook_url"].startswith(
+                "https://d/docs/operate/alerts.md#"
+            )
             assert (rule["labels"], rule.get("for")) == (written["labels"], written.get("for"))

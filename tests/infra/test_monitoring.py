@@ -91,8 +91,8 @@ def names() -> set[str]:
 
 
 def table_of_faults() -> list[list[str]]:
-    """The cells of each row in docs/alerts.md."""
-    page = (ROOT / "docs/alerts.md").read_text()
+    """The cells of each row in docs/operate/alerts.md."""
+    page = (ROOT / "docs/operate/alerts.md").read_text()
     section = page.split("## Which fault is seen where\n")[1].split("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
@@ -141,8 +141,8 @@ def test_an_alert_says_what_and_what_to_do(rule: dict[str, dict[str, str]]) -> N
     assert rule["annotations"]["summary"]
     assert rule["annotations"]["description"].endswith(".")
     runbook = rule["annotations"]["runbook_url"]
-    assert runbook == f"docs/alerts.md#{str(rule['alert']).lower()}"
-    assert f"## {rule['alert']}\n" in (ROOT / "docs/alerts.md").read_text()
+    assert runbook == f"docs/operate/alerts.md#{str(rule['alert']).lower()}"
+    assert f"## {rule['alert']}\n" in (ROOT / "docs/operate/alerts.md").read_text()
 
 
 def test_each_rule_is_of_one_release() -> None:

@@ -1,4 +1,4 @@
-"""Examples: the Python of docs/python.md, run as it stands there, prints what the page shows."""
+"""Examples: the Python of docs/reference/python.md, run as written, prints what the page shows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from topology.config import HeaderConfig
 from topology.model.event import WATERMARK, Event
 from topology.wire import header_writer
 
-PAGE = Path(__file__).parents[2] / "docs" / "python.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "python.md"
 SHOWN = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE.read_text(), re.S)
 
 

@@ -1,4 +1,4 @@
-"""Oracle: the SQL of docs/spark.md for what is current and what was at a time, as it stands,
+"""Oracle: the SQL of docs/guides/spark.md for what is current and what was at a time, as it stands,
 over tables of each format, against `silver.as_of`, at instants at which something was told; and of
 which words they read."""
 
@@ -32,7 +32,7 @@ WORDS = 60
 
 def texts() -> tuple[str, str, str]:
     """The view, what stands now, what stood."""
-    page = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "guides" / "spark.md").read_text(encoding="utf-8")
     part = page.partition("\n### What is current, and what was")[2].partition("\n##")[0]
     view, now, then = re.findall(r"^```sql\n(.*?)^```", part, re.M | re.S)
     return view, now, then

@@ -2,7 +2,7 @@
 the batch job, row by row: events, and results that are corrected, of which the highest revision
 stands. Those who read meanwhile see whole batches only, of the tables that grow
 and of those whose rows are merged, and what the kills have left on disk goes by the
-statements of docs/spark.md."""
+statements of docs/guides/spark.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""End to end: the tutorial of docs/spark.md as it stands there, command by command, and its
+"""End to end: the tutorial of docs/guides/spark.md as it stands there, command by command, and its
 notebook cell by cell in Jupyter's kernel."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.spark_analytics.marks import SPARK
 
 pytestmark = [*SPARK]
 
-PAGE = ROOT / "docs" / "spark.md"
+PAGE = ROOT / "docs" / "guides" / "spark.md"
 BLOCK = re.compile(r"^```(?P<kind>console|python|sql)\n(?P<text>.*?)^```", re.M | re.S)
 MIN_CORRECTED = 50
 NOTEBOOK_S = 300

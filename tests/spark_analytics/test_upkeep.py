@@ -1,5 +1,5 @@
-"""Example: the statements of docs/spark.md leave fewer files and every row, and the job knows its
-last batch."""
+"""Example: the statements of docs/guides/spark.md leave fewer files and every row, and the job
+knows its last batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The statements of docs/spark.md that keep tables fit, run on a table of a test."""
+"""The statements of docs/guides/spark.md that keep tables fit, run on a table of a test."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from spark_analytics.tables.lake import IcebergLake, Lake
 from tests import ROOT
 
-PAGE = (ROOT / "docs/spark.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/guides/spark.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^\*\*(Iceberg|Delta)\*\*.*?^```sql\n(.*?)^```", re.M | re.S)
 STATEMENTS = {
     match[1].lower(): match[2].split(";\n")[:-1]

@@ -2,7 +2,7 @@
 
 Each difference gets one verdict: it takes effect from now on, or it ends something, or it is
 refused with a remedy that is safe. `inorder check FILE --brokers B` and the worker print the same
-lines, and every refusal of a state takes its words from here (docs/change.md).
+lines, and every refusal of a state takes its words from here (docs/operate/change.md).
 
 What is no difference (waits, bounds, delivery, the store) is not in a contract.
 """

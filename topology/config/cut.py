@@ -27,7 +27,7 @@ REMEDY: Final = (
     " sources' records lie in several partitions, {headers}cut between reorder and merge (`stages:"
     " [reorder, merge, ...]`) — an application that has already worked with them as one stage"
     " keeps its cut: drain it, then begin a new application with a new input topic and new output"
-    " topics (docs/change.md)"
+    " topics (docs/operate/change.md)"
 )
 
 

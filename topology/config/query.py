@@ -115,7 +115,7 @@ def _text_of(query: Query) -> str:
 def _fault(error: Any) -> Fault:
     place = f" (line {error.line}, column {error.column} of the pattern)" if error.line else ""
     return Fault(
-        (), f"{error.message}{place}", error.hint or f"see {error.code} in docs/patterns.md"
+        (), f"{error.message}{place}", error.hint or f"see {error.code} in docs/guides/patterns.md"
     )
 
 
@@ -196,7 +196,7 @@ class QueryConfig(Section):
     upsert: Flag = False
     """Its results have a topic of their own, `results.` and the query's name, and a result that is
     taken back is a record without a value there: compacted, the topic is the table of current
-    results (docs/tables.md)."""
+    results (docs/guides/tables.md)."""
     window: (
         Annotated[Window, Given(read_window, {"type": "string", "examples": WINDOWS.split(", ")})]
         | None
@@ -207,8 +207,8 @@ class QueryConfig(Section):
     pattern: (
         Annotated[Query, Given(_pattern, {"type": "string"}), PlainSerializer(_text_of)] | None
     ) = None
-    """A pattern (docs/patterns.md), or a MATCH_RECOGNIZE of SQL, whose FROM names the stream
-    (docs/match_recognize.md)."""
+    """A pattern (docs/guides/patterns.md), or a MATCH_RECOGNIZE of SQL, whose FROM names the stream
+    (docs/guides/match_recognize.md)."""
     detector: Annotated[str, Given(_detector, {"type": "string"})] | None = None
     """A detector of your own, by its name in the functions file."""
     answer: Annotated[Answer, one_of(Answer, MOVED_ANSWERS)] = "early"

@@ -172,20 +172,20 @@ def _take_out(whole: Document, document: Mapping[str, Any], path: list[str]) -> 
 INTRO: Final = """\
 # The topology file
 
-Made from the types by `make docs-reference`; do not edit. One YAML file says what runs. `streams`
-is needed, all else has a default, and an unknown key is an error anywhere.
+`make docs-reference` generates this page from the types; do not edit it. One YAML file describes
+what runs. Only `streams` is required. An unknown key is an error anywhere.
 
-    inorder check FILE              is it sound, and what would run?
-    inorder check --defaults FILE   the same file with every key filled in
-    inorder check --schema          its JSON schema, for editors
-    inorder init EVENTS.jsonl       a first file for recorded events
+    inorder check FILE              check the file and print what would run
+    inorder check --defaults FILE   print the file with every default filled in
+    inorder check --schema          print its JSON schema, for editors
+    inorder init EVENTS.jsonl       write a first file for recorded events
 
 In an editor with YAML support: `inorder check --schema > topology.schema.json`, and as the first
 line of the file `# yaml-language-server: $schema=topology.schema.json`.
 
-A duration has its unit, always: `500ms` (ns, us, ms, s, min, h, d); so has a size: `256MiB`. A
-share is `0.001` or `0.1%`. How it all works is in [operators](operators), what to watch in
-[operations](operations.md), the lines of recorded events in [input](input.md).
+A duration always has a unit: `500ms` (ns, us, ms, s, min, h, d), and so has a size: `256MiB`. A
+share is `0.001` or `0.1%`. See also: [how the operators work](../concepts/index.md), [how to
+connect your data](../guides/connect.md), [what to monitor](../operate/alerts.md).
 """
 
 

@@ -62,7 +62,7 @@ def faults(brought: UserFunctions) -> Iterator[Wrong]:
         try:
             behaviour_of(detector)
         except TypeError as wrong:
-            yield f"the detector {name!r}: {wrong}", "see docs/operators/detector.md"
+            yield f"the detector {name!r}: {wrong}", "see docs/guides/detectors.md"
 
 
 def name_faults(name: Any, taken: Collection[str]) -> Iterator[Wrong]:

@@ -1,6 +1,6 @@
 """A detector of a user's own: plain Python that reads events in order, as if none came late.
 
-In the functions file of the topology (docs/operators/detector.md):
+In the functions file of the topology (docs/guides/detectors.md):
 
     detectors = {"stops": Detector(step, initial=..., deadline=..., tick=...), "tops": Tops}
 

@@ -23,7 +23,7 @@ in the order of their items. Revisions count from 0 without a hole, until an id 
 what it said is final, or, of ids that a detector keeps open, when there are more than `MAX_IDS` of
 its key.
 
-The source is Speculative Event Processing (docs/operators/detector.md has what is different).
+The source is Speculative Event Processing (docs/guides/detectors.md has what is different).
 
 Bounds: `max_keys`; `max_kept`; how many events are held is the caller's to look at (`held`).
 """

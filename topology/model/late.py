@@ -6,7 +6,7 @@ or keeps the cause of a number that REORDER had given up (`Passage.judge_filled`
 the bound pushes out are late by `merge_full` (`Merge._overflow`). Everybody who shows a cause
 reads this table: the header `late` and `reason` of a record on `events.late`, the label `reason`
 of `inorder_records_late_total`, `late_by_cause` of a replay's summary and of `explain`, the page,
-and docs/operators/merge.md.
+and docs/concepts/watermarks.md.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ UNREAD = Facts(unread=True)
 MIXED = "default: {reorder: {without_seq: by_time}}"
 HEADERS = "default: {headers: {preset: cloudevents}}"
 
-# docs/change.md has these rows, by their names.
+# docs/operate/change.md has these rows, by their names.
 ROWS = {
     "waits and bounds": (
         BASE, file("default: {reorder: {max_wait: 9s, late: side, max_held: 9}}"), FIRST, Facts(),
@@ -264,7 +264,7 @@ def test_a_layout_of_another_version_is_refused() -> None:
 
 # -- the page ------------------------------------------------------------------------------------
 
-PAGE = Path(__file__).parents[3] / "docs/change.md"
+PAGE = Path(__file__).parents[3] / "docs/operate/change.md"
 ON_PAGE: dict[str, list[Any]] = {
     "waits and bounds": ["waits and bounds"],
     "delivery and store": ["delivery and store"],

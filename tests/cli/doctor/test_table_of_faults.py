@@ -1,5 +1,5 @@
-"""Examples: each fault that docs/alerts.md gives to doctor is made on purpose, and found; what the
-column of the page quotes is what is written there."""
+"""Examples: each fault that docs/operate/alerts.md gives to doctor is made on purpose, and found;
+what the column of the page quotes is what is written there."""
 
 from __future__ import annotations
 

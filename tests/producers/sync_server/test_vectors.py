@@ -1,6 +1,6 @@
 """Examples: the conformance vectors, read as somebody with another program would.
 
-The bytes are taken apart and sealed here by the offsets of docs/sync_protocol.md, not by
+The bytes are taken apart and sealed here by the offsets of docs/reference/sync_protocol.md, not by
 the code under test.
 """
 

@@ -123,7 +123,7 @@ def test_every_key_has_its_words() -> None:
 
 
 def test_the_page_is_up_to_date() -> None:
-    found = (ROOT / "docs" / "topology.md").read_text(encoding="utf-8")
+    found = (ROOT / "docs" / "reference" / "topology.md").read_text(encoding="utf-8")
     assert found == reference.page(), "run: make docs-reference"
 
 

@@ -1,4 +1,4 @@
-"""The text of patterns, read: `docs/patterns.md` has the language, grammar.lark its rules.
+"""The text of patterns, read: `docs/guides/patterns.md` has the language, grammar.lark its rules.
 
 A script is one or several queries with `;` between them. What is wrong is reported with its place
 and, where one can be guessed, a remedy; after an error reading goes on with the next query, and

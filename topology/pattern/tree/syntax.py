@@ -1,7 +1,7 @@
 """The tree of a pattern query: what the text says, and what the checks read.
 
 Trees are values: equal trees mean equal queries, and where in the text a node was
-(`span`) has no part in that (the language: docs/patterns.md).
+(`span`) has no part in that (the language: docs/guides/patterns.md).
 
 A tree may be nonsense, like a negation of everything: `topology.pattern.language.check` finds that.
 """

@@ -1,4 +1,4 @@
-"""The pictures of docs/operations.md, drawn anew: `python -m tests.agents.watch.page.pictures`.
+"""Draw the pictures of the page anew: `python -m tests.agents.watch.page.pictures`.
 
 The answers of stages of a plant are made up, by a seed. Who is late and loses numbers is told by
 the tables of a partition, of events that are made up. What becomes of it all is the page's own, in

@@ -9,7 +9,7 @@ from tests.topology.window.oracle import OUTPUTS
 from topology.config import Aggregate, QueryConfig
 from topology.window.aggregates.built_in import BUILT_IN
 
-PAGE = ROOT / "docs" / "operators" / "window.md"
+PAGE = ROOT / "docs" / "guides" / "windows.md"
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
