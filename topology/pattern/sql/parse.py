@@ -2,8 +2,9 @@
 
 Source: ISO/IEC TR 19075-5 (row pattern recognition), and `WITHIN` of Flink.
 docs/guides/match_recognize.md has what is taken, what differs and what is refused. The rows
-of a partition are its events in the order of `ref_time`; one after the other means STRICT, preference is MATCHES BEST, events of equal
-time are in the order of source, epoch and number (TIES BY KEY).
+of a partition are its events in the order of `ref_time`; one after the other means STRICT,
+preference is MATCHES BEST, events of equal time are in the order of source, epoch and number (TIES
+BY KEY).
 
 Bounds: those of `topology.pattern.language.parse`. Any text gives a query or `QueryRefused`, with
 the first slip of syntax, or with all that is wrong with what it means.
