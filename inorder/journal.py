@@ -48,7 +48,7 @@ class _Page(NamedTuple):
 
 
 def tuple_of(content: bytes, kind: Callable[..., T]) -> T:
-    """The named tuple of which this is the JSON object. ValueError for what is none."""
+    """Return the named tuple that the JSON object holds. ValueError for what is none."""
     hints = get_type_hints(kind)
     found = orjson.loads(content)
     if not isinstance(found, dict) or set(found) != set(hints):
@@ -166,7 +166,7 @@ def locked(path: Path, what: str) -> int:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in the folder last through a crash of the machine."""
+    """Make the names in the folder survive a crash of the machine."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -314,8 +314,8 @@ def _payload(value: bytes | None) -> Any:
 
 
 def _said(kind: Any, line: Line, /, **given: Any) -> dict[str, Any]:
-    """The values of a record of this kind by the names of its fields: those `given`, and what the
-    line says, whose keys have no unit."""
+    """Return the values of a record of this kind by the names of its fields: those `given`, and
+    those of the line, whose keys have no unit."""
     return given | {name: line[key] for name, key in _keys(kind) if name not in given}
 
 

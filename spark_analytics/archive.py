@@ -71,7 +71,7 @@ def source(headers: HeaderConfig) -> Column:
 
 
 def _header(name: str) -> tuple[Column, Column]:
-    """The place of the header in a record, and its text."""
+    """Return the place of the header in a record, and its text."""
     place = F.array_position("headers.key", name).cast("int")
     return place, F.get("headers.value", place - 1).cast("string")
 

@@ -262,7 +262,7 @@ def _contract_faults(names: dict[str, str], unit: str) -> list[_Fault]:
 def _header_faults(
     field: str, name: str, *, needed: bool = False, may_be_empty: bool = False
 ) -> Iterator[_Fault]:
-    """What may be wrong with any header."""
+    """Yield what may be wrong with any header."""
     repeated = f"header `{name}` stands there more than once; once is enough"
     yield _Fault(f"{field}_repeated", _count(field) > 1, F.lit(repeated))
     if needed:
@@ -277,7 +277,7 @@ def _header_faults(
 def _text_faults(
     field: str, name: str, max_bytes: int | None, *, needed: bool = False
 ) -> Iterator[_Fault]:
-    """Those of a text; one without a bound may be empty."""
+    """Yield what may be wrong with a text; one without a bound may be empty."""
     yield from _header_faults(field, name, needed=needed, may_be_empty=max_bytes is None)
     if max_bytes is not None:
         huge = F.length(_bytes(field)) > max_bytes

@@ -98,13 +98,13 @@ def first_copies(events: DataFrame) -> DataFrame:
 
 
 def _counted(events: DataFrame) -> DataFrame:
-    """Raw events with `_copy`, which numbers those that are one event."""
+    """Add `_copy`, which counts the raw events that are one event."""
     copies = Window.partitionBy(*EVENT).orderBy("partition", "offset")
     return events.withColumn("epoch", epoch()).withColumn("_copy", F.row_number().over(copies))
 
 
 def epoch() -> Column:
-    """The epoch; an absent one counts as 0."""
+    """Return the epoch; an absent one counts as 0."""
     return F.coalesce("epoch", F.lit(0).cast("long"))
 
 

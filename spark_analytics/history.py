@@ -189,7 +189,7 @@ class RowsReader(DataSourceReader):
 
 
 def file_rows(setting: Setting, pieces: Sequence[Piece]) -> Iterator[Row]:
-    """The rows of all pieces, numbered as if these were one file."""
+    """Yield the rows of all pieces, numbered as if these were one file."""
     before = 0
     for piece in pieces:
         rows = PieceRows(piece, topology_of(setting))

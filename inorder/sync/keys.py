@@ -85,8 +85,8 @@ class GivenKey(NamedTuple):
 
 
 def _tables(content: str) -> list[dict[str, Any]]:
-    """The tables of the file, checked. BadKeys for what a key file does not hold, TOMLDecodeError
-    for what is no TOML."""
+    """Return the tables of the file, checked. BadKeys for what a key file does not hold,
+    TOMLDecodeError for what is no TOML."""
     document = tomllib.loads(content)
     _refuse_others(document, {"key"}, "the file")
     tables: Any = document.get("key", [])

@@ -368,7 +368,7 @@ class DumpedRows:
 
 
 def _known(lines: RecordLines, taken: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
-    """The records, when their schemas are known."""
+    """Yield the records as soon as their schemas are known."""
     for batch in taken:
         listed = batch.to_pylist()
         lines.know(listed)

@@ -157,7 +157,7 @@ class LakeTables:
             self._lake.drop(each.name)
 
     def rows(self, table: LakeTable, files: Mapping[str, list[str]]) -> DataFrame:
-        """The rows to add to the table. `files`: the addresses of the tasks' files, by kind."""
+        """Return the rows to add to the table. `files`: addresses of the tasks' files, by kind."""
 
         def read(kind: str) -> DataFrame:
             schema = from_arrow_schema(schema_of(kind))

@@ -217,8 +217,8 @@ def published(
 def _inputs(
     spark: SparkSession, setting: Setting, wanted: Wanted, known: Known, warn: Warn, *, again: bool
 ) -> tuple[DataFrame, Noted]:
-    """The input as parcels, and the notes on what was read; InputError if archives and files are
-    mixed, or one cannot be read. `again`: with what earlier runs have read."""
+    """Return the input as parcels, and the notes on what was read; InputError if archives and files
+    are mixed, or one cannot be read. `again`: with what earlier runs have read."""
     noted = Noted(**{name: known[name] for name in Noted._fields if name in known})
     noted = noted._replace(files={place_of(path): mark for path, mark in noted.files.items()})
     archives = [path for path in wanted.inputs if is_archive(path)]
@@ -381,7 +381,7 @@ class RunOutput(NamedTuple):
 
 
 def _ordered(spark: SparkSession, parcels: DataFrame, order: OrderGroups, groups: int) -> RunOutput:
-    """Order the groups, as many in each task."""
+    """Order the groups in tasks; each task gets as many groups, or one less."""
     tasks = min(tasks_for(spark, groups), MOST_TASKS)
     slot_of = F.from_json(F.lit(str(slots(spark, tasks))), "ARRAY<INT>")
     reports = (

@@ -94,7 +94,7 @@ def in_batches(parcels: Iterable[Parcel]) -> Iterator[Any]:
 
 
 def several(items: Iterable[T], most: int) -> Iterator[list[T]]:
-    """The items in lists, each of so many but the last."""
+    """Yield the items in lists of `most`; the last may be shorter."""
     items = iter(items)
     while held := list(islice(items, most)):
         yield held

@@ -27,7 +27,7 @@ BATCH: Final = "batch"
 
 @contextmanager
 def persisted(rows: DataFrame) -> Iterator[DataFrame]:
-    """The rows, computed once as long as this lasts."""
+    """Keep the rows as long as this lasts, so that they are computed once."""
     kept = rows.persist()
     try:
         yield kept

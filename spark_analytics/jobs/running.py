@@ -106,7 +106,7 @@ def named(rows: DataFrame) -> DataFrame:
 def _present(
     found: Sequence[Named], named_by: str | None, kept: DataFrame, batch: int
 ) -> Sequence[Named]:
-    """Those that have rows in this batch, if a column names them; the first batch makes all."""
+    """Return those with rows in this batch, if a column names them; the first batch makes all."""
     if named_by is None or batch == 0:
         return found
     there = {row[0] for row in kept.select(named_by).distinct().collect()}

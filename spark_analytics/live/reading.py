@@ -111,7 +111,7 @@ def parcels_of(
 
 
 def _noted(rows: Iterable[Row], runs: list[int]) -> Iterator[Row]:
-    """The rows; their arrivals are noted in `runs`, as in `Stretch`."""
+    """Pass the rows on, and note their arrivals in `runs`, as in `Stretch`."""
     for row in rows:
         arrival_ns = row.values["arrival"]
         if not runs or runs[-2] != arrival_ns:
