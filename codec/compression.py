@@ -25,7 +25,6 @@ from typing import Any, Final
 import cramjam
 from aiokafka import codec as aiokafka_codec
 
-NONE: Final = 0
 GZIP: Final = 1
 SNAPPY: Final = 2
 LZ4: Final = 3

@@ -8,7 +8,6 @@ node, so no pod runs.
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
 import shutil
@@ -26,7 +25,7 @@ from cli.local.lock import exclusive
 from cli.local.ports import LOOPBACK, free_ports
 from cli.local.process import Process
 from cli.local.server import Server
-from infra.helm import KUBERNETES, cache
+from infra.helm import BUILD_TIMEOUT_S, KUBERNETES, NotBuilt, cache, go
 
 VERSION: Final = f"{KUBERNETES}.2"
 PROGRAMS: Final = {
@@ -42,14 +41,9 @@ OPERATORS: Final = {
 }
 """The Go module of the operator that brings a kind, which has its definition."""
 
-BUILD_TIMEOUT_S: Final = 1200.0
 START_TIMEOUT_S: Final = 60.0
 ASK_TIMEOUT_S: Final = 10.0
 MERGE_PATCH: Final = "application/merge-patch+json"
-
-
-class NotBuilt(Exception):
-    """What Go reported."""
 
 
 def missing() -> str | None:
@@ -141,7 +135,7 @@ def definition(kind: str) -> dict[str, Any]:
     """A kind that an operator brings, defined as its module has it. NotBuilt: it cannot be had."""
     kept = _kept()
     kept.mkdir(parents=True, exist_ok=True)
-    module = Path(json.loads(_go(kept, "mod", "download", "-json", OPERATORS[kind]))["Dir"])
+    module = Path(json.loads(go(kept, "mod", "download", "-json", OPERATORS[kind]))["Dir"])
     for file in sorted(module.rglob(f"*_{kind.lower()}s.yaml")):
         found: dict[str, Any] = yaml.safe_load(file.read_text())
         if found.get("kind") == "CustomResourceDefinition" and "conversion" not in found["spec"]:
@@ -177,7 +171,7 @@ def _programs() -> Path:
 def _build(kept: Path) -> None:
     """In a module of our own: Kubernetes' own takes its parts from folders beside it, which the
     proxy has as modules (v1.X of the one is v0.X of the others)."""
-    downloaded = json.loads(_go(kept, "mod", "download", "-json", f"k8s.io/kubernetes@v{VERSION}"))
+    downloaded = json.loads(go(kept, "mod", "download", "-json", f"k8s.io/kubernetes@v{VERSION}"))
     text = Path(downloaded["GoMod"]).read_text()
     parts = re.findall(r"(k8s\.io/\S+) => \./staging", text)
     needed = re.findall(r"^\t(\S+ v\S+)(?: // indirect)?$", text, re.M)
@@ -190,20 +184,5 @@ def _build(kept: Path) -> None:
     flags = [f"-X k8s.io/component-base/version.{key}={value}" for key, value in named.items()]
     for name, package in PROGRAMS.items():
         linked = " ".join(["-ldflags=-s -w", *flags])
-        _go(kept, "build", "-trimpath", linked, "-o", f"{name}.new", package)
+        go(kept, "build", "-trimpath", linked, "-o", f"{name}.new", package)
         (kept / f"{name}.new").replace(kept / name)
-
-
-def _go(folder: Path, *words: str) -> str:
-    done = subprocess.run(
-        ["go", *words],
-        check=False,
-        cwd=folder,
-        env={**os.environ, "GOFLAGS": "-mod=mod", "CGO_ENABLED": "0"},
-        capture_output=True,
-        text=True,
-        timeout=BUILD_TIMEOUT_S,
-    )
-    if done.returncode:
-        raise NotBuilt(f"go {words[0]}: {done.stderr}")
-    return done.stdout

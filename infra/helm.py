@@ -16,13 +16,17 @@ from cli.local.lock import exclusive
 
 VERSION: Final = "v3.19.0"
 KUBERNETES: Final = "1.34"
-BUILD_TIMEOUT_S: Final = 600.0
+BUILD_TIMEOUT_S: Final = 1200.0
 RENDER_TIMEOUT_S: Final = 60.0
 CHART: Final = Path(__file__).parent / "helm" / "inorder"
 
 
 class HelmFailed(Exception):
     """The output of Helm."""
+
+
+class NotBuilt(Exception):
+    """What Go reported."""
 
 
 def missing() -> str | None:
@@ -66,17 +70,28 @@ def _kept() -> Path:
 
 def _build(kept: Path) -> None:
     into = kept.with_suffix(".new")
+    package = f"helm.sh/helm/v3/cmd/helm@{VERSION}"
+    try:
+        go(kept.parent, "install", "-trimpath", "-ldflags=-s -w", package, GOBIN=str(into))
+    except NotBuilt as error:
+        raise HelmFailed(f"Helm could not be built: {error}") from error
+    (into / "helm").replace(kept)
+
+
+def go(folder: Path, *words: str, **settings: str) -> str:
+    """Run Go in that folder; returns its output. `settings` are variables of its environment."""
     done = subprocess.run(
-        ["go", "install", "-trimpath", "-ldflags=-s -w", f"helm.sh/helm/v3/cmd/helm@{VERSION}"],
+        ["go", *words],
         check=False,
-        env={**os.environ, "GOBIN": str(into), "GOFLAGS": "-mod=mod", "CGO_ENABLED": "0"},
+        cwd=folder,
+        env={**os.environ, "GOFLAGS": "-mod=mod", "CGO_ENABLED": "0", **settings},
         capture_output=True,
         text=True,
         timeout=BUILD_TIMEOUT_S,
     )
     if done.returncode:
-        raise HelmFailed(f"Helm could not be built: {done.stderr}")
-    (into / "helm").replace(kept)
+        raise NotBuilt(f"go {words[0]}: {done.stderr}")
+    return done.stdout
 
 
 if __name__ == "__main__":

@@ -28,8 +28,7 @@ PIN: Final = re.compile(
     r"(?:\s*;(?P<marker>[^\\]*))?"
 )
 HASH: Final = re.compile(r"--hash=sha256:(?P<digest>[0-9a-f]{64})")
-NEEDED_BY: Final = re.compile(r"^    # via (?P<name>[a-z0-9][a-z0-9._-]*)")
-ALSO_BY: Final = re.compile(r"^    #   (?P<name>[a-z0-9][a-z0-9._-]*)")
+NEEDED_BY: Final = re.compile(r"^    # (?:via| ) (?P<name>[a-z0-9][a-z0-9._-]*)")
 NAMESPACE: Final = uuid.UUID("6f0a1c3e-5d7b-4f2a-9c8e-1b3d5f7a9c0e")
 """From which, and the content, the serial number is made."""
 
@@ -71,7 +70,7 @@ def read(text: str) -> list[Pinned]:
             at.marker = at.marker and new.marker
         elif at is not None:
             at.digests.update(HASH.findall(line))
-            if by := NEEDED_BY.match(line) or ALSO_BY.match(line):
+            if by := NEEDED_BY.match(line):
                 at.needed_by.add(by["name"])
     return [found[place] for place in sorted(found)]
 

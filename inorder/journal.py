@@ -24,8 +24,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar, get_type_hints
 
 import orjson
 
@@ -34,6 +35,8 @@ from inorder.failure import ForkedError, JournalError
 from inorder.forked import is_ours, left_at_fork
 
 FORMAT: Final = 1
+
+T = TypeVar("T")
 
 
 class _Page(NamedTuple):
@@ -44,18 +47,16 @@ class _Page(NamedTuple):
     next_seq: int | None  # None: in use, or left so by a crash
 
 
-def _page(content: bytes) -> _Page:
-    """ValueError for what is none."""
+def tuple_of(content: bytes, kind: Callable[..., T]) -> T:
+    """Return the named tuple that the JSON object holds. ValueError for what is none."""
+    hints = get_type_hints(kind)
     found = orjson.loads(content)
-    if not isinstance(found, dict) or set(found) != set(_Page._fields):
-        raise ValueError(f"a JSON object with {', '.join(_Page._fields)} was expected")
-    page = _Page(**found)
-    for field, of in (("format", int), ("source", str), ("stream", str), ("epoch", int)):
-        if type(found[field]) is not of:
-            raise ValueError(f"{field} is not {'text' if of is str else 'an integer'}")
-    if page.next_seq is not None and type(page.next_seq) is not int:
-        raise ValueError("next_seq is neither an integer nor null")
-    return page
+    if not isinstance(found, dict) or set(found) != set(hints):
+        raise ValueError(f"a JSON object with {', '.join(hints)} was expected")
+    for name, hint in hints.items():
+        if isinstance(found[name], bool) or not isinstance(found[name], hint):
+            raise ValueError(f"{name} is not {'text' if hint is str else 'an integer'}")
+    return kind(**found)
 
 
 class Journal:
@@ -116,7 +117,7 @@ class Journal:
 
     def _read(self) -> _Page | None:
         try:
-            page = _page(self._path.read_bytes())
+            page = tuple_of(self._path.read_bytes(), _Page)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -136,7 +137,7 @@ class Journal:
                 file.flush()
                 os.fsync(file.fileno())
             beside.replace(self._path)
-            _sync_folder(self._path.parent)
+            sync_folder(self._path.parent)
         except OSError as error:
             raise JournalError(f"journal {self._path} cannot be written: {error}") from error
 
@@ -164,8 +165,9 @@ def locked(path: Path, what: str) -> int:
     return lock
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync_folder(folder: Path) -> None:
+    """Make the names in the folder survive a crash of the machine."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -312,45 +313,33 @@ def _payload(value: bytes | None) -> Any:
         return value.decode(errors="replace")
 
 
+def _said(kind: Any, line: Line, /, **given: Any) -> dict[str, Any]:
+    """Return the values of a record of this kind by the names of its fields: those `given`, and
+    those of the line, whose keys have no unit."""
+    return given | {name: line[key] for name, key in _keys(kind) if name not in given}
+
+
+@cache
+def _keys(kind: Any) -> list[tuple[str, str]]:
+    return [(field.name, field.name.removesuffix("_ns")) for field in fields(kind)]
+
+
 def _event(line: Line) -> OrderedEvent:
     late = line.get("reason", "late") if line["late"] else ""
-    return OrderedEvent(
-        line["stream"],
-        line["source"],
-        line["epoch"] or 0,
-        line["seq"],
-        line["ts"],
-        line["ref_time"],
-        line["error"],
-        line["type"],
-        line["payload"],
-        late,
-        line["at"],
-    )
-
-
-def _gap(line: Line) -> GapRecord:
-    values = (line[key] for key in ("first", "last", "reason", "at"))
-    return GapRecord(line["stream"], line["source"], line["epoch"] or 0, *values)
+    return OrderedEvent(**_said(OrderedEvent, line, epoch=line["epoch"] or 0, late=late))
 
 
 def _not_ordered(line: Line) -> dict[str, Any]:
-    values = {key: line[key] for key in ("stream", "source", "epoch", "seq", "reason")}
-    return {**values, "at_ns": line["at"], "line": line.get("line")}
+    return _said(_NotOrdered, line, line=line.get("line"))
 
 
 def _found(line: Line) -> dict[str, Any]:
-    renamed = {"start_ns": "start", "end_ns": "end", "at_ns": "at"}
-    values = {field.name: line[renamed.get(field.name, field.name)] for field in _HEAD}
-    return {**values, "key": line.get("key"), "stream": line.get("stream", "")}
+    return _said(_Found, line, key=line.get("key"), stream=line.get("stream", ""))
 
 
 def _member(values: Line) -> EventOfResult:
     place = (values["alias"], values["source"], values["epoch"], values["seq"], values["ref_time"])
     return EventOfResult(*place, values.get("stream", ""))
-
-
-_HEAD: Final = [field for field in fields(_Found) if field.name not in ("key", "stream")]
 
 
 def _window(line: Line) -> WindowRecord:
@@ -385,14 +374,9 @@ def _join(line: Line) -> JoinRecord:
     return JoinRecord(**_found(line), events=events, probability=line["probability"])
 
 
-def _overflow(line: Line) -> OverflowRecord:
-    event = _member(line["event"])
-    return OverflowRecord(line["query"], event, line["shown"], line["stream"], line["at"])
-
-
 _READ: Final[Mapping[str, Callable[[Line], Record]]] = {
     "event": _event,
-    "gap": _gap,
+    "gap": lambda line: GapRecord(**_said(GapRecord, line, epoch=line["epoch"] or 0)),
     "late": lambda line: LateRecord(**_not_ordered(line)),
     "duplicate": lambda line: DuplicateRecord(**_not_ordered(line)),
     "dead": lambda line: DeadRecord(**_not_ordered(line), detail=line.get("detail", "")),
@@ -400,6 +384,8 @@ _READ: Final[Mapping[str, Callable[[Line], Record]]] = {
     "match": _match,
     "match_set": _match_set,
     "join": _join,
-    "overflow": _overflow,
+    "overflow": lambda line: OverflowRecord(
+        **_said(OverflowRecord, line, event=_member(line["event"]))
+    ),
     RETRACT: lambda line: RetractRecord(**_found({"values": {}, **line})),
 }

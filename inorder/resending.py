@@ -33,6 +33,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from inorder.contract import MAX_SEQ
 from inorder.failure import ProducerError
+from inorder.journal import tuple_of
 from inorder.kept import Kept, Sent
 
 POLL_S: Final = 0.2
@@ -74,18 +75,10 @@ class Request(NamedTuple):
 
 def request_of(value: bytes | None) -> Request:
     """ValueError for what is none."""
-    found = orjson.loads(value or b"")
-    if not isinstance(found, dict) or set(found) != set(Request._fields):
-        raise ValueError(f"a JSON object with {', '.join(Request._fields)} was expected")
-    for name in ("stream", "source"):
-        if type(found[name]) is not str:
-            raise ValueError(f"{name} is not text")
+    request = tuple_of(value or b"", Request)
     for name in ("epoch", "first", "last"):
-        if type(found[name]) is not int:
-            raise ValueError(f"{name} is not an integer")
-        if not 0 <= found[name] <= MAX_SEQ:
+        if not 0 <= getattr(request, name) <= MAX_SEQ:
             raise ValueError(f"{name} is not between 0 and {MAX_SEQ}")
-    request = Request(**found)
     if request.first > request.last:
         raise ValueError("first is above last")
     return request

@@ -34,15 +34,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 from pyarrow import parquet
 
+from inorder.journal import sync_folder
 from sinks import journal as journals
 from sinks.attempts import ATTEMPTS, insist
-from sinks.journal import Journal, sync_folder
+from sinks.journal import Journal
 from sinks.result import Malformed, Result, parse
 from sinks.sink import Refused, SinkError, SinkUnavailable, SinkUnusable
 
@@ -63,6 +65,9 @@ SCHEMA: Final = pa.schema(
         pa.field("record", pa.string(), nullable=False),
     ]
 )
+
+
+_head: Final = attrgetter(*SCHEMA.names[:-1])
 
 
 class Form(StrEnum):
@@ -203,14 +208,4 @@ def _row(journal: Journal, number: int, line: bytes) -> tuple[Any, ...]:
             f"{journal.path}, line {number}: not what was written ({what}); mend the"
             " line or move the file away, and start again"
         )
-    return (
-        result.id,
-        result.query,
-        result.op,
-        result.revision,
-        result.final,
-        result.confidence,
-        result.start_ns,
-        result.end_ns,
-        result.record.decode(),
-    )
+    return (*_head(result), result.record.decode())

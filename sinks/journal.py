@@ -29,6 +29,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from inorder.journal import sync_folder
 from sinks.sink import SinkUnusable
 
 PREFIX: Final = "_open-"
@@ -140,15 +141,6 @@ def abandoned(folder: Path) -> Iterator[Journal]:
         journal = Journal(path, descriptor)
         journal.cut()
         yield journal
-
-
-def sync_folder(folder: Path) -> None:
-    """Names that were given or taken in it last through a crash of the machine."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _taken(path: Path, descriptor: int) -> bool:

@@ -41,7 +41,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import redis
 from redis.backoff import ExponentialBackoff, NoBackoff
@@ -127,8 +127,7 @@ class RedisBounds:
             raise ValueError(f"{self!r}: a bound below 1 keeps nothing; write 1 or more")
 
 
-@dataclass(frozen=True, slots=True)
-class RedisKeys:
+class RedisKeys(NamedTuple):
     """What readers look into."""
 
     latest: str
@@ -142,7 +141,7 @@ def keys_of(name: str) -> RedisKeys:
     if not name or "{" in name or "}" in name:
         raise ValueError(f"{name!r} is no name for results; leave braces out")
     prefix = f"inorder:{{{name}}}:"
-    return RedisKeys(*(prefix + each for each in ("latest", "feed", "revisions", "recent")))
+    return RedisKeys(*(prefix + each for each in RedisKeys._fields))
 
 
 class RedisSink:
@@ -193,11 +192,8 @@ class RedisSink:
                 return
 
     def _run(self, script: str, arguments: Sequence[Any]) -> Any:
-        keys, bounds = self._keys, self._bounds
-        command = (
-            *("EVAL", script, 4, keys.latest, keys.feed, keys.revisions, keys.recent),
-            *(bounds.max_results, bounds.max_feed, _FORGET_PER_CALL, *arguments),
-        )
+        bounds = (self._bounds.max_results, self._bounds.max_feed, _FORGET_PER_CALL)
+        command = ("EVAL", script, len(self._keys), *self._keys, *bounds, *arguments)
 
         def once() -> Any:
             execute: Callable[..., Any] = self._client.execute_command

@@ -24,7 +24,7 @@ all fields above but `events` and `values`. Its `record` is a JSON object of the
 A `Control` record is no result on purpose: it has neither key nor value, or is the `overflow` of a
 query, which its `kind` says.
 
-What cannot be read is a `Malformed` with a reason out of REASONS, for counting, and a detail that
+What cannot be read is a `Malformed` with one of a few reasons, for counting, and a detail that
 states what was wrong, without the content. Cost: O(bytes), parsed once.
 """
 
@@ -33,12 +33,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import orjson
 
-from inorder.contract import RETRACT, retraction_line
+from inorder.contract import retraction_line
 
 MAX_ID_CHARS: Final = 256
 MAX_REVISION: Final = 2**53 - 1
@@ -50,15 +51,6 @@ FIELD_MISSING: Final = "field_missing"
 FIELD_WRONG: Final = "field_wrong"
 INTERVAL_BACKWARDS: Final = "interval_backwards"
 KEY_NOT_ID: Final = "key_not_id"
-REASONS: Final = (
-    VALUE_MISSING,
-    NOT_JSON,
-    NOT_OBJECT,
-    FIELD_MISSING,
-    FIELD_WRONG,
-    INTERVAL_BACKWARDS,
-    KEY_NOT_ID,
-)
 
 OVERFLOW: Final = "overflow"
 
@@ -85,10 +77,6 @@ class Result:
     end_ns: int | None
     record: bytes
 
-    @property
-    def retracted(self) -> bool:
-        return self.op == RETRACT
-
 
 @dataclass(slots=True)
 class Malformed:
@@ -114,6 +102,10 @@ class _Wire(msgspec.Struct):
     end: _Ns | None = None
     events: list[dict[str, Any]] | None = None
     values: dict[str, Any] | None = None
+
+
+_head: Final = attrgetter(*_Wire.__struct_fields__[:8])
+"""All but `events` and `values`, in the order of `Result`."""
 
 
 def parse(
@@ -148,17 +140,8 @@ def parse(
     if key is not None and key != wire.id.encode():
         detail = "the record's key is not the result's id, so a compacted topic would lose it"
         return Malformed(KEY_NOT_ID, detail, id_)
-    return Result(
-        wire.id,
-        wire.query,
-        wire.op,
-        wire.revision,
-        wire.final,
-        wire.confidence,
-        wire.start,
-        wire.end,
-        _LINE_ENDS.sub(b" ", value) if b"\n" in value or b"\r" in value else value,
-    )
+    record = _LINE_ENDS.sub(b" ", value) if b"\n" in value or b"\r" in value else value
+    return Result(*(*_head(wire), record))
 
 
 def newest(results: Iterable[Result]) -> list[Result]:

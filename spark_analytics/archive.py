@@ -56,8 +56,7 @@ COLUMNS: Final = (
 
 def placed(records: DataFrame, headers: HeaderConfig) -> DataFrame:
     """Records with the `stream` and `hour` they are kept under."""
-    place = F.array_position("headers.key", headers.names().stream).cast("int")
-    text = F.get("headers.value", place - 1).cast("string")
+    place, text = _header(headers.names().stream)
     absent = F.coalesce(place, F.lit(0)) == 0
     stream = F.when(absent, F.lit("default")).otherwise(F.try_validate_utf8(text))
     # In UTC, whatever the session's time zone is.
@@ -68,8 +67,13 @@ def placed(records: DataFrame, headers: HeaderConfig) -> DataFrame:
 
 def source(headers: HeaderConfig) -> Column:
     """The source that a record names; null where it names none."""
-    place = F.array_position("headers.key", headers.names().source).cast("int")
-    return F.get("headers.value", place - 1).cast("string")
+    return _header(headers.names().source)[1]
+
+
+def _header(name: str) -> tuple[Column, Column]:
+    """Return the place of the header in a record, and its text."""
+    place = F.array_position("headers.key", name).cast("int")
+    return place, F.get("headers.value", place - 1).cast("string")
 
 
 def write(rows: DataFrame, path: str, batch: int = 0) -> None:

@@ -34,13 +34,14 @@ record at a time. Sessions should have `spark.sql.codegen.hugeMethodLimit` at 80
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from inorder.contract import MAX_SOURCE_BYTES, MAX_STREAM_BYTES, PRODUCER_KINDS
 from spark_analytics.instants import (
     digits,
     header_time_ns,
@@ -53,24 +54,9 @@ from spark_analytics.once import once
 from topology.config import HeaderConfig
 
 RECORD: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
-BAD: Final = (
-    "topic",
-    "partition",
-    "offset",
-    "timestamp",
-    "stream",
-    "source",
-    "epoch",
-    "seq",
-    "reason",
-    "detail",
-)
-MAX_SOURCE_BYTES: Final = 256
-MAX_STREAM_BYTES: Final = 249
+BAD: Final = (*RECORD[:4], "stream", "source", "epoch", "seq", "reason", "detail")
 SHOWN_CHARS: Final = 40
-PRODUCER_KINDS: Final = ("heartbeat", "bye")
 DIGITS: Final = r"\A[0-9]+\z"
-STAMPS: Final = ("refTs", "err", "segment", "at")
 
 
 class Decoded(NamedTuple):
@@ -117,15 +103,8 @@ def raw(
 def ordered(records: DataFrame, headers: HeaderConfig) -> DataFrame:
     """Rows of `events.ordered`: what the merge wrote."""
     names = headers.names()
-    wanted = names._asdict() | {
-        "ref": "refTs",
-        "err": "err",
-        "segment": "segment",
-        "at": "at",
-        "late": "late",
-        "complete": "complete",
-    }
-    stamps = ("ref", "err", "segment", "at", "complete")
+    stamps = {"ref": "refTs", **{name: name for name in ("err", "segment", "at", "complete")}}
+    wanted = names._asdict() | stamps | {"late": "late"}
     numbers: dict[str, Callable[[Column], Column]] = dict.fromkeys(stamps, integer)
     numbers |= {"epoch": digits, "seq": digits, "ts": _times_in(headers.ts_unit)}
     rows = _found(records, wanted, numbers)
@@ -271,68 +250,49 @@ def _contract_faults(names: dict[str, str], unit: str) -> list[_Fault]:
         *_text_faults("stream", names["stream"], MAX_STREAM_BYTES),
         *_number_faults("epoch", names["epoch"]),
         *_time_faults(names["ts"], unit),
-        *_text_faults("type", names["type"], None, may_be_empty=True),
+        *_text_faults("type", names["type"], None),
+        *_header_faults("kind", names["kind"], may_be_empty=True),
     ]
     kind = _count("kind") > 0
-    unknown = kind & ~F.coalesce(_text("kind").isin(*PRODUCER_KINDS), F.lit(False))
+    unknown = kind & ~F.coalesce(_text("kind").isin(*sorted(PRODUCER_KINDS)), F.lit(False))
     remedy = "write heartbeat, bye or no header"
-    return [
-        *faults,
-        _repeated("kind", names["kind"]),
-        _Fault("kind_unknown", unknown, _says(names["kind"], "kind", remedy)),
-    ]
+    return [*faults, _Fault("kind_unknown", unknown, _says(names["kind"], "kind", remedy))]
 
 
-def _repeated(field: str, name: str) -> _Fault:
-    detail = f"header `{name}` stands there more than once; once is enough"
-    return _Fault(f"{field}_repeated", _count(field) > 1, F.lit(detail))
-
-
-def _missing(field: str, name: str) -> _Fault:
-    detail = f"header `{name}` is missing; write it on every record"
-    return _Fault(f"{field}_missing", _count(field) == 0, F.lit(detail))
-
-
-def _empty(field: str, name: str) -> _Fault:
-    there = _count(field) > 0
-    void = F.coalesce(F.length(_bytes(field)), F.lit(0)) == 0
-    detail = f"header `{name}` is empty; write a value or leave it out"
-    return _Fault(f"{field}_empty", there & void, F.lit(detail))
+def _header_faults(
+    field: str, name: str, *, needed: bool = False, may_be_empty: bool = False
+) -> Iterator[_Fault]:
+    """Yield what may be wrong with any header."""
+    repeated = f"header `{name}` stands there more than once; once is enough"
+    yield _Fault(f"{field}_repeated", _count(field) > 1, F.lit(repeated))
+    if needed:
+        missing = f"header `{name}` is missing; write it on every record"
+        yield _Fault(f"{field}_missing", _count(field) == 0, F.lit(missing))
+    if not may_be_empty:
+        void = F.coalesce(F.length(_bytes(field)), F.lit(0)) == 0
+        empty = f"header `{name}` is empty; write a value or leave it out"
+        yield _Fault(f"{field}_empty", (_count(field) > 0) & void, F.lit(empty))
 
 
 def _text_faults(
-    field: str,
-    name: str,
-    max_bytes: int | None,
-    *,
-    needed: bool = False,
-    may_be_empty: bool = False,
-) -> list[_Fault]:
-    faults = [_repeated(field, name)]
-    if needed:
-        faults.append(_missing(field, name))
-    if not may_be_empty:
-        faults.append(_empty(field, name))
+    field: str, name: str, max_bytes: int | None, *, needed: bool = False
+) -> Iterator[_Fault]:
+    """Yield what may be wrong with a text; one without a bound may be empty."""
+    yield from _header_faults(field, name, needed=needed, may_be_empty=max_bytes is None)
     if max_bytes is not None:
         huge = F.length(_bytes(field)) > max_bytes
-        remedy = f"write at most {max_bytes} bytes"
-        faults.append(_Fault(f"{field}_huge", huge, _says(name, field, remedy)))
+        yield _Fault(f"{field}_huge", huge, _says(name, field, f"write at most {max_bytes} bytes"))
     spoilt = _bytes(field).isNotNull() & _text(field).isNull()
-    faults.append(_Fault(f"{field}_undecodable", spoilt, _says(name, field, "write UTF-8")))
-    return faults
+    yield _Fault(f"{field}_undecodable", spoilt, _says(name, field, "write UTF-8"))
 
 
 def _number_faults(field: str, name: str, *, needed: bool = False) -> list[_Fault]:
-    faults = [_repeated(field, name)]
-    if needed:
-        faults.append(_missing(field, name))
     unread = _bytes(field).isNotNull() & _number(field).isNull()
     text = F.coalesce(_text(field), F.lit(""))
     plain = text.rlike(DIGITS)
     says = _says(name, field, "write ASCII digits, 0 to 9223372036854775807")
     return [
-        *faults,
-        _empty(field, name),
+        *_header_faults(field, name, needed=needed),
         _Fault(f"{field}_negative", unread & text.rlike(r"\A-[0-9]+\z"), says),
         _Fault(f"{field}_not_integer", unread & ~plain, says),
         _Fault(f"{field}_huge", unread & plain, says),
@@ -346,8 +306,7 @@ def _time_faults(name: str, unit: str) -> list[_Fault]:
     huge = _says(name, "ts", "write a time between 1678 and 2261")
     remedy = f"write an integer in {unit}, or RFC 3339 without leap seconds"
     return [
-        _repeated("ts", name),
-        _empty("ts", name),
+        *_header_faults("ts", name),
         _Fault("ts_huge", unread & number, huge),
         _Fault("ts_unreadable", unread, _says(name, "ts", remedy)),
     ]

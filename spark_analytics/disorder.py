@@ -30,9 +30,11 @@ event, one shuffle each.
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_
 from typing import Final
 
-from pyspark.sql import DataFrame, Window, WindowSpec
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from spark_analytics.aggregates import Windows, grouped, opened, quantiles
@@ -82,21 +84,28 @@ def of_raw(events: DataFrame, windows: Windows) -> DataFrame:
 
 def seen_so_far(events: DataFrame) -> DataFrame:
     """Raw events with `copy`, `overtaken` and `descent`, by what came before them."""
-    rows = events.withColumn("epoch", F.coalesce(F.col("epoch"), F.lit(0).cast("long")))
-    copy_number = F.row_number().over(Window.partitionBy(*EVENT).orderBy("partition", "offset"))
     of_source = earlier("topic", "partition", "source", "epoch")
     of_stream = earlier("topic", "partition", "stream")
     overtaken = F.coalesce(F.col("seq") < F.max("seq").over(of_source), F.lit(False))
     descent = F.coalesce(F.col("ref_ns") < F.max("ref_ns").over(of_stream), F.lit(False))
-    rows = rows.withColumn("copy", copy_number > 1)
+    rows = _counted(events).withColumn("copy", F.col("_copy") > 1).drop("_copy")
     return rows.withColumns({"overtaken": overtaken & ~F.col("copy"), "descent": descent})
 
 
 def first_copies(events: DataFrame) -> DataFrame:
     """The first copy of each raw event; an absent epoch counts as 0."""
-    rows = events.withColumn("epoch", F.coalesce(F.col("epoch"), F.lit(0).cast("long")))
-    place = Window.partitionBy(*EVENT).orderBy("partition", "offset")
-    return rows.withColumn("_copy", F.row_number().over(place)).where("_copy = 1").drop("_copy")
+    return _counted(events).where("_copy = 1").drop("_copy")
+
+
+def _counted(events: DataFrame) -> DataFrame:
+    """Add `_copy`, which counts the raw events that are one event."""
+    copies = Window.partitionBy(*EVENT).orderBy("partition", "offset")
+    return events.withColumn("epoch", epoch()).withColumn("_copy", F.row_number().over(copies))
+
+
+def epoch() -> Column:
+    """Return the epoch; an absent one counts as 0."""
+    return F.coalesce("epoch", F.lit(0).cast("long"))
 
 
 def waits(raw: DataFrame, ordered: DataFrame, windows: Windows) -> DataFrame:
@@ -119,10 +128,8 @@ def gap_records(records: DataFrame) -> Decoded:
     """Records of `events.gaps` as typed rows, and those that are none."""
     read = F.from_json(F.col("value").cast("string"), GAP)
     rows = records.withColumn("_r", once(read))
-    needed = [F.col(f"_r.{name}") for name in ("stream", "source", "first", "last")]
-    whole = F.lit(True)
-    for column in needed:
-        whole = whole & column.isNotNull()
+    needed = ("stream", "source", "first", "last")
+    whole = reduce(and_, (F.col(f"_r.{name}").isNotNull() for name in needed))
     place = RECORD[:4]
     detail = F.lit("the value is no gap; only stages may write to this topic")
     reason = F.lit("gap_unreadable")
@@ -132,8 +139,7 @@ def gap_records(records: DataFrame) -> Decoded:
 
 def gaps(declared: DataFrame, ordered: DataFrame) -> DataFrame:
     """Each gap with `numbers`, `filled` (how many came after all) and `open`."""
-    known = declared.withColumn("epoch", F.coalesce(F.col("epoch"), F.lit(0).cast("long")))
-    known = known.withColumnRenamed("at", "at_ns")
+    known = declared.withColumn("epoch", epoch()).withColumnRenamed("at", "at_ns")
     gap = [*SOURCE, "epoch", "first", "last", "reason", "at_ns"]
     known = known.select(*gap).dropDuplicates([*SOURCE, "epoch", "first", "last"])
     came = ordered.where(F.col("late") != "").select(*EVENT).distinct()

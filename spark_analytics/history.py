@@ -15,9 +15,9 @@ is the backfill. A topic that workers have ordered is read as it is, by `readStr
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -36,10 +36,11 @@ from pyspark.sql.types import StructType
 from agents.user_functions import bringing
 from producers.recording.lines import lines_of
 from producers.recording.replayed import replayed
-from producers.recording.rows import NEEDED, NEEDED_BY_TIME, json_rows
+from producers.recording.rows import json_rows
 from producers.recording.summary import Summary
 from spark_analytics.backfill.kinds import TABLE_OF, TABLES, rows_of, schema_of
-from spark_analytics.backfill.pieces import PieceRows, pieces_of
+from spark_analytics.backfill.pieces import Piece, PieceRows, pieces_of
+from spark_analytics.backfill.work import several
 from spark_analytics.executors.setting import Setting, setting_of, topology_of
 from spark_analytics.topic_source import (
     UNBOUNDED,
@@ -109,7 +110,7 @@ class InorderSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         setting, path, table = self._setting(), self._option("path"), self._table
         if "brokers" not in self.options:
-            return FilesReader(setting, path, table)
+            return RowsReader(setting, table, partial(file_rows, setting, pieces_of([path])))
         topology = topology_of(setting)
         if path in _ordered_topics(topology):
             self._only_events(path)
@@ -121,7 +122,7 @@ class InorderSource(DataSource):
                 f"load({path}): the topology has the input topics {', '.join(sorted(inputs))} and"
                 f" the ordered topics {', '.join(_ordered_topics(topology))}"
             )
-        return TopicReader(setting, self._cluster(), topics, table)
+        return RowsReader(setting, table, partial(topic_rows, self._cluster(), setting, topics))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         setting, topic = self._setting(), self._option("path")
@@ -173,11 +174,12 @@ class InorderSource(DataSource):
 
 
 class RowsReader(DataSourceReader):
-    """One partition, which reads all rows of events and puts them in order."""
+    """One partition, whose task takes all `rows` of events and puts them in order."""
 
-    def __init__(self, setting: Setting, table: str) -> None:
+    def __init__(self, setting: Setting, table: str, rows: Callable[[], Iterator[Row]]) -> None:
         self._setting = setting
         self._table = table
+        self._rows = rows
 
     def partitions(self) -> list[InputPartition]:
         return [InputPartition(0)]
@@ -185,55 +187,28 @@ class RowsReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return ordered(self._setting, self._table, self._rows())
 
-    @abstractmethod
-    def _rows(self) -> Iterator[Row]: ...
 
-
-class FilesReader(RowsReader):
-    """Reads all files."""
-
-    def __init__(self, setting: Setting, path: str, table: str) -> None:
-        super().__init__(setting, table)
-        self._pieces = pieces_of([path])
-
-    def _rows(self) -> Iterator[Row]:
-        reading = reading_of(topology_of(self._setting))
-        before = 0
-        for piece in self._pieces:
-            rows = PieceRows(piece, NEEDED_BY_TIME if reading.by_time or reading.mixed else NEEDED)
-            for row in rows:
-                yield row._replace(number=before + row.number)
-            before += rows.lines
-
-
-class TopicReader(RowsReader):
-    """Reads input topics up to their current ends."""
-
-    def __init__(self, setting: Setting, cluster: Cluster, topics: list[str], table: str) -> None:
-        super().__init__(setting, table)
-        self._cluster = cluster
-        self._topics = topics
-
-    def _rows(self) -> Iterator[Row]:
-        return topic_rows(self._cluster, topology_of(self._setting), self._topics)
+def file_rows(setting: Setting, pieces: Sequence[Piece]) -> Iterator[Row]:
+    """Yield the rows of all pieces, numbered as if these were one file."""
+    before = 0
+    for piece in pieces:
+        rows = PieceRows(piece, topology_of(setting))
+        for row in rows:
+            yield row._replace(number=before + row.number)
+        before += rows.lines
 
 
 def ordered(setting: Setting, table: str, rows: Iterable[Row]) -> Iterator[Any]:
     """The rows of a table that follow from rows of events, as batches of Arrow."""
     topology = topology_of(setting)
     steps = replayed(topology, lines_of(rows, reading_of(topology)), Summary())
-    held, positions, next_of = [], [], Counter[str | None]()
-    for step in whole_instants(steps, topology):
-        for line in step_lines(step):
-            if TABLE_OF[line["kind"]] != table:
-                continue
-            held.append(line)
+    lines = (line for step in whole_instants(steps, topology) for line in step_lines(step))
+    next_of = Counter[str | None]()
+    for held in several((line for line in lines if TABLE_OF[line["kind"]] == table), ROWS):
+        positions = []
+        for line in held:
             positions.append(next_of[line["stream"]])
             next_of[line["stream"]] += 1
-            if len(held) == ROWS:
-                yield rows_of(table, held, positions)
-                held, positions = [], []
-    if held:
         yield rows_of(table, held, positions)
 
 

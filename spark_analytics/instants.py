@@ -11,8 +11,9 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from inorder.contract import UNIT_NS
+
 NS_PER_S: Final = 1_000_000_000
-UNIT_NS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": NS_PER_S}
 
 _RFC3339: Final = (
     r"\A([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})"

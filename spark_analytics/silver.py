@@ -39,6 +39,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_analytics import decode, disorder, payload, results
+from spark_analytics.backfill.kinds import INSTANT, LONG, RESULT, TABLES
 from spark_analytics.instants import to_timestamp
 from spark_analytics.jobs.topics import Topics
 from spark_analytics.jobs.work import (
@@ -72,10 +73,7 @@ DEAD: Final = (
 )
 REASON: Final = "reason"
 PLACED: Final = decode.RECORD[:4]
-HEAD: Final = (
-    *("stream", "query", "id", "op", "revision", "final", "confidence", "key"),
-    *("start_ns", "end_ns", "start_time", "end_time"),
-)
+HEAD: Final = [column.name for column in RESULT]
 OWN: Final[Mapping[str, Sequence[str]]] = {
     "windows": ("values", "low", "high", "expected"),
     "matches": ("events", "values", "count", "ranges", "joined"),
@@ -85,15 +83,8 @@ OWN: Final[Mapping[str, Sequence[str]]] = {
 TAIL: Final = ("at_ns", "at_time", results.LINE)
 AS_TEXT: Final = f"{results.FIELDS}, key VARIANT, events STRING"
 """A variant distinguishes a text from a number; read as STRING both look the same."""
-IN_NS: Final = {
-    "start": "start_ns",
-    "end": "end_ns",
-    "at": "at_ns",
-    "known_at": "known_at_ns",
-    "ts_before": "ts_before_ns",
-    "ts_after": "ts_after_ns",
-}
-TIMES: Final = {"start_ns": "start_time", "end_ns": "end_time", "at_ns": "at_time"}
+TIMES: Final = [each for each in (*RESULT, *TABLES["gaps"]) if each.name != each.key]
+"""Columns of instants: as longs named `_ns`, and as timestamps."""
 RESULT_TABLES: Final = {
     "window": "windows",
     "pattern": "matches",
@@ -223,13 +214,10 @@ def _late(topology: Topology, wanted: Wanted) -> Group:
 
 
 def _gaps(topic: str) -> Group:
-    def declared(rows: DataFrame) -> DataFrame:
-        return _timed(disorder.gap_records(rows).events)
-
-    def bad(rows: DataFrame) -> DataFrame:
-        return disorder.gap_records(rows).bad
-
-    parts = [Part("gaps", PLACE, declared), Part("bad-gaps", PLACE, bad)]
+    parts = [
+        Part("gaps", PLACE, lambda rows: _timed(disorder.gap_records(rows).events)),
+        Part("bad-gaps", PLACE, lambda rows: disorder.gap_records(rows).bad),
+    ]
     return Group("gaps", [topic], parts)
 
 
@@ -256,16 +244,13 @@ def of_results(topics: Sequence[str], name: str, settled: Settled | None = None)
         found = revisions(rows)
         return results.latest(found.drop("current")).select(*found.columns)
 
-    def bad(rows: DataFrame) -> DataFrame:
-        return results.decoded(rows).bad
-
     def overflows(rows: DataFrame) -> DataFrame:
         return _timed(results.overflows(results.decoded(rows).control))
 
     parts = [
         Part(name, PLACE, revisions),
         Part(f"{name}-current", ("id",), newest, newer="revision", settled=settled),
-        Part(f"bad-{name}", PLACE, bad),
+        Part(f"bad-{name}", PLACE, lambda rows: results.decoded(rows).bad),
     ]
     if name in BOUNDED:
         parts.append(Part(f"overflows-{name}", PLACE, overflows))
@@ -274,10 +259,10 @@ def of_results(topics: Sequence[str], name: str, settled: Settled | None = None)
 
 def _timed(rows: DataFrame) -> DataFrame:
     """Times as longs named `_ns`, and those by which people query as timestamps too."""
-    there = {name: ns for name, ns in IN_NS.items() if name in rows.columns}
-    rows = rows.withColumnsRenamed(there)
-    stamps = {TIMES[ns]: to_timestamp(F.col(ns)) for ns in there.values() if ns in TIMES}
-    return rows.withColumns(stamps)
+    there = [column for column in TIMES if column.key in rows.columns]
+    stamps = {each.name: to_timestamp(F.col(each.key)) for each in there if each.type == INSTANT}
+    renamed = {each.key: each.name for each in there if each.type == LONG}
+    return rows.withColumns(stamps).withColumnsRenamed(renamed)
 
 
 def _text(name: str) -> Column:

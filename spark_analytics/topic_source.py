@@ -29,7 +29,6 @@ from producers.recording.ordered_lines import OrderedLines
 from producers.recording.topic_dump import dumped, records_until
 from spark_analytics.backfill.kinds import rows_of
 from spark_analytics.executors.setting import Setting, topology_of
-from topology.config import Topology
 from topology.wire.line_reader import Row
 
 UNBOUNDED: Final = 1 << 63
@@ -56,9 +55,9 @@ class Cluster(NamedTuple):
         return brokers_at(self.servers, read_security(self.properties, os.environ))
 
 
-def topic_rows(cluster: Cluster, topology: Topology, topics: list[str]) -> Iterator[Row]:
+def topic_rows(cluster: Cluster, setting: Setting, topics: list[str]) -> Iterator[Row]:
     """The rows of these input topics, in the order of `inorder dump`, up to their current ends."""
-    lines = dumped(cluster.reached(), topology, topics, masters_in(os.environ))
+    lines = dumped(cluster.reached(), topology_of(setting), topics, masters_in(os.environ))
     number = 0
     for part in _driven(_in_lists(lines)):
         for line in part:

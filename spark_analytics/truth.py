@@ -36,7 +36,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_analytics.decode import Decoded
-from spark_analytics.disorder import EVENT, earlier, first_copies
+from spark_analytics.disorder import EVENT, earlier, epoch, first_copies
 
 SHOWN: Final = (*EVENT, "partition", "offset")
 ORDER: Final = ("ref_ns", "source", "epoch", "seq")
@@ -46,8 +46,8 @@ def differences(
     raw: DataFrame,
     ordered: Decoded,
     streams: Sequence[str],
-    aside: DataFrame | None = None,
-    dead: DataFrame | None = None,
+    aside: DataFrame,
+    dead: DataFrame,
 ) -> DataFrame:
     """`raw` and `aside` are events of `decode.raw` (the late topic is raw records again),
     `ordered` is what `decode.split` gave, `dead` has the coordinates of dead letters
@@ -74,9 +74,7 @@ def balance(raw: DataFrame, ordered: Decoded, streams: Sequence[str]) -> DataFra
     names = raw.where(F.col("stream").isin(*streams)).groupBy("stream")
     left = names.agg(
         F.count(F.lit(1)).alias("raw"),
-        F.count_distinct(
-            F.struct("source", F.coalesce(F.col("epoch"), F.lit(0).cast("long")), "seq")
-        ).alias("different"),
+        F.count_distinct(F.struct("source", epoch(), "seq")).alias("different"),
     )
     right = ordered.events.groupBy("stream").agg(
         F.count(F.lit(1)).alias("ordered"), F.count_if(F.col("late") != "").alias("late")
@@ -84,19 +82,13 @@ def balance(raw: DataFrame, ordered: Decoded, streams: Sequence[str]) -> DataFra
     return left.join(right, "stream", "full").na.fill(0)
 
 
-def _excused(accepted: DataFrame, aside: DataFrame | None, dead: DataFrame | None) -> DataFrame:
+def _excused(accepted: DataFrame, aside: DataFrame, dead: DataFrame) -> DataFrame:
     """Accepted events with `excused`: these need not be in the ordered topic."""
-    late, letter = F.lit(False), F.lit(False)
-    if aside is not None:
-        side = first_copies(aside).select(*EVENT, F.lit(True).alias("_side"))
-        accepted = accepted.join(side, list(EVENT), "left")
-        late = F.col("_side").isNotNull()
-    if dead is not None:
-        place = ["topic", "partition", "offset"]
-        letters = dead.select(*place, F.lit(True).alias("_dead")).dropDuplicates(place)
-        accepted = accepted.join(letters, place, "left")
-        letter = F.col("_dead").isNotNull()
-    return accepted.withColumn("excused", late | letter)
+    place = ["topic", "partition", "offset"]
+    late = first_copies(aside).select(*EVENT, F.lit(True).alias("_side"))
+    letters = dead.select(*place, F.lit(True).alias("_dead")).dropDuplicates(place)
+    known = accepted.join(late, list(EVENT), "left").join(letters, place, "left")
+    return known.withColumn("excused", F.col("_side").isNotNull() | F.col("_dead").isNotNull())
 
 
 def _renamed(accepted: DataFrame) -> DataFrame:

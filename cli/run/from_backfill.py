@@ -188,7 +188,7 @@ def _opened(address: str) -> tuple[dict[str, Any], dict[int, str]]:
             f"{OPTION} needs pyarrow; install the extra `files` (pip install inorder-engine[files])"
         ) from None
     try:
-        resumed = Resumed(address, who=OPTION, option=OPTION, looks=True)
+        resumed = Resumed(address, reader=OPTION)
         return resumed.known, resumed.states()
     except (PlaceRefused, StateUnreadable) as refused:
         raise Refused(str(refused)) from None

@@ -25,12 +25,12 @@ import hmac
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
+from inorder.signature import Mac
 from inorder.signing_keys import content_of
 from inorder.sync.packet import BODY_SIZE, MAX_UINT32, NO_KEY, NO_SEAL, source_fault
 
-SEAL_SIZE: Final = 16
 MIN_SECRET_BYTES: Final = 16
 MAX_SECRET_BYTES: Final = 64
 MAX_FILE_BYTES: Final = 64 << 20
@@ -46,17 +46,11 @@ class BadKeys(ValueError):
 class Key:
     """A secret, ready to seal and sign with."""
 
-    __slots__ = ("_begun", "id")
+    __slots__ = ("id", "seal")
 
     def __init__(self, key_id: int, secret: bytes) -> None:
         self.id = key_id
-        self._begun = hmac.new(secret, digestmod="sha256")
-
-    def seal(self, content: bytes) -> bytes:
-        """The first 16 bytes of the HMAC-SHA-256."""
-        mac = self._begun.copy()
-        mac.update(content)
-        return mac.digest()[:SEAL_SIZE]
+        self.seal = Mac(secret).tag
 
     def signed(self, body: bytes) -> bytes:
         """The whole packet of this body."""
@@ -90,39 +84,31 @@ class GivenKey(NamedTuple):
     sources: Sequence[str] = ()
 
 
-class _Table(NamedTuple):
-    """A table of the file, checked."""
-
-    id: int
-    secret: str
-    sources: Sequence[str] | None
-
-
-def _tables(content: str) -> list[_Table]:
-    """BadKeys for what a key file does not hold, TOMLDecodeError for what is no TOML."""
+def _tables(content: str) -> list[dict[str, Any]]:
+    """Return the tables of the file, checked. BadKeys for what a key file does not hold,
+    TOMLDecodeError for what is no TOML."""
     document = tomllib.loads(content)
     _refuse_others(document, {"key"}, "the file")
-    tables = document.get("key", [])
+    tables: Any = document.get("key", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise BadKeys("`key` is not a list of tables")
-    return [_table(table, f"table {number}") for number, table in enumerate(tables, 1)]
+    for number, table in enumerate(tables, 1):
+        _check(table, f"table {number}")
+    return list(tables)
 
 
-def _table(table: Mapping[str, object], where: str) -> _Table:
-    _refuse_others(table, set(_Table._fields), where)
+def _check(table: Mapping[str, Any], where: str) -> None:
+    _refuse_others(table, set(GivenKey._fields), where)
     for field in ("id", "secret"):
         if field not in table:
             raise BadKeys(f"{where}: `{field}` is missing")
-    key_id, secret, sources = (table.get(field) for field in _Table._fields)
+    key_id, sources = table["id"], table.get("sources", [])
     if not isinstance(key_id, int) or isinstance(key_id, bool) or not 1 <= key_id <= MAX_UINT32:
         raise BadKeys(f"{where}: `id` is not an integer from 1 to {MAX_UINT32}")
-    if not isinstance(secret, str):
+    if not isinstance(table["secret"], str):
         raise BadKeys(f"{where}: `secret` is not text")
-    if sources is None:
-        return _Table(key_id, secret, None)
     if not isinstance(sources, list) or not all(isinstance(source, str) for source in sources):
         raise BadKeys(f"{where}: `sources` is not a list of names")
-    return _Table(key_id, secret, sources)
 
 
 def _refuse_others(table: Mapping[str, object], known: set[str], where: str) -> None:
@@ -200,12 +186,13 @@ class KeyRing:
         return self._keys[ids[-1]]
 
 
-def _given(table: _Table) -> GivenKey:
-    if table.sources is not None and not table.sources:
+def _given(table: Mapping[str, Any]) -> GivenKey:
+    key_id, sources = table["id"], table.get("sources", ())
+    if sources == []:
         raise BadKeys(
-            f"key {table.id}: `sources` is empty; name one, or leave it out for a group key"
+            f"key {key_id}: `sources` is empty; name one, or leave it out for a group key"
         )
-    return GivenKey(table.id, _secret(table.secret, table.id), table.sources or ())
+    return GivenKey(key_id, _secret(table["secret"], key_id), sources)
 
 
 def _secret(digits: str, key_id: int) -> bytes:

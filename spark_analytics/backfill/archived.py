@@ -19,7 +19,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -103,10 +105,7 @@ def records(
     wanted = topics_read(topology)
     refuse_patterns(paths)
     found = [folder for path in paths for folder in folders_of(path.rstrip("/"), wanted)]
-    frames = [_read(spark, folder, wanted) for folder in found]
-    whole = frames[0]
-    for frame in frames[1:]:
-        whole = whole.union(frame)
+    whole = reduce(DataFrame.union, [_read(spark, folder, wanted) for folder in found])
     there = {row.topic for row in whole.select("topic").distinct().collect()}
     unread = sorted(there - set(wanted))
     if unread:
@@ -295,22 +294,22 @@ def taken(rows: DataFrame, topology: Topology, before: Cut, *, to_end: bool, hol
 
 class ReadArchive(NamedTuple):
     """The function of a reading task: rows in are records in order, rows out are parcels. Each task
-    is a piece. `slots`: one for each group."""
+    is a piece."""
 
     setting: Setting
-    slots: Sequence[int]
 
     def __call__(self, taken: Iterable[Any]) -> Iterator[Any]:
         task_process.begin()
         context = TaskContext.get()
         assert context is not None
         piece = context.partitionId()
-        yield from in_batches(self._read(piece, taken), self.slots)
+        yield from in_batches(self._read(piece, taken))
 
     def _read(self, piece: int, taken: Iterable[Any]) -> Iterator[Parcel]:
         topology = topology_of(self.setting)
         packer = Packer(piece, Groups(topology), reading_of(topology), archived=True)
-        rows = _Rows(topology, taken)
+        lines = RecordLines(topology)
+        rows = DumpedRows(lines, _known(lines, taken), _clock_of)
         yield from packer.pack(rows)
         yield from packer.rest(rows.lines)
 
@@ -339,33 +338,44 @@ class RecordLines:
 
 
 def _record(values: Mapping[str, Any]) -> Record:
-    return Record(
-        values["topic"],
-        values["partition"],
-        values["offset"],
-        values["key"],
-        values["value"],
-        [(each["key"], each["value"]) for each in values["headers"] or ()],
-        values["stamp_ms"],
-    )
+    headers = [(each["key"], each["value"]) for each in values["headers"] or ()]
+    return Record._make((*_PLAIN(values), headers, values["stamp_ms"], LOG_APPEND_TIME))
 
 
-class _Rows:
-    """Dumped lines; `lines` counts them."""
+_PLAIN: Final = itemgetter("topic", "partition", "offset", "key", "value")
 
-    def __init__(self, topology: Topology, taken: Iterable[Any]) -> None:
-        self._taken = taken
-        self._records = RecordLines(topology)
+
+class DumpedRows:
+    """Records as rows; `lines` counts them. `clock_of` gives the arrival clock of a record."""
+
+    def __init__(
+        self,
+        lines: RecordLines,
+        records: Iterable[Mapping[str, Any]],
+        clock_of: Callable[[Mapping[str, Any]], ArrivalClock],
+    ) -> None:
+        self._lines = lines
+        self._records = records
+        self._clock_of = clock_of
         self.lines = 0
 
     def __iter__(self) -> Iterator[Row]:
-        for batch in self._taken:
-            listed = batch.to_pylist()
-            self._records.know(listed)
-            for values in listed:
-                clock = ArrivalClock(0, judges=False)
-                clock.now_ns = values["arrival_ms"] * NS_PER_MS
-                line = self._records.line(values, clock)
-                if line is not None:
-                    self.lines += 1
-                    yield Row(self.lines, orjson.loads(orjson.dumps(line)))
+        for record in self._records:
+            line = self._lines.line(record, self._clock_of(record))
+            if line is not None:
+                self.lines += 1
+                yield Row(self.lines, orjson.loads(orjson.dumps(line)))
+
+
+def _known(lines: RecordLines, taken: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the records as soon as their schemas are known."""
+    for batch in taken:
+        listed = batch.to_pylist()
+        lines.know(listed)
+        yield from listed
+
+
+def _clock_of(record: Mapping[str, Any]) -> ArrivalClock:
+    clock = ArrivalClock(0, judges=False)
+    clock.now_ns = record["arrival_ms"] * NS_PER_MS
+    return clock

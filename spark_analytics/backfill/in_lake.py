@@ -25,8 +25,9 @@ results a third time, when they are merged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial, reduce
 from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame
@@ -79,17 +80,6 @@ class LakeTable(NamedTuple):
     merged: bool = False
 
 
-class Rows(NamedTuple):
-    """Rows to add to a table, from the files of `kinds`; `merged`: a row replaces the row with its
-    id."""
-
-    table: str
-    kinds: Sequence[str]
-    rows: DataFrame
-    shape: Shape
-    merged: bool = False
-
-
 def lake_tables(topology: Topology, schema: StructType | None = None) -> list[LakeTable]:
     """All tables; `schema` of payloads, None: they are text."""
     found = _of_events(schema)
@@ -115,15 +105,15 @@ class LakeTables:
 
     def __init__(self, lake: Lake, topology: Topology, schema: StructType | None = None) -> None:
         self._lake = lake
-        self._tables = lake_tables(topology, schema)
+        self.tables = lake_tables(topology, schema)
 
     def require(self, *, made: bool | None) -> None:
         """Raise TablesRefused if a table has another owner or other columns. `made`: whether the
         tables must exist; None: some may."""
         self._refuse_pattern()
-        for each in self.rows({}):
-            name = f"{self._lake.place}/{each.table}"
-            if not self._lake.exists(each.table):
+        for each in self.tables:
+            name = f"{self._lake.place}/{each.name}"
+            if not self._lake.exists(each.name):
                 if made:
                     raise TablesRefused(
                         f"{name} is not there any more, and what came into it nobody has; backfill"
@@ -135,7 +125,7 @@ class LakeTables:
                     f"{name} is there already, in the catalog if not in the folder, and a backfill"
                     " writes over nothing; name another --out, or drop the tables of that one"
                 )
-            self._lake.require(each.table, each.rows.schema)
+            self._lake.require(each.name, self.rows(each, {}).schema)
 
     def _refuse_pattern(self) -> None:
         """Raise if Spark would read the address of the staged files as a pattern."""
@@ -150,23 +140,24 @@ class LakeTables:
         files: dict[str, list[str]] = {}
         for file in coming.files:
             files.setdefault(file.table, []).append(f"{coming.staged}/{file.table}/{file.name}")
-        for each in self.rows(files):
+        for each in self.tables:
+            rows = self.rows(each, files)
             if coming.run == 1:
-                self._lake.made(each.table, each.rows.schema, each.shape)
-            if not any(kind in files for kind in each.kinds) or each.rows.isEmpty():
+                self._lake.made(each.name, rows.schema, each.shape)
+            if files.keys().isdisjoint(each.kinds) or rows.isEmpty():
                 continue
             if each.merged:
-                self._lake.merge(each.table, each.rows, each.shape)
+                self._lake.merge(each.name, rows, each.shape)
             else:
-                self._lake.append(each.table, each.rows, each.shape, Mark(QUERY, coming.run))
+                self._lake.append(each.name, rows, each.shape, Mark(QUERY, coming.run))
 
     def drop(self) -> None:
         """Remove all tables with their rows."""
-        for each in self.rows({}):
-            self._lake.drop(each.table)
+        for each in self.tables:
+            self._lake.drop(each.name)
 
-    def rows(self, files: Mapping[str, list[str]]) -> Iterator[Rows]:
-        """The rows to add to each table. `files`: the addresses of the tasks' files, by kind."""
+    def rows(self, table: LakeTable, files: Mapping[str, list[str]]) -> DataFrame:
+        """Return the rows to add to the table. `files`: addresses of the tasks' files, by kind."""
 
         def read(kind: str) -> DataFrame:
             schema = from_arrow_schema(schema_of(kind))
@@ -174,8 +165,7 @@ class LakeTables:
                 return self._lake.spark.createDataFrame([], schema)
             return self._lake.spark.read.schema(schema).parquet(*files[kind])
 
-        for each in self._tables:
-            yield Rows(each.name, each.kinds, each.made(read), each.shape, each.merged)
+        return table.made(read)
 
 
 def _plain(table: str, shape: Shape) -> LakeTable:
@@ -216,9 +206,7 @@ def _results(kinds: Mapping[str, str]) -> Callable[[Read], DataFrame]:
 
     def made(read: Read) -> DataFrame:
         rows = [read(name).withColumn("kind", F.lit(kind)) for name, kind in kinds.items()]
-        found = rows[0]
-        for more in rows[1:]:
-            found = found.unionByName(more, allowMissingColumns=True)
+        found = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), rows)
         return found.withColumn("current", F.col("op") != "retract")
 
     return made

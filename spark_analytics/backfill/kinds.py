@@ -112,7 +112,7 @@ _WHO: Final = [*_text("stream", "source"), *_long(epoch="epoch")]
 _SEQ: Final = _long(seq="seq")
 _AT: Final = [*_long(at_ns="at"), _time("at_time", "at")]
 _UNORDERED: Final = [*_WHO, *_SEQ, *_text("reason"), *_long(input_line="line"), *_AT]
-_RESULT: Final = [
+RESULT: Final = [
     *_text("stream", "query", "id", "op"),
     *_long(revision="revision"),
     _flag("final"),
@@ -147,16 +147,16 @@ TABLES: Final[Mapping[str, Sequence[Column]]] = {
     "late": [*_UNORDERED, *_long(by_ns="by")],
     "duplicates": _UNORDERED,
     "dead": [*_UNORDERED, *_text("detail")],
-    "windows": [*_RESULT, *_VALUES, *_nested("low", "high", "expected"), *_AT],
-    "matches": [*_RESULT, *_nested("events"), *_VALUES, *_AT],
+    "windows": [*RESULT, *_VALUES, *_nested("low", "high", "expected"), *_AT],
+    "matches": [*RESULT, *_nested("events"), *_VALUES, *_AT],
     "match_sets": [
-        *_RESULT,
+        *RESULT,
         *_long(count="count"),
         *_nested("ranges", "joined"),
         *_AT,
     ],
     "joins": [
-        *_RESULT,
+        *RESULT,
         *_nested("events"),
         *_VALUES,
         Column("probability", REAL, "probability"),

@@ -17,8 +17,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from producers.recording.file import GZIP_MARK, STDIN, Form, InputError, opened
-from producers.recording.rows import LineSource, json_rows, rows_in
-from topology.wire.line_reader import Row
+from producers.recording.rows import (
+    NEEDED,
+    NEEDED_BY_TIME,
+    LineSource,
+    json_rows,
+    rows_in,
+)
+from topology.config import Topology
+from topology.wire.line_reader import Row, reading_of
 
 PIECE_BYTES: Final = 16 * 2**20
 PART_BYTES: Final = 2**20
@@ -94,9 +101,10 @@ NOTHING: Final = Piece("", 0, 0)
 class PieceRows:
     """The rows of a piece. `lines`, after the last: how many line numbers it uses."""
 
-    def __init__(self, piece: Piece, needed: tuple[str, ...]) -> None:
+    def __init__(self, piece: Piece, topology: Topology) -> None:
+        reading = reading_of(topology)
         self._piece = piece
-        self._needed = needed
+        self._needed = NEEDED_BY_TIME if reading.by_time or reading.mixed else NEEDED
         self.lines = 0
 
     def __iter__(self) -> Iterator[Row]:

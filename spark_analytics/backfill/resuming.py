@@ -86,24 +86,16 @@ class ParquetTables:
 
 class Resumed:
     """The state of the tables at an address. PlaceRefused if there is none to go on from,
-    StateUnreadable if it is damaged. Messages name the command `who` and the `option` of the
-    address. A caller that only `looks` is refused if a run was killed while it added rows. `first`:
-    this is the first run, and there is no state yet."""
+    StateUnreadable if it is damaged. `reader`: the option by which somebody only looks at them, who
+    is refused if a run was killed while it added rows. `first`: this is the first run, and there is
+    no state yet."""
 
-    def __init__(
-        self,
-        address: str,
-        *,
-        who: str = "--resume",
-        option: str = "--out",
-        looks: bool = False,
-        first: bool = False,
-    ) -> None:
+    def __init__(self, address: str, *, reader: str = "", first: bool = False) -> None:
         self._address = address
-        self._who = who
+        self._who = who = reader or "--resume"
         self.account: Known = {}
         """The summary of the run that `finish` has finished."""
-        self._files, self._path = file_system(address.rstrip("/"), option)
+        self._files, self._path = file_system(address.rstrip("/"), reader or "--out")
         self._state = f"{self._path}/{STATE}"
         self._refuse_links()
         self._coming = self._read(COMING)
@@ -121,7 +113,7 @@ class Resumed:
                 " to be asked with --no-to-end"
             )
         self.known: Known = known
-        if self._coming is not None and looks:
+        if self._coming is not None and reader:
             raise PlaceRefused(
                 f"{who}: a run was killed while its rows came into {address}; bring it to its end"
                 " by inorder spark backfill --resume with what it was asked for"

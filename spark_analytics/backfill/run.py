@@ -52,7 +52,7 @@ from spark_analytics.backfill.work import (
     OrderGroups,
     ReadPieces,
 )
-from spark_analytics.executors.setting import Setting, digests
+from spark_analytics.executors.setting import Setting, digests, topology_of
 from spark_analytics.executors.shipping import shipped
 from spark_analytics.payload import schema_of
 from spark_analytics.tables.catalog import Format, catalog_of
@@ -103,18 +103,11 @@ class Wanted(NamedTuple):
 class Noted(NamedTuple):
     """Notes on what has been read, for the next run; see `Known`."""
 
-    files: Mapping[str, Mark]
-    offsets: Mapping[str, int]
-    places: Mapping[str, Sequence[str]]
-    sources: Mapping[str, Mapping[str, Sequence[str]]]
+    files: Mapping[str, Mark] = {}
+    offsets: Mapping[str, int] = {}
+    places: Mapping[str, Sequence[str]] = {}
+    sources: Mapping[str, Mapping[str, Sequence[str]]] = {}
     cut: Mapping[str, Any] | None = None
-
-
-class Inputs(NamedTuple):
-    """The input of this run, and the notes on what was read."""
-
-    parcels: DataFrame
-    noted: Noted
 
 
 def run(
@@ -140,29 +133,16 @@ def run(
     order = OrderGroups(setting, place.staged, to_end=wanted.to_end)
     if resumed is not None:
         order = order._replace(begin=resumed.begin, states=resumed.states(), came=came)
-    groups = Groups(topology)
-    tasks = min(tasks_for(spark, len(groups)), MOST_TASKS)
-    slot_of = slots(spark, tasks)
-    by_group = [slot_of[group % tasks] for group in range(len(groups))]
+    known: Known = {"run": 0} if resumed is None else resumed.known
     with shipped(spark), _few_rows_at_once(spark):
-        inputs = _inputs(
-            spark, setting, topology, wanted, by_group, resumed, warn, again=came is not None
-        )
-        output = _ordered(inputs.parcels, order, tasks)
+        parcels, noted = _inputs(spark, setting, wanted, known, warn, again=came is not None)
+        output = _ordered(spark, parcels, order, len(Groups(topology)))
     output.summary.took(time.perf_counter() - started_s, output.summary.cpu_seconds)
-    now: Known = {
-        "run": 1 if resumed is None else resumed.known["run"] + 1,
-        "topology": about,
-        "tables": wanted.kept,
-    }
+    now: Known = {"run": known["run"] + 1, "topology": about, "tables": wanted.kept}
     if wanted.to_end:
         now[ENDED] = True
     else:
-        now |= {
-            "begin": output.end,
-            **inputs.noted._asdict(),
-            "states": output.states,
-        }
+        now |= {"begin": output.end, **noted._asdict(), "states": output.states}
     published(wanted, place, tables, resumed, output, now)
     return output.summary
 
@@ -235,43 +215,29 @@ def published(
 
 
 def _inputs(
-    spark: SparkSession,
-    setting: Setting,
-    topology: Topology,
-    wanted: Wanted,
-    slot_of: Sequence[int],
-    resumed: Resumed | None,
-    warn: Warn,
-    *,
-    again: bool,
-) -> Inputs:
-    """The input; InputError if archives and files are mixed, or one cannot be read. `again`: with
-    what earlier runs have read."""
-    known: Known = {} if resumed is None else resumed.known
-    noted = Noted(
-        {place_of(path): mark for path, mark in known.get("files", {}).items()},
-        known.get("offsets", {}),
-        known.get("places", {}),
-        known.get("sources", {}),
-        known.get("cut"),
-    )
+    spark: SparkSession, setting: Setting, wanted: Wanted, known: Known, warn: Warn, *, again: bool
+) -> tuple[DataFrame, Noted]:
+    """Return the input as parcels, and the notes on what was read; InputError if archives and files
+    are mixed, or one cannot be read. `again`: with what earlier runs have read."""
+    noted = Noted(**{name: known[name] for name in Noted._fields if name in known})
+    noted = noted._replace(files={place_of(path): mark for path, mark in noted.files.items()})
     archives = [path for path in wanted.inputs if is_archive(path)]
     refuse_mixed(wanted.inputs, archives, noted)
     if not archives:
-        return _of_files(spark, setting, wanted, slot_of, noted, again=again)
+        return _of_files(spark, setting, wanted, noted, again=again)
+    topology = topology_of(setting)
     found, noted = _of_archives(spark, topology, wanted, noted, warn)
     if again:
-        found, whole = _of_archives(spark, topology, wanted, Noted({}, {}, {}, {}), lambda _: None)
+        found, whole = _of_archives(spark, topology, wanted, Noted(), lambda _: None)
         if whole.offsets != noted.offsets:
             raise InputError(
                 f"{archives[0]}: queries came, and the archive does not give their history as"
                 " earlier runs have read it; backfill anew into a new folder"
             )
     if found.is_empty:
-        return Inputs(_read([NOTHING], spark, setting, slot_of), noted)
-    read = ReadArchive(setting, slot_of)
+        return _read([NOTHING], spark, setting), noted
     ordered = in_order(found.lines, topology.topics.clock)
-    return Inputs(ordered.mapInArrow(read.__call__, PARCELS), noted)
+    return ordered.mapInArrow(ReadArchive(setting).__call__, from_arrow_schema(PARCELS)), noted
 
 
 def refuse_mixed(inputs: Sequence[str], archives: Sequence[str], noted: Noted) -> None:
@@ -298,21 +264,15 @@ def refuse_mixed(inputs: Sequence[str], archives: Sequence[str], noted: Noted) -
 
 
 def _of_files(
-    spark: SparkSession,
-    setting: Setting,
-    wanted: Wanted,
-    slot_of: Sequence[int],
-    noted: Noted,
-    *,
-    again: bool,
-) -> Inputs:
+    spark: SparkSession, setting: Setting, wanted: Wanted, noted: Noted, *, again: bool
+) -> tuple[DataFrame, Noted]:
     """The files that no earlier run has read, as pieces; `again`: behind those that one has."""
     new = new_files(files_of(wanted.inputs), noted.files)
     read = _as_they_were(noted.files) if again else []
     # Before they are cut: a file that grows meanwhile counts as changed for the next run.
     marks = {place_of(path): mark_of(path) for path in new if Path(path).exists()}
-    parcels = _read(pieces_of([*read, *new]) or [NOTHING], spark, setting, slot_of)
-    return Inputs(parcels, noted._replace(files={**noted.files, **marks}))
+    parcels = _read(pieces_of([*read, *new]) or [NOTHING], spark, setting)
+    return parcels, noted._replace(files={**noted.files, **marks})
 
 
 def _as_they_were(read: Mapping[str, Mark]) -> list[str]:
@@ -327,11 +287,9 @@ def _as_they_were(read: Mapping[str, Mark]) -> list[str]:
     return list(read)
 
 
-def _read(
-    pieces: Sequence[Piece], spark: SparkSession, setting: Setting, slot_of: Sequence[int]
-) -> DataFrame:
+def _read(pieces: Sequence[Piece], spark: SparkSession, setting: Setting) -> DataFrame:
     numbers = spark.range(0, len(pieces), 1, tasks_for(spark, len(pieces)))
-    return numbers.mapInArrow(ReadPieces(setting, pieces, slot_of).__call__, PARCELS)
+    return numbers.mapInArrow(ReadPieces(setting, pieces).__call__, from_arrow_schema(PARCELS))
 
 
 def _of_archives(
@@ -422,9 +380,12 @@ class RunOutput(NamedTuple):
     end: tuple[Any, ...]
 
 
-def _ordered(parcels: DataFrame, order: OrderGroups, tasks: int) -> RunOutput:
+def _ordered(spark: SparkSession, parcels: DataFrame, order: OrderGroups, groups: int) -> RunOutput:
+    """Order the groups in tasks; each task gets as many groups, or one less."""
+    tasks = min(tasks_for(spark, groups), MOST_TASKS)
+    slot_of = F.from_json(F.lit(str(slots(spark, tasks))), "ARRAY<INT>")
     reports = (
-        parcels.repartition(tasks, "slot")
+        parcels.repartition(tasks, F.get(slot_of, F.col("group") % tasks))
         .selectExpr("*", "number > 0 AS later")
         .sortWithinPartitions("group", "later", "piece", "number")
         .drop("later")

@@ -15,15 +15,15 @@ import os
 import pickle
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, groupby
-from typing import Any, Final, NamedTuple
+from itertools import chain, groupby, islice
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 from pyarrow import fs
 
 from producers.recording.file import InputError
 from producers.recording.replayed import left, passed
-from producers.recording.rows import NEEDED, NEEDED_BY_TIME
 from producers.recording.summary import Summary
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.parcels import Packer, Parcel, PieceUnreadable, Unpacker
@@ -33,7 +33,6 @@ from spark_analytics.backfill.place import file_system
 from spark_analytics.backfill.state import GroupState, packed, unpacked
 from spark_analytics.executors import task_process
 from spark_analytics.executors.setting import Setting, topology_of
-from topology.config import Topology
 from topology.flow.instants import whole_instants
 from topology.flow.replay import Replay
 from topology.model.event import DATA, Event
@@ -42,7 +41,9 @@ from topology.wire.json_lines import step_lines
 from topology.wire.line_reader import Content, reading_of
 from topology.wire.stretches import Beginning
 
-PARCELS: Final = "slot INT, group INT, piece LONG, number LONG, content BINARY"
+PARCELS: Final = pa.schema(
+    zip(Parcel._fields, (pa.int32(), pa.int64(), pa.int64(), pa.binary()), strict=True)
+)
 REPORT: Final = pa.schema(
     {
         "group": pa.int32(),
@@ -60,28 +61,25 @@ UNREADABLE: Final = "unreadable"
 PARCELS_AT_ONCE: Final = 64
 """The most rows of an Arrow batch of parcels, read or written."""
 
+T = TypeVar("T")
+
 
 class ReadPieces(NamedTuple):
-    """The function of a reading task: rows in are numbers of pieces, rows out are parcels. `slots`:
-    one for each group."""
+    """The function of a reading task: rows in are numbers of pieces, rows out are parcels."""
 
     setting: Setting
     pieces: Sequence[Piece]
-    slots: Sequence[int]
 
     def __call__(self, taken: Iterable[Any]) -> Iterator[Any]:
         task_process.begin()
         for batch in taken:
             for number in batch.column(0).to_pylist():
-                yield from in_batches(self._read(number), self.slots)
+                yield from in_batches(self._read(number))
 
     def _read(self, number: int) -> Iterator[Parcel]:
         topology = topology_of(self.setting)
-        reading = reading_of(topology)
-        rows = PieceRows(
-            self.pieces[number], NEEDED_BY_TIME if reading.by_time or reading.mixed else NEEDED
-        )
-        packer = Packer(number, Groups(topology), reading)
+        rows = PieceRows(self.pieces[number], topology)
+        packer = Packer(number, Groups(topology), reading_of(topology))
         try:
             yield from packer.pack(rows)
         except InputError as error:
@@ -90,29 +88,16 @@ class ReadPieces(NamedTuple):
         yield from packer.rest(rows.lines)
 
 
-def in_batches(parcels: Iterable[Parcel], slots: Sequence[int]) -> Iterator[Any]:
-    held: list[Parcel] = []
-    for parcel in parcels:
-        held.append(parcel)
-        if len(held) >= PARCELS_AT_ONCE:
-            yield _arrow(held, slots)
-            held = []
-    if held:
-        yield _arrow(held, slots)
+def in_batches(parcels: Iterable[Parcel]) -> Iterator[Any]:
+    for held in several(parcels, PARCELS_AT_ONCE):
+        yield pa.RecordBatch.from_pylist([each._asdict() for each in held], PARCELS)
 
 
-def _arrow(parcels: Sequence[Parcel], slots: Sequence[int]) -> Any:
-    groups, pieces, numbers, contents = zip(*parcels, strict=True)
-    return pa.record_batch(
-        [
-            pa.array([slots[group] for group in groups], pa.int32()),
-            pa.array(groups, pa.int32()),
-            pa.array(pieces, pa.int64()),
-            pa.array(numbers, pa.int64()),
-            pa.array(contents, pa.binary()),
-        ],
-        names=["slot", "group", "piece", "number", "content"],
-    )
+def several(items: Iterable[T], most: int) -> Iterator[list[T]]:
+    """Yield the items in lists of `most`; the last may be shorter."""
+    items = iter(items)
+    while held := list(islice(items, most)):
+        yield held
 
 
 class OrderGroups(NamedTuple):
@@ -136,7 +121,7 @@ class OrderGroups(NamedTuple):
         name = f"{os.getpid()}-{time.monotonic_ns():x}"
         part = Part(files, folder, name)
         group = None
-        for group, parcels in groupby(rows, key=_group):
+        for group, parcels in groupby(rows, key=attrgetter("group")):
             yield from _reports(self._order(group, parcels, part, files, f"{folder}/{name}"))
         if group is not None:
             written = part.close()
@@ -149,7 +134,7 @@ class OrderGroups(NamedTuple):
         topology = topology_of(self.setting)
         summary = Summary()
         before = self._state_of(group)
-        order = GroupRun(topology, group, summary, before, to_end=self.to_end, came=self.came)
+        order = GroupRun(self, group, summary, before)
         try:
             for step in whole_instants(order.steps(parcels, self.begin), topology):
                 part.take(step_lines(step), order.positions)
@@ -177,27 +162,18 @@ class OrderGroups(NamedTuple):
 
 class GroupRun:
     """One group of streams and its operators, from the state `before` on. Counts go to the
-    summary. Unless `came` is None all is computed anew, from the history: up to where the run
+    summary. Unless `order.came` is None all is computed anew, from the history: up to where the run
     before ended only results of these queries are emitted, and nothing is counted."""
 
     def __init__(
-        self,
-        topology: Topology,
-        group: int,
-        summary: Summary,
-        before: GroupState,
-        *,
-        to_end: bool,
-        came: frozenset[str] | None = None,
+        self, order: OrderGroups, group: int, summary: Summary, before: GroupState
     ) -> None:
+        self._came, self._to_end = order.came, order.to_end
+        self._topology = topology = topology_of(order.setting)
         groups = Groups(topology)
-        self._came = came
-        self._topology = topology
-        self._counts_clocks = group == groups.strange
         # The group of unknown streams knows the names of all others.
         self._streams = groups.streams[group] or list(topology.streams)
         self._summary = summary
-        self._to_end = to_end
         self._waiting: list[Content] = []
         self._before = before
         self._hears = group != groups.strange
@@ -266,7 +242,7 @@ class GroupRun:
         summary.takes_over(event for event in replay.held() if event.kind == DATA)
         if not self._to_end:
             contents = self._without_last(contents, last_ns)
-        yield from passed(replay, contents, summary, counts_clocks=self._counts_clocks)
+        yield from passed(replay, contents, summary, counts_clocks=not self._hears)
         if last_ns is not None:
             steps = [replay.on_others(last_ns)]
             if self._to_end and (flushed := replay.on_end()) is not None:
@@ -294,9 +270,4 @@ def _reports(rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
 
 def _parcels(batch: Any) -> Iterator[Parcel]:
     columns: Mapping[str, list[Any]] = batch.to_pydict()
-    names = ("group", "piece", "number", "content")
-    return map(Parcel._make, zip(*(columns[name] for name in names), strict=True))
-
-
-def _group(parcel: Parcel) -> int:
-    return parcel.group
+    return map(Parcel._make, zip(*(columns[name] for name in Parcel._fields), strict=True))

@@ -13,7 +13,8 @@ those of an earlier run: `holds` finds such batches, and `running.claim` refuses
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -22,6 +23,16 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_analytics import folders
 
 BATCH: Final = "batch"
+
+
+@contextmanager
+def persisted(rows: DataFrame) -> Iterator[DataFrame]:
+    """Keep the rows as long as this lasts, so that they are computed once."""
+    kept = rows.persist()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
 
 
 class Output(Protocol):
@@ -39,13 +50,9 @@ class Folder:
     def write(self, rows: DataFrame, table: str, keys: Sequence[str], batch: int) -> None:
         if table in self.left_out:
             return
-        kept = rows.coalesce(1).persist()
-        try:
+        with persisted(rows.coalesce(1)) as kept:
             if batch == 0 or not kept.isEmpty():
-                target = f"{self.path}/{table}/{BATCH}={batch}"
-                kept.write.mode("overwrite").parquet(target)
-        finally:
-            kept.unpersist()
+                kept.write.mode("overwrite").parquet(f"{self.path}/{table}/{BATCH}={batch}")
 
     def holds(self, spark: SparkSession, table: str) -> bool:
         """Whether batches of an earlier run lie there, with which new ones would mix."""

@@ -28,9 +28,9 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from typing import Any, Final, TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
@@ -39,10 +39,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_analytics.jobs.errors import first_line
-from spark_analytics.jobs.outputs import Output
+from spark_analytics.jobs.outputs import Output, persisted
 from spark_analytics.jobs.watching import Watch, settle
 from spark_analytics.jobs.work import Group, Part, Table
 from spark_analytics.session import require_java
+
+Named = TypeVar("Named", Group, Part)
 
 AT_ONCE: Final = "0 seconds"
 POLL_S: Final = 0.1
@@ -76,25 +78,19 @@ def run_bounded(tables: Sequence[Table], output: Output, folder: str) -> None:
 
 def _write(table: Table, rows: DataFrame, output: Output, folder: str, batch: int) -> None:
     if table.groups:
-        with _kept(rows) as records:
-            for group in _with_records(table, records, batch):
-                _write_group(group, records, output, batch)
+        with persisted(rows) as records:
+            for group in _present(table.groups, "topic", records, batch):
+                own = records.where(F.col("topic").isin(*group.topics))
+                with nullcontext(own) if group.rows is None else persisted(group.of(own)) as kept:
+                    _write_parts(group.parts, kept, output, batch)
     elif table.parts:
-        with _kept(rows) as kept:
-            _write_parts(_with_rows(table, kept, batch), kept, output, batch)
+        with persisted(rows) as kept:
+            parts = _present(table.parts, table.named_by, kept, batch)
+            _write_parts(parts, kept, output, batch)
     elif table.store is not None:
         table.store(rows, f"{folder}/{table.name}", batch)
     else:
         output.write(named(rows), table.name, table.keys, batch)
-
-
-def _write_group(group: Group, records: DataFrame, output: Output, batch: int) -> None:
-    own = records.where(F.col("topic").isin(*group.topics))
-    if group.rows is None:
-        _write_parts(group.parts, own, output, batch)
-        return
-    with _kept(group.rows(own)) as rows:
-        _write_parts(group.parts, rows, output, batch)
 
 
 def _write_parts(parts: Sequence[Part], kept: DataFrame, output: Output, batch: int) -> None:
@@ -102,34 +98,19 @@ def _write_parts(parts: Sequence[Part], kept: DataFrame, output: Output, batch: 
         output.write(named(part.pick(kept)), part.name, part.keys, batch)
 
 
-@contextmanager
-def _kept(rows: DataFrame) -> Iterator[DataFrame]:
-    kept = rows.persist()
-    try:
-        yield kept
-    finally:
-        kept.unpersist()
-
-
 def named(rows: DataFrame) -> DataFrame:
     """As a backfill's tables call it; `offset` is a keyword in SQL."""
     return rows.withColumnRenamed("offset", "position")
 
 
-def _with_rows(table: Table, kept: DataFrame, batch: int) -> Sequence[Part]:
-    """The parts that have rows in this batch, if a column names them; the first batch makes all."""
-    if table.named_by is None or batch == 0:
-        return table.parts
-    there = {row[0] for row in kept.select(table.named_by).distinct().collect()}
-    return [part for part in table.parts if not there.isdisjoint(part.named)]
-
-
-def _with_records(table: Table, kept: DataFrame, batch: int) -> Sequence[Group]:
-    """The groups that have records in this batch; the first batch makes the tables of all."""
-    if batch == 0:
-        return table.groups
-    there = {row[0] for row in kept.select("topic").distinct().collect()}
-    return [group for group in table.groups if not there.isdisjoint(group.topics)]
+def _present(
+    found: Sequence[Named], named_by: str | None, kept: DataFrame, batch: int
+) -> Sequence[Named]:
+    """Return those with rows in this batch, if a column names them; the first batch makes all."""
+    if named_by is None or batch == 0:
+        return found
+    there = {row[0] for row in kept.select(named_by).distinct().collect()}
+    return [each for each in found if not there.isdisjoint(each.named)]
 
 
 def claim(

@@ -54,6 +54,10 @@ class Group:
     parts: Sequence[Part]
     rows: Callable[[DataFrame], DataFrame] | None = None
 
+    @property
+    def named(self) -> Sequence[str]:
+        return self.topics
+
     def of(self, records: DataFrame) -> DataFrame:
         return records if self.rows is None else self.rows(records)
 

@@ -115,7 +115,7 @@ class LiveGroup:
                 later_ns = self._activation_ns if packed[0] == DECLARED else 0
                 arrival_ns = max(packed[2], begin_ns + later_ns)
                 if is_late and packed[2] < begin_ns + later_ns:
-                    output.append(self._overtaken(packed, begin_ns))
+                    output.append(self._output(OVERTAKEN, overtaken_line(packed, begin_ns)))
                 waiting.append(Waiting(arrival_ns, name, received + packed[1] - 1, packed))
         waiting.sort(key=_order)
         output += self._advance(partitions.time_ns(quiet_ns))
@@ -177,9 +177,6 @@ class LiveGroup:
         position = positions.get(at, 0)
         positions[at] = position + 1
         return OutputLine(table, position, line)
-
-    def _overtaken(self, packed: tuple[Any, ...], begin_ns: int) -> OutputLine:
-        return self._output(OVERTAKEN, overtaken_line(packed, begin_ns))
 
     def _too_many(self) -> str:
         partitions = self._common.partitions.partitions

@@ -95,15 +95,16 @@ class Partition:
         self.promised_ns = BEFORE_EVERYTHING_NS
         self.arrivals: list[int] = []
         self.counts: list[int] = []
-        for at in range(0, len(runs), 2):
-            self._wait(runs[at], runs[at + 1])
+        self._wait(runs)
 
-    def _wait(self, arrival_ns: int, lines: int) -> None:
-        if self.arrivals and self.arrivals[-1] == arrival_ns:
+    def _wait(self, runs: Sequence[int], begin_ns: int = BEFORE_EVERYTHING_NS) -> None:
+        """Count the lines of these runs as waiting; none arrives before `begin_ns`."""
+        for own_ns, lines in zip(runs[::2], runs[1::2], strict=True):
+            arrival_ns = max(own_ns, begin_ns)
+            if not self.arrivals or self.arrivals[-1] != arrival_ns:
+                self.arrivals.append(arrival_ns)
+                self.counts.append(self.waiting)
             self.counts[-1] += lines
-            return
-        self.arrivals.append(arrival_ns)
-        self.counts.append(lines + (self.counts[-1] if self.counts else 0))
 
     @property
     def waiting(self) -> int:
@@ -114,9 +115,7 @@ class Partition:
         return self.received - self.waiting
 
     def add(self, stretch: Stretch, begin_ns: int) -> None:
-        runs = stretch.runs
-        for at in range(0, len(runs), 2):
-            self._wait(max(runs[at], begin_ns), runs[at + 1])
+        self._wait(stretch.runs, begin_ns)
         self.received += stretch.lines
         self.clock_ns = max(stretch.arrival_ns, begin_ns)
 
@@ -144,11 +143,9 @@ class Partition:
 
     def release(self, until_ns: int) -> None:
         """Stop counting lines that arrived before as waiting."""
-        runs = self.runs()
-        at = 2 * bisect_left(self.arrivals, until_ns)
+        left = self.runs()[2 * bisect_left(self.arrivals, until_ns) :]
         self.arrivals, self.counts = [], []
-        for each in range(at, len(runs), 2):
-            self._wait(runs[each], runs[each + 1])
+        self._wait(left)
 
     def runs(self) -> list[int]:
         """The waiting lines, in the form of `Stretch.runs`."""

@@ -18,19 +18,18 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-import orjson
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from agents.stage.arrival import ArrivalClock
-from spark_analytics.backfill.archived import RecordLines
+from spark_analytics.backfill.archived import DumpedRows, RecordLines
 from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.parcels import Packer
-from spark_analytics.backfill.work import PARCELS_AT_ONCE
+from spark_analytics.backfill.work import PARCELS_AT_ONCE, several
 from spark_analytics.executors import task_process
 from spark_analytics.executors.setting import Setting, topology_of
 from spark_analytics.live.group import PartitionParcel
-from spark_analytics.live.partitions import BEFORE_EVERYTHING_NS, CLOCK, HIDDEN, RAW, PartitionName
+from spark_analytics.live.partitions import CLOCK, HIDDEN, RAW, PartitionName
 from topology.config import Topology
 from topology.wire.line_reader import Row, reading_of
 
@@ -61,19 +60,16 @@ class ReadRecords(NamedTuple):
         task_process.begin()
         topology = topology_of(self.setting)
         rows = chain.from_iterable(batch.to_pylist() for batch in taken)
-        held: list[tuple[int, PartitionParcel]] = []
+        stretches = groupby(_in_stretches(rows), key=itemgetter(0))
+        parcels = chain.from_iterable(
+            parcels_of(topology, (record for _, record in records)) for _, records in stretches
+        )
         is_hidden = True
-        for _, records in groupby(_in_stretches(rows), key=itemgetter(0)):
+        for held in several(parcels, PARCELS_AT_ONCE):
             is_hidden = False
-            for each in parcels_of(topology, (record for _, record in records)):
-                held.append(each)
-                if len(held) >= PARCELS_AT_ONCE:
-                    yield _arrow(held)
-                    held = []
-        if is_hidden:
-            held = hidden(topology)
-        if held:
             yield _arrow(held)
+        if is_hidden:
+            yield _arrow(hidden(topology))
 
 
 def _in_stretches(rows: Iterable[Record]) -> Iterator[tuple[int, Record]]:
@@ -103,41 +99,25 @@ def parcels_of(
     name = PartitionName(rank, first["topic"], first["partition"])
     groups = Groups(topology)
     packer = Packer(0, groups, reading_of(topology))
-    lines = _Lines(topology, chain([first], records), counts_runs=rank == RAW)
-    for part in (packer.pack(lines), packer.left()):
+    clock = ArrivalClock(0, judges=False)
+    rows = DumpedRows(RecordLines(topology), chain([first], records), lambda _: clock)
+    runs: list[int] = []
+    for part in (packer.pack(_noted(rows, runs) if rank == RAW else rows), packer.left()):
         for group, _, number, content in part:
             yield group, PartitionParcel(name, first["offset"], number, content)
-    stretch = marshal.dumps((lines.count, lines.clock.now_ns, lines.runs))
+    stretch = marshal.dumps((rows.lines, clock.now_ns, runs))
     for group in range(len(groups)):
         yield group, PartitionParcel(name, first["offset"], 0, stretch)
 
 
-class _Lines:
-    """Dumped lines of a stretch. `runs` as in `Stretch`."""
-
-    def __init__(self, topology: Topology, records: Iterable[Record], *, counts_runs: bool) -> None:
-        self._lines = RecordLines(topology)
-        self._records = records
-        self._counts_runs = counts_runs
-        self.clock = ArrivalClock(0, judges=False)
-        self.count = 0
-        self.runs: list[int] = []
-
-    def __iter__(self) -> Iterator[Row]:
-        last_ns = BEFORE_EVERYTHING_NS
-        runs = self.runs
-        for record in self._records:
-            line = self._lines.line(record, self.clock)
-            if line is None:
-                continue
-            self.count += 1
-            if self._counts_runs:
-                arrival_ns = line["arrival"]
-                if arrival_ns != last_ns:
-                    last_ns = arrival_ns
-                    runs += (arrival_ns, 0)
-                runs[-1] += 1
-            yield Row(self.count, orjson.loads(orjson.dumps(line)))
+def _noted(rows: Iterable[Row], runs: list[int]) -> Iterator[Row]:
+    """Pass the rows on, and note their arrivals in `runs`, as in `Stretch`."""
+    for row in rows:
+        arrival_ns = row.values["arrival"]
+        if not runs or runs[-2] != arrival_ns:
+            runs += (arrival_ns, 0)
+        runs[-1] += 1
+        yield row
 
 
 def _arrow(parcels: Sequence[tuple[int, PartitionParcel]]) -> Any:

@@ -33,6 +33,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_analytics.jobs.errors import first_line
+from spark_analytics.jobs.outputs import persisted
 from spark_analytics.tables.bounds import bounds, quoted
 from spark_analytics.tables.catalog import (
     Catalog,
@@ -74,6 +75,7 @@ class Lake(ABC):
     """The column by which days are kept apart, where that is one of its own."""
 
     def __init__(self, spark: SparkSession, place: str, owner: str) -> None:
+        require_extension(spark, self.kind)
         self.spark = spark
         self.place = place.rstrip("/")
         self.owner = owner
@@ -163,12 +165,9 @@ class Lake(ABC):
         rest = [name for name in rows.columns if name not in shape.keys]
         highest = F.max_by(F.struct(*rest), F.struct(shape.newer)).alias("_highest")
         single = rows.groupBy(*shape.keys).agg(highest).select(*shape.keys, "_highest.*")
-        kept = self._with_day(single.select(*rows.columns), shape).persist()
-        try:
+        with persisted(self._with_day(single.select(*rows.columns), shape)) as kept:
             if not kept.isEmpty():
                 self._merge(table, kept, shape)
-        finally:
-            kept.unpersist()
 
     def _merge(self, table: str, rows: DataFrame, shape: Shape) -> None:
         newer = quoted(str(shape.newer))
@@ -236,7 +235,6 @@ class IcebergLake(Lake):
         catalog: Catalog | None = None,
     ) -> None:
         super().__init__(spark, place, owner)
-        require_extension(spark, "iceberg")
         above, self._namespace = parts_of(place)
         catalog = catalog or Catalog()
         self.catalog = declare_catalog(spark, catalog, above)
@@ -315,10 +313,6 @@ class DeltaLake(Lake):
 
     kind = "delta"
     day = DAY
-
-    def __init__(self, spark: SparkSession, place: str, owner: str) -> None:
-        super().__init__(spark, place, owner)
-        require_extension(spark, "delta")
 
     def name(self, table: str) -> str:
         return f"delta.{quoted(f'{self.place}/{table}')}"

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType, TimestampType
 
+from spark_analytics.jobs.outputs import persisted
 from spark_analytics.jobs.work import Part, Table
 from spark_analytics.tables.catalog import TablesRefused
 from spark_analytics.tables.lake import Lake, Mark
@@ -52,18 +54,9 @@ class LakeOutput:
         if part.newer is not None:
             self.lake.merge(name, rows, shape)
             return
-        if table in self._kept:
-            self._append(rows, name, shape, Mark(table, batch))
-            return
-        kept = rows.persist()
-        try:
-            self._append(kept, name, shape, Mark(table, batch))
-        finally:
-            kept.unpersist()
-
-    def _append(self, rows: DataFrame, name: str, shape: Shape, mark: Mark) -> None:
-        if mark.batch == 0 or not rows.isEmpty():
-            self.lake.append(name, rows, shape, mark)
+        with nullcontext(rows) if table in self._kept else persisted(rows) as kept:
+            if batch == 0 or not kept.isEmpty():
+                self.lake.append(name, kept, shape, Mark(table, batch))
 
     def holds(self, spark: SparkSession, table: str) -> bool:
         return self.lake.exists(lake_name(table))

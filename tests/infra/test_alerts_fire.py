@@ -30,7 +30,7 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from agents.master_keys import MASTERS
 from cli.local.poll import share_of_processors
-from infra.dashboard import FILE
+from infra.helm import CHART
 from infra.prometheus import Prometheus, missing
 from tests.command import Command
 from tests.end_to_end.records import contract, new_producer
@@ -109,7 +109,7 @@ def hurried(expression: str, minute_s: int) -> str:
 
 
 def rules(folder: Path, minute_s: int) -> Path:
-    document = yaml.safe_load(FILE.with_name("alerts.yaml").read_text())
+    document = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())
     for rule in document["groups"][0]["rules"]:
         rule["expr"] = hurried(rule["expr"], minute_s)
         rule["for"] = "1s"

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 from pyarrow import parquet
 
+from inorder.contract import RETRACT
 from sinks.result import Result, parse
 from sinks.sink import Refused
 
@@ -59,7 +60,7 @@ class MemorySink:
         pass
 
     def current(self) -> Current:
-        return {each.id: each.record for each in self.known.values() if not each.retracted}
+        return {each.id: each.record for each in self.known.values() if each.op != RETRACT}
 
 
 def current_of(results: Iterable[Result]) -> Current:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from inorder.contract import retraction_headers
+from inorder.contract import RETRACT, retraction_headers
 from tests import ROOT
 from tests.sinks.results import MemorySink, same
 from tests.sinks.topic import ResultsProducer, history
@@ -34,7 +34,7 @@ def publish(producer: ResultsProducer) -> Rows:
         oracle.write([each])
         value: bytes | None = each.record
         headers = dict[str, bytes]()
-        if each.retracted:
+        if each.op == RETRACT:
             line = {**json.loads(each.record), "at": 7, "stream": "s"}
             headers = {name: text or b"" for name, text in retraction_headers(line)}
             value = None

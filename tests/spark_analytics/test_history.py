@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -10,8 +11,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_analytics.backfill.kinds import TABLE_OF, TABLES, schema_of
-from spark_analytics.executors.setting import Setting
-from spark_analytics.history import FilesReader, InorderSource, history
+from spark_analytics.backfill.pieces import pieces_of
+from spark_analytics.history import InorderSource, RowsReader, file_rows, history
 from tests.spark_analytics.backfill import streams
 from tests.spark_analytics.backfill.outputs import Lines, replayed
 from tests.spark_analytics.marks import SPARK
@@ -79,7 +80,8 @@ def test_law_a_folder_of_files_gives_what_the_whole_gives(seed: int, tmp_path: P
         (folder / f"{number}.jsonl").write_text("".join(lines[begin:end]))
     wanted = replayed(tmp_path / "t.yaml", whole)[0]
     for kind, table in TABLE_OF.items():
-        reader = FilesReader(Setting(setting.topology, setting.functions), str(folder), table)
+        all_rows = partial(file_rows, setting, pieces_of([str(folder)]))
+        reader = RowsReader(setting, table, all_rows)
         (partition,) = reader.partitions()
         rows = [row for batch in reader.read(partition) for row in batch.to_pylist()]
         found: dict[str | None, list[str]] = {}

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from agents.kafka.brokers import BrokersUnavailable
 from benchmarks.workloads import crowd
 from spark_analytics.backfill.kinds import TABLE_OF
+from spark_analytics.executors import setting as executors
 from spark_analytics.history import GOES_ON, InorderSource
 from spark_analytics.topic_source import Cluster, shared, topic_rows
 from tests import seeds
@@ -25,7 +26,6 @@ from tests.services import SharedKafka
 from tests.spark_analytics.backfill.outputs import replayed
 from tests.spark_analytics.marks import SPARK
 from tests.spark_analytics.topics import in_order, write_ordered
-from topology.config import parse
 from topology.model.event import DATA, Event
 from topology.wire.json_lines import event_line, line_json
 
@@ -234,7 +234,7 @@ def test_what_cannot_be_read_says_so(
 def test_brokers_that_do_not_answer_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agents.kafka.brokers.TIMEOUT_S", 1.0)
     with pytest.raises(BrokersUnavailable, match=f"no broker answers at {NOBODY}"):
-        next(topic_rows(Cluster(NOBODY), parse("streams: {s: {input: raw}}"), ["raw"]))
+        next(topic_rows(Cluster(NOBODY), executors.Setting("streams: {s: {input: raw}}"), ["raw"]))
 
 
 def test_a_stream_of_an_input_topic_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -114,6 +114,8 @@ def test_places_out_of_order_are_found(spark: SparkSession) -> None:
         decode.split(decode.raw(frame(spark, RAW), HeaderConfig())).events,
         decode.split(decode.ordered(frame(spark, swapped(in_order())), HeaderConfig())),
         ["default"],
+        decode.split(decode.raw(frame(spark, []), HeaderConfig())).events,
+        truth.dead_letters(frame(spark, [])),
     )
     got = {row.offset for row in found.where("difference = 'misplaced'").collect()}
     assert got == set(range(41, 91))

@@ -12,7 +12,6 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from producers.recording.summary import Summary
-from spark_analytics.backfill.groups import Groups
 from spark_analytics.backfill.kinds import TABLE_OF
 from spark_analytics.backfill.noted import Known
 from spark_analytics.backfill.pieces import NOTHING, pieces_of
@@ -190,8 +189,7 @@ def parcels_of(
 ) -> list[Batches]:
     """What is read, as each of the tasks that order gets it."""
     pieces = pieces_of([str(each) for each in inputs], piece_bytes) or [NOTHING]
-    slots = [0] * len(Groups(topology_of(setting)))
-    read = ReadPieces(setting, pieces, slots)([_numbers(len(pieces))])
+    read = ReadPieces(setting, pieces)([_numbers(len(pieces))])
     rows = sorted(
         (row for batch in read for row in batch.to_pylist()),
         key=lambda row: (row["group"], row["number"] > 0, row["piece"], row["number"]),

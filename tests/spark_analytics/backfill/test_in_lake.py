@@ -192,8 +192,8 @@ def test_tables_of_others_are_refused_before_anything_is_written(
     tables.require(made=False)
     with pytest.raises(TablesRefused, match="is not there any more"):
         tables.require(made=True)
-    gaps = next(each for each in tables.rows({}) if each.table == "gaps")
-    lake.append("gaps", gaps.rows, gaps.shape, Mark("q", 0))
+    gaps = next(each for each in tables.tables if each.name == "gaps")
+    lake.append("gaps", tables.rows(gaps, {}), gaps.shape, Mark("q", 0))
     for made, says in (
         (None, "gaps is that of rates, and this is inorder spark backfill"),
         (False, "out/gaps is there already"),
@@ -225,7 +225,8 @@ def test_tables_are_called_as_the_job_events_calls_them(
 ) -> None:
     lake = open_lake(spark, "iceberg", str(tmp_path / "out"), OWNER)
     topology, schema = parse(TOPOLOGY), schema_of(SCHEMA)
-    found = {each.table: each.rows for each in LakeTables(lake, topology, schema).rows({})}
+    tables = LakeTables(lake, topology, schema)
+    found = {each.name: tables.rows(each, {}) for each in tables.tables}
     job = {
         part.name.replace("-", "_"): named(part.pick(table.rows))
         for table in silver.events_tables(Nothing(spark), topology, Wanted(schema=schema))

@@ -266,7 +266,7 @@ def test_killed_at_any_change_it_is_brought_to_its_end(
         there = Resumed(str(out))
         if there.is_unfinished:
             with pytest.raises(PlaceRefused, match="a run was killed while its rows came into"):
-                Resumed(str(out), looks=True)
+                Resumed(str(out), reader="--from-backfill")
             assert not there.finish(ParquetTables(str(out)))
         if there.known["run"] == 1:
             begun_again += 1

@@ -190,12 +190,14 @@ def test_parts_of_a_lake_are_tables_of_a_backfill(spark: SparkSession, tmp_path:
             rows.append((TABLE_OF[kind], stream, position, line, nested))
     frame_of_lines = spark.createDataFrame(rows, OUTPUT)
     lake = open_lake(spark, "iceberg", str(tmp_path / "out"), "live")
-    tables = {each.table: each for each in LakeTables(lake, topology).rows({})}
+    of_backfill = LakeTables(lake, topology)
+    tables = {each.name: each for each in of_backfill.tables}
     parts = {part.name: part for part in lake_parts(topology)}
     assert set(parts) == {*tables, "overtaken"}
     for name, each in tables.items():
         found = parts[name].pick(frame_of_lines)
-        assert [*map(column, found.schema)] == [*map(column, each.rows.schema)], name
+        schema = of_backfill.rows(each, {}).schema
+        assert [*map(column, found.schema)] == [*map(column, schema)], name
         wanted = sorted(line for table, *_, line, _ in rows if table in each.kinds)
         if not name.startswith("overflows"):
             assert sorted(row.line for row in found.select("line").collect()) == wanted, name
@@ -239,8 +241,9 @@ def test_in_a_lake_its_tables_are_those_of_a_backfill(
     assert {"emit", "update"} <= {row.op for row in rows}
     assert all(row.standing == (row.op != "retract") for row in rows)
     assert lake.read("overtaken").count() == 0
-    for each in LakeTables(lake, topology).rows({}):
-        lake.require(each.table, each.rows.schema)
+    tables = LakeTables(lake, topology)
+    for each in tables.tables:
+        lake.require(each.name, tables.rows(each, {}).schema)
 
 
 def padded(log: Log) -> Log:
