@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from cli.option_group import option_group
-from cli.topology_file import Refused
+from cli.topology_file import Refused, refusing
 from cli.value_format import ValueFormat, encoding_of
+from inorder.contract import DEFAULT_STREAM, TimeUnit
+from producers.recording.file import InputError
+from topology.config import StreamConfig, Topology
+from topology.fields.mapping import Fields
+from topology.fields.times import zone_of
+from topology.fields.values import walked
+from topology.fields.where import Where, parse_where
+from topology.wire.line_reader import Reading
 
 if TYPE_CHECKING:
-    from inorder.contract import TimeUnit
     from producers.recording.values import FileMapping
-    from topology.config import StreamConfig, Topology
-    from topology.fields.mapping import Fields
-    from topology.fields.where import Where
 
 UNITS: Final = ("ns", "us", "ms", "s")
 FIELD_OPTIONS: Final = {
@@ -58,8 +62,6 @@ class MappingOptions(NamedTuple):
 
     def fields(self, *, on_file: bool) -> Fields | None:
         """The mapping, None where no option names one. Refused says what is wrong."""
-        from topology.fields.mapping import Fields
-
         places = self.places(on_file=on_file)
         given = [*places, *(["arrival"] if self.arrival else [])]
         given += ["ts_unit"] * bool(self.ts_unit) + ["ts_zone"] * bool(self.ts_zone)
@@ -73,14 +75,11 @@ class MappingOptions(NamedTuple):
 
     def refuse_zone(self) -> None:
         """Where the time zone is none."""
-        from topology.fields.times import zone_of
-
         try:
             zone_of(self.ts_zone)
         except (KeyError, ValueError, OSError):
-            raise Refused(
-                f"--ts-zone {self.ts_zone}: no time zone here; write Europe/Berlin or UTC"
-            ) from None
+            wrong = f"--ts-zone {self.ts_zone}: no time zone here; write Europe/Berlin or UTC"
+            raise Refused(wrong) from None
 
     def on_file(
         self, topology: Topology | None, path: str, value_format: ValueFormat
@@ -117,8 +116,6 @@ class MappingOptions(NamedTuple):
     def implied(self, topology: Topology | None, path: str, form: ValueFormat) -> MappingOptions:
         """With `values` where the file holds values of the `fields` of the topology. What can be
         read only once is not looked at."""
-        from producers.recording.file import InputError
-
         by_topology = self._replace(values=True)
         try:
             found = by_topology.on_file(topology, path, form)
@@ -130,18 +127,18 @@ class MappingOptions(NamedTuple):
 
 def where_of(option: str, text: str, *, on_file: bool) -> Where:
     """What the option names; Refused where its text is no place."""
-    from topology.fields.where import parse_where
-
-    try:
+    with refusing(ValueError, at=f"--{option} {text}: "):
         return parse_where(text, on_file=on_file)
-    except ValueError as wrong:
-        raise Refused(f"--{option} {text}: {wrong}") from None
+
+
+def reading_alone(values: FileMapping | None) -> Reading:
+    """How rows are read where no topology says it: by time, where a mapping names no numbers."""
+    numbered = values is None or values.fields.seq is not None
+    return Reading() if numbered else Reading(frozenset({DEFAULT_STREAM}))
 
 
 def values_at(where: Where, rows: Iterable[Mapping[str, object]], *, on_file: bool) -> list[Any]:
     """What decoded records have there, as `producers.recording.guess` takes them."""
-    from topology.fields.values import walked
-
     path = where.path if on_file else (where.place, *where.path)
     return [walked(row, path) for row in rows]
 

@@ -7,6 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 
+def together(options: Sequence[Any]) -> Callable[[Any], Any]:
+    """Return what adds the options, in their order, to a command."""
+    return lambda command: functools.reduce(lambda so_far, add: add(so_far), options[::-1], command)
+
+
 def option_group(
     name: str, kind: Callable[..., Any], fields: Iterable[str], options: Sequence[Any]
 ) -> Callable[[Any], Any]:
@@ -20,9 +25,6 @@ def option_group(
             own = {field: values.pop(field) for field in of_group}
             return command(**{name: kind(**own)}, **values)
 
-        added: Any = called
-        for option in reversed(options):
-            added = option(added)
-        return added
+        return together(options)(called)
 
     return with_options

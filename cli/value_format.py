@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from cli.option_group import option_group
-from cli.topology_file import Refused
+from cli.topology_file import Refused, refusing
+from producers.recording.file import Form, form_by_name
+from topology.config import SchemaConfig, TopologyError, parse
 
 if TYPE_CHECKING:
     from producers.recording.encoded import FileEncoding
-    from topology.config import SchemaConfig
     from topology.fields.values import Decode, Picking
 
 REGISTRY_WAIT_S: Final = 15.0
@@ -51,8 +52,6 @@ class ValueFormat(NamedTuple):
     def decoder(self, topic: str) -> tuple[Decode, Picking | None]:
         """What reads values of the topic, and what reads only some fields of them. A registry is
         asked for a schema when its first value comes."""
-        from topology.config import TopologyError, parse
-
         self._refuse_misfit()
         section = self.section(topic) | {"input": topic, "fields": {"source": "key", "seq": "key"}}
         try:
@@ -63,8 +62,6 @@ class ValueFormat(NamedTuple):
 
     def of_file(self, path: str) -> FileEncoding | None:
         """How the values of the file are encoded; None: it says that itself."""
-        from topology.config import SchemaConfig
-
         self._refuse_misfit()
         schema = None
         if self.schema is not None or self.registry is not None:
@@ -100,7 +97,6 @@ def encoding_of(format_: str, schema: SchemaConfig | None, path: str) -> FileEnc
     if format_ == "json":
         return None
     from producers.recording.encoded import FileEncoding
-    from producers.recording.file import Form, form_by_name
 
     if format_ == "bytes":
         raise Refused(
@@ -128,10 +124,8 @@ def decoder_of(
 
     if schema is not None and schema.registry is not None and format_ in REGISTERED:
         return _by_registry(schema.registry, schema.subjects if of_topic else None), None
-    try:
+    with refusing(SchemaFault, at="--schema: "):
         return values_decoder(format_, schema)
-    except SchemaFault as fault:
-        raise Refused(f"--schema: {fault}") from None
 
 
 def _by_registry(registry: str, subjects: Collection[str] | None) -> Decode:
@@ -154,9 +148,8 @@ def _by_registry(registry: str, subjects: Collection[str] | None) -> Decode:
             if len(asked) < MAX_SCHEMAS:
                 asked.update(new)
             try:
-                asyncio.run(reach(value))
-            except RegistryRefuses as refuses:
-                raise Refused(f"--registry: {refuses}") from None
+                with refusing(RegistryRefuses, at="--registry: "):
+                    asyncio.run(reach(value))
             except TimeoutError:
                 raise Refused(f"--registry: {registry} gives no answer; is it there?") from None
         return table.decode(value)

@@ -23,13 +23,14 @@ from cli.audit.page import page_of
 from cli.audit.remarks import remarks
 from cli.audit.source import AuditSource
 from cli.audit.text import shown
-from cli.kafka_options import duration_ns, reached, security
+from cli.durations import duration_ns
+from cli.kafka_options import Kafka, on_kafka
 from cli.mapping_options import MappingOptions, mapping_options
 from cli.printable import printable
 from cli.progress import counting
 from cli.recordings import readable
 from cli.taken import GIVEN, Taken
-from cli.topology_file import Refused, brokers_named, kafka_option, out_option, topic_named
+from cli.topology_file import Refused, out_option, topic_named, write_new
 from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM
 from producers.recording.audit.counting import MAX_MACHINES, TooManyMachines
@@ -54,9 +55,8 @@ LAST: Final = 1_000_000
 
 
 @click.command("audit")
-@brokers_named()
-@kafka_option
-@topic_named(required=False)
+@on_kafka(required=False)
+@topic_named()
 @mapping_options
 @value_format_options
 @click.option(
@@ -79,8 +79,7 @@ LAST: Final = 1_000_000
 @json_option("AUDIT")
 @click.argument("events", required=False, metavar="[FILE | -]")
 def command(
-    brokers: str | None,
-    kafka_path: str | None,
+    kafka: Kafka,
     topic: str | None,
     mapping: MappingOptions,
     value_format: ValueFormat,
@@ -101,10 +100,8 @@ def command(
     if mapping.values or mapping.stream:
         option = "--values" if mapping.values else "--stream"
         raise Refused(f"{option}: an audit takes all records for one stream, by --source and --ts")
-    if topic is not None and brokers is None:
+    if topic is not None and not kafka.servers:
         raise Refused("--topic without --brokers: name the brokers, too")
-    if out is not None and Path(out).exists():
-        raise Refused(f"--out {out}: is there already; name another file")
     for option, path in (("--out", out), ("--html", html)):
         if path is not None and not Path(path).parent.is_dir():
             raise Refused(f"{option} {path}: there is no folder {Path(path).parent}; make it first")
@@ -114,16 +111,13 @@ def command(
     given = ("0s" if each == "0" else each for each in lateness)
     bounds_ns = tuple(sorted({duration_ns("--lateness", each) for each in given}))
     with readable():
-        if topic is not None and brokers is not None:
+        if topic is not None:
             from cli.audit.from_topic import topic_source
 
             since_ns = None if since is None else duration_ns("--since", since)
             if last is None and since_ns is None:
                 last = LAST
-            source = topic_source(
-                *(reached(brokers, security(kafka_path)), topic, mapping, value_format),
-                *(last, since_ns),
-            )
+            source = topic_source(kafka.brokers(), topic, mapping, value_format, last, since_ns)
         else:
             from cli.audit.from_file import file_source
 
@@ -247,10 +241,7 @@ def _proposed(source: AuditSource, findings: Findings) -> str:
 
 
 def _written(option: str, path: str, text: str) -> None:
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise Refused(f"{option} {path}: {error.strerror or error}") from error
+    write_new(option, path, text)
     click.echo(f"written: {path}", err=True)
 
 

@@ -52,14 +52,12 @@ def shown(findings: Findings, head: str, said: Sequence[str], next_steps: Iterab
 
 
 def _machines(findings: Findings) -> RenderableType:
-    table = Table(title="Machines, worst first", title_justify="left", title_style="bold", box=None)
+    table = _table("Machines, worst first")
     table.add_column("machine", max_width=NAME_CHARS, no_wrap=True, overflow="ellipsis")
     table.add_column("verdict", no_wrap=True)
-    names = ["records", "late"]
-    if findings.counting.numbered:
-        names += ["copies", "missing", "out of\nseq", "re-\nstarts"]
-    names += ["clock", "windows\nwrong"]
-    for name in names:
+    numbered = ("copies", "missing", "out of\nseq", "re-\nstarts")
+    shown = numbered if findings.counting.numbered else ()
+    for name in ("records", "late", *shown, "clock", "windows\nwrong"):
         table.add_column(name, justify="right", no_wrap=True)
     for machine in findings.machines[:SHOWN_MACHINES]:
         table.add_row(*_machine_row(findings, machine))
@@ -68,6 +66,10 @@ def _machines(findings: Findings) -> RenderableType:
         fine = sum(findings.verdicts[machine.name] == FINE for machine in rest)
         table.add_row(f"… {len(rest):,} more", f"{fine:,} fine", style="dim")
     return table
+
+
+def _table(title: str) -> Table:
+    return Table(title=title, title_justify="left", title_style="bold", box=None)
 
 
 def _machine_row(findings: Findings, machine: Machine) -> Iterator[RenderableType]:
@@ -112,12 +114,7 @@ def _disorder(findings: Findings) -> RenderableType:
 def _windows(findings: Findings) -> RenderableType:
     jobs = findings.jobs
     length = shortly(jobs.length_ns)
-    table = Table(
-        title=f"What windows of {length} get wrong, of {jobs.windows:,}",
-        title_justify="left",
-        title_style="bold",
-        box=None,
-    )
+    table = _table(f"What windows of {length} get wrong, of {jobs.windows:,}")
     table.add_column("job", no_wrap=True)
     table.add_column("wrong", justify="right", no_wrap=True)
     table.add_column("", width=BAR, no_wrap=True)

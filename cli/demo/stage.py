@@ -6,8 +6,6 @@ import json
 import os
 import subprocess
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from typing import Any, Final
 
 from agents.kafka.security import without_security
 from cli.demo.patience import STILL_S, Patience
+from cli.http_token import answered
 from cli.local.embedded import EmbeddedBroker
 from cli.local.ports import free_ports
 from cli.program import PROGRAM
@@ -65,20 +64,12 @@ class Ground:
         return tuple(self._said("ready", {}).get("reasons", ()))
 
     def metrics(self) -> str:
-        with urllib.request.urlopen(f"http://{self.worker}/metrics", timeout=ASK_S) as response:
-            text: str = response.read().decode()
-            return text
+        return answered(self.worker, "/metrics", ASK_S)[1]
 
     def _said(self, path: str, otherwise: Any) -> Any:
         """An answer that says no has a text, too."""
-        try:
-            with urllib.request.urlopen(f"http://{self.worker}/{path}", timeout=ASK_S) as response:
-                return json.load(response)
-        except urllib.error.HTTPError as error:
-            with error, suppress(ValueError):
-                return json.load(error)
-        except (OSError, ValueError):
-            pass
+        with suppress(OSError, ValueError):
+            return json.loads(answered(self.worker, f"/{path}", ASK_S)[1])
         return otherwise
 
 

@@ -17,7 +17,8 @@ from agents.kafka.declared import declared
 from agents.user_functions import bringing
 from cli.as_json import json_option
 from cli.functions_text import reading
-from cli.topology_file import Refused, brokers_named, kafka_option, load
+from cli.kafka_options import Kafka, on_kafka
+from cli.topology_file import Refused, load, refusing
 from topology.config import QueryConfig, Topology, TopologyError, reference
 from topology.config.change import refusals
 from topology.config.cut import scattered
@@ -41,16 +42,14 @@ SMALLEST: Final[dict[str, Any]] = {"streams": {"default": {}}}
     is_flag=True,
     help="Run the Python file that `functions:` names, as a worker does; else it is read only.",
 )
-@brokers_named("INORDER_CHECK_BROKERS")
-@kafka_option
+@on_kafka(required=False, envvar="INORDER_CHECK_BROKERS")
 @json_option("CHECK")
 @click.argument("path", metavar="[FILE]", required=False)
 def command(
     schema: bool,
     defaults: bool,
     trust: bool,
-    brokers: str | None,
-    kafka_path: str | None,
+    kafka: Kafka,
     as_json: bool,
     path: str | None,
 ) -> None:
@@ -64,8 +63,8 @@ def command(
         click.echo(filled(path, trust), nl=False)
     elif path is None:
         raise Refused("FILE is missing; give a topology file, or --schema, or --defaults")
-    elif brokers is not None:
-        differences = changes(sound(path, trust), brokers, kafka_path)
+    elif kafka.servers:
+        differences = changes(sound(path, trust), kafka)
         if as_json:
             answer = {**found(path, trust), "changes": [each._asdict() for each in differences]}
             click.echo(orjson.dumps(answer))
@@ -84,19 +83,17 @@ def command(
         Console().print(drawn(path, sound(path, trust)))
 
 
-def changes(topology: Topology, servers: str, kafka_path: str | None) -> list[Difference]:
+def changes(topology: Topology, kafka: Kafka) -> list[Difference]:
     """Return how the file differs from the application of its name that runs there."""
     from aiokafka.errors import KafkaError
 
     from agents.stage.plan import plan
     from agents.state.changelog import StateRefused
-    from cli.kafka_options import reached, security
 
-    brokers = reached(servers, security(kafka_path))
+    brokers = kafka.brokers()
     try:
-        return asyncio.run(plan(brokers, topology)).differences
-    except StateRefused as refused:
-        raise Refused(str(refused)) from refused
+        with refusing(StateRefused):
+            return asyncio.run(plan(brokers, topology)).differences
     except (KafkaError, TimeoutError) as failed:
         rights = "`inorder topics acls` names the rights that it takes"
         raise Refused(f"the brokers do not tell what runs: {failed!r}; {rights}") from failed

@@ -25,8 +25,10 @@ from cli.serving import asked_by_http, http_option, listening
 from cli.topology_file import (
     Refused,
     brokers_option,
+    failing,
     kafka_option,
     redis_named,
+    refusing,
     topic_named,
 )
 from sinks.counts import Counts, SinkCollector
@@ -68,7 +70,7 @@ _source_options = option_group(
     Source._fields,
     (
         brokers_option,
-        topic_named(),
+        topic_named(required=True),
         click.option(
             "--group",
             metavar="NAME",
@@ -120,12 +122,10 @@ def into_redis(
     from sinks.redis import RedisBounds, RedisSink, address_of, connect
 
     name = name or source.topic
-    try:
+    with refusing(ValueError, at="--redis, --name: "):
         place = redis_url(redis)
         client = connect(place)
         sink = RedisSink(client, name, RedisBounds(max_results, max_feed))
-    except ValueError as error:
-        raise Refused(f"--redis, --name: {error}") from error
     let_in(place)
     _run(source, sink, group_of("redis", address_of(client), name))
 
@@ -145,10 +145,8 @@ def into_postgres(source: Source, postgres: str, table: str) -> None:
     """A row per id in a table, which is made if it is absent."""
     from sinks.postgres import PostgresSink
 
-    try:
+    with refusing(ValueError, at="--postgres, --table: "):
         sink = PostgresSink(postgres, table)
-    except ValueError as error:
-        raise Refused(f"--postgres, --table: {error}") from error
     _run(source, sink, group_of("postgres", sink.address, table))
 
 
@@ -200,12 +198,8 @@ def _run(source: Source, sink: Sink, group: str) -> None:
     set_up("sink", quiet=source.quiet, style=source.log_style)
     at = listening("--http", source.http)
     access = security(source.kafka_path)
-    try:
+    with refusing(BrokersUnavailable, HttpUnavailable, SinkUnusable), failing(SourceFailed):
         asyncio.run(_serve(source, access, sink, source.group or group, at))
-    except (BrokersUnavailable, HttpUnavailable, SinkUnusable) as error:
-        raise Refused(str(error)) from error
-    except SourceFailed as error:
-        raise click.ClickException(str(error)) from error
 
 
 async def _serve(

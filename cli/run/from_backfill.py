@@ -23,7 +23,7 @@ from agents.stage.arrangement import Arrangement
 from agents.stage.history import History
 from agents.stage.outlet import partition_of
 from agents.state.changelog import StateRefused
-from cli.topology_file import Refused
+from cli.topology_file import Refused, refusing
 from spark_analytics.executors.setting import difference, digests, setting_of
 from topology.config import Topology
 from topology.config.stages import JOIN, MERGE, PATTERN
@@ -187,11 +187,9 @@ def _opened(address: str) -> tuple[dict[str, Any], dict[int, str]]:
         raise Refused(
             f"{OPTION} needs pyarrow; install the extra `files` (pip install inorder-engine[files])"
         ) from None
-    try:
+    with refusing(PlaceRefused, StateUnreadable):
         resumed = Resumed(address, who=OPTION, option=OPTION, looks=True)
         return resumed.known, resumed.states()
-    except (PlaceRefused, StateUnreadable) as refused:
-        raise Refused(str(refused)) from None
 
 
 def _state_of(address: str | None) -> Any:

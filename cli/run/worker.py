@@ -39,8 +39,9 @@ from cli.signing import master_keys
 from cli.topology_file import (
     EMBEDDED,
     Refused,
-    brokers_or_embedded_option,
+    brokers_named,
     load,
+    refusing,
     stage_option,
     topology_option,
 )
@@ -55,7 +56,7 @@ WHO = re.compile(r"//[^/@\s]*@")
 
 @click.command("worker")
 @topology_option
-@brokers_or_embedded_option
+@brokers_named(help="Kafka brokers, or `embedded` for one inside the process.")
 @stage_option
 @click.option(
     "--state-dir",
@@ -102,15 +103,16 @@ def command(
             os.environ["INORDER_REDIS"] = options.redis
         hand_on(token)
         stuck_after_s = topology.stuck_after_ns / NS_PER_S
-        try:
-            with _listening(host, port) as sockets, _begun(commands, sockets) as begun:
-                supervisor = Supervisor(
-                    *(commands, host, port, stuck_after_s, options.brokers_wait_s, token),
-                    *(begun, sockets, [stage.name for stage in topology.stages], settings),
-                )
-                code = asyncio.run(supervisor.run())
-        except HttpUnavailable as error:
-            raise Refused(str(error)) from error
+        with (
+            refusing(HttpUnavailable),
+            _listening(host, port) as sockets,
+            _begun(commands, sockets) as begun,
+        ):
+            supervisor = Supervisor(
+                *(commands, host, port, stuck_after_s, options.brokers_wait_s, token),
+                *(begun, sockets, [stage.name for stage in topology.stages], settings),
+            )
+            code = asyncio.run(supervisor.run())
     sys.exit(code)
 
 
@@ -126,9 +128,8 @@ def _take_over(instant: str, options: StageOptions, topology: Topology) -> None:
         raise Refused(f"--take-over {instant}: is no instant; {remedy}")
     brokers = reached(options.brokers, security(options.kafka_path), options.brokers_wait_s)
     try:
-        asyncio.run(take_over(brokers, topology, since_ns // 10**6))
-    except EXPECTED_FAILURES as refused:
-        raise Refused(str(refused)) from refused
+        with refusing(*EXPECTED_FAILURES):
+            asyncio.run(take_over(brokers, topology, since_ns // 10**6))
     except (KafkaError, TimeoutError) as failed:
         remedy = "take over with one worker alone; without the option when it has begun"
         raise Refused(f"--take-over {instant}: {failed!r}; {remedy}") from failed

@@ -13,7 +13,7 @@ from agents.kafka.brokers import BrokersUnavailable
 from cli.local.maven import JarsUnavailable
 from cli.recordings import readable
 from cli.spark import jars
-from cli.topology_file import Refused
+from cli.topology_file import Refused, failing, refusing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,32 +44,15 @@ def plain_errors(job: str) -> Iterator[None]:
     def kind_of(error: BaseException) -> type[click.ClickException]:
         """States and keys are read where they are needed, so a task may have refused them."""
         found = raised(error)
-        is_refused = found is not None and found.kind in refused_in_tasks
-        return Refused if is_refused else click.ClickException
+        names = {f"{each.__module__}.{each.__name__}" for each in in_tasks}
+        return Refused if found is not None and found.kind in names else click.ClickException
 
-    refused_in_tasks = {
-        f"{each.__module__}.{each.__name__}"
-        for each in (ArrangementError, KeysRefused, StateUnreadable)
-    }
+    in_tasks = (ArrangementError, KeysRefused, StateUnreadable)
+    refused = (JobRefused, SchemaRefused, CheckpointRefused, TablesRefused, PlaceRefused)
+    at_the_start = (*in_tasks, JarsUnavailable, FileNotFoundError)
     try:
-        with readable():
+        with readable(), refusing(*refused, *at_the_start), failing(BrokersUnavailable):
             yield
-    except (
-        JobRefused,
-        SchemaRefused,
-        CheckpointRefused,
-        TablesRefused,
-        StateUnreadable,
-        PlaceRefused,
-        ArrangementError,
-        KeysRefused,
-        FileNotFoundError,
-    ) as error:
-        raise Refused(str(error)) from None
-    except JarsUnavailable as error:
-        raise Refused(str(error)) from None
-    except BrokersUnavailable as error:
-        raise click.ClickException(str(error)) from None
     except JobFailed as error:
         raise kind_of(error.__cause__ or error)(str(error)) from None
     except (PySparkException, Py4JJavaError) as error:

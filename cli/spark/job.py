@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from agents.kafka.brokers import Brokers, BrokersUnavailable
 from agents.kafka.security import Security
+from cli.durations import duration_ns
 from cli.kafka_options import reached
 from cli.spark.around import open_session, signals
 from cli.spark.jars import catalog_jars, jars, lake_jars
@@ -22,7 +23,6 @@ from cli.spark.kafka import java_settings
 from cli.spark.options import (
     KEYS,
     WINDOW,
-    length_of,
     require_iceberg,
     settings_of,
     window_of,
@@ -42,6 +42,7 @@ from spark_analytics.tables.catalog import settings as lake_settings
 from spark_analytics.tables.lake import open_lake
 from spark_analytics.tables.output import LakeOutput
 from topology.config import Topology
+from topology.spelling.values import length_ns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,7 +220,7 @@ def _wanted(asked: Asked) -> Wanted:
 def _interval(asked: Asked) -> str | None:
     if asked.until_caught_up:
         return None
-    return _spelled(length_of(asked.every, "--every"), "--every")
+    return _spelled(duration_ns("--every", asked.every, length_ns), "--every")
 
 
 def _windows(text: str) -> Windows:

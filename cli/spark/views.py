@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cli.spark.options import format_option, schema_option
-from cli.topology_file import Refused, load, topology_option
+from cli.topology_file import Refused, load, refusing, topology_option
 from spark_analytics.tables.views import DIALECTS, Dialect, ViewsRefused, schema_of, views
 
 FILES = {
@@ -58,10 +58,8 @@ def command(
     def table_of(name: str) -> str:
         return table.format(folder=place, table=sets if name == "match_sets" else name)
 
-    try:
+    with refusing(ViewsRefused):
         fields = schema_of(schema or "")
         made = [*views(topology, dialect, table_of, fields)]
-    except ViewsRefused as refused:
-        raise Refused(str(refused)) from None
     for statement in made:
         click.echo(f"{statement};\n")
