@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -25,24 +25,17 @@ class Refused(click.ClickException):
     exit_code = Exit.REFUSED
 
 
-def refusing(*kinds: type[Exception], at: str = "") -> AbstractContextManager[None]:
-    """End the command by exit 2 where one of `kinds` is raised within. `at` precedes its text."""
-    return _ending(Refused, kinds, at)
-
-
-def failing(*kinds: type[Exception]) -> AbstractContextManager[None]:
-    """End the command by exit 1 where one of `kinds` is raised within."""
-    return _ending(click.ClickException, kinds, "")
-
-
 @contextmanager
-def _ending(
-    by: type[click.ClickException], kinds: tuple[type[Exception], ...], at: str
-) -> Iterator[None]:
+def ending(by: type[click.ClickException], *kinds: type[Exception], at: str = "") -> Iterator[None]:
+    """End the command where one of `kinds` is raised within. `at` precedes its text."""
     try:
         yield
     except kinds as error:
         raise by(f"{at}{error}") from error
+
+
+refusing = partial(ending, Refused)
+failing = partial(ending, click.ClickException)
 
 
 def text_of(path: str, named: str, remedy: str = "", most: int = -1) -> str:

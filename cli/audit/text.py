@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from io import StringIO
 from typing import Final
 
 from rich.console import Console, Group, RenderableType
@@ -36,7 +37,7 @@ def shown(findings: Findings, head: str, said: Sequence[str], next_steps: Iterab
         console.print(Text(f"{head}\n", style="bold"))
         for line in said:
             console.print(Text(line, style="dim"))
-        for part in (_machines(findings), _disorder(findings), _windows(findings)):
+        for part in (_machines(findings), _disorder(findings), windows_part(findings)):
             console.print()
             console.print(part)
         console.print()
@@ -46,6 +47,13 @@ def shown(findings: Findings, head: str, said: Sequence[str], next_steps: Iterab
         for line in next_steps:
             console.print(Text(f"  {line}"), soft_wrap=True)
     return capture.get()
+
+
+def as_html(part: RenderableType) -> str:
+    """The same text in a page."""
+    console = Console(width=COLUMNS, highlight=False, record=True, file=StringIO())
+    console.print(part)
+    return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
 
 
 # -- machines --------------------------------------------------------------------------------------
@@ -111,7 +119,7 @@ def _disorder(findings: Findings) -> RenderableType:
     return words
 
 
-def _windows(findings: Findings) -> RenderableType:
+def windows_part(findings: Findings) -> RenderableType:
     jobs = findings.jobs
     length = shortly(jobs.length_ns)
     table = _table(f"What windows of {length} get wrong, of {jobs.windows:,}")

@@ -121,13 +121,10 @@ def acls_command(topology_path: str, names: tuple[str, ...], principal: str, as_
 
 
 def _acl_command(principal: str, right: Right) -> str:
-    words = ["kafka-acls.sh", "--allow-principal", principal]
-    for operation in right.operations:
-        words += ["--operation", operation]
-    words += [f"--{right.kind}", right.name]
-    if right.prefixed:
-        words += ["--resource-pattern-type", "prefixed"]
-    return shlex.join(words)
+    operations = [word for each in right.operations for word in ("--operation", each)]
+    pattern = ["--resource-pattern-type", "prefixed"] if right.prefixed else []
+    of = (f"--{right.kind}", right.name)
+    return shlex.join(["kafka-acls.sh", "--allow-principal", principal, *operations, *of, *pattern])
 
 
 def thinly_copied(outcomes: list[Outcome]) -> str | None:

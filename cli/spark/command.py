@@ -55,12 +55,11 @@ def command() -> None:
 @stream_options("RUN", every="10s", max_per_batch=500_000)
 @click.option("--batch", is_flag=True, help="Once over what there is, instead of going on.")
 @click.option("--archive", metavar="DIR", help="With --batch: read what the job archive wrote.")
-@click.option("--window", default=WINDOW, show_default=True, help="As in topology files.")
+@click.option("--window", default=WINDOW, help="As in topology files.")
 @click.option(
     "--key",
     multiple=True,
     default=KEYS,
-    show_default=True,
 )
 @click.option(
     "--sum",
@@ -109,7 +108,6 @@ command.add_command(views)
     "--holes",
     type=click.Choice(HOLES),
     default="refuse",
-    show_default=True,
     callback=lambda _, __, said: said == "pass",
     help="Offsets that are missing within an archive, or an input topic.",
 )

@@ -49,7 +49,6 @@ def format_option(command: str) -> Callable[[Any], Any]:
         envvar=f"INORDER_SPARK_{command}_FORMAT",
         type=click.Choice(FORMATS),
         default="parquet",
-        show_default=True,
         help="The format of the tables.",
     )
 
@@ -70,12 +69,11 @@ def stream_options(command: str, every: str, max_per_batch: int) -> Callable[[An
                 is_flag=True,
                 help="Go on from the checkpoint, then end.",
             ),
-            click.option("--every", default=every, show_default=True, help="Time between batches."),
+            click.option("--every", default=every, help="Time between batches."),
             click.option(
                 "--max-per-batch",
                 type=click.IntRange(min=1),
                 default=max_per_batch,
-                show_default=True,
                 help="Records that a batch takes.",
             ),
         )

@@ -30,9 +30,7 @@ FILES = {
 @click.option(
     "--tables", metavar="CATALOG.SCHEMA", help="Where a catalog has the tables, in place of --in."
 )
-@click.option(
-    "--dialect", type=click.Choice(DIALECTS), default="spark", show_default=True, help="Whose SQL."
-)
+@click.option("--dialect", type=click.Choice(DIALECTS), default="spark", help="Whose SQL.")
 @schema_option
 def command(
     topology_path: str,
