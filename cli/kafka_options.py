@@ -42,7 +42,7 @@ def on_kafka(**brokers: Any) -> Callable[[Any], Any]:
         return Kafka(brokers or "", kafka_path)
 
     options = (brokers_outside(**brokers), kafka_option)
-    return option_group("kafka", kafka, ("brokers", "kafka_path"), options)
+    return option_group("kafka", kafka, options)
 
 
 def security(path: str | None) -> Security:

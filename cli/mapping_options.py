@@ -158,7 +158,6 @@ def _of_topology(topology: Topology | None) -> StreamConfig:
 mapping_options = option_group(
     "mapping",
     MappingOptions,
-    MappingOptions._fields,
     (
         *(
             click.option(f"--{name}", metavar="WHERE", help=words)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
@@ -13,11 +14,11 @@ def together(options: Sequence[Any]) -> Callable[[Any], Any]:
 
 
 def option_group(
-    name: str, kind: Callable[..., Any], fields: Iterable[str], options: Sequence[Any]
+    name: str, kind: Callable[..., Any], options: Sequence[Any]
 ) -> Callable[[Any], Any]:
     """Return what adds the options, in their order, to a command. It gets them as one value under
-    `name`: a `kind`, whose `fields` are their parameters."""
-    of_group = [*fields]
+    `name`: a `kind`, whose parameters are theirs."""
+    of_group = inspect.signature(kind).parameters
 
     def with_options(command: Any) -> Any:
         @functools.wraps(command)

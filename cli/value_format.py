@@ -160,7 +160,6 @@ def _by_registry(registry: str, subjects: Collection[str] | None) -> Decode:
 value_format_options = option_group(
     "value_format",
     ValueFormat,
-    ValueFormat._fields,
     (
         click.option(
             "--format",

@@ -162,23 +162,18 @@ def _given_up(rows: AuditInput) -> Iterator[AuditRow | Malformed]:
 def _mapping_refused(source: AuditSource) -> Iterator[None]:
     """Refused where the mapping is likely another: the counts say so."""
     texts = source.mapping.texts
+    reasons: dict[type[Exception], str] = {
+        TooManyMachines: f"--source {texts['source']}: there are more than {MAX_MACHINES:,} of"
+        " them; name a field that few machines share",
+        TooManyHoles: f"--seq {texts.get('seq', 'seq')}: does not rise by one within a source;"
+        " name another field, or leave it out: each source is then taken by its time",
+        TooManyWindows: f"--window: the times span more than {MAX_WINDOWS:,} windows; write a"
+        f" longer one, or another --ts-unit than {source.mapping.fields.ts_unit}",
+    }
     try:
         yield
-    except TooManyMachines:
-        raise Refused(
-            f"--source {texts['source']}: there are more than {MAX_MACHINES:,} of them; name a"
-            " field that few machines share"
-        ) from None
-    except TooManyHoles:
-        raise Refused(
-            f"--seq {texts.get('seq', 'seq')}: does not rise by one within a source; name another"
-            " field, or leave it out: each source is then taken by its time"
-        ) from None
-    except TooManyWindows:
-        raise Refused(
-            f"--window: the times span more than {MAX_WINDOWS:,} windows; write a longer one, or"
-            f" another --ts-unit than {source.mapping.fields.ts_unit}"
-        ) from None
+    except (TooManyMachines, TooManyHoles, TooManyWindows) as error:
+        raise Refused(reasons[type(error)]) from None
 
 
 def _nothing_read(source: AuditSource, findings: Findings) -> None:

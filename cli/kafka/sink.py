@@ -67,7 +67,6 @@ def command() -> None:
 _source_options = option_group(
     "source",
     Source,
-    Source._fields,
     (
         brokers_option,
         topic_named(required=True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from cli.instance import NONE, instance_option, session_option
@@ -51,7 +51,6 @@ class StageOptions:
 stage_options = option_group(
     "options",
     StageOptions,
-    (field.name for field in fields(StageOptions)),
     (
         *(from_backfill_option, redis_named(), kafka_option, brokers_wait_option, instance_option),
         *(session_option, log_option, quiet_option, verbose_option),

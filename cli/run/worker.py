@@ -103,11 +103,10 @@ def command(
             os.environ["INORDER_REDIS"] = options.redis
         hand_on(token)
         stuck_after_s = topology.stuck_after_ns / NS_PER_S
-        with (
-            refusing(HttpUnavailable),
-            _listening(host, port) as sockets,
-            _begun(commands, sockets) as begun,
-        ):
+        with refusing(HttpUnavailable), contextlib.ExitStack() as opened:
+            # A port that is taken is reported before a stage starts.
+            sockets = [opened.enter_context(each) for each in bound(host, port)]
+            begun = opened.enter_context(_begun(commands, sockets))
             supervisor = Supervisor(
                 *(commands, host, port, stuck_after_s, options.brokers_wait_s, token),
                 *(begun, sockets, [stage.name for stage in topology.stages], settings),
@@ -151,27 +150,13 @@ def with_all_keys(path: str, redis: str | None) -> Callable[[], str]:
 def chosen(topology: Topology, names: tuple[str, ...]) -> list[str]:
     """The stages to run: those named, or all that have work."""
     known = [stage.name for stage in topology.stages]
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise Refused(f"--stage {unknown[0]}: the topology has {', '.join(known)}")
     working = [stage.name for stage in topology.stages if works(topology, stage)]
-    idle = [name for name in names if name not in working]
-    if idle:
-        raise Refused(f"--stage {idle[0]}: it has no work without a query; leave it out")
-    if names:
-        return list(dict.fromkeys(names))
-    return working
-
-
-@contextlib.contextmanager
-def _listening(host: str, port: int) -> Iterator[Sequence[socket]]:
-    """A port that is taken is reported before a stage starts."""
-    sockets = bound(host, port)
-    try:
-        yield sockets
-    finally:
-        for each in sockets:
-            each.close()
+    for name in names:
+        if name not in known:
+            raise Refused(f"--stage {name}: the topology has {', '.join(known)}")
+        if name not in working:
+            raise Refused(f"--stage {name}: it has no work without a query; leave it out")
+    return list(dict.fromkeys(names)) or working
 
 
 @contextlib.contextmanager
