@@ -55,6 +55,14 @@ def security(path: str | None) -> Security:
         return read_security(text, os.environ)
 
 
+def forget_security() -> None:
+    """From here on the environment says nothing of how brokers are reached: ours are PLAINTEXT."""
+    from agents.kafka.security import without_security
+
+    for name in os.environ.keys() - without_security(os.environ).keys():
+        del os.environ[name]
+
+
 def reached(servers: str, access: Security, wait_s: float = 0.0) -> Brokers:
     """The brokers; `Refused` where none answers, and a word on standard error while they are
     waited for: for some seconds, or as long as `wait_s` where that is given. Blocks."""

@@ -93,7 +93,7 @@ def _stay(here: Ground, console: Console) -> None:
         f"the worker stays: http://{here.worker}/ shows it, Kafka is {here.brokers}. Ctrl-C ends"
     )
     with suppress(KeyboardInterrupt):
-        while here.process.poll() is None:
+        while here.process.is_alive():
             time.sleep(LOOK_S)
 
 

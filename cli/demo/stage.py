@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -12,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from agents.kafka.security import without_security
 from cli.demo.patience import STILL_S, Patience
 from cli.http_token import answered
+from cli.kafka_options import forget_security
 from cli.local.embedded import EmbeddedBroker
 from cli.local.ports import free_ports
+from cli.local.process import Process
 from cli.program import PROGRAM
 
 TOPOLOGY: Final = """\
@@ -33,7 +32,6 @@ application: demo
 state: memory
 """
 
-STOP_TIMEOUT_S: Final = 30.0
 ASK_S: Final = 2.0
 ASK_EVERY_S: Final = 0.2
 
@@ -51,8 +49,7 @@ class Ground:
 
     brokers: str
     worker: str
-    process: subprocess.Popen[bytes]
-    log: Path
+    process: Process
 
     def explain(self) -> list[dict[str, Any]]:
         """What the worker holds; nothing while it does not answer."""
@@ -91,46 +88,34 @@ def worker_on(
     id. `report` gets sentences about the wait."""
     file = folder / "demo.yaml"
     file.write_text(topology)
-    log = folder / "worker.log"
     worker = f"127.0.0.1:{free_ports(1)[0]}"
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [
-                *(*PROGRAM, "worker", "--topology", str(file)),
-                *("--brokers", brokers, "--state-dir", str(folder / "state")),
-                *("--http", worker),
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=out,
-            env=without_security(os.environ),
-        )
-        try:
-            here = Ground(brokers, worker, process, log)
-            _wait_until_ready(here, places, report)
-            yield here
-        finally:
-            process.terminate()
-            try:
-                process.wait(STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    options = ("--topology", str(file), "--brokers", brokers, "--http", worker)
+    state = ("--state-dir", str(folder / "state"))
+    forget_security()
+    process = Process("worker", [*PROGRAM, "worker", *options, *state], folder)
+    process.start()
+    try:
+        here = Ground(brokers, worker, process)
+        _wait_until_ready(here, places, report)
+        yield here
+    finally:
+        process.stop()
 
 
 def _wait_until_ready(here: Ground, places: int, report: Report) -> None:
     """As long as it makes progress: takes partitions, gives other reasons, or says more."""
     patience = Patience(report, STILL_S)
-    while here.process.poll() is None:
+    while here.process.is_alive():
         owned, reasons = len(here.explain()), here.reasons()
         if owned >= places:
             return
         waited_for = f"the worker: {owned} of {places} partitions taken"
         if reasons:
             waited_for += f"; {reasons[0]}"
-        if not patience.lasts((owned, reasons, here.log.stat().st_size), waited_for):
+        if not patience.lasts((owned, reasons, here.process.log.stat().st_size), waited_for):
             break
         time.sleep(ASK_EVERY_S)
-    raise DemoFailed(f"the worker did not get ready; its log:\n{here.log.read_text()}")
+    raise DemoFailed(f"the worker did not get ready; its log:\n{here.process.log.read_text()}")
 
 
 RAW_TOPIC: Final = "events.raw"

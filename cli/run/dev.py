@@ -10,7 +10,6 @@ topology is `TOPOLOGY`. Copies of topics are as many as one broker can have, wha
 from __future__ import annotations
 
 import contextlib
-import os
 import tempfile
 import threading
 import time
@@ -22,9 +21,9 @@ from typing import Final
 import click
 
 from agents.kafka.declared import declared
-from agents.kafka.security import without_security
 from agents.kafka.topics import TopicsUnavailable, create
 from cli.http_token import answered
+from cli.kafka_options import forget_security
 from cli.local import kafka
 from cli.local.embedded import EmbeddedBroker
 from cli.local.kafka import KafkaBroker
@@ -81,8 +80,7 @@ def command(topology_path: str | None, broker: str, http: str) -> None:
 def _work(*arguments: str) -> None:
     """The worker in this process; it ends by SystemExit. The broker speaks PLAINTEXT, whatever the
     environment says of others."""
-    for name in os.environ.keys() - without_security(os.environ).keys():
-        del os.environ[name]
+    forget_security()
     worker.command.main(list(arguments), standalone_mode=False)
 
 
