@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cli.option_group import option_group
+from cli.option_group import option, option_group, options_of
 from cli.topology_file import Refused, refusing
 from cli.value_format import ValueFormat, encoding_of
 from inorder.contract import DEFAULT_STREAM, TimeUnit
@@ -27,29 +28,44 @@ if TYPE_CHECKING:
     from producers.recording.values import FileMapping
 
 UNITS: Final = ("ns", "us", "ms", "s")
-FIELD_OPTIONS: Final = {
-    "source": "Where the source's name is; on a file a bare name is a column or key.",
-    "seq": "Where the sequence number is; left out, each source is ordered by its time.",
-    "ts": "Where the time by the source's clock is.",
-    "type": "Where the type is.",
-    "epoch": "Where the source's incarnation is.",
-    "stream": "Where the stream's name is.",
-}
+FIELD_OPTIONS: Final = ("source", "seq", "ts", "type", "epoch", "stream")
+"""Those that name where a field of an event is."""
 
 
-class MappingOptions(NamedTuple):
+def _where(name: str, words: str) -> Any:
+    return option(f"--{name}", metavar="WHERE", help=words)
+
+
+@dataclass(frozen=True, slots=True)
+class MappingOptions:
     """What was given, as text; None and "" are what was not."""
 
-    source: str | None = None
-    seq: str | None = None
-    ts: str | None = None
-    type: str | None = None
-    epoch: str | None = None
-    stream: str | None = None
-    arrival: str | None = None
-    ts_unit: TimeUnit | None = None
-    ts_zone: str = ""
-    values: bool = False
+    source: str | None = _where(
+        "source", "Where the source's name is; on a file a bare name is a column or key."
+    )
+    seq: str | None = _where(
+        "seq", "Where the sequence number is; left out, each source is ordered by its time."
+    )
+    ts: str | None = _where("ts", "Where the time by the source's clock is.")
+    type: str | None = _where("type", "Where the type is.")
+    epoch: str | None = _where("epoch", "Where the source's incarnation is.")
+    stream: str | None = _where("stream", "Where the stream's name is.")
+    arrival: str | None = _where("arrival", "Where a file says when it arrived.")
+    ts_unit: TimeUnit | None = option(  # noqa: RUF009 - it is a field
+        "--ts-unit",
+        type=click.Choice(UNITS),
+        help="The unit of a time that is a number.  [default: ns]",
+    )
+    ts_zone: str = option(
+        "--ts-zone",
+        metavar="ZONE",
+        default="",
+        show_default=False,
+        help="The time zone of times that name none, like Europe/Berlin.",
+    )
+    values: bool = option(
+        "--values", is_flag=True, help="Read rows as values, by the `fields` of the topology."
+    )
 
     def places(self, *, on_file: bool) -> dict[str, Any]:
         """Those that are given, by field. Refused says what is wrong with one."""
@@ -92,7 +108,7 @@ class MappingOptions(NamedTuple):
             stream = _of_topology(topology)
             fields = stream.mapping()
             if stream.fields is not None:
-                arrival = self._replace(arrival=stream.fields.arrival).arrives()
+                arrival = replace(self, arrival=stream.fields.arrival).arrives()
             if encoding is None:
                 encoding = encoding_of(stream.format, stream.value_schema, path)
         if fields is None:
@@ -116,7 +132,7 @@ class MappingOptions(NamedTuple):
     def implied(self, topology: Topology | None, path: str, form: ValueFormat) -> MappingOptions:
         """With `values` where the file holds values of the `fields` of the topology. What can be
         read only once is not looked at."""
-        by_topology = self._replace(values=True)
+        by_topology = replace(self, values=True)
         try:
             found = by_topology.on_file(topology, path, form)
             has_values = found is not None and Path(path).is_file() and found.has_values(path)
@@ -155,29 +171,4 @@ def _of_topology(topology: Topology | None) -> StreamConfig:
     return mapped[0]
 
 
-mapping_options = option_group(
-    "mapping",
-    MappingOptions,
-    (
-        *(
-            click.option(f"--{name}", metavar="WHERE", help=words)
-            for name, words in FIELD_OPTIONS.items()
-        ),
-        click.option("--arrival", metavar="WHERE", help="Where a file says when it arrived."),
-        click.option(
-            "--ts-unit",
-            type=click.Choice(UNITS),
-            help="The unit of a time that is a number.  [default: ns]",
-        ),
-        click.option(
-            "--ts-zone",
-            metavar="ZONE",
-            default="",
-            show_default=False,
-            help="The time zone of times that name none, like Europe/Berlin.",
-        ),
-        click.option(
-            "--values", is_flag=True, help="Read rows as values, by the `fields` of the topology."
-        ),
-    ),
-)
+mapping_options = option_group("mapping", MappingOptions, options_of(MappingOptions))

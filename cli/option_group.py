@@ -5,7 +5,27 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import field, fields
+from typing import Any, Final
+
+import click
+
+OPTION: Final = "option"
+
+
+def option(*words: str, **how: Any) -> Any:
+    """Return a field of a dataclass that gets its value from this option (see `click.option`)."""
+    return given_by(click.option(*words, **how), how.get("default"))
+
+
+def given_by(added: Any, default: Any = None) -> Any:
+    """Return a field of a dataclass that gets its value from an option that there is."""
+    return field(default=default, metadata={OPTION: added})
+
+
+def options_of(kind: type[Any]) -> list[Any]:
+    """Return the options of the fields of a dataclass, in their order."""
+    return [each.metadata[OPTION] for each in fields(kind) if OPTION in each.metadata]
 
 
 def together(options: Sequence[Any]) -> Callable[[Any], Any]:

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cli.option_group import option_group
+from cli.option_group import option, option_group, options_of
 from cli.topology_file import Refused, refusing
 from producers.recording.file import Form, form_by_name
 from topology.config import SchemaConfig, TopologyError, parse
@@ -25,13 +26,19 @@ MAX_SCHEMAS: Final = 2_000
 """So many are asked for once; what comes beyond is asked for each time."""
 
 
-class ValueFormat(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ValueFormat:
     """What was given. Refused, by its methods, where that does not go together."""
 
-    format: str = "json"
-    schema: str | None = None
-    message: str | None = None
-    registry: str | None = None
+    format: str = option(
+        "--format",
+        type=click.Choice(("json", "avro", "protobuf", "bytes")),
+        default="json",
+        help="The format of the values; a file of .jsonl, .csv, .parquet or .avro says it.",
+    )
+    schema: str | None = option("--schema", metavar="FILE", help="The schema of the values.")
+    message: str | None = option("--message", metavar="NAME", help="The Protobuf message.")
+    registry: str | None = option("--registry", metavar="URL", help="A schema registry.")
 
     def section(self, topic: str) -> dict[str, Any]:
         """`format` and `schema` as the stream of a topology file has them; none for plain JSON."""
@@ -157,18 +164,4 @@ def _by_registry(registry: str, subjects: Collection[str] | None) -> Decode:
     return decode
 
 
-value_format_options = option_group(
-    "value_format",
-    ValueFormat,
-    (
-        click.option(
-            "--format",
-            type=click.Choice(("json", "avro", "protobuf", "bytes")),
-            default="json",
-            help="The format of the values; a file of .jsonl, .csv, .parquet or .avro says it.",
-        ),
-        click.option("--schema", metavar="FILE", help="The schema of the values."),
-        click.option("--message", metavar="NAME", help="The Protobuf message."),
-        click.option("--registry", metavar="URL", help="A schema registry."),
-    ),
-)
+value_format_options = option_group("value_format", ValueFormat, options_of(ValueFormat))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import click
 import orjson
@@ -19,7 +20,7 @@ from cli.as_json import json_option
 from cli.instance import session_option
 from cli.kafka_options import brokers_wait_option, security
 from cli.logs import log_option, quiet_option, set_up
-from cli.option_group import option_group
+from cli.option_group import given_by, option, option_group, options_of
 from cli.redis_place import let_in, redis_url
 from cli.serving import asked_by_http, http_option, listening
 from cli.topology_file import (
@@ -42,60 +43,44 @@ STUCK_S: Final = 180.0
 log = logging.getLogger("inorder.sink")
 
 
-class Source(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Source:
     """The source of results, for every kind of sink."""
 
-    brokers: str
-    topic: str
-    group: str | None
-    dead_topic: str | None
-    kafka_path: str | None
-    brokers_wait_s: float
-    session_s: float
-    batch: int
-    http: str
-    as_json: bool
-    log_style: str
-    quiet: bool
+    brokers: str = given_by(brokers_option)
+    topic: str = given_by(topic_named(required=True))
+    group: str | None = option(
+        "--group",
+        metavar="NAME",
+        help="Consumer group; sinks of one group share the work. Default: named after the store"
+        " and the place in it.",
+    )
+    dead_topic: str | None = option(
+        "--dead-topic",
+        metavar="NAME",
+        help="Where dead letters go. Default: standard output, a line each.",
+    )
+    kafka_path: str | None = given_by(kafka_option)
+    brokers_wait_s: float = given_by(brokers_wait_option)
+    session_s: float = given_by(session_option)
+    batch: int = option(
+        "--batch",
+        type=click.IntRange(min=1),
+        default=RunnerLimits().batch_records,
+        help="Records written at once.",
+    )
+    http: str = given_by(http_option)
+    as_json: bool = given_by(json_option("SINK"))
+    log_style: str = given_by(log_option)
+    quiet: bool = given_by(quiet_option)
+
+
+_source_options = option_group("source", Source, options_of(Source))
 
 
 @click.group("sink")
 def command() -> None:
     """Keep the latest results of a topic where applications read them."""
-
-
-_source_options = option_group(
-    "source",
-    Source,
-    (
-        brokers_option,
-        topic_named(required=True),
-        click.option(
-            "--group",
-            metavar="NAME",
-            help="Consumer group; sinks of one group share the work. Default: named after the"
-            " store and the place in it.",
-        ),
-        click.option(
-            "--dead-topic",
-            metavar="NAME",
-            help="Where dead letters go. Default: standard output, a line each.",
-        ),
-        kafka_option,
-        brokers_wait_option,
-        session_option,
-        click.option(
-            "--batch",
-            type=click.IntRange(min=1),
-            default=RunnerLimits().batch_records,
-            help="Records written at once.",
-        ),
-        http_option,
-        json_option("SINK"),
-        log_option,
-        quiet_option,
-    ),
-)
 
 
 @command.command("redis")
