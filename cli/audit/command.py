@@ -7,7 +7,6 @@ read, the first three are shown with the reason, and the exit is 4.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -131,7 +130,7 @@ def command(
 
 
 def _audited(source: AuditSource, asked: Asked) -> Findings:
-    with counting("records", sys.stderr) as advance, _mapping_refused(source):
+    with counting("records") as advance, _mapping_refused(source):
         findings = audited(_given_up(source.rows), asked, advance)
     unread = findings.unread.count
     if unread and not findings.counting.rows:

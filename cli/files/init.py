@@ -112,9 +112,7 @@ def _file(
 
 
 def _counted(rows: Iterable[Row]) -> Iterator[Row]:
-    import sys
-
-    with counting("lines", sys.stderr) as advance:
+    with counting("lines") as advance:
         for row in rows:
             advance(1)
             yield row

@@ -143,7 +143,7 @@ def command(
     out = sys.stdout.buffer
     current: dict[str, JsonObject] = {}
     with readable():
-        with counting("events", sys.stderr) as advance:
+        with counting("events") as advance:
             contents = _seen(_content(events, any_file), unmet, counts, advance)
             for line in matched(engine, contents, correct=correct):
                 counts[line["kind"]] += 1

@@ -56,7 +56,7 @@ async def _print(topology: Topology, topic: str, kafka: Kafka, masters: tuple[by
     brokers = await asyncio.to_thread(kafka.brokers)
     out = sys.stdout.buffer
     count = 0
-    with counting("records", sys.stderr) as advance:
+    with counting("records") as advance:
         async for line in dumped(brokers, topology, [topic], masters):
             out.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
             advance(1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -84,7 +83,7 @@ def command(
             writes_headers=values is None,
             **keying,
         )
-        with readable(), counting("published", sys.stderr) as advance:
+        with readable(), counting("published") as advance:
             if values is None:
                 needed = NEEDED_BY_TIME if keying.get("unnumbered") else NEEDED
                 rows = read_rows(events, needed=needed)

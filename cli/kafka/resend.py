@@ -120,7 +120,6 @@ class Asking:
         self._producer = Producer(
             {**settings, "enable.idempotence": True, "partitioner": "murmur2_random"}
         )
-        self._failed: list[KafkaError] = []
 
     def asked(self, again: bool, follow: bool) -> Iterator[list[Request]]:
         """The gaps of a batch, their requests written and remembered as such."""
@@ -165,18 +164,21 @@ class Asking:
         return [gap]
 
     def _ask(self, gaps: list[Request]) -> None:
+        answers: list[KafkaError | None] = []
         for gap in gaps:
-            key = gap.source.encode()
-            self._producer.produce(self._requests, gap.value(), key, on_delivery=self._written)
+            self._producer.produce(
+                self._requests,
+                gap.value(),
+                gap.source.encode(),
+                on_delivery=lambda error, _: answers.append(error),
+            )
             self.gaps += 1
             self.numbers += gap.last - gap.first + 1
-        if self._producer.flush(TIMEOUT_S) or self._failed:
-            why = self._failed[0].str() if self._failed else f"no answer within {TIMEOUT_S:g} s"
+        left = self._producer.flush(TIMEOUT_S)
+        failed = next((each for each in answers if each is not None), None)
+        if left or failed:
+            why = f"no answer within {TIMEOUT_S:g} s" if failed is None else failed.str()
             raise click.ClickException(f"{self._requests}: {why}")
-
-    def _written(self, error: KafkaError | None, _: object) -> None:
-        if error is not None:
-            self._failed.append(error)
 
 
 def _gap_in(value: bytes | None) -> Request | None:
