@@ -148,10 +148,12 @@ def command(
             for line in matched(engine, contents, correct=correct):
                 counts[line["kind"]] += 1
                 found.update([line["query"]] if line["kind"] in MATCHES else ())
-                if final_only and line["kind"] in MATCHES:
-                    _update(current, line)
-                else:
+                if not final_only or line["kind"] not in MATCHES:
                     out.write(line_json(line, NEWLINE))
+                elif line["op"] == RETRACT:
+                    current.pop(line["id"], None)
+                else:
+                    current[line["id"]] = line
         for id_ in sorted(current):
             out.write(line_json(current[id_] | {"final": True}, NEWLINE))
         out.flush()
@@ -215,13 +217,6 @@ def _param(text: str) -> tuple[str, Any]:
         return name, orjson.loads(value)
     except orjson.JSONDecodeError:
         return name, value
-
-
-def _update(current: dict[str, JsonObject], line: JsonObject) -> None:
-    if line["op"] == RETRACT:
-        current.pop(line["id"], None)
-    else:
-        current[line["id"]] = line
 
 
 def _content(path: str, values: FileMapping | None) -> Iterator[Event | Malformed]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,8 @@ from cli.topology_file import Refused, failing, refusing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from spark_analytics.tables.catalog import Format
 
 
 def require_spark() -> None:
@@ -63,16 +65,26 @@ def plain_errors(job: str) -> Iterator[None]:
 
 @contextmanager
 def open_session(
-    name: str, jars: Sequence[str], settings: Mapping[str, str]
+    name: str,
+    needed: Sequence[str],
+    settings: Mapping[str, str],
+    lakes: Collection[Format],
+    catalog: str | None,
 ) -> Iterator[SparkSession]:
-    """Ended at the end, unless this process had one before."""
+    """With what tables in the formats `lakes` and a catalog want. Ended at the end, unless this
+    process had one before."""
     from py4j.protocol import Py4JError
     from pyspark.sql import SparkSession
 
     from spark_analytics.session import new_session
+    from spark_analytics.tables.catalog import settings as lake_settings
 
+    needed = [*needed, *(jar for kind in lakes for jar in jars.lake_jars(kind))]
+    needed += jars.catalog_jars(catalog)
+    if lakes:
+        settings = {**lake_settings(*lakes), **settings}
     was_there = SparkSession.getActiveSession() is not None
-    spark = new_session(f"inorder {name}", jars, settings)
+    spark = new_session(f"inorder {name}", needed, settings)
     try:
         yield spark
     finally:

@@ -18,7 +18,7 @@ from agents.kafka.security import Security
 from cli.durations import duration_ns
 from cli.kafka_options import reached
 from cli.spark.around import open_session, signals
-from cli.spark.jars import catalog_jars, jars, lake_jars
+from cli.spark.jars import jars
 from cli.spark.kafka import java_settings
 from cli.spark.options import (
     KEYS,
@@ -38,7 +38,6 @@ from spark_analytics.jobs.work import Table, Wanted
 from spark_analytics.payload import schema_of
 from spark_analytics.silver import COLUMNS
 from spark_analytics.tables.catalog import FORMATS, Format, catalog_of
-from spark_analytics.tables.catalog import settings as lake_settings
 from spark_analytics.tables.lake import open_lake
 from spark_analytics.tables.output import LakeOutput
 from topology.config import Topology
@@ -128,14 +127,9 @@ class Asked:
 
 
 def session(asked: Asked) -> AbstractContextManager[SparkSession]:
+    lakes = list(dict.fromkeys([*asked.formats, *formats_of([asked.archive])]))
     settings = settings_of(asked.master, asked.conf)
-    needed = [*jars(), *catalog_jars(asked.catalog)]
-    formats = list(dict.fromkeys([*asked.formats, *formats_of([asked.archive])]))
-    for kind in formats:
-        needed += lake_jars(kind)
-    if formats:
-        settings = {**lake_settings(*formats), **settings}
-    return open_session(asked.job, needed, settings)
+    return open_session(asked.job, jars(), settings, lakes, asked.catalog)
 
 
 def go_on(
