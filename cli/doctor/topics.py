@@ -27,17 +27,11 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ResourceType  # type: ignore[attr-defined]
 
+from agents.kafka import stage_topics
 from agents.kafka.brokers import Brokers
 from agents.kafka.compacted import asked_configs, compaction, config_of
 from agents.kafka.declared import TopicSpec, declared
 from agents.kafka.rights import DESCRIBE, WRITE, Kind, Right, rights
-from agents.kafka.stage_topics import (
-    changelog_topic,
-    group_of,
-    inputs_of,
-    upstream_inputs,
-    works,
-)
 from cli.doctor.brokers import (
     TIMEOUT_S,
     SeenBrokers,
@@ -108,7 +102,8 @@ def looked(topology: Topology, there: Brokers) -> Cluster:
     names = [spec.name for spec in declared(topology) if spec.name in known.topics]
     widths = {name: len(known.topics[name].partitions) for name in names}
     ahead_ms = newest_after_now_ms(
-        admin, {name: widths[name] for name in upstream_inputs(topology) if name in widths}
+        admin,
+        {name: widths[name] for name in stage_topics.upstream_inputs(topology) if name in widths},
     )
     if there.is_embedded:
         brokers = SeenBrokers(len(known.brokers), ahead_ms=ahead_ms, shows_settings=False)
@@ -125,7 +120,11 @@ def looked(topology: Topology, there: Brokers) -> Cluster:
     asked = [str(min(known.brokers))] if known.brokers else []
     broker_configs = asked_configs(admin, ResourceType.BROKER, asked)
     groups = admin.describe_consumer_groups(
-        [group_of(topology, stage) for stage in topology.stages if works(topology, stage)],
+        [
+            stage_topics.group_of(topology, stage)
+            for stage in topology.stages
+            if stage_topics.works(topology, stage)
+        ],
         include_authorized_operations=True,
         request_timeout=TIMEOUT_S,
     )
@@ -216,9 +215,9 @@ def findings(topology: Topology, cluster: Cluster) -> list[Finding]:
 
 
 def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
-    inputs = set(upstream_inputs(topology))
-    working = [stage for stage in topology.stages if works(topology, stage)]
-    read = {name for stage in working for name in inputs_of(topology, stage)}
+    inputs = set(stage_topics.upstream_inputs(topology))
+    working = [stage for stage in topology.stages if stage_topics.works(topology, stage)]
+    read = {name for stage in working for name in stage_topics.inputs_of(topology, stage)}
     specs = declared(topology)
     if absent := [spec.name for spec in specs if spec.name not in cluster.topics]:
         yield error(
@@ -372,10 +371,10 @@ def _cut(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
 def _widths(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
     """Changelogs are as wide as their inputs."""
     for stage in topology.stages:
-        if not works(topology, stage):
+        if not stage_topics.works(topology, stage):
             continue
-        for topic in inputs_of(topology, stage):
-            changelog = changelog_topic(topology.application, stage.name, topic)
+        for topic in stage_topics.inputs_of(topology, stage):
+            changelog = stage_topics.changelog_topic(topology.application, stage.name, topic)
             ours, theirs = cluster.topics.get(changelog), cluster.topics.get(topic)
             if ours and theirs and ours.partitions < theirs.partitions:
                 yield error(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -157,28 +157,26 @@ def drawn(path: str, topology: Topology) -> Tree:
     from rich.text import Text
     from rich.tree import Tree
 
+    def add(branch: Tree, label: str, leaves: Iterable[str | Text]) -> None:
+        added = branch.add(label)
+        for leaf in leaves:
+            added.add(leaf)
+
     tree = Tree(Text(f"{path}: sound"))  # brackets of a text are no markup
     streams = tree.add("streams")
     for name, stream in topology.streams.items():
         rule = stream.experimental.reorder or stream.reorder.rule
         waits = f"rule {rule}, late {stream.reorder.late}"
         streams.add(f"{name}: {stream.input} -> {stream.output} ({waits})")
-    stages = tree.add(f"stages: {topology.cut.why}")
-    for stage in topology.stages:
-        stages.add(stage.name)
-    if topology.queries:
-        queries = tree.add("queries")
-        for name, query in topology.queries.items():
-            entry = queries.add(f"{name}: {query.kind}")
-            if all(query.kind not in stage.operators for stage in topology.stages):
-                entry.add(f"no stage runs it: add {query.kind} to `stages`")
-            for line in spellings(query):
-                entry.add(Text(line))
-            for warning in warnings(query, topology):
-                entry.add(Text(warning))
-    topics = tree.add("topics")
-    for spec in declared(topology):
-        topics.add(f"{spec.name}: {spec.partitions} partitions")
+    add(tree, f"stages: {topology.cut.why}", (stage.name for stage in topology.stages))
+    queries = tree.add("queries") if topology.queries else tree
+    for name, query in topology.queries.items():
+        runs = any(query.kind in stage.operators for stage in topology.stages)
+        idle = [] if runs else [f"no stage runs it: add {query.kind} to `stages`"]
+        said = map(Text, [*spellings(query), *warnings(query, topology)])
+        add(queries, f"{name}: {query.kind}", [*idle, *said])
+    topics = (f"{spec.name}: {spec.partitions} partitions" for spec in declared(topology))
+    add(tree, "topics", topics)
     return tree
 
 

@@ -46,14 +46,8 @@ from topology.pattern.store.entry import Entry
 from topology.pattern.tree.chains import chain_errors
 from topology.pattern.tree.errors import QueryRefused
 from topology.spelling.values import NS_PER, in_unit
-from topology.wire.json_lines import (
-    JsonObject,
-    dead_line,
-    duplicate_line,
-    late_line,
-    line_json,
-    result_line,
-)
+from topology.wire import json_lines
+from topology.wire.json_lines import JsonObject
 from topology.wire.line_reader import LineReader
 
 if TYPE_CHECKING:
@@ -149,13 +143,13 @@ def command(
                 counts[line["kind"]] += 1
                 found.update([line["query"]] if line["kind"] in MATCHES else ())
                 if not final_only or line["kind"] not in MATCHES:
-                    out.write(line_json(line, NEWLINE))
+                    out.write(json_lines.line_json(line, NEWLINE))
                 elif line["op"] == RETRACT:
                     current.pop(line["id"], None)
                 else:
                     current[line["id"]] = line
         for id_ in sorted(current):
-            out.write(line_json(current[id_] | {"final": True}, NEWLINE))
+            out.write(json_lines.line_json(current[id_] | {"final": True}, NEWLINE))
         out.flush()
     for name in asked.keys() - found:
         for word in unmet.words(name):
@@ -273,18 +267,20 @@ def matched(
     for event in contents:
         at_ns = event.at_ns
         if isinstance(event, Malformed):
-            yield dead_line(event, event.offset)
+            yield json_lines.dead_line(event, event.offset)
             continue
         word = engine.accept(Entry(event, event.value), at_ns)
         if word == admit.LATE:
             by_ns = engine.frontier_ns - event.ref_time_ns
-            yield late_line(Late(at_ns, event, BELOW_FRONTIER, by_ns), event.offset)
+            yield json_lines.late_line(Late(at_ns, event, BELOW_FRONTIER, by_ns), event.offset)
         elif word in (admit.DUPLICATE, admit.CONFLICT):
-            yield duplicate_line(Duplicate(at_ns, event, word == admit.CONFLICT), event.offset)
+            yield json_lines.duplicate_line(
+                Duplicate(at_ns, event, word == admit.CONFLICT), event.offset
+            )
         elif word in DEAD:
             reason, detail = DEAD[word]
             dead = dead_letter(event, at_ns, reason, detail.format(error_ns=event.error_ns))
-            yield dead_line(dead, event.offset)
+            yield json_lines.dead_line(dead, event.offset)
         yield from _output(engine)
         if not correct and word in (admit.STORED, admit.IRRELEVANT):
             engine.advance(event.ref_time_ns, at_ns)
@@ -297,4 +293,4 @@ def _output(engine: Engine) -> Iterator[JsonObject]:
     findings = list(engine.findings)
     engine.findings.clear()
     engine.freed.clear()
-    yield from map(result_line, findings)
+    yield from map(json_lines.result_line, findings)

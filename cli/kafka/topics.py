@@ -9,18 +9,12 @@ from typing import Final
 
 import click
 
+from agents.kafka import topics
 from agents.kafka.compacted import CompactedInput, refuse_compacted
 from agents.kafka.declared import declared
 from agents.kafka.rights import Right, rights
 from agents.kafka.stage_topics import upstream_inputs
-from agents.kafka.topics import (
-    Grown,
-    Outcome,
-    TopicsUnavailable,
-    create,
-    grow_changelogs,
-    narrow_changelogs,
-)
+from agents.kafka.topics import Grown, Outcome, TopicsUnavailable
 from cli.as_json import json_option
 from cli.kafka_options import Kafka, brokers_wait_named, on_kafka
 from cli.topology_file import Refused, failing, load, refusing, stage_option, topology_option
@@ -55,9 +49,9 @@ def create_command(
     with refusing(CompactedInput):
         refuse_compacted(kafka.brokers(brokers_wait_s), upstream_inputs(topology))
     with failing(TopicsUnavailable):
-        outcomes = create(declared(topology), servers, topology.topics.replication, access)
-        grown = grow_changelogs(topology, servers, access) if grow else []
-        narrow = narrow_changelogs(topology, servers, access)
+        outcomes = topics.create(declared(topology), servers, topology.topics.replication, access)
+        grown = topics.grow_changelogs(topology, servers, access) if grow else []
+        narrow = topics.narrow_changelogs(topology, servers, access)
     if as_json:
         answer = {
             "topics": [*map(asdict, outcomes)],

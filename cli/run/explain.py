@@ -16,14 +16,8 @@ from urllib.parse import urlencode
 
 import click
 
+from agents.watch import sentences
 from agents.watch.deaths import joined
-from agents.watch.sentences import (
-    duration,
-    reference_time,
-    scattered,
-    why_awaited,
-    why_held,
-)
 from cli.as_json import json_option
 from cli.http_token import answered
 from cli.printable import printable
@@ -177,8 +171,8 @@ def _reorder(
         if source in (None, entry["source"]):
             yield (
                 f"  {stream}/{entry['source']} epoch {entry['epoch']}: {entry['held']} held"
-                f" {why_held(entry)}, for {duration(now_ns - entry['since'])},"
-                f" at most {duration(entry['deadline'] - now_ns)} more"
+                f" {sentences.why_held(entry)}, for {sentences.duration(now_ns - entry['since'])},"
+                f" at most {sentences.duration(entry['deadline'] - now_ns)} more"
             )
 
 
@@ -198,7 +192,7 @@ def _clocks(stream: str, clock: dict[str, Any], source: str | None) -> Iterator[
 
 
 def _said_of(clock: dict[str, Any]) -> str:
-    said = f"{clock['state']}, {reference_time(clock)}"
+    said = f"{clock['state']}, {sentences.reference_time(clock)}"
     if clock["skew_ppb"] is not None:
         said += f", runs {-clock['skew_ppb'] / PPB_PER_PPM:+.1f} ppm off"
     return f"{said}, segment {clock['segment']}"
@@ -206,7 +200,7 @@ def _said_of(clock: dict[str, Any]) -> str:
 
 def _merge(stream: str, merge: dict[str, Any], source: str | None) -> Iterator[str]:
     apart = [name for name in merge.get("wandering", ()) if source in (None, name)]
-    yield from (f"  {line}" for line in scattered(stream, apart))
+    yield from (f"  {line}" for line in sentences.scattered(stream, apart))
     causes = merge.get("late_by_cause", {})
     if causes and source is None:
         late = ", ".join(f"{cause} {count}" for cause, count in causes.items())
@@ -216,4 +210,4 @@ def _merge(stream: str, merge: dict[str, Any], source: str | None) -> Iterator[s
         yield f"  {stream}: {merge['queued']} wait for the merge, {first}"
         for feed in merge["waits_for"]:
             if source in (None, feed["source"]):
-                yield f"    held back by {feed['source']}: {why_awaited(feed)}"
+                yield f"    held back by {feed['source']}: {sentences.why_awaited(feed)}"
