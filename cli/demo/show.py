@@ -30,9 +30,10 @@ from cli.as_json import json_option
 from cli.demo.clocks import WrongClock, described, syncing, wrong_clocks
 from cli.demo.patience import Patience
 from cli.demo.recording import played, recorded
-from cli.demo.stage import RAW_TOPIC, DemoFailed, Ground, ground
+from cli.demo.stage import PLACES, TOPOLOGY, DemoFailed, Ground, worker_on
 from cli.demo.trouble import Injected, Posting, with_trouble
-from cli.demo.watching import DisplayLine, Outcome, Verdict, Watcher, duplicates_in, judged
+from cli.demo.watching import RAW, DisplayLine, Outcome, Verdict, Watcher, duplicates_in, judged
+from cli.local.embedded import EmbeddedBroker
 from cli.topology_file import failing
 from inorder.failure import ProducerError
 from producers.replayer import Replayer, ReplayPace
@@ -56,7 +57,8 @@ def command(speed: float, seed: int, stay: bool, as_json: bool) -> None:
     with (
         failing(DemoFailed, ProducerError),
         tempfile.TemporaryDirectory(prefix="inorder-demo-") as folder,
-        ground(Path(folder), console.print) as here,
+        EmbeddedBroker() as broker,
+        worker_on(broker.bootstrap, TOPOLOGY, Path(folder), PLACES, console.print) as here,
     ):
         console.print(f"its page, while it lasts: http://{here.worker}/")
         verdict = run(here, console, speed, seed)
@@ -123,7 +125,7 @@ class Publisher(threading.Thread):
         # The replayer begins at once; a stamp from the future would refute the clock.
         time.sleep(max(0.0, (self._begin_ns - time.time_ns()) / 1e9))
         try:
-            Replayer(self._brokers, RAW_TOPIC, pace=ReplayPace(speed=1.0)).publish(self._rows)
+            Replayer(self._brokers, RAW, pace=ReplayPace(speed=1.0)).publish(self._rows)
         except ProducerError as failure:
             self.failure = failure
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from cli.demo.patience import STILL_S, Patience
 from cli.http_token import answered
 from cli.kafka_options import forget_security
-from cli.local.embedded import EmbeddedBroker
+from cli.local.embedded import PARTITIONS
 from cli.local.ports import free_ports
 from cli.local.process import Process
 from cli.program import PROGRAM
@@ -31,6 +31,9 @@ topics: {partitions: 4, replication: 1}
 application: demo
 state: memory
 """
+
+PLACES: Final = 2 * PARTITIONS
+"""The partitions of both stages."""
 
 ASK_S: Final = 2.0
 ASK_EVERY_S: Final = 0.2
@@ -71,16 +74,6 @@ class Ground:
 
 
 @contextmanager
-def ground(folder: Path, report: Report) -> Iterator[Ground]:
-    """Up and ready; the worker is stopped at the end, by its id."""
-    with (
-        EmbeddedBroker() as broker,
-        worker_on(broker.bootstrap, TOPOLOGY, folder, 2 * PARTITIONS, report) as here,
-    ):
-        yield here
-
-
-@contextmanager
 def worker_on(
     brokers: str, topology: str, folder: Path, places: int, report: Report = print
 ) -> Iterator[Ground]:
@@ -116,8 +109,3 @@ def _wait_until_ready(here: Ground, places: int, report: Report) -> None:
             break
         time.sleep(ASK_EVERY_S)
     raise DemoFailed(f"the worker did not get ready; its log:\n{here.process.log.read_text()}")
-
-
-RAW_TOPIC: Final = "events.raw"
-PARTITIONS: Final = 4
-"""Partitions of each topic of the embedded broker."""

@@ -274,9 +274,8 @@ def matched(
             by_ns = engine.frontier_ns - event.ref_time_ns
             yield json_lines.late_line(Late(at_ns, event, BELOW_FRONTIER, by_ns), event.offset)
         elif word in (admit.DUPLICATE, admit.CONFLICT):
-            yield json_lines.duplicate_line(
-                Duplicate(at_ns, event, word == admit.CONFLICT), event.offset
-            )
+            copy = Duplicate(at_ns, event, word == admit.CONFLICT)
+            yield json_lines.duplicate_line(copy, event.offset)
         elif word in DEAD:
             reason, detail = DEAD[word]
             dead = dead_letter(event, at_ns, reason, detail.format(error_ns=event.error_ns))

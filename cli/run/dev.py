@@ -32,7 +32,7 @@ from cli.local.ports import LOOPBACK, free_ports, is_free
 from cli.local.process import NotReady
 from cli.run import worker
 from cli.serving import http_option, listening
-from cli.topology_file import Refused, failing, load, topology_named
+from cli.topology_file import EMBEDDED, Refused, failing, load, topology_named
 from topology.config import Topology
 
 TOPOLOGY: Final = """\
@@ -41,7 +41,6 @@ streams: {default: {}}
 topics: {partitions: 4}
 """
 KAFKA: Final = "kafka"
-EMBEDDED: Final = "embedded"
 USUAL_PORT: Final = 9092
 ASK_S: Final = 0.2
 

@@ -174,9 +174,7 @@ def _begun(
 
 def _be_stage(command: Sequence[str]) -> None:
     """As the command does in an interpreter of its own; the worker's log is not this one's."""
-    root = logging.getLogger()
-    for handler in list(root.handlers):
-        root.removeHandler(handler)
+    logging.getLogger().handlers.clear()
     main.main(command[len(PROGRAM) :], prog_name="inorder")
 
 
