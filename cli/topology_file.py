@@ -1,4 +1,4 @@
-"""Reading the topology file for a command: bad ones end it with exit 2."""
+"""What commands share: the topology file, options, and how a bad one ends them with exit 2."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ brokers_named = partial(
     click.option, "--brokers", envvar="INORDER_BROKERS", required=True, metavar="HOST:PORT[,…]"
 )
 brokers_outside = partial(brokers_named, callback=_outside, help="Kafka brokers.")
-"""Of a command that starts none."""
+"""For a command that starts no broker of its own."""
 
 brokers_option = brokers_outside()
 topic_named = partial(click.option, "--topic", metavar="NAME", help="The Kafka topic.")
