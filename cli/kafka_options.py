@@ -56,7 +56,7 @@ def security(path: str | None) -> Security:
 
 
 def forget_security() -> None:
-    """From here on the environment says nothing of how brokers are reached: ours are PLAINTEXT."""
+    """Let the environment say nothing of how brokers are reached: ours speak PLAINTEXT."""
     from agents.kafka.security import without_security
 
     for name in os.environ.keys() - without_security(os.environ).keys():

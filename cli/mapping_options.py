@@ -148,7 +148,7 @@ def where_of(option: str, text: str, *, on_file: bool) -> Where:
 
 
 def reading_alone(values: FileMapping | None) -> Reading:
-    """How rows are read where no topology says it: by time, where a mapping names no numbers."""
+    """Say how rows are read where no topology does: by time, where a mapping names no numbers."""
     numbered = values is None or values.fields.seq is not None
     return Reading() if numbered else Reading(frozenset({DEFAULT_STREAM}))
 

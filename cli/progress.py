@@ -35,7 +35,7 @@ def counting(what: str) -> Iterator[Callable[[int], None]]:
 
 
 def _in_lines(what: str) -> Callable[[int], None]:
-    """A line at most every `PLAIN_EVERY_S`; what is done sooner says nothing."""
+    """Print a line at most every `PLAIN_EVERY_S`; what is done sooner says nothing."""
     counted = 0
     started_s = told_s = time.monotonic()
 

@@ -50,7 +50,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def middle_windows(findings: Findings) -> list[int]:
-    """The windows of the truth, rising, but for stray stamps far from all others."""
+    """Return the windows of the truth, rising, but for stray stamps far from all others."""
     truth = findings.jobs.truth
     total = sum(truth.values())
     stray = total // STRAY

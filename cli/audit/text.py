@@ -50,7 +50,7 @@ def shown(findings: Findings, head: str, said: Sequence[str], next_steps: Iterab
 
 
 def as_html(part: RenderableType) -> str:
-    """The same text in a page."""
+    """Return the same text for a page."""
     console = Console(width=COLUMNS, highlight=False, record=True, file=StringIO())
     console.print(part)
     return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")

@@ -89,7 +89,7 @@ class AuditedTopic:
     async def _parts(
         self, brokers: Brokers, last: int | None, since_ms: int | None
     ) -> list[Iterator[tuple[int, Any]]]:
-        """The partitions with records to read, from their first one."""
+        """Return the partitions with records to read, from their first one."""
         reader = await self._opened.enter_async_context(brokers.reader(WAIT_MS))
         numbers = await partition_numbers(reader, self._topic)
         places = [TopicPartition(self._topic, number) for number in sorted(numbers)]

@@ -90,7 +90,7 @@ def _exponential(trouble: Trouble, rng: Random) -> int:
 
 
 def _edges(events: Sequence[Recorded]) -> set[tuple[str, int]]:
-    """The first and the last number of each source."""
+    """Return the first and the last number of each source."""
     numbers: dict[str, list[int]] = {}
     for event in events:
         numbers.setdefault(event.source, []).append(event.seq)

@@ -262,7 +262,7 @@ def _seen(
 def matched(
     engine: Engine, contents: Iterable[Event | Malformed], *, correct: bool
 ) -> Iterator[JsonObject]:
-    """What the engine says of them, as lines."""
+    """Yield what the engine says of them, as lines."""
     at_ns = 0
     for event in contents:
         at_ns = event.at_ns

@@ -86,7 +86,7 @@ def asked(worker: str, path: str) -> Any:
 
 
 def explained(partitions: list[dict[str, Any]], source: str | None) -> Iterator[str]:
-    """The answer in words, a line for each thing that waits."""
+    """Yield the answer in words, a line for each thing that waits."""
     if source is None:
         yield from _amiss(partitions)
     empty = 0
