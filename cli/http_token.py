@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import os
+import urllib.error
+import urllib.request
 
-from agents.watch.port.token import FILE_VARIABLE, VARIABLE, TokenRefused, token_in
-from cli.topology_file import Refused
+from agents.watch.port.token import FILE_VARIABLE, VARIABLE, TokenRefused, bearing, token_in
+from cli.topology_file import refusing
 
 
 def http_token() -> str | None:
     """What who asks the port has to have, None where nothing is asked for; `Refused` where what
     the environment has is no token."""
-    try:
+    with refusing(TokenRefused):
         return token_in(os.environ)
-    except TokenRefused as error:
-        raise Refused(str(error)) from error
+
+
+def answered(address: str, path: str, timeout_s: float) -> tuple[int, str]:
+    """Return the status and the text of what the port at HOST:PORT answers; OSError if nobody is
+    there."""
+    request = urllib.request.Request(f"http://{address}{path}", headers=bearing(http_token()))
+    try:
+        with urllib.request.urlopen(request, timeout=timeout_s) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
 
 
 def hand_on(token: str | None) -> None:

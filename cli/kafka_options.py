@@ -4,35 +4,63 @@ from __future__ import annotations
 
 import asyncio
 import os
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
-from pydantic_core import PydanticCustomError
 
-from agents.kafka.security import Security, SecurityRefused, read_security
-from cli.topology_file import Decorator, Refused
-from topology.spelling.problem import Fault
-from topology.spelling.values import NS_PER, in_unit
+from cli.durations import duration_ns
+from cli.option_group import option_group
+from cli.topology_file import brokers_outside, kafka_option, refusing, text_of
+from topology.spelling.values import NS_PER
 
 if TYPE_CHECKING:
     from agents.kafka.brokers import Brokers
+    from agents.kafka.security import Security
+
+
+class Kafka(NamedTuple):
+    """The brokers that options name, "" where they name none, and the file of `--kafka`."""
+
+    servers: str
+    path: str | None
+
+    @property
+    def access(self) -> Security:
+        return security(self.path)
+
+    def brokers(self, wait_s: float = 0.0) -> Brokers:
+        """See `reached`."""
+        return reached(self.servers, self.access, wait_s)
+
+
+def on_kafka(**brokers: Any) -> Callable[[Any], Any]:
+    """Add --brokers, with what is said of it, and --kafka to a command, which gets a `kafka`."""
+
+    def kafka(brokers: str | None, kafka_path: str | None) -> Kafka:
+        return Kafka(brokers or "", kafka_path)
+
+    options = (brokers_outside(**brokers), kafka_option)
+    return option_group("kafka", kafka, options)
 
 
 def security(path: str | None) -> Security:
     """From the file of `--kafka` and the environment; `Refused` says what is wrong."""
-    text = ""
-    if path is not None:
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-            raise Refused(f"--kafka {path}: {reason}") from error
-    try:
+    from agents.kafka.security import SecurityRefused, read_security
+
+    where = "the environment" if path is None else f"--kafka {path}"
+    text = "" if path is None else text_of(path, where)
+    with refusing(SecurityRefused, at=f"{where}: "):
         return read_security(text, os.environ)
-    except SecurityRefused as refused:
-        where = "the environment" if path is None else f"--kafka {path}"
-        raise Refused(f"{where}: {refused}") from None
+
+
+def forget_security() -> None:
+    """Let the environment say nothing of how brokers are reached: ours speak PLAINTEXT."""
+    from agents.kafka.security import without_security
+
+    for name in os.environ.keys() - without_security(os.environ).keys():
+        del os.environ[name]
 
 
 def reached(servers: str, access: Security, wait_s: float = 0.0) -> Brokers:
@@ -43,12 +71,10 @@ def reached(servers: str, access: Security, wait_s: float = 0.0) -> Brokers:
     def waits(absent: BrokersUnavailable, left_s: float) -> None:
         click.echo(f"waiting for brokers, {left_s:.0f} s more at most: {absent}", err=True)
 
-    try:
+    with refusing(BrokersUnavailable):
         if wait_s:
             return asyncio.run(await_brokers(servers, access, wait_s))
         return brokers_at(servers, access, waits)
-    except BrokersUnavailable as error:
-        raise Refused(str(error)) from error
 
 
 def seconds(_: click.Context, option: click.Parameter, text: str) -> float:
@@ -56,26 +82,12 @@ def seconds(_: click.Context, option: click.Parameter, text: str) -> float:
     return duration_ns(option.opts[0], text) / NS_PER["s"]
 
 
-def duration_ns(option: str, text: str) -> int:
-    """A duration with its unit. `Refused` names the option."""
-    try:
-        return in_unit(text, NS_PER, "5min")
-    except PydanticCustomError as error:
-        faults: list[Fault] = (error.context or {})["faults"]
-        raise Refused(f"{option}: {faults[0].message}; {faults[0].remedy}") from error
-
-
-def brokers_wait_named(variable: str, default: str) -> Decorator:
-    """Return the option --brokers-wait; the parameter is `brokers_wait_s`."""
-    return click.option(
-        "--brokers-wait",
-        "brokers_wait_s",
-        envvar=variable,
-        metavar="DURATION",
-        default=default,
-        callback=seconds,
-        help="How long brokers that do not answer at the start are waited for.",
-    )
-
-
-brokers_wait_option = brokers_wait_named("INORDER_BROKERS_WAIT", "5min")
+brokers_wait_named: Final = partial(
+    click.option,
+    "--brokers-wait",
+    "brokers_wait_s",
+    metavar="DURATION",
+    callback=seconds,
+    help="How long brokers that do not answer at the start are waited for.",
+)
+brokers_wait_option = brokers_wait_named(envvar="INORDER_BROKERS_WAIT", default="5min")

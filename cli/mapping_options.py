@@ -6,46 +6,66 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cli.option_group import option_group
-from cli.topology_file import Refused
+from cli.option_group import option, option_group, options_of
+from cli.topology_file import Refused, refusing
 from cli.value_format import ValueFormat, encoding_of
+from inorder.contract import DEFAULT_STREAM, TimeUnit
+from producers.recording.file import InputError
+from topology.config import StreamConfig, Topology
+from topology.fields.mapping import Fields
+from topology.fields.times import zone_of
+from topology.fields.values import walked
+from topology.fields.where import Where, parse_where
+from topology.wire.line_reader import Reading
 
 if TYPE_CHECKING:
-    from inorder.contract import TimeUnit
     from producers.recording.values import FileMapping
-    from topology.config import StreamConfig, Topology
-    from topology.fields.mapping import Fields
-    from topology.fields.where import Where
 
 UNITS: Final = ("ns", "us", "ms", "s")
-FIELD_OPTIONS: Final = {
-    "source": "Where the source's name is; on a file a bare name is a column or key.",
-    "seq": "Where the sequence number is; left out, each source is ordered by its time.",
-    "ts": "Where the time by the source's clock is.",
-    "type": "Where the type is.",
-    "epoch": "Where the source's incarnation is.",
-    "stream": "Where the stream's name is.",
-}
+FIELD_OPTIONS: Final = ("source", "seq", "ts", "type", "epoch", "stream")
+"""Those that name where a field of an event is."""
 
 
-class MappingOptions(NamedTuple):
+def _where(name: str, words: str) -> Any:
+    return option(f"--{name}", metavar="WHERE", help=words)
+
+
+@dataclass(frozen=True, slots=True)
+class MappingOptions:
     """What was given, as text; None and "" are what was not."""
 
-    source: str | None = None
-    seq: str | None = None
-    ts: str | None = None
-    type: str | None = None
-    epoch: str | None = None
-    stream: str | None = None
-    arrival: str | None = None
-    ts_unit: TimeUnit | None = None
-    ts_zone: str = ""
-    values: bool = False
+    source: str | None = _where(
+        "source", "Where the source's name is; on a file a bare name is a column or key."
+    )
+    seq: str | None = _where(
+        "seq", "Where the sequence number is; left out, each source is ordered by its time."
+    )
+    ts: str | None = _where("ts", "Where the time by the source's clock is.")
+    type: str | None = _where("type", "Where the type is.")
+    epoch: str | None = _where("epoch", "Where the source's incarnation is.")
+    stream: str | None = _where("stream", "Where the stream's name is.")
+    arrival: str | None = _where("arrival", "Where a file says when it arrived.")
+    ts_unit: TimeUnit | None = option(  # noqa: RUF009 - it is a field
+        "--ts-unit",
+        type=click.Choice(UNITS),
+        help="The unit of a time that is a number.  [default: ns]",
+    )
+    ts_zone: str = option(
+        "--ts-zone",
+        metavar="ZONE",
+        default="",
+        show_default=False,
+        help="The time zone of times that name none, like Europe/Berlin.",
+    )
+    values: bool = option(
+        "--values", is_flag=True, help="Read rows as values, by the `fields` of the topology."
+    )
 
     def places(self, *, on_file: bool) -> dict[str, Any]:
         """Those that are given, by field. Refused says what is wrong with one."""
@@ -58,8 +78,6 @@ class MappingOptions(NamedTuple):
 
     def fields(self, *, on_file: bool) -> Fields | None:
         """The mapping, None where no option names one. Refused says what is wrong."""
-        from topology.fields.mapping import Fields
-
         places = self.places(on_file=on_file)
         given = [*places, *(["arrival"] if self.arrival else [])]
         given += ["ts_unit"] * bool(self.ts_unit) + ["ts_zone"] * bool(self.ts_zone)
@@ -73,14 +91,11 @@ class MappingOptions(NamedTuple):
 
     def refuse_zone(self) -> None:
         """Where the time zone is none."""
-        from topology.fields.times import zone_of
-
         try:
             zone_of(self.ts_zone)
         except (KeyError, ValueError, OSError):
-            raise Refused(
-                f"--ts-zone {self.ts_zone}: no time zone here; write Europe/Berlin or UTC"
-            ) from None
+            wrong = f"--ts-zone {self.ts_zone}: no time zone here; write Europe/Berlin or UTC"
+            raise Refused(wrong) from None
 
     def on_file(
         self, topology: Topology | None, path: str, value_format: ValueFormat
@@ -93,7 +108,7 @@ class MappingOptions(NamedTuple):
             stream = _of_topology(topology)
             fields = stream.mapping()
             if stream.fields is not None:
-                arrival = self._replace(arrival=stream.fields.arrival).arrives()
+                arrival = replace(self, arrival=stream.fields.arrival).arrives()
             if encoding is None:
                 encoding = encoding_of(stream.format, stream.value_schema, path)
         if fields is None:
@@ -117,9 +132,7 @@ class MappingOptions(NamedTuple):
     def implied(self, topology: Topology | None, path: str, form: ValueFormat) -> MappingOptions:
         """With `values` where the file holds values of the `fields` of the topology. What can be
         read only once is not looked at."""
-        from producers.recording.file import InputError
-
-        by_topology = self._replace(values=True)
+        by_topology = replace(self, values=True)
         try:
             found = by_topology.on_file(topology, path, form)
             has_values = found is not None and Path(path).is_file() and found.has_values(path)
@@ -130,18 +143,18 @@ class MappingOptions(NamedTuple):
 
 def where_of(option: str, text: str, *, on_file: bool) -> Where:
     """What the option names; Refused where its text is no place."""
-    from topology.fields.where import parse_where
-
-    try:
+    with refusing(ValueError, at=f"--{option} {text}: "):
         return parse_where(text, on_file=on_file)
-    except ValueError as wrong:
-        raise Refused(f"--{option} {text}: {wrong}") from None
+
+
+def reading_alone(values: FileMapping | None) -> Reading:
+    """Say how rows are read where no topology does: by time, where a mapping names no numbers."""
+    numbered = values is None or values.fields.seq is not None
+    return Reading() if numbered else Reading(frozenset({DEFAULT_STREAM}))
 
 
 def values_at(where: Where, rows: Iterable[Mapping[str, object]], *, on_file: bool) -> list[Any]:
     """What decoded records have there, as `producers.recording.guess` takes them."""
-    from topology.fields.values import walked
-
     path = where.path if on_file else (where.place, *where.path)
     return [walked(row, path) for row in rows]
 
@@ -158,30 +171,4 @@ def _of_topology(topology: Topology | None) -> StreamConfig:
     return mapped[0]
 
 
-mapping_options = option_group(
-    "mapping",
-    MappingOptions,
-    MappingOptions._fields,
-    (
-        *(
-            click.option(f"--{name}", metavar="WHERE", help=words)
-            for name, words in FIELD_OPTIONS.items()
-        ),
-        click.option("--arrival", metavar="WHERE", help="Where a file says when it arrived."),
-        click.option(
-            "--ts-unit",
-            type=click.Choice(UNITS),
-            help="The unit of a time that is a number.  [default: ns]",
-        ),
-        click.option(
-            "--ts-zone",
-            metavar="ZONE",
-            default="",
-            show_default=False,
-            help="The time zone of times that name none, like Europe/Berlin.",
-        ),
-        click.option(
-            "--values", is_flag=True, help="Read rows as values, by the `fields` of the topology."
-        ),
-    ),
-)
+mapping_options = option_group("mapping", MappingOptions, options_of(MappingOptions))

@@ -10,16 +10,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, TextIO
+from typing import Final
 
 PLAIN_EVERY_S: Final = 10.0
 
 
 @contextmanager
-def counting(what: str, stream: TextIO) -> Iterator[Callable[[int], None]]:
-    """What is given counts `what` on; it is shown on `stream`."""
-    if not stream.isatty() or sys.stdout.isatty():
-        yield _Plain(what, stream).advance
+def counting(what: str) -> Iterator[Callable[[int], None]]:
+    """What is given counts `what` on; it is shown on standard error."""
+    if not sys.stderr.isatty() or sys.stdout.isatty():
+        yield _in_lines(what)
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -29,27 +29,22 @@ def counting(what: str, stream: TextIO) -> Iterator[Callable[[int], None]]:
         TextColumn("{task.completed:,.0f} {task.description}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(file=stream), transient=True) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=None)
         yield lambda count: progress.advance(task, count)
 
 
-class _Plain:
-    """A line at most every `PLAIN_EVERY_S`; what is done sooner says nothing."""
+def _in_lines(what: str) -> Callable[[int], None]:
+    """Print a line at most every `PLAIN_EVERY_S`; what is done sooner says nothing."""
+    counted = 0
+    started_s = told_s = time.monotonic()
 
-    def __init__(self, what: str, stream: TextIO) -> None:
-        self._what = what
-        self._stream = stream
-        self._count = 0
-        self._started_s = self._told_s = time.monotonic()
-
-    def advance(self, count: int) -> None:
-        self._count += count
+    def advance(count: int) -> None:
+        nonlocal counted, told_s
+        counted += count
         now_s = time.monotonic()
-        if now_s - self._told_s >= PLAIN_EVERY_S:
-            self._told_s = now_s
-            print(
-                f"{self._count:,} {self._what}, {now_s - self._started_s:.0f} s",
-                file=self._stream,
-                flush=True,
-            )
+        if now_s - told_s >= PLAIN_EVERY_S:
+            told_s = now_s
+            print(f"{counted:,} {what}, {now_s - started_s:.0f} s", file=sys.stderr, flush=True)
+
+    return advance

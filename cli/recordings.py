@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 
 import click
 
 from agents.exits import Exit
+from cli.topology_file import ending
 from producers.recording.file import InputError
 
 
@@ -17,10 +17,5 @@ class Unreadable(click.ClickException):
     exit_code = Exit.UNREADABLE
 
 
-@contextmanager
-def readable() -> Iterator[None]:
-    """Raises Unreadable if a recording that is read within cannot be read."""
-    try:
-        yield
-    except InputError as error:
-        raise Unreadable(str(error)) from None
+readable = partial(ending, Unreadable, InputError)
+"""For what reads a recording."""

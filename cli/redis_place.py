@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from cli.topology_file import Refused
+from cli.topology_file import Refused, refusing, text_of
 
 log = logging.getLogger("inorder.redis")
 
@@ -62,13 +62,12 @@ def _context(given: dict[str, str]) -> ssl.SSLContext:
     authority, certificate, key = (given.get(name) for name in FILES)
     if (certificate is None) != (key is None):
         raise Refused("the URL of Redis: ssl_certfile and ssl_keyfile go together")
-    try:
+    # OSError: which ssl's own errors are.
+    with refusing(OSError, at="the URL of Redis: its PEM files cannot be used: "):
         context = ssl.create_default_context(cafile=authority)
         if certificate is not None:
             context.load_cert_chain(certificate, key, password=given.get("ssl_password", ""))
         return context
-    except OSError as error:  # which ssl's own errors are
-        raise Refused(f"the URL of Redis: its PEM files cannot be used: {error}") from error
 
 
 def _password() -> str | None:
@@ -77,11 +76,7 @@ def _password() -> str | None:
         raise Refused(f"{PASSWORD} and {PASSWORD_FILE} are both set; leave one out")
     if path is None:
         return given
-    try:
-        return Path(path).read_text(encoding="utf-8").strip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-        raise Refused(f"{PASSWORD_FILE}: {path}: {reason}") from error
+    return text_of(path, f"{PASSWORD_FILE}: {path}").strip("\r\n")
 
 
 def let_in(url: str) -> None:

@@ -13,7 +13,7 @@ import click
 
 from agents.watch.port.http import Health, HttpServer, address
 from cli.http_token import http_token
-from cli.topology_file import Refused
+from cli.topology_file import refusing
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
@@ -29,10 +29,8 @@ http_option = click.option(
 
 def listening(option: str, text: str) -> tuple[str, int]:
     """Host and port; `Refused` names the option."""
-    try:
+    with refusing(ValueError, at=f"{option} {text}: "):
         return address(text)
-    except ValueError as error:
-        raise Refused(f"{option} {text}: {error}") from error
 
 
 class Serving(Protocol):

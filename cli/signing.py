@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from agents.master_keys import KeysRefused, masters_in, signing_key_in
-from cli.topology_file import Refused
+from cli.topology_file import Refused, refusing
 
 if TYPE_CHECKING:
     from inorder.signing_keys import SigningKey
@@ -23,10 +23,8 @@ def master_keys(topology: Topology, topics: Iterable[str]) -> tuple[bytes, ...]:
     signed = [name for name, s in topology.streams.items() if s.signed and s.input in read]
     if not signed:
         return ()
-    try:
+    with refusing(KeysRefused):
         masters = masters_in(os.environ)
-    except KeysRefused as error:
-        raise Refused(str(error)) from error
     if not masters:
         raise Refused(f"stream {signed[0]} is signed; {NO_MASTERS}")
     return masters
@@ -34,7 +32,5 @@ def master_keys(topology: Topology, topics: Iterable[str]) -> tuple[bytes, ...]:
 
 def signing_key() -> SigningKey | None:
     """What is to be signed with, None where nothing is."""
-    try:
+    with refusing(KeysRefused):
         return signing_key_in(os.environ)
-    except KeysRefused as error:
-        raise Refused(str(error)) from error

@@ -1,10 +1,12 @@
-"""Reading the topology file for a command: bad ones end it with exit 2."""
+"""What commands share: the topology file, options, and how a bad one ends them with exit 2."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -13,7 +15,6 @@ from agents.exits import Exit
 if TYPE_CHECKING:
     from topology.config import Topology
 
-Decorator = Callable[[Any], Any]
 EMBEDDED: Final = "embedded"
 """In place of brokers: one inside the worker's process."""
 
@@ -22,6 +23,37 @@ class Refused(click.ClickException):
     """Bad arguments or a bad topology file."""
 
     exit_code = Exit.REFUSED
+
+
+@contextmanager
+def ending(by: type[click.ClickException], *kinds: type[Exception], at: str = "") -> Iterator[None]:
+    """End the command where one of `kinds` is raised within. `at` precedes its text."""
+    try:
+        yield
+    except kinds as error:
+        raise by(f"{at}{error}") from error
+
+
+refusing = partial(ending, Refused)
+failing = partial(ending, click.ClickException)
+
+
+def text_of(path: str, named: str, remedy: str = "", most: int = -1) -> str:
+    """Return the text of the file that is `named` so, at most so many characters of it."""
+    try:
+        with Path(path).open(encoding="utf-8") as file:
+            return file.read(most)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        raise Refused(f"{named}: {reason}{remedy}") from error
+
+
+def write_new(option: str, path: str, text: str) -> None:
+    """Write the file that the option names."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Refused(f"{option} {path}: {error.strerror or error}") from error
 
 
 def load(path: str, redis: str | None = None, *, runs_functions: bool = True) -> Topology:
@@ -39,16 +71,9 @@ def load(path: str, redis: str | None = None, *, runs_functions: bool = True) ->
     else:
         from cli.functions_text import reading as brought
     bring = brought(Path(path).parent)
-    try:
-        with Path(path).open(encoding="utf-8") as file:
-            text = file.read(MAX_CHARS + 1)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-        raise Refused(f"{path}: {reason}; give a topology file in YAML") from error
-    try:
+    text = text_of(path, path, "; give a topology file in YAML", MAX_CHARS + 1)
+    with refusing(TopologyError, at=f"{path}:\n"):
         topology = parse(text, bring)
-    except TopologyError as error:
-        raise Refused(f"{path}:\n{error}") from error
     streams = {
         name: stream.with_schema_from(str(Path(path).parent))
         for name, stream in topology.streams.items()
@@ -57,18 +82,14 @@ def load(path: str, redis: str | None = None, *, runs_functions: bool = True) ->
     return topology if redis is None else topology.model_copy(update={"redis": redis})
 
 
-def topology_named(variable: str = "INORDER_TOPOLOGY", *, required: bool = False) -> Decorator:
-    """Return the option --topology; the parameter is `topology_path`."""
-    return click.option(
-        "--topology",
-        "topology_path",
-        required=required,
-        envvar=variable,
-        metavar="FILE",
-        help="The topology file (YAML).",
-    )
-
-
+topology_named = partial(
+    click.option,
+    "--topology",
+    "topology_path",
+    envvar="INORDER_TOPOLOGY",
+    metavar="FILE",
+    help="The topology file (YAML).",
+)
 topology_option = topology_named(required=True)
 
 
@@ -81,43 +102,34 @@ def _outside(_: click.Context, __: click.Parameter, brokers: str | None) -> str 
     return brokers
 
 
-def brokers_named(variable: str = "INORDER_BROKERS", *, required: bool = False) -> Decorator:
-    """Return the option --brokers, of a command that starts none."""
-    return click.option(
-        "--brokers",
-        required=required,
-        envvar=variable,
-        metavar="HOST:PORT[,…]",
-        callback=_outside,
-        help="Kafka brokers.",
-    )
+def _new(_: click.Context, __: click.Parameter, out: str | None) -> str | None:
+    if out is not None and Path(out).exists():
+        raise Refused(f"--out {out}: is there already; name another file")
+    return out
 
 
-def topic_named(*, required: bool = True) -> Decorator:
-    """Return the option --topic."""
-    return click.option("--topic", required=required, metavar="NAME", help="The Kafka topic.")
+brokers_named = partial(
+    click.option, "--brokers", envvar="INORDER_BROKERS", required=True, metavar="HOST:PORT[,…]"
+)
+brokers_outside = partial(brokers_named, callback=_outside, help="Kafka brokers.")
+"""For a command that starts no broker of its own."""
 
-
-def source_named(*, multiple: bool = False) -> Decorator:
-    """Return the option --source of a command that answers for all sources without it."""
-    return click.option("--source", multiple=multiple, metavar="NAME", help="Only this source.")
-
-
-def redis_named(*, required: bool = False) -> Decorator:
-    """Return the option --redis."""
-    return click.option(
-        "--redis",
-        required=required,
-        envvar="INORDER_REDIS",
-        metavar="URL",
-        help="redis://HOST:PORT/0; rediss:// for TLS. Say it by the variable if it holds a"
-        " password.",
-    )
-
-
-brokers_option = brokers_named(required=True)
+brokers_option = brokers_outside()
+topic_named = partial(click.option, "--topic", metavar="NAME", help="The Kafka topic.")
+source_named = partial(click.option, "--source", metavar="NAME", help="Only this source.")
+redis_named = partial(
+    click.option,
+    "--redis",
+    envvar="INORDER_REDIS",
+    metavar="URL",
+    help="redis://HOST:PORT/0; rediss:// for TLS. Say it by the variable if it holds a password.",
+)
 out_option = click.option(
-    "--out", type=click.Path(dir_okay=False), metavar="FILE", help="The topology file to write."
+    "--out",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    callback=_new,
+    help="The topology file to write.",
 )
 follow_option = click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
 stage_option = click.option(
@@ -134,11 +146,4 @@ kafka_option = click.option(
     metavar="FILE",
     help="TLS and SASL settings (security.protocol=… and the like, a line each); each may also"
     " come from the environment, as INORDER_SECURITY_PROTOCOL.",
-)
-brokers_or_embedded_option = click.option(
-    "--brokers",
-    required=True,
-    envvar="INORDER_BROKERS",
-    metavar="HOST:PORT[,…]",
-    help="Kafka brokers, or `embedded` for one inside the process.",
 )

@@ -6,16 +6,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cli.option_group import option_group
-from cli.topology_file import Refused
+from cli.option_group import option, option_group, options_of
+from cli.topology_file import Refused, refusing
+from producers.recording.file import Form, form_by_name
+from topology.config import SchemaConfig, TopologyError, parse
 
 if TYPE_CHECKING:
     from producers.recording.encoded import FileEncoding
-    from topology.config import SchemaConfig
     from topology.fields.values import Decode, Picking
 
 REGISTRY_WAIT_S: Final = 15.0
@@ -24,13 +26,19 @@ MAX_SCHEMAS: Final = 2_000
 """So many are asked for once; what comes beyond is asked for each time."""
 
 
-class ValueFormat(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ValueFormat:
     """What was given. Refused, by its methods, where that does not go together."""
 
-    format: str = "json"
-    schema: str | None = None
-    message: str | None = None
-    registry: str | None = None
+    format: str = option(
+        "--format",
+        type=click.Choice(("json", "avro", "protobuf", "bytes")),
+        default="json",
+        help="The format of the values; a file of .jsonl, .csv, .parquet or .avro says it.",
+    )
+    schema: str | None = option("--schema", metavar="FILE", help="The schema of the values.")
+    message: str | None = option("--message", metavar="NAME", help="The Protobuf message.")
+    registry: str | None = option("--registry", metavar="URL", help="A schema registry.")
 
     def section(self, topic: str) -> dict[str, Any]:
         """`format` and `schema` as the stream of a topology file has them; none for plain JSON."""
@@ -51,8 +59,6 @@ class ValueFormat(NamedTuple):
     def decoder(self, topic: str) -> tuple[Decode, Picking | None]:
         """What reads values of the topic, and what reads only some fields of them. A registry is
         asked for a schema when its first value comes."""
-        from topology.config import TopologyError, parse
-
         self._refuse_misfit()
         section = self.section(topic) | {"input": topic, "fields": {"source": "key", "seq": "key"}}
         try:
@@ -63,8 +69,6 @@ class ValueFormat(NamedTuple):
 
     def of_file(self, path: str) -> FileEncoding | None:
         """How the values of the file are encoded; None: it says that itself."""
-        from topology.config import SchemaConfig
-
         self._refuse_misfit()
         schema = None
         if self.schema is not None or self.registry is not None:
@@ -100,7 +104,6 @@ def encoding_of(format_: str, schema: SchemaConfig | None, path: str) -> FileEnc
     if format_ == "json":
         return None
     from producers.recording.encoded import FileEncoding
-    from producers.recording.file import Form, form_by_name
 
     if format_ == "bytes":
         raise Refused(
@@ -128,10 +131,8 @@ def decoder_of(
 
     if schema is not None and schema.registry is not None and format_ in REGISTERED:
         return _by_registry(schema.registry, schema.subjects if of_topic else None), None
-    try:
+    with refusing(SchemaFault, at="--schema: "):
         return values_decoder(format_, schema)
-    except SchemaFault as fault:
-        raise Refused(f"--schema: {fault}") from None
 
 
 def _by_registry(registry: str, subjects: Collection[str] | None) -> Decode:
@@ -154,9 +155,8 @@ def _by_registry(registry: str, subjects: Collection[str] | None) -> Decode:
             if len(asked) < MAX_SCHEMAS:
                 asked.update(new)
             try:
-                asyncio.run(reach(value))
-            except RegistryRefuses as refuses:
-                raise Refused(f"--registry: {refuses}") from None
+                with refusing(RegistryRefuses, at="--registry: "):
+                    asyncio.run(reach(value))
             except TimeoutError:
                 raise Refused(f"--registry: {registry} gives no answer; is it there?") from None
         return table.decode(value)
@@ -164,19 +164,4 @@ def _by_registry(registry: str, subjects: Collection[str] | None) -> Decode:
     return decode
 
 
-value_format_options = option_group(
-    "value_format",
-    ValueFormat,
-    ValueFormat._fields,
-    (
-        click.option(
-            "--format",
-            type=click.Choice(("json", "avro", "protobuf", "bytes")),
-            default="json",
-            help="The format of the values; a file of .jsonl, .csv, .parquet or .avro says it.",
-        ),
-        click.option("--schema", metavar="FILE", help="The schema of the values."),
-        click.option("--message", metavar="NAME", help="The Protobuf message."),
-        click.option("--registry", metavar="URL", help="A schema registry."),
-    ),
-)
+value_format_options = option_group("value_format", ValueFormat, options_of(ValueFormat))

@@ -7,7 +7,6 @@ read, the first three are shown with the reason, and the exit is 4.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -23,13 +22,14 @@ from cli.audit.page import page_of
 from cli.audit.remarks import remarks
 from cli.audit.source import AuditSource
 from cli.audit.text import shown
-from cli.kafka_options import duration_ns, reached, security
+from cli.durations import duration_ns
+from cli.kafka_options import Kafka, on_kafka
 from cli.mapping_options import MappingOptions, mapping_options
 from cli.printable import printable
 from cli.progress import counting
 from cli.recordings import readable
 from cli.taken import GIVEN, Taken
-from cli.topology_file import Refused, brokers_named, kafka_option, out_option, topic_named
+from cli.topology_file import Refused, out_option, topic_named, write_new
 from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM
 from producers.recording.audit.counting import MAX_MACHINES, TooManyMachines
@@ -54,9 +54,8 @@ LAST: Final = 1_000_000
 
 
 @click.command("audit")
-@brokers_named()
-@kafka_option
-@topic_named(required=False)
+@on_kafka(required=False)
+@topic_named()
 @mapping_options
 @value_format_options
 @click.option(
@@ -79,8 +78,7 @@ LAST: Final = 1_000_000
 @json_option("AUDIT")
 @click.argument("events", required=False, metavar="[FILE | -]")
 def command(
-    brokers: str | None,
-    kafka_path: str | None,
+    kafka: Kafka,
     topic: str | None,
     mapping: MappingOptions,
     value_format: ValueFormat,
@@ -101,10 +99,8 @@ def command(
     if mapping.values or mapping.stream:
         option = "--values" if mapping.values else "--stream"
         raise Refused(f"{option}: an audit takes all records for one stream, by --source and --ts")
-    if topic is not None and brokers is None:
+    if topic is not None and not kafka.servers:
         raise Refused("--topic without --brokers: name the brokers, too")
-    if out is not None and Path(out).exists():
-        raise Refused(f"--out {out}: is there already; name another file")
     for option, path in (("--out", out), ("--html", html)):
         if path is not None and not Path(path).parent.is_dir():
             raise Refused(f"{option} {path}: there is no folder {Path(path).parent}; make it first")
@@ -114,16 +110,13 @@ def command(
     given = ("0s" if each == "0" else each for each in lateness)
     bounds_ns = tuple(sorted({duration_ns("--lateness", each) for each in given}))
     with readable():
-        if topic is not None and brokers is not None:
+        if topic is not None:
             from cli.audit.from_topic import topic_source
 
             since_ns = None if since is None else duration_ns("--since", since)
             if last is None and since_ns is None:
                 last = LAST
-            source = topic_source(
-                *(reached(brokers, security(kafka_path)), topic, mapping, value_format),
-                *(last, since_ns),
-            )
+            source = topic_source(kafka.brokers(), topic, mapping, value_format, last, since_ns)
         else:
             from cli.audit.from_file import file_source
 
@@ -137,7 +130,7 @@ def command(
 
 
 def _audited(source: AuditSource, asked: Asked) -> Findings:
-    with counting("records", sys.stderr) as advance, _mapping_refused(source):
+    with counting("records") as advance, _mapping_refused(source):
         findings = audited(_given_up(source.rows), asked, advance)
     unread = findings.unread.count
     if unread and not findings.counting.rows:
@@ -168,23 +161,18 @@ def _given_up(rows: AuditInput) -> Iterator[AuditRow | Malformed]:
 def _mapping_refused(source: AuditSource) -> Iterator[None]:
     """Refused where the mapping is likely another: the counts say so."""
     texts = source.mapping.texts
+    reasons: dict[type[Exception], str] = {
+        TooManyMachines: f"--source {texts['source']}: there are more than {MAX_MACHINES:,} of"
+        " them; name a field that few machines share",
+        TooManyHoles: f"--seq {texts.get('seq', 'seq')}: does not rise by one within a source;"
+        " name another field, or leave it out: each source is then taken by its time",
+        TooManyWindows: f"--window: the times span more than {MAX_WINDOWS:,} windows; write a"
+        f" longer one, or another --ts-unit than {source.mapping.fields.ts_unit}",
+    }
     try:
         yield
-    except TooManyMachines:
-        raise Refused(
-            f"--source {texts['source']}: there are more than {MAX_MACHINES:,} of them; name a"
-            " field that few machines share"
-        ) from None
-    except TooManyHoles:
-        raise Refused(
-            f"--seq {texts.get('seq', 'seq')}: does not rise by one within a source; name another"
-            " field, or leave it out: each source is then taken by its time"
-        ) from None
-    except TooManyWindows:
-        raise Refused(
-            f"--window: the times span more than {MAX_WINDOWS:,} windows; write a longer one, or"
-            f" another --ts-unit than {source.mapping.fields.ts_unit}"
-        ) from None
+    except (TooManyMachines, TooManyHoles, TooManyWindows) as error:
+        raise Refused(reasons[type(error)]) from None
 
 
 def _nothing_read(source: AuditSource, findings: Findings) -> None:
@@ -247,10 +235,7 @@ def _proposed(source: AuditSource, findings: Findings) -> str:
 
 
 def _written(option: str, path: str, text: str) -> None:
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise Refused(f"{option} {path}: {error.strerror or error}") from error
+    write_new(option, path, text)
     click.echo(f"written: {path}", err=True)
 
 

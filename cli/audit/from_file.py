@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
-from cli.audit.source import AuditSource, with_sample
+from cli.audit.source import AuditSource
 from cli.mapping_options import MappingOptions
-from cli.taken import taken
+from cli.taken import SAMPLE, taken
 from cli.topology_file import Refused
 from cli.value_format import ValueFormat
 from producers.recording.audit.from_values import rows_of_file
@@ -35,7 +35,7 @@ def file_source(
             raise Refused("--last: standard input is read once; write it to a file first")
         count = sum(1 for _ in value_rows(path, needed=needed, encoding=encoding))
         rows = islice(rows, max(0, count - last), None)
-    sample, rows = with_sample(rows)
+    sample = list(islice(rows, SAMPLE))
     if not sample:
         raise InputError(f"{path}: holds no rows")
     values = [value for row in sample if (value := row.decoded()) is not None]
@@ -50,7 +50,7 @@ def file_source(
     return AuditSource(
         Path(path).name if path != STDIN else "standard input",
         mapping,
-        rows_of_file(by, rows),
+        rows_of_file(by, chain(sample, rows)),
         ONE_ORDER,
         mapping.arrival is not None,
         [_as_text(row) for row in sample[:3]],

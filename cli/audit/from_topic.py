@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from typing import Any, Final
 
 from agents.kafka.brokers import Brokers
@@ -41,43 +42,33 @@ def topic_source(
     """InputError where it cannot be read, or holds nothing."""
     since_ms = None if since_ns is None else (time.time_ns() - since_ns) // NS_PER_MS
     audited = AuditedTopic(brokers, topic, last, since_ms)
-    try:
-        return _source(brokers, topic, audited, options, value_format)
-    except Exception:
-        audited.close()
-        raise
-
-
-def _source(
-    brokers: Brokers,
-    topic: str,
-    audited: AuditedTopic,
-    options: MappingOptions,
-    value_format: ValueFormat,
-) -> AuditSource:
-    sample = audited.first(SAMPLE)
-    if not sample:
-        raise InputError(f"{topic} of {brokers.servers} holds no records to audit")
-    decode, picking = value_format.decoder(topic)
-    mapping = taken([sample_of(each, decode)[0] for each in sample], options, on_file=False)
-    reading = reading_by(numbered=mapping.fields.seq is not None)
-    reader = FieldReader(
-        mapping.fields,
-        decode,
-        picking,
-        stream=DEFAULT_STREAM,
-        by_time=reading.by_time,
-        mixed=reading.mixed,
-        topic=topic,
-    )
+    with ExitStack() as at_fault:
+        at_fault.callback(audited.close)
+        sample = audited.first(SAMPLE)
+        if not sample:
+            raise InputError(f"{topic} of {brokers.servers} holds no records to audit")
+        decode, picking = value_format.decoder(topic)
+        mapping = taken([sample_of(each, decode)[0] for each in sample], options, on_file=False)
+        reading = reading_by(numbered=mapping.fields.seq is not None)
+        reader = FieldReader(
+            mapping.fields,
+            decode,
+            picking,
+            stream=DEFAULT_STREAM,
+            by_time=reading.by_time,
+            mixed=reading.mixed,
+            topic=topic,
+        )
+        at_fault.pop_all()  # from here on the rows close it
+    apart = [APART] if audited.order.apart else []
     return AuditSource(
         f"topic {topic}",
         mapping,
-        _rows(audited, reader, arrives=audited.appends),
+        _rows(audited, reader),
         audited.order,
         audited.appends,
         [_as_text(record) for record in sample[:3]],
-        _said(audited),
+        [] if audited.appends else [BY_RECORDS, *apart],
         {
             "input": topic,
             **({} if audited.appends else {"arrival": "timestamp"}),
@@ -88,21 +79,11 @@ def _source(
     )
 
 
-def _rows(
-    audited: AuditedTopic, reader: FieldReader, *, arrives: bool
-) -> Iterator[AuditRow | Malformed]:
-    try:
+def _rows(audited: AuditedTopic, reader: FieldReader) -> Iterator[AuditRow | Malformed]:
+    with closing(audited):
         for clock_ns, record in audited.records():
-            arrival_ns = clock_ns if arrives else None
+            arrival_ns = clock_ns if audited.appends else None
             yield row_of_record(reader, record, record.timestamp * NS_PER_MS, arrival_ns)
-    finally:
-        audited.close()
-
-
-def _said(audited: AuditedTopic) -> list[str]:
-    if audited.appends:
-        return []
-    return [BY_RECORDS, *([APART] if audited.order.apart else [])]
 
 
 def _as_text(record: Any) -> str:

@@ -5,12 +5,12 @@ Light and dark follow the reader's setting; on a narrow screen wide parts scroll
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any, Final
 
 from cli.audit.pictures import clock_picture, lateness_picture, windows_picture
-from cli.audit.text import DEFINITIONS, bounded, by_clocks, truth_of
+from cli.audit.text import as_html, bounded, windows_part
 from cli.printable import printable
 from producers.recording.audit.findings import Findings
 from producers.recording.audit.verdicts import FINE, shortly
@@ -57,7 +57,8 @@ def page_of(
     )
     for heading, picture in pictures:
         yield f'<h2>{heading}</h2><div class="wide">{picture}</div>'
-    yield from _jobs(findings, document)
+    yield "<h2>What a plain job gets wrong, and inorder</h2>"
+    yield as_html(windows_part(findings))
     yield "<h2>Machines, worst first</h2>"
     yield from _machines(document)
     yield "<h2>What to do</h2><ul>"
@@ -85,26 +86,6 @@ def _tile(figure: str, words: str, bad: int | None) -> str:
     return f'<div class="tile"><b class="{kind}">{figure}</b>{escape(words)}</div>'
 
 
-def _jobs(findings: Findings, document: dict[str, Any]) -> Iterator[str]:
-    windows, engine = document["windows"], document["inorder"]
-    yield "<h2>What a plain job gets wrong, and inorder</h2>"
-    heads = ("windows wrong", "rows dropped", "wrong by these", "copies counted", "wrong by these")
-    rows = [
-        (f"plain, lateness {bounded(float(bound_ms) * 1e6)}", [row[key] for key in JOB_COLUMNS])
-        for bound_ms, row in windows["lateness"].items()
-    ]
-    rows += [(f"inorder, at {at}", [engine[f"wrong_at_{at}"]]) for at in ("first", "last")]
-    yield from _table("<th>job</th>", heads, ((f"<td>{name}</td>", each) for name, each in rows))
-    wait = engine["wait_ms"]
-    mean, p99 = shortly(wait["mean"] * 1e6), shortly(wait["p99"] * 1e6)
-    yield f"<p>All windows: {windows['all']:,}. {escape(by_clocks(findings))}.</p>"
-    yield f"<p>inorder waits {mean} in the mean, {p99} (p99). Its truth: {truth_of(findings)}.</p>"
-    yield f'<p class="dim">{escape(DEFINITIONS)}</p>'
-
-
-JOB_COLUMNS: Final = (
-    "wrong", "rows_dropped", "wrong_by_drops", "copies_counted", "wrong_by_copies",
-)  # fmt: skip
 MACHINE_COLUMNS: Final = {
     "records": "records", "per_second": "per s", "out_of_time": "late", "copies": "copies",
     "missing": "missing", "out_of_sequence": "out of seq", "restarts": "restarts",
@@ -115,25 +96,15 @@ MACHINE_COLUMNS: Final = {
 
 
 def _machines(document: dict[str, Any]) -> Iterator[str]:
-    def rows() -> Iterator[tuple[str, list[Any]]]:
-        for name, machine in document["by_machine"].items():
-            kind = "good" if machine["verdict"] == FINE else "bad"
-            verdict = f'<td class="l {kind}">{escape(machine["verdict"])}</td>'
-            head = f"<td>{escape(printable(name))}</td>{verdict}"
-            yield head, [machine.get(column) for column in MACHINE_COLUMNS]
-
-    head = '<th>machine</th><th class="l">verdict</th>'
-    yield from _table(head, MACHINE_COLUMNS.values(), rows())
-
-
-def _table(
-    head: str, columns: Iterable[str], rows: Iterable[tuple[str, list[Any]]]
-) -> Iterator[str]:
-    """`head`, and the first of each row: the cells on the left, as they are."""
-    heads = "".join(f"<th>{column}</th>" for column in columns)
-    yield f'<div class="wide"><table><tr>{head}{heads}</tr>'
-    for first, figures in rows:
-        yield f"<tr>{first}{''.join(f'<td>{_figure(figure)}</td>' for figure in figures)}</tr>"
+    heads = "".join(f"<th>{column}</th>" for column in MACHINE_COLUMNS.values())
+    yield '<div class="wide"><table><tr><th>machine</th><th class="l">verdict</th>'
+    yield f"{heads}</tr>"
+    for name, machine in document["by_machine"].items():
+        kind = "good" if machine["verdict"] == FINE else "bad"
+        yield f"<tr><td>{escape(printable(name))}</td>"
+        yield f'<td class="l {kind}">{escape(machine["verdict"])}</td>'
+        yield "".join(f"<td>{_figure(machine.get(key))}</td>" for key in MACHINE_COLUMNS)
+        yield "</tr>"
     yield "</table></div>"
 
 

@@ -12,6 +12,7 @@ from html import escape
 from math import floor, log10
 from typing import Final
 
+from cli.audit.remarks import middle_windows
 from cli.audit.text import bounded, signed
 from cli.printable import printable
 from producers.recording.audit.findings import Findings
@@ -73,11 +74,8 @@ def lateness_picture(findings: Findings) -> str:
         width = max(2.0, x(most) - x(middle))
         label = f"p99 {shortly(most)}, {len(rising):,} late"
         parts.append(_text(LEFT - 8, top + 16, _name(name), "", "end"))
-        parts.append(
-            f'<rect class="warn" x="{x(middle):.1f}" y="{top + 6}" width="{width:.1f}"'
-            f' height="12" rx="2"/><rect class="bad" x="{x(rising[-1]) - 1.5:.1f}" y="{top + 4}"'
-            ' width="3" height="16"/>'
-        )
+        parts.append(_bar("warn", x(middle), top + 6, width, 12, ' rx="2"'))
+        parts.append(_bar("bad", x(rising[-1]) - 1.5, top + 4, 3, 16))
         parts.append(_text(WIDTH - RIGHT + 8, top + 16, label, "dim"))
     if len(late) > len(shown):
         more = f"and {len(late) - len(shown):,} more"
@@ -133,7 +131,7 @@ def windows_picture(findings: Findings) -> str:
     """A strip for each bound, one for clocks and one for inorder: the darker, the more of the
     windows of that time are wrong."""
     jobs = findings.jobs
-    windows = _middle_windows(findings)
+    windows = middle_windows(findings)
     if not windows:
         return _words("no windows", "Wrong windows over time")
     first, last = windows[0], windows[-1] + 1
@@ -151,35 +149,17 @@ def windows_picture(findings: Findings) -> str:
     for row, (label, wrong, kind) in enumerate(strips):
         top = HEAD + row * (ROW + 2) + (8 if label.startswith("inorder") else 0)
         parts.append(_text(LEFT - 8, top + 16, label, "", "end"))
-        parts.append(
-            f'<rect class="faint" x="{LEFT}" y="{top}" width="{PLOT}" height="{ROW - 2}"/>'
-        )
+        parts.append(_bar("faint", LEFT, top, PLOT, ROW - 2))
         inside = [window for window in wrong if first <= window < last]
         for at, count in _binned(inside, first, last, bins).items():
             share = min(1.0, count / max(1, in_bin[at]))
-            parts.append(
-                f'<rect class="{kind}" x="{LEFT + PLOT * at / bins:.1f}" y="{top}"'
-                f' width="{PLOT / bins + 0.2:.1f}" height="{ROW - 2}"'
-                f' opacity="{0.25 + 0.75 * share:.2f}"/>'
-            )
+            dark = f' opacity="{0.25 + 0.75 * share:.2f}"'
+            parts.append(_bar(kind, LEFT + PLOT * at / bins, top, PLOT / bins + 0.2, ROW - 2, dark))
         said = f"{len(wrong):,} of {jobs.windows:,} wrong" if wrong else "none wrong"
         parts.append(_text(WIDTH - RIGHT + 8, top + 16, said, "b" if wrong else "good b"))
     bottom = HEAD + len(strips) * (ROW + 2) + 8
     parts += _times(first * jobs.length_ns, last * jobs.length_ns, bottom + 14)
     return _svg(parts, bottom + 24, "Wrong windows over time")
-
-
-def _middle_windows(findings: Findings) -> list[int]:
-    """Those of the truth, but for stray stamps far from all others."""
-    rising = sorted(findings.jobs.truth)
-    total, before = sum(findings.jobs.truth.values()), 0
-    kept = []
-    for window in rising:
-        count = findings.jobs.truth[window]
-        if before + count > total / 1_000 and before < total - total / 1_000:
-            kept.append(window)
-        before += count
-    return kept
 
 
 def _binned(windows: Iterable[int], first: int, last: int, bins: int) -> Counter[int]:
@@ -226,6 +206,10 @@ def _text(x: float, y: float, words: str, kind: str = "", anchor: str = "start")
     style = f' class="{kind}"' if kind else ""
     place = "" if anchor == "start" else f' text-anchor="{anchor}"'
     return f'<text x="{x:.1f}" y="{y:.1f}"{style}{place}>{escape(words)}</text>'
+
+
+def _bar(kind: str, x: float, y: float, width: float, height: float, more: str = "") -> str:
+    return f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="{width:.1f}" height="{height}"{more}/>'
 
 
 def _words(words: str, title: str) -> str:

@@ -31,7 +31,8 @@ def remarks(findings: Findings) -> Iterator[str]:
             " these machines a stream of their own, with `seq_bits`"
         )
     arrived_ns = findings.counting.last_ns - (findings.counting.first_ns or 0)
-    happened_ns = _happened_ns(findings)
+    middle = middle_windows(findings)
+    happened_ns = (middle[-1] - middle[0]) * findings.jobs.length_ns if middle else 0
     if findings.asked.arrives and happened_ns > max(HASTY * arrived_ns, findings.jobs.length_ns):
         yield (
             f"records arrived {happened_ns / max(arrived_ns, 1):,.0f} times faster than they"
@@ -48,8 +49,8 @@ def _named(names: Sequence[str]) -> str:
     return ", ".join(printable(name) for name in names[:NAMED]) + more
 
 
-def _happened_ns(findings: Findings) -> int:
-    """The span of the stamps, in whole windows, but for a few stray ones."""
+def middle_windows(findings: Findings) -> list[int]:
+    """Return the windows of the truth, rising, but for stray stamps far from all others."""
     truth = findings.jobs.truth
     total = sum(truth.values())
     stray = total // STRAY
@@ -60,4 +61,4 @@ def _happened_ns(findings: Findings) -> int:
             inside.append(window)
         if before >= total - stray:
             break
-    return (inside[-1] - inside[0]) * findings.jobs.length_ns if inside else 0
+    return inside

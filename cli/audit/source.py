@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, islice
 from typing import Any
 
-from cli.taken import SAMPLE, Taken
+from cli.taken import Taken
 from producers.recording.audit.row import AuditInput, OrderRule
 
 
@@ -26,10 +24,3 @@ class AuditSource:
     section: dict[str, Any]
     command: str
     partitions: int = 1
-
-
-def with_sample(rows: Iterable[Any]) -> tuple[list[Any], Iterator[Any]]:
-    """The first `SAMPLE` rows, and all of them."""
-    rows = iter(rows)
-    sample = list(islice(rows, SAMPLE))
-    return sample, chain(sample, rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from io import StringIO
 from typing import Final
 
 from rich.console import Console, Group, RenderableType
@@ -36,7 +37,7 @@ def shown(findings: Findings, head: str, said: Sequence[str], next_steps: Iterab
         console.print(Text(f"{head}\n", style="bold"))
         for line in said:
             console.print(Text(line, style="dim"))
-        for part in (_machines(findings), _disorder(findings), _windows(findings)):
+        for part in (_machines(findings), _disorder(findings), windows_part(findings)):
             console.print()
             console.print(part)
         console.print()
@@ -48,18 +49,23 @@ def shown(findings: Findings, head: str, said: Sequence[str], next_steps: Iterab
     return capture.get()
 
 
+def as_html(part: RenderableType) -> str:
+    """Return the same text for a page."""
+    console = Console(width=COLUMNS, highlight=False, record=True, file=StringIO())
+    console.print(part)
+    return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
+
+
 # -- machines --------------------------------------------------------------------------------------
 
 
 def _machines(findings: Findings) -> RenderableType:
-    table = Table(title="Machines, worst first", title_justify="left", title_style="bold", box=None)
+    table = _table("Machines, worst first")
     table.add_column("machine", max_width=NAME_CHARS, no_wrap=True, overflow="ellipsis")
     table.add_column("verdict", no_wrap=True)
-    names = ["records", "late"]
-    if findings.counting.numbered:
-        names += ["copies", "missing", "out of\nseq", "re-\nstarts"]
-    names += ["clock", "windows\nwrong"]
-    for name in names:
+    numbered = ("copies", "missing", "out of\nseq", "re-\nstarts")
+    shown = numbered if findings.counting.numbered else ()
+    for name in ("records", "late", *shown, "clock", "windows\nwrong"):
         table.add_column(name, justify="right", no_wrap=True)
     for machine in findings.machines[:SHOWN_MACHINES]:
         table.add_row(*_machine_row(findings, machine))
@@ -68,6 +74,10 @@ def _machines(findings: Findings) -> RenderableType:
         fine = sum(findings.verdicts[machine.name] == FINE for machine in rest)
         table.add_row(f"… {len(rest):,} more", f"{fine:,} fine", style="dim")
     return table
+
+
+def _table(title: str) -> Table:
+    return Table(title=title, title_justify="left", title_style="bold", box=None)
 
 
 def _machine_row(findings: Findings, machine: Machine) -> Iterator[RenderableType]:
@@ -109,15 +119,10 @@ def _disorder(findings: Findings) -> RenderableType:
     return words
 
 
-def _windows(findings: Findings) -> RenderableType:
+def windows_part(findings: Findings) -> RenderableType:
     jobs = findings.jobs
     length = shortly(jobs.length_ns)
-    table = Table(
-        title=f"What windows of {length} get wrong, of {jobs.windows:,}",
-        title_justify="left",
-        title_style="bold",
-        box=None,
-    )
+    table = _table(f"What windows of {length} get wrong, of {jobs.windows:,}")
     table.add_column("job", no_wrap=True)
     table.add_column("wrong", justify="right", no_wrap=True)
     table.add_column("", width=BAR, no_wrap=True)

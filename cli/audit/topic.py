@@ -11,10 +11,11 @@ Memory: one fetch of each partition.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncGenerator, Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+import heapq
+from collections.abc import Coroutine, Iterator
+from contextlib import AsyncExitStack
+from itertools import chain, islice
+from typing import Any, Final, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
@@ -29,22 +30,10 @@ from producers.recording.topic_dump import DumpStalled, records_until
 NS_PER_MS: Final = 1_000_000
 WAIT_MS: Final = 200
 APPEND_TIME: Final = 1
-AT_ONCE: Final = 2_000
+LOOKED_AT: Final = 2_000
+"""So many of the first records say whether the topic has append time."""
 
-
-@dataclass(slots=True)
-class _Part:
-    """One partition on its way. `clock_ms`: the largest timestamp so far."""
-
-    place: TopicPartition
-    end: int
-    records: deque[tuple[int, Any]]
-    clock_ms: int = -(1 << 62)
-
-    def take(self, records: list[Any]) -> None:
-        for record in records:
-            self.clock_ms = max(self.clock_ms, record.timestamp)
-            self.records.append((self.clock_ms, record))
+T = TypeVar("T")
 
 
 class AuditedTopic:
@@ -55,35 +44,30 @@ class AuditedTopic:
     def __init__(
         self, brokers: Brokers, topic: str, last: int | None, since_ms: int | None
     ) -> None:
-        self._brokers = brokers
         self._topic = topic
-        self._last = last
-        self._since_ms = since_ms
-        self._used: tuple[int, ...] = (0,)
-        self.partitions = 1
         self._runner = asyncio.Runner()
-        self._records = self._pages()
+        self._opened = AsyncExitStack()
+        self._used: list[TopicPartition] = []
+        self.partitions = 1
         try:
-            self._first: list[tuple[int, Any]] = self._next_page() or []
+            parts = self._run(self._parts(brokers, last, since_ms))
+            self._rest = heapq.merge(*parts, key=_clock_ns)
+            self._first = list(islice(self._rest, LOOKED_AT))
         except Exception:
             self.close()
             raise
-        records = [record for _, record in self._first]
-        self.appends = all(record.timestamp_type == APPEND_TIME for record in records)
+        self.appends = all(each.timestamp_type == APPEND_TIME for each in self.first(LOOKED_AT))
         """The broker stamps records as it appends them."""
 
     @property
     def order(self) -> OrderRule:
         """How partitions are put in order."""
-        return OrderRule(self._used, apart=not self.appends and len(self._used) > 1)
+        used = tuple(place.partition for place in self._used) or (0,)
+        return OrderRule(used, apart=not self.appends and len(used) > 1)
 
     def records(self) -> Iterator[tuple[int, Any]]:
         """The largest timestamp so far of its partition in ns, and the record."""
-        page: list[tuple[int, Any]] | None = self._first
-        self._first = []
-        while page:
-            yield from ((clock_ms * NS_PER_MS, record) for clock_ms, record in page)
-            page = self._next_page()
+        return chain(self._first, self._rest)
 
     def first(self, count: int) -> list[Any]:
         """Some of the first records."""
@@ -91,64 +75,48 @@ class AuditedTopic:
 
     def close(self) -> None:
         """Ends the reading."""
-        self._runner.run(self._records.aclose())
+        self._runner.run(self._opened.aclose())
         self._runner.close()
 
-    def _next_page(self) -> list[tuple[int, Any]] | None:
+    def _run(self, asked: Coroutine[Any, Any, T]) -> T:
         try:
-            return self._runner.run(self._page())
+            return self._runner.run(asked)
         except NoTopic:
             raise Refused(f"--topic {self._topic}: there is no such topic") from None
         except (KafkaError, TimeoutError, DumpStalled) as error:
             raise InputError(f"{self._topic} cannot be read: {error}") from None
 
-    async def _page(self) -> list[tuple[int, Any]] | None:
-        return await anext(self._records, None)
-
-    async def _pages(self) -> AsyncGenerator[list[tuple[int, Any]], None]:
-        async with self._brokers.reader(WAIT_MS) as reader:
-            numbers = await partition_numbers(reader, self._topic)
-            places = [TopicPartition(self._topic, number) for number in sorted(numbers)]
-            self.partitions = len(places)
-            reader.assign(places)
-            parts = await self._parts(reader, places)
-            self._used = tuple(part.place.partition for part in parts) or (0,)
-            page: list[tuple[int, Any]] = []
-            while parts := [part for part in parts if await _filled(reader, part)]:
-                page.append(min(parts, key=_next_ms).records.popleft())
-                if len(page) >= AT_ONCE:
-                    yield page
-                    page = []
-            if page:
-                yield page
-
-    async def _parts(self, reader: AIOKafkaConsumer, places: list[TopicPartition]) -> list[_Part]:
-        """Those with records to read, from their first one."""
+    async def _parts(
+        self, brokers: Brokers, last: int | None, since_ms: int | None
+    ) -> list[Iterator[tuple[int, Any]]]:
+        """Return the partitions with records to read, from their first one."""
+        reader = await self._opened.enter_async_context(brokers.reader(WAIT_MS))
+        numbers = await partition_numbers(reader, self._topic)
+        places = [TopicPartition(self._topic, number) for number in sorted(numbers)]
+        self.partitions = len(places)
+        reader.assign(places)
         ends = await reader.end_offsets(places)
         begins = await reader.beginning_offsets(places)
-        if self._last is not None:
-            each = -(-self._last // len(places))
+        if last is not None:
+            each = -(-last // len(places))
             begins = {place: max(begins[place], ends[place] - each) for place in places}
-        if self._since_ms is not None:
-            found = await reader.offsets_for_times(dict.fromkeys(places, self._since_ms))
+        if since_ms is not None:
+            found = await reader.offsets_for_times(dict.fromkeys(places, since_ms))
             begins = {place: at.offset if (at := found[place]) else ends[place] for place in places}
         for place in places:
             reader.seek(place, begins[place])
-        return [
-            _Part(place, ends[place], deque()) for place in places if begins[place] < ends[place]
-        ]
+        self._used = [place for place in places if begins[place] < ends[place]]
+        return [self._part(reader, place, ends[place]) for place in self._used]
+
+    def _part(
+        self, reader: AIOKafkaConsumer, place: TopicPartition, end: int
+    ) -> Iterator[tuple[int, Any]]:
+        clock_ms = -(1 << 62)
+        while records := self._run(records_until(reader, place, end)):
+            for record in records:
+                clock_ms = max(clock_ms, record.timestamp)
+                yield clock_ms * NS_PER_MS, record
 
 
-def _next_ms(part: _Part) -> int:
-    """The clock of its next record."""
-    return part.records[0][0]
-
-
-async def _filled(reader: AIOKafkaConsumer, part: _Part) -> bool:
-    """True if the partition has a record to give, False at its end."""
-    while not part.records:
-        found = await records_until(reader, part.place, part.end)
-        if not found:
-            return False
-        part.take(found)
-    return True
+def _clock_ns(of_record: tuple[int, Any]) -> int:
+    return of_record[0]

@@ -3,7 +3,7 @@
 The recording spans four and a half hours (`ORIGIN.md`), of which all is said in less
 than a minute. Played at `speed`, its first event is at `start_ns`, every distance
 of time is divided by `speed`, and a silence of all brokers longer than
-`longest_silence_ns` is cut to that: order and ties stay. Thirteen lines of broker 0
+`LONGEST_SILENCE_NS` is cut to that: order and ties stay. Thirteen lines of broker 0
 bear a time up to 60 ms below that of the line before; played, a line is stamped no
 earlier than the line before it, as a broker with one clock would. With the settings
 given here the whole takes 46.5 s, single brokers are silent for up to 11 s.
@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 PATH: Final = Path(__file__).with_name("state_changes.csv.gz")
 MS: Final = 1_000_000
+LONGEST_SILENCE_NS: Final = 2_500 * MS
 
 
 class Recorded(NamedTuple):
@@ -39,17 +40,10 @@ def recorded() -> list[Recorded]:
     return sorted(events, key=lambda event: (event.ts_ns, event.source, event.seq))
 
 
-def played(
-    events: Iterable[Recorded],
-    start_ns: int,
-    speed: float = 4.0,
-    longest_silence_ns: int = 2_500 * MS,
-) -> list[Recorded]:
+def played(events: Iterable[Recorded], start_ns: int, speed: float = 4.0) -> list[Recorded]:
     """`events` on a time axis that begins at `start_ns`; sorted by (time, source, seq)."""
-    if not speed > 0:
-        raise ValueError(f"speed: {speed} is not above 0")
     events = list(events)
-    axis = _axis(sorted({event.ts_ns for event in events}), start_ns, speed, longest_silence_ns)
+    axis = _axis(sorted({event.ts_ns for event in events}), start_ns, speed)
     newest_ns: dict[str, int] = {}
     result: list[Recorded] = []
     for event in sorted(events, key=lambda event: (event.source, event.seq)):
@@ -59,11 +53,13 @@ def played(
     return sorted(result, key=lambda event: (event.ts_ns, event.source, event.seq))
 
 
-def _axis(times_ns: list[int], start_ns: int, speed: float, longest_ns: int) -> dict[int, int]:
+def _axis(times_ns: list[int], start_ns: int, speed: float) -> dict[int, int]:
     """Recorded time -> played time."""
     axis = dict.fromkeys(times_ns[:1], start_ns)
     for before_ns, time_ns in pairwise(times_ns):
-        axis[time_ns] = axis[before_ns] + min(longest_ns, int((time_ns - before_ns) / speed))
+        axis[time_ns] = axis[before_ns] + min(
+            LONGEST_SILENCE_NS, int((time_ns - before_ns) / speed)
+        )
     return axis
 
 

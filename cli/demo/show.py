@@ -30,9 +30,11 @@ from cli.as_json import json_option
 from cli.demo.clocks import WrongClock, described, syncing, wrong_clocks
 from cli.demo.patience import Patience
 from cli.demo.recording import played, recorded
-from cli.demo.stage import RAW_TOPIC, DemoFailed, Ground, ground
+from cli.demo.stage import PLACES, TOPOLOGY, DemoFailed, Ground, worker_on
 from cli.demo.trouble import Injected, Posting, with_trouble
-from cli.demo.watching import DisplayLine, Outcome, Verdict, Watcher, duplicates_in, judged
+from cli.demo.watching import RAW, DisplayLine, Outcome, Verdict, Watcher, duplicates_in, judged
+from cli.local.embedded import EmbeddedBroker
+from cli.topology_file import failing
 from inorder.failure import ProducerError
 from producers.replayer import Replayer, ReplayPace
 
@@ -52,17 +54,16 @@ def command(speed: float, seed: int, stay: bool, as_json: bool) -> None:
     """Show the main job on an embedded Kafka (under a minute)."""
     console = Console(stderr=as_json)
     console.print("starting an embedded Kafka and the worker …")
-    try:
-        with (
-            tempfile.TemporaryDirectory(prefix="inorder-demo-") as folder,
-            ground(Path(folder), console.print) as here,
-        ):
-            console.print(f"its page, while it lasts: http://{here.worker}/")
-            verdict = run(here, console, speed, seed)
-            if stay:
-                _stay(here, console)
-    except (DemoFailed, ProducerError) as failed:
-        raise click.ClickException(str(failed)) from failed
+    with (
+        failing(DemoFailed, ProducerError),
+        tempfile.TemporaryDirectory(prefix="inorder-demo-") as folder,
+        EmbeddedBroker() as broker,
+        worker_on(broker.bootstrap, TOPOLOGY, Path(folder), PLACES, console.print) as here,
+    ):
+        console.print(f"its page, while it lasts: http://{here.worker}/")
+        verdict = run(here, console, speed, seed)
+        if stay:
+            _stay(here, console)
     if as_json:
         click.echo(orjson.dumps(verdict.account))
     sys.exit(0 if verdict.is_sound else 1)
@@ -94,7 +95,7 @@ def _stay(here: Ground, console: Console) -> None:
         f"the worker stays: http://{here.worker}/ shows it, Kafka is {here.brokers}. Ctrl-C ends"
     )
     with suppress(KeyboardInterrupt):
-        while here.process.poll() is None:
+        while here.process.is_alive():
             time.sleep(LOOK_S)
 
 
@@ -119,31 +120,25 @@ class Publisher(threading.Thread):
             for send_ns, event in postings
         ]
         self.failure: ProducerError | None = None
-        self.done = threading.Event()
 
     def run(self) -> None:
         # The replayer begins at once; a stamp from the future would refute the clock.
         time.sleep(max(0.0, (self._begin_ns - time.time_ns()) / 1e9))
         try:
-            Replayer(self._brokers, RAW_TOPIC, pace=ReplayPace(speed=1.0)).publish(self._rows)
+            Replayer(self._brokers, RAW, pace=ReplayPace(speed=1.0)).publish(self._rows)
         except ProducerError as failure:
             self.failure = failure
-        finally:
-            self.done.set()
 
 
 # -- watching -----------------------------------------------------------------------------
 
 
 def _is_settled(publisher: Publisher, watcher: Watcher, injected: Injected) -> bool:
-    total = injected.total
-    return publisher.done.is_set() and (
-        publisher.failure is not None
-        or (
-            watcher.outcome.out >= total.sent - total.lost
-            and watcher.outcome.raw >= injected.postings
-        )
-    )
+    if publisher.is_alive():
+        return False
+    outcome = watcher.outcome
+    all_out = outcome.out >= injected.sent - injected.lost and outcome.raw >= injected.postings
+    return all_out or publisher.failure is not None
 
 
 def _watch(
@@ -158,10 +153,10 @@ def _watch(
     while not _is_settled(publisher, watcher, injected):
         watcher.look(LOOK_S)
         report()
-        if not publisher.done.is_set():
+        if publisher.is_alive():
             continue
         patience = patience or Patience(say)
-        outcome, wanted = watcher.outcome, injected.total.sent - injected.total.lost
+        outcome, wanted = watcher.outcome, injected.sent - injected.lost
         progress = (outcome.raw, outcome.out, outcome.gaps, outcome.dead)
         waited_for = f"{wanted - outcome.out:,} of {wanted:,} events to come out"
         if not patience.lasts(progress, waited_for):
@@ -236,7 +231,6 @@ def _events(events: Iterable[DisplayLine]) -> Table:
 
 
 def _result(injected: Injected, outcome: Outcome, verdict: Verdict, wrong: str) -> Group:
-    total = injected.total
     account = Table(title="the account")
     for name in ("", "injected", "found"):
         account.add_column(name, justify="right" if name else "left")
@@ -245,7 +239,7 @@ def _result(injected: Injected, outcome: Outcome, verdict: Verdict, wrong: str) 
     late = sum(outcome.late.values())
     duplicates = outcome.raw - outcome.out - outcome.dead
     disorder = (
-        f"disorder: {total.overtaken:,} events were overtaken in their own source,"
+        f"disorder: {injected.overtaken:,} events were overtaken in their own source,"
         f" {outcome.raw_descents:,} arrived after a younger one of any source"
     )
     order = (

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from agents.kafka.security import without_security
 from cli.demo.patience import STILL_S, Patience
-from cli.local.embedded import EmbeddedBroker
+from cli.http_token import answered
+from cli.kafka_options import forget_security
+from cli.local.embedded import PARTITIONS
 from cli.local.ports import free_ports
+from cli.local.process import Process
 from cli.program import PROGRAM
 
 TOPOLOGY: Final = """\
@@ -34,7 +32,9 @@ application: demo
 state: memory
 """
 
-STOP_TIMEOUT_S: Final = 30.0
+PLACES: Final = 2 * PARTITIONS
+"""The partitions of both stages."""
+
 ASK_S: Final = 2.0
 ASK_EVERY_S: Final = 0.2
 
@@ -52,8 +52,7 @@ class Ground:
 
     brokers: str
     worker: str
-    process: subprocess.Popen[bytes]
-    log: Path
+    process: Process
 
     def explain(self) -> list[dict[str, Any]]:
         """What the worker holds; nothing while it does not answer."""
@@ -65,31 +64,13 @@ class Ground:
         return tuple(self._said("ready", {}).get("reasons", ()))
 
     def metrics(self) -> str:
-        with urllib.request.urlopen(f"http://{self.worker}/metrics", timeout=ASK_S) as response:
-            text: str = response.read().decode()
-            return text
+        return answered(self.worker, "/metrics", ASK_S)[1]
 
     def _said(self, path: str, otherwise: Any) -> Any:
         """An answer that says no has a text, too."""
-        try:
-            with urllib.request.urlopen(f"http://{self.worker}/{path}", timeout=ASK_S) as response:
-                return json.load(response)
-        except urllib.error.HTTPError as error:
-            with error, suppress(ValueError):
-                return json.load(error)
-        except (OSError, ValueError):
-            pass
+        with suppress(OSError, ValueError):
+            return json.loads(answered(self.worker, f"/{path}", ASK_S)[1])
         return otherwise
-
-
-@contextmanager
-def ground(folder: Path, report: Report) -> Iterator[Ground]:
-    """Up and ready; the worker is stopped at the end, by its id."""
-    with (
-        EmbeddedBroker() as broker,
-        worker_on(broker.bootstrap, TOPOLOGY, folder, 2 * PARTITIONS, report) as here,
-    ):
-        yield here
 
 
 @contextmanager
@@ -100,48 +81,31 @@ def worker_on(
     id. `report` gets sentences about the wait."""
     file = folder / "demo.yaml"
     file.write_text(topology)
-    log = folder / "worker.log"
     worker = f"127.0.0.1:{free_ports(1)[0]}"
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [
-                *(*PROGRAM, "worker", "--topology", str(file)),
-                *("--brokers", brokers, "--state-dir", str(folder / "state")),
-                *("--http", worker),
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=out,
-            env=without_security(os.environ),
-        )
-        try:
-            here = Ground(brokers, worker, process, log)
-            _wait_until_ready(here, places, report)
-            yield here
-        finally:
-            process.terminate()
-            try:
-                process.wait(STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    options = ("--topology", str(file), "--brokers", brokers, "--http", worker)
+    state = ("--state-dir", str(folder / "state"))
+    forget_security()
+    process = Process("worker", [*PROGRAM, "worker", *options, *state], folder)
+    process.start()
+    try:
+        here = Ground(brokers, worker, process)
+        _wait_until_ready(here, places, report)
+        yield here
+    finally:
+        process.stop()
 
 
 def _wait_until_ready(here: Ground, places: int, report: Report) -> None:
     """As long as it makes progress: takes partitions, gives other reasons, or says more."""
     patience = Patience(report, STILL_S)
-    while here.process.poll() is None:
+    while here.process.is_alive():
         owned, reasons = len(here.explain()), here.reasons()
         if owned >= places:
             return
         waited_for = f"the worker: {owned} of {places} partitions taken"
         if reasons:
             waited_for += f"; {reasons[0]}"
-        if not patience.lasts((owned, reasons, here.log.stat().st_size), waited_for):
+        if not patience.lasts((owned, reasons, here.process.log.stat().st_size), waited_for):
             break
         time.sleep(ASK_EVERY_S)
-    raise DemoFailed(f"the worker did not get ready; its log:\n{here.log.read_text()}")
-
-
-RAW_TOPIC: Final = "events.raw"
-PARTITIONS: Final = 4
-"""Partitions of each topic of the embedded broker."""
+    raise DemoFailed(f"the worker did not get ready; its log:\n{here.process.log.read_text()}")

@@ -43,7 +43,6 @@ class Outcome:
     ordered: int = 0
     late: Counter[str] = field(default_factory=Counter)
     dead: int = 0
-    watermarks: int = 0
     missing: int = 0
     filled: int = 0
     """Numbers declared missing that came after all: late, or while their place was open."""
@@ -128,8 +127,7 @@ class Watcher:
     def _take_ordered(self, headers: dict[str, bytes]) -> None:
         outcome = self.outcome
         if "kind" in headers:
-            outcome.watermarks += 1
-            return
+            return  # a watermark
         seen = _seen(headers, "refTs")
         error_ns = int(headers["err"])
         outcome.errors_ns.append(error_ns)
@@ -185,14 +183,13 @@ class Verdict:
 
 def judged(injected: Injected, outcome: Outcome, duplicates: int, held: int) -> Verdict:
     """(what, injected, found) row by row, and whether it all comes out."""
-    total = injected.total
     accounted = outcome.out + duplicates + outcome.dead + held
     rows = [
         ("records published", injected.postings, outcome.raw),
         ("records accounted for", injected.postings, accounted),
-        ("events in order or marked late", total.sent - total.lost, outcome.out),
-        ("copies found", total.copies, duplicates),
-        ("numbers reported missing", total.lost, outcome.missing - outcome.filled),
+        ("events in order or marked late", injected.sent - injected.lost, outcome.out),
+        ("copies found", injected.copies, duplicates),
+        ("numbers reported missing", injected.lost, outcome.missing - outcome.filled),
     ]
     notes = []
     if outcome.violations:

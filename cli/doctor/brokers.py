@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from cli.doctor.finding import Finding, error, warning
+from cli.doctor.open_transactions import offsets
 from topology.config import Topology
 
 TIMEOUT_S: Final = 30.0
@@ -46,18 +46,10 @@ class SeenBrokers:
 
 def newest_after_now_ms(admin: AdminClient, topics: Mapping[str, int]) -> int | None:
     """`topics`: the inputs, and how many partitions each has. Blocks."""
-    asked = {
-        TopicPartition(name, partition): OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
-        for name, count in topics.items()
-        for partition in range(count)
-    }
-    newest_ms = -1
-    if asked:
-        for answer in admin.list_offsets(asked, request_timeout=TIMEOUT_S).values():
-            try:
-                newest_ms = max(newest_ms, answer.result(TIMEOUT_S).timestamp)
-            except (KafkaException, TimeoutError):
-                continue  # a partition without a leader is reported elsewhere
+    places = [(name, number) for name, count in topics.items() for number in range(count)]
+    newest = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
+    found = offsets(admin, places, newest, TIMEOUT_S, figure="timestamp")
+    newest_ms = max(found.values(), default=-1)
     return None if newest_ms < 0 else newest_ms - time.time_ns() // NS_PER_MS
 
 

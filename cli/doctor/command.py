@@ -14,28 +14,24 @@ from cli.as_json import json_option
 from cli.doctor.finding import Weight
 from cli.doctor.inputs import input_findings
 from cli.doctor.topics import findings, looked
-from cli.kafka_options import reached, security
-from cli.topology_file import brokers_option, kafka_option, load, topology_option
+from cli.kafka_options import Kafka, on_kafka
+from cli.topology_file import load, topology_option
 
 
 @click.command("doctor")
 @topology_option
-@brokers_option
-@kafka_option
+@on_kafka()
 @json_option("DOCTOR")
-def command(topology_path: str, brokers: str, kafka_path: str | None, as_json: bool) -> None:
+def command(topology_path: str, kafka: Kafka, as_json: bool) -> None:
     """Look for what is amiss with the topics and their newest records, and say what to do; nothing
     is changed.
 
     Exit 1 if a stage would stop or something be lost, 0 where there are warnings at most.
     """
     topology = load(topology_path)
-    access = security(kafka_path)
-    there = reached(brokers, access)
+    there = kafka.brokers()
     try:
-        found = findings(
-            topology, looked(topology, brokers, access, shows_settings=not there.is_embedded)
-        )
+        found = findings(topology, looked(topology, there))
         found += input_findings(topology, there)
     except KafkaException as error:
         raise click.ClickException(f"the brokers do not answer: {error.args[0].str()}") from error

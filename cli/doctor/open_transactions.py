@@ -51,6 +51,7 @@ def offsets(
     spec: OffsetSpec,
     timeout_s: float,
     level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    figure: str = "offset",
 ) -> dict[Place, int]:
     """As far as they answer: a partition without a leader is reported elsewhere. Blocks."""
     asked = {TopicPartition(*place): spec for place in places}
@@ -60,7 +61,8 @@ def offsets(
     found = {}
     for partition, answer in answers.items():
         try:
-            found[partition.topic, partition.partition] = answer.result(timeout_s).offset
+            place = (partition.topic, partition.partition)
+            found[place] = getattr(answer.result(timeout_s), figure)
         except (KafkaException, TimeoutError):
             continue
     return found

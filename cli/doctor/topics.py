@@ -27,17 +27,11 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ResourceType  # type: ignore[attr-defined]
 
+from agents.kafka import stage_topics
+from agents.kafka.brokers import Brokers
 from agents.kafka.compacted import asked_configs, compaction, config_of
 from agents.kafka.declared import TopicSpec, declared
 from agents.kafka.rights import DESCRIBE, WRITE, Kind, Right, rights
-from agents.kafka.security import PLAINTEXT, Security
-from agents.kafka.stage_topics import (
-    changelog_topic,
-    group_of,
-    inputs_of,
-    upstream_inputs,
-    works,
-)
 from cli.doctor.brokers import (
     TIMEOUT_S,
     SeenBrokers,
@@ -97,21 +91,21 @@ class Cluster:
     """The groups of stages."""
 
 
-def looked(
-    topology: Topology, servers: str, security: Security = PLAINTEXT, *, shows_settings: bool = True
-) -> Cluster:
-    """What the brokers report; KafkaException if they do not answer. `shows_settings`: whether they
-    answer questions about settings; embedded brokers do not, so these are not asked. Blocks, for
-    TIMEOUT_S a question at most; all settings are one question. Where a transaction is open its end
-    is awaited for `transaction_timeout`."""
-    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0, **security.librdkafka()})
+def looked(topology: Topology, there: Brokers) -> Cluster:
+    """What the brokers report; KafkaException if they do not answer. Embedded ones do not answer
+    questions about settings, so these are not asked. Blocks, for TIMEOUT_S a question at most; all
+    settings are one question. Where a transaction is open its end is awaited for
+    `transaction_timeout`."""
+    reached = there.security.librdkafka()
+    admin = AdminClient({"bootstrap.servers": there.servers, "log_level": 0, **reached})
     known = admin.list_topics(timeout=TIMEOUT_S)
     names = [spec.name for spec in declared(topology) if spec.name in known.topics]
     widths = {name: len(known.topics[name].partitions) for name in names}
     ahead_ms = newest_after_now_ms(
-        admin, {name: widths[name] for name in upstream_inputs(topology) if name in widths}
+        admin,
+        {name: widths[name] for name in stage_topics.upstream_inputs(topology) if name in widths},
     )
-    if not shows_settings:
+    if there.is_embedded:
         brokers = SeenBrokers(len(known.brokers), ahead_ms=ahead_ms, shows_settings=False)
         return Cluster(brokers, {name: _seen(known.topics[name]) for name in names})
     # All are asked before the first answer is waited for.
@@ -126,11 +120,15 @@ def looked(
     asked = [str(min(known.brokers))] if known.brokers else []
     broker_configs = asked_configs(admin, ResourceType.BROKER, asked)
     groups = admin.describe_consumer_groups(
-        [group_of(topology, stage) for stage in topology.stages if works(topology, stage)],
+        [
+            stage_topics.group_of(topology, stage)
+            for stage in topology.stages
+            if stage_topics.works(topology, stage)
+        ],
         include_authorized_operations=True,
         request_timeout=TIMEOUT_S,
     )
-    ids = _may_ids(topology, servers, security)
+    ids = _may_ids(topology, there)
     described = {name: _answer(asked_topics.get(name)) for name in names}
     found = {
         name: _seen(known.topics[name], config_of(configs.get(name)), _may(described[name]))
@@ -194,21 +192,11 @@ def _may_group(asked: Any) -> frozenset[str] | None:
         return None
 
 
-def _may_ids(
-    topology: Topology, servers: str, security: Security
-) -> dict[str, frozenset[str] | None]:
+def _may_ids(topology: Topology, there: Brokers) -> dict[str, frozenset[str] | None]:
     """By what the ids of a stage begin with: asked of one that does."""
-    found = may_write(
-        servers,
-        security,
-        [
-            right.name
-            for stage in topology.stages
-            for right in rights(topology, stage)
-            if right.kind == Kind.TRANSACTIONAL_ID
-        ],
-        TIMEOUT_S,
-    )
+    asked = (right for stage in topology.stages for right in rights(topology, stage))
+    ids = [right.name for right in asked if right.kind == Kind.TRANSACTIONAL_ID]
+    found = may_write(there.servers, there.security, ids, TIMEOUT_S)
     may = {True: frozenset({DESCRIBE, WRITE}), False: frozenset({DESCRIBE}), None: None}
     return {name: may[each] for name, each in found.items()}
 
@@ -227,9 +215,9 @@ def findings(topology: Topology, cluster: Cluster) -> list[Finding]:
 
 
 def _topics(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
-    inputs = set(upstream_inputs(topology))
-    working = [stage for stage in topology.stages if works(topology, stage)]
-    read = {name for stage in working for name in inputs_of(topology, stage)}
+    inputs = set(stage_topics.upstream_inputs(topology))
+    working = [stage for stage in topology.stages if stage_topics.works(topology, stage)]
+    read = {name for stage in working for name in stage_topics.inputs_of(topology, stage)}
     specs = declared(topology)
     if absent := [spec.name for spec in specs if spec.name not in cluster.topics]:
         yield error(
@@ -383,10 +371,10 @@ def _cut(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
 def _widths(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
     """Changelogs are as wide as their inputs."""
     for stage in topology.stages:
-        if not works(topology, stage):
+        if not stage_topics.works(topology, stage):
             continue
-        for topic in inputs_of(topology, stage):
-            changelog = changelog_topic(topology.application, stage.name, topic)
+        for topic in stage_topics.inputs_of(topology, stage):
+            changelog = stage_topics.changelog_topic(topology.application, stage.name, topic)
             ours, theirs = cluster.topics.get(changelog), cluster.topics.get(topic)
             if ours and theirs and ours.partitions < theirs.partitions:
                 yield error(

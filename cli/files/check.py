@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +17,8 @@ from agents.kafka.declared import declared
 from agents.user_functions import bringing
 from cli.as_json import json_option
 from cli.functions_text import reading
-from cli.topology_file import Refused, brokers_named, kafka_option, load
+from cli.kafka_options import Kafka, on_kafka
+from cli.topology_file import Refused, load, refusing
 from topology.config import QueryConfig, Topology, TopologyError, reference
 from topology.config.change import refusals
 from topology.config.cut import scattered
@@ -41,16 +42,14 @@ SMALLEST: Final[dict[str, Any]] = {"streams": {"default": {}}}
     is_flag=True,
     help="Run the Python file that `functions:` names, as a worker does; else it is read only.",
 )
-@brokers_named("INORDER_CHECK_BROKERS")
-@kafka_option
+@on_kafka(required=False, envvar="INORDER_CHECK_BROKERS")
 @json_option("CHECK")
 @click.argument("path", metavar="[FILE]", required=False)
 def command(
     schema: bool,
     defaults: bool,
     trust: bool,
-    brokers: str | None,
-    kafka_path: str | None,
+    kafka: Kafka,
     as_json: bool,
     path: str | None,
 ) -> None:
@@ -64,8 +63,8 @@ def command(
         click.echo(filled(path, trust), nl=False)
     elif path is None:
         raise Refused("FILE is missing; give a topology file, or --schema, or --defaults")
-    elif brokers is not None:
-        differences = changes(sound(path, trust), brokers, kafka_path)
+    elif kafka.servers:
+        differences = changes(sound(path, trust), kafka)
         if as_json:
             answer = {**found(path, trust), "changes": [each._asdict() for each in differences]}
             click.echo(orjson.dumps(answer))
@@ -84,19 +83,17 @@ def command(
         Console().print(drawn(path, sound(path, trust)))
 
 
-def changes(topology: Topology, servers: str, kafka_path: str | None) -> list[Difference]:
+def changes(topology: Topology, kafka: Kafka) -> list[Difference]:
     """Return how the file differs from the application of its name that runs there."""
     from aiokafka.errors import KafkaError
 
     from agents.stage.plan import plan
     from agents.state.changelog import StateRefused
-    from cli.kafka_options import reached, security
 
-    brokers = reached(servers, security(kafka_path))
+    brokers = kafka.brokers()
     try:
-        return asyncio.run(plan(brokers, topology)).differences
-    except StateRefused as refused:
-        raise Refused(str(refused)) from refused
+        with refusing(StateRefused):
+            return asyncio.run(plan(brokers, topology)).differences
     except (KafkaError, TimeoutError) as failed:
         rights = "`inorder topics acls` names the rights that it takes"
         raise Refused(f"the brokers do not tell what runs: {failed!r}; {rights}") from failed
@@ -160,28 +157,26 @@ def drawn(path: str, topology: Topology) -> Tree:
     from rich.text import Text
     from rich.tree import Tree
 
+    def add(branch: Tree, label: str, leaves: Iterable[str | Text]) -> None:
+        added = branch.add(label)
+        for leaf in leaves:
+            added.add(leaf)
+
     tree = Tree(Text(f"{path}: sound"))  # brackets of a text are no markup
     streams = tree.add("streams")
     for name, stream in topology.streams.items():
         rule = stream.experimental.reorder or stream.reorder.rule
         waits = f"rule {rule}, late {stream.reorder.late}"
         streams.add(f"{name}: {stream.input} -> {stream.output} ({waits})")
-    stages = tree.add(f"stages: {topology.cut.why}")
-    for stage in topology.stages:
-        stages.add(stage.name)
-    if topology.queries:
-        queries = tree.add("queries")
-        for name, query in topology.queries.items():
-            entry = queries.add(f"{name}: {query.kind}")
-            if all(query.kind not in stage.operators for stage in topology.stages):
-                entry.add(f"no stage runs it: add {query.kind} to `stages`")
-            for line in spellings(query):
-                entry.add(Text(line))
-            for warning in warnings(query, topology):
-                entry.add(Text(warning))
-    topics = tree.add("topics")
-    for spec in declared(topology):
-        topics.add(f"{spec.name}: {spec.partitions} partitions")
+    add(tree, f"stages: {topology.cut.why}", (stage.name for stage in topology.stages))
+    queries = tree.add("queries") if topology.queries else tree
+    for name, query in topology.queries.items():
+        runs = any(query.kind in stage.operators for stage in topology.stages)
+        idle = [] if runs else [f"no stage runs it: add {query.kind} to `stages`"]
+        said = map(Text, [*spellings(query), *warnings(query, topology)])
+        add(queries, f"{name}: {query.kind}", [*idle, *said])
+    topics = (f"{spec.name}: {spec.partitions} partitions" for spec in declared(topology))
+    add(tree, "topics", topics)
     return tree
 
 

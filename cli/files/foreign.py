@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import click
@@ -14,13 +15,13 @@ import click
 from cli.mapping_options import FIELD_OPTIONS, MappingOptions
 from cli.taken import SAMPLE, Taken, sample_of, taken
 from inorder import rfc3339
-from inorder.contract import DEFAULT_STREAM
+from producers.recording.audit.from_values import reading_by
 from producers.recording.encoded import FileEncoding
 from producers.recording.values import FileMapping, ValueRow, mapped_rows, value_rows
 from topology.fields.payload import as_json
 from topology.fields.values import Decode, ValueFault, walked
 from topology.wire.field_reader import FieldReader, MappedFields
-from topology.wire.line_reader import LineFault, Reading, Row
+from topology.wire.line_reader import LineFault, Row
 
 NS_PER_MS: Final = 1_000_000
 SHOWN: Final = 3
@@ -79,18 +80,15 @@ def file_rows(
     """What is taken of a file, and its rows by that."""
     values = [value for row in _first(path, encoding) if (value := row.decoded()) is not None]
     mapping = taken(values, options, on_file=True, otherwise="machine")
-    any_seq = frozenset((DEFAULT_STREAM,))  # Whether a row has a number is the survey's matter.
-    reading = Reading(mixed=any_seq) if mapping.fields.seq is not None else Reading(any_seq)
+    # Whether a row has a number is the survey's matter.
+    reading = reading_by(numbered=mapping.fields.seq is not None)
     by = FileMapping(mapping.fields, mapping.arrival, encoding)
     return mapping, mapped_rows(path, by, reading)
 
 
 def _first(path: str, encoding: FileEncoding | None = None) -> Iterator[ValueRow]:
-    for count, row in enumerate(value_rows(path, encoding=encoding)):
-        if count >= SAMPLE:
-            return
-        if row.fault is None:
-            yield row
+    rows = islice(value_rows(path, encoding=encoding), SAMPLE)
+    return (row for row in rows if row.fault is None)
 
 
 # -- a topic ---------------------------------------------------------------------------------------
@@ -107,9 +105,10 @@ def topic_rows(
     sample = [sample_of(each, decode) for _, each in records[:SAMPLE]]
     faults = [fault for _, fault in sample if fault is not None]
     mapping = taken([each for each, _ in sample], options, on_file=False, otherwise=topic)
-    any_seq = (DEFAULT_STREAM,)
-    by_time, mixed = ((), any_seq) if mapping.fields.seq is not None else (any_seq, ())
-    reader = FieldReader(mapping.fields, decode, by_time=by_time, mixed=mixed, topic=topic)
+    reading = reading_by(numbered=mapping.fields.seq is not None)
+    reader = FieldReader(
+        mapping.fields, decode, by_time=reading.by_time, mixed=reading.mixed, topic=topic
+    )
     rows = [
         _row(number, message, reader, decode, arrival_ns)
         for number, (arrival_ns, message) in enumerate(records, 1)

@@ -11,18 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from cli.files.foreign import SHOWN, file_rows, is_foreign, told, topic_rows
-from cli.kafka_options import reached, security
+from cli.kafka_options import Kafka, on_kafka
 from cli.mapping_options import MappingOptions, mapping_options
 from cli.progress import counting
 from cli.recordings import Unreadable, readable
 from cli.taken import SAMPLE
-from cli.topology_file import Refused, brokers_named, kafka_option, out_option, topic_named
+from cli.topology_file import Refused, out_option, topic_named, write_new
 from cli.value_format import ValueFormat, value_format_options
 from producers.recording.audit.advice import advised
 from producers.recording.audit.counting import TooManyMachines
@@ -45,16 +44,14 @@ ONE_WINDOW_NS: Final = 1 << 62
 
 
 @click.command("init")
-@brokers_named()
-@kafka_option
-@topic_named(required=False)
+@on_kafka(required=False)
+@topic_named()
 @out_option
 @mapping_options
 @value_format_options
 @click.argument("events", required=False, metavar="[EVENTS | -]")
 def command(
-    brokers: str | None,
-    kafka_path: str | None,
+    kafka: Kafka,
     topic: str | None,
     out: str | None,
     events: str | None,
@@ -66,10 +63,8 @@ def command(
 
     Where records are not of the header contract, it proposes where they have source, number and
     time, and says how sure it is; what --source, --seq, --ts and the like name is taken."""
-    if (events is None) == (topic is None) or (topic is not None and brokers is None):
+    if (events is None) == (topic is None) or (topic is not None and not kafka.servers):
         raise Refused("give a file of EVENTS, or --brokers and --topic")
-    if out is not None and Path(out).exists():
-        raise Refused(f"--out {out}: is there already; name another file")
     if mapping.values or (topic is not None and mapping.arrival):
         option = "--values" if mapping.values else "--arrival"
         raise Refused(f"{option}: is for files that are replayed; leave it out")
@@ -78,10 +73,10 @@ def command(
     how = HowRead()
     with readable(), ExitStack() as opened:
         rows: Iterable[Row]
-        if topic is not None and brokers is not None:
+        if topic is not None:
             from cli.files.topic_rows import TopicRows
 
-            found = TopicRows(reached(brokers, security(kafka_path)), topic, MAX_LINES)
+            found = TopicRows(kafka.brokers(), topic, MAX_LINES)
             if is_mapped or found.is_foreign:
                 rows, how = _foreign_topic(found, topic, mapping, value_format)
             else:
@@ -99,10 +94,7 @@ def command(
     if out is None:
         click.echo(text, nl=False)
     else:
-        try:
-            Path(out).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise Refused(f"--out {out}: {error.strerror or error}") from error
+        write_new("--out", out, text)
         click.echo(f"written: {out}; next: inorder check {out}", err=True)
 
 
@@ -120,9 +112,7 @@ def _file(
 
 
 def _counted(rows: Iterable[Row]) -> Iterator[Row]:
-    import sys
-
-    with counting("lines", sys.stderr) as advance:
+    with counting("lines") as advance:
         for row in rows:
             advance(1)
             yield row

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 import orjson
-from pydantic import TypeAdapter, ValidationError
 
 from cli.as_json import json_option
+from cli.durations import duration_ns
 from cli.files.replay import NEWLINE
-from cli.mapping_options import MappingOptions, mapping_options
+from cli.mapping_options import MappingOptions, mapping_options, reading_alone
 from cli.printable import printable
 from cli.progress import counting
 from cli.recordings import readable
-from cli.topology_file import Refused
+from cli.topology_file import Refused, refusing
 from cli.value_format import ValueFormat, value_format_options
 from inorder.contract import DEFAULT_STREAM, MAX_INT64
 from producers.recording.rows import read_rows
@@ -45,21 +45,15 @@ from topology.pattern.sql.parse import parse_sql
 from topology.pattern.store.entry import Entry
 from topology.pattern.tree.chains import chain_errors
 from topology.pattern.tree.errors import QueryRefused
-from topology.spelling.values import DurationNs
-from topology.wire.json_lines import (
-    JsonObject,
-    dead_line,
-    duplicate_line,
-    late_line,
-    line_json,
-    result_line,
-)
-from topology.wire.line_reader import LineReader, Reading
+from topology.spelling.values import NS_PER, in_unit
+from topology.wire import json_lines
+from topology.wire.json_lines import JsonObject
+from topology.wire.line_reader import LineReader
 
 if TYPE_CHECKING:
     from producers.recording.values import FileMapping
 
-LENGTH: Final = TypeAdapter(DurationNs)
+LENGTH: Final = partial(in_unit, unit_sizes=NS_PER, example="500ms")
 LINES: Final = ("match", "overflow", "late", "duplicate", "dead")
 SETS: Final = "match_set"
 """In the summary where there are any."""
@@ -133,9 +127,8 @@ def command(
         queries,
         DEFAULT_STREAM,
         max_retained=max_retained,
-        max_error_ns=None if max_error is None else _length_ns("--max-error", max_error),
+        max_error_ns=_length_ns("--max-error", max_error),
     )
-    matching = Matching(engine, correct=correct)
     any_file = mapping.on_file(None, events, value_format)
     asked = {each.name: asked_by_pattern(each.query, DEFAULT_STREAM) for each in queries}
     unmet = Unmet(asked, [DEFAULT_STREAM])
@@ -144,35 +137,34 @@ def command(
     out = sys.stdout.buffer
     current: dict[str, JsonObject] = {}
     with readable():
-        with counting("events", sys.stderr) as advance:
-            for line in matching.lines(_seen(_content(events, any_file), unmet), advance):
+        with counting("events") as advance:
+            contents = _seen(_content(events, any_file), unmet, counts, advance)
+            for line in matched(engine, contents, correct=correct):
                 counts[line["kind"]] += 1
                 found.update([line["query"]] if line["kind"] in MATCHES else ())
-                if final_only and line["kind"] in MATCHES:
-                    _update(current, line)
+                if not final_only or line["kind"] not in MATCHES:
+                    out.write(json_lines.line_json(line, NEWLINE))
+                elif line["op"] == RETRACT:
+                    current.pop(line["id"], None)
                 else:
-                    out.write(line_json(line, NEWLINE))
+                    current[line["id"]] = line
         for id_ in sorted(current):
-            out.write(line_json(current[id_] | {"final": True}, NEWLINE))
+            out.write(json_lines.line_json(current[id_] | {"final": True}, NEWLINE))
         out.flush()
     for name in asked.keys() - found:
         for word in unmet.words(name):
             click.echo(f"query {name}: {printable(word)}", err=True)
     kinds = LINES if SETS not in counts else (SETS, *LINES)
-    totals = {"in": matching.read, **{kind: counts[kind] for kind in kinds}, **engine.counts}
-    if as_json:
-        click.echo(orjson.dumps(totals), err=True)
-    else:
-        click.echo(
-            ", ".join(f"{value} {name}" for name, value in totals.items() if value), err=True
-        )
+    totals = {"in": counts["in"], **{kind: counts[kind] for kind in kinds}, **engine.counts}
+    said = ", ".join(f"{value} {name}" for name, value in totals.items() if value)
+    click.echo(orjson.dumps(totals) if as_json else said, err=True)
 
 
 def compiled(query: str, params: Mapping[str, Any], *, expand: bool = False) -> list[Compiled]:
     """The queries of a file, or of the text itself; `Refused` shows what is wrong with them.
     `expand`: they say each match by itself, AS SETS or not."""
     text = _text(query)
-    with _refused():
+    with refusing(QueryRefused):
         queries = parse(text)
         for each in queries:
             for warning in check(each, text, params=params):
@@ -189,21 +181,11 @@ def compiled(query: str, params: Mapping[str, Any], *, expand: bool = False) -> 
 def compiled_sql(sql: str, default_within: str | None) -> list[Compiled]:
     """The one query of a file, or of the text itself, in SQL's spelling."""
     text = _text(sql)
-    default_ns = None
-    if default_within is not None:
-        default_ns = _length_ns("--default-within", default_within)
-    with _refused():
+    default_ns = _length_ns("--default-within", default_within)
+    with refusing(QueryRefused):
         query = parse_sql(text, default_within_ns=default_ns)
         check(query, text, params={})
     return [Compiled(replace(query, name="q1"))]
-
-
-@contextmanager
-def _refused() -> Iterator[None]:
-    try:
-        yield
-    except QueryRefused as refused:
-        raise Refused(str(refused)) from None
 
 
 def _text(query: str) -> str:
@@ -213,18 +195,12 @@ def _text(query: str) -> str:
             return query
     except (OSError, ValueError):  # too long, or holding what no name may: it is a query
         return query
-    try:
+    with refusing(OSError, UnicodeDecodeError, at=f"{query}: cannot be read as text: "):
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"{query}: cannot be read as text: {error}") from None
 
 
-def _length_ns(option: str, text: str) -> int:
-    try:
-        return LENGTH.validate_python(text)
-    except ValidationError as error:
-        fault = error.errors()[0]["ctx"]["faults"][0]
-        raise Refused(f"{option} {text}: {fault.message}; {fault.remedy}") from None
+def _length_ns(option: str, text: str | None) -> int | None:
+    return None if text is None else duration_ns(f"{option} {text}", text, LENGTH)
 
 
 def _param(text: str) -> tuple[str, Any]:
@@ -237,17 +213,9 @@ def _param(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _update(current: dict[str, JsonObject], line: JsonObject) -> None:
-    if line["op"] == RETRACT:
-        current.pop(line["id"], None)
-    else:
-        current[line["id"]] = line
-
-
 def _content(path: str, values: FileMapping | None) -> Iterator[Event | Malformed]:
     """The events of a file; clock lines have no meaning here."""
-    numbered = values is None or values.fields.seq is not None
-    reading = Reading() if numbered else Reading(frozenset({DEFAULT_STREAM}))
+    reading = reading_alone(values)
     if values is None:
         rows = read_rows(path)
     else:
@@ -271,10 +239,17 @@ def _content(path: str, values: FileMapping | None) -> Iterator[Event | Malforme
             yield content
 
 
-def _seen(contents: Iterable[Event | Malformed], unmet: Unmet) -> Iterator[Event | Malformed]:
-    """The same, shown to `unmet`."""
+def _seen(
+    contents: Iterable[Event | Malformed],
+    unmet: Unmet,
+    counts: Counter[str],
+    advance: Callable[[int], None],
+) -> Iterator[Event | Malformed]:
+    """The same, counted, and shown to `unmet`."""
     events: list[Event] = []
     for content in contents:
+        advance(1)
+        counts["in"] += 1
         yield content
         if isinstance(content, Event):
             events.append(content)
@@ -284,51 +259,37 @@ def _seen(contents: Iterable[Event | Malformed], unmet: Unmet) -> Iterator[Event
     unmet.look_in(DEFAULT_STREAM, events)
 
 
-class Matching:
-    """Events into the engine, and what it says of them out, as lines."""
-
-    def __init__(self, engine: Engine, *, correct: bool) -> None:
-        self._engine = engine
-        self._correct = correct
-        self.read = 0
-
-    def lines(
-        self, events: Iterable[Event | Malformed], advance: Any = lambda _: None
-    ) -> Iterator[JsonObject]:
-        engine, at_ns = self._engine, 0
-        for event in events:
-            advance(1)
-            self.read += 1
-            at_ns = event.at_ns
-            if isinstance(event, Malformed):
-                yield dead_line(event, event.offset)
-                continue
-            yield from self._take(event)
-        engine.end(at_ns)
-        yield from self._output()
-
-    def _take(self, event: Event) -> Iterator[JsonObject]:
-        engine = self._engine
-        word = engine.accept(Entry(event, event.value), event.at_ns)
+def matched(
+    engine: Engine, contents: Iterable[Event | Malformed], *, correct: bool
+) -> Iterator[JsonObject]:
+    """Yield what the engine says of them, as lines."""
+    at_ns = 0
+    for event in contents:
+        at_ns = event.at_ns
+        if isinstance(event, Malformed):
+            yield json_lines.dead_line(event, event.offset)
+            continue
+        word = engine.accept(Entry(event, event.value), at_ns)
         if word == admit.LATE:
             by_ns = engine.frontier_ns - event.ref_time_ns
-            late = Late(event.at_ns, event, BELOW_FRONTIER, by_ns)
-            yield late_line(late, event.offset)
+            yield json_lines.late_line(Late(at_ns, event, BELOW_FRONTIER, by_ns), event.offset)
         elif word in (admit.DUPLICATE, admit.CONFLICT):
-            copy = Duplicate(event.at_ns, event, word == admit.CONFLICT)
-            yield duplicate_line(copy, event.offset)
+            copy = Duplicate(at_ns, event, word == admit.CONFLICT)
+            yield json_lines.duplicate_line(copy, event.offset)
         elif word in DEAD:
             reason, detail = DEAD[word]
-            dead = dead_letter(event, event.at_ns, reason, detail.format(error_ns=event.error_ns))
-            yield dead_line(dead, event.offset)
-        yield from self._output()
-        if not self._correct and word in (admit.STORED, admit.IRRELEVANT):
-            engine.advance(event.ref_time_ns, event.at_ns)
-            yield from self._output()
+            dead = dead_letter(event, at_ns, reason, detail.format(error_ns=event.error_ns))
+            yield json_lines.dead_line(dead, event.offset)
+        yield from _output(engine)
+        if not correct and word in (admit.STORED, admit.IRRELEVANT):
+            engine.advance(event.ref_time_ns, at_ns)
+            yield from _output(engine)
+    engine.end(at_ns)
+    yield from _output(engine)
 
-    def _output(self) -> Iterator[JsonObject]:
-        findings = list(self._engine.findings)
-        self._engine.findings.clear()
-        self._engine.freed.clear()
-        for finding in findings:
-            yield result_line(finding)
+
+def _output(engine: Engine) -> Iterator[JsonObject]:
+    findings = list(engine.findings)
+    engine.findings.clear()
+    engine.freed.clear()
+    yield from map(json_lines.result_line, findings)

@@ -83,7 +83,7 @@ def command(
     started_s, cpu_s = time.perf_counter(), time.process_time()
     summary = Summary()
     with readable():
-        with counting("events", sys.stderr) as advance:
+        with counting("events") as advance:
             reading = reading_of(topology)
             lines = watched(
                 lines_read(events, values, reading),

@@ -7,6 +7,7 @@ serves as `arrival`. The topic is read from its beginning to its end at the star
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import islice
 from typing import Any, Final
 
@@ -29,12 +30,9 @@ class TopicRows:
     topic."""
 
     def __init__(self, brokers: Brokers, topic: str, most: int) -> None:
-        read = AuditedTopic(brokers, topic, None, None)
-        try:
+        with closing(AuditedTopic(brokers, topic, None, None)) as read:
             self.partitions, self.has_append_time = read.partitions, read.appends
             self.records = list(islice(read.records(), most))
-        finally:
-            read.close()
         if not self.records:
             raise InputError(f"{topic} of {brokers.servers} holds no records; publish some first")
         first = {name for name, _ in self.records[0][1].headers}

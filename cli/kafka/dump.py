@@ -16,45 +16,29 @@ import click
 import orjson
 
 from agents.kafka.brokers import BrokersUnavailable
-from agents.kafka.security import Security
 from agents.registry.client import RegistryRefuses
 from cli.as_json import json_option
-from cli.kafka_options import reached, security
+from cli.kafka_options import Kafka, on_kafka
 from cli.progress import counting
 from cli.signing import master_keys
-from cli.topology_file import (
-    Refused,
-    brokers_option,
-    kafka_option,
-    load,
-    topic_named,
-    topology_option,
-)
+from cli.topology_file import Refused, failing, load, refusing, topic_named, topology_option
 from producers.recording.topic_dump import DumpRefused, DumpStalled, dumped
 from topology.config import Topology
 
 
 @click.command("dump")
 @topology_option
-@brokers_option
-@kafka_option
-@topic_named(required=False)
+@on_kafka()
+@topic_named()
 @json_option("DUMP")
-def command(
-    topology_path: str, brokers: str, kafka_path: str | None, topic: str | None, as_json: bool
-) -> None:
+def command(topology_path: str, kafka: Kafka, topic: str | None, as_json: bool) -> None:
     """Print the input topic up to its current end, in order of arrival. Where the topology has
     several, --topic names one."""
     topology = load(topology_path)
     name = chosen(topology, topic)
     masters = master_keys(topology, [name])
-    access = security(kafka_path)
-    try:
-        count = asyncio.run(_print(topology, name, brokers, access, masters))
-    except DumpRefused as error:
-        raise Refused(str(error)) from error
-    except (BrokersUnavailable, DumpStalled, RegistryRefuses) as error:
-        raise click.ClickException(str(error)) from error
+    with refusing(DumpRefused), failing(BrokersUnavailable, DumpStalled, RegistryRefuses):
+        count = asyncio.run(_print(topology, name, kafka, masters))
     if as_json:
         click.echo(orjson.dumps({"topic": name, "records": count}), err=True)
 
@@ -68,13 +52,11 @@ def chosen(topology: Topology, topic: str | None) -> str:
     return topic
 
 
-async def _print(
-    topology: Topology, topic: str, servers: str, access: Security, masters: tuple[bytes, ...]
-) -> int:
-    brokers = await asyncio.to_thread(reached, servers, access)
+async def _print(topology: Topology, topic: str, kafka: Kafka, masters: tuple[bytes, ...]) -> int:
+    brokers = await asyncio.to_thread(kafka.brokers)
     out = sys.stdout.buffer
     count = 0
-    with counting("records", sys.stderr) as advance:
+    with counting("records") as advance:
         async for line in dumped(brokers, topology, [topic], masters):
             out.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
             advance(1)

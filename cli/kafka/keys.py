@@ -11,7 +11,7 @@ import os
 import click
 
 from agents.master_keys import MASTERS, KeysRefused, masters_in
-from cli.topology_file import Refused
+from cli.topology_file import Refused, refusing
 from inorder.contract import source_name_fault
 from inorder.signature import PREFIX, SOURCE
 from inorder.signing_keys import signing_key
@@ -28,10 +28,8 @@ def command(prefix: tuple[str, ...], sources: tuple[str, ...]) -> None:
     """Print the signing key of each SOURCE, for streams that are `signed`."""
     if not (prefix or sources):
         raise Refused("nothing to make a key for; write a source's name, or --prefix")
-    try:
+    with refusing(KeysRefused):
         masters = masters_in(os.environ)
-    except KeysRefused as error:
-        raise Refused(str(error)) from error
     if not masters:
         raise Refused(
             f"there is no master key; name a file with one in {MASTERS}_FILE"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -11,22 +10,14 @@ from typing import Any, Final
 import click
 
 from cli.as_json import json_option
-from cli.kafka_options import reached, security
-from cli.mapping_options import MappingOptions, mapping_options
+from cli.kafka_options import Kafka, on_kafka
+from cli.mapping_options import MappingOptions, mapping_options, reading_alone
 from cli.progress import counting
 from cli.recordings import readable
 from cli.signing import signing_key
-from cli.topology_file import (
-    Refused,
-    brokers_option,
-    kafka_option,
-    load,
-    topic_named,
-    topology_named,
-)
+from cli.topology_file import Refused, failing, load, refusing, topic_named, topology_named
 from cli.value_format import ValueFormat, value_format_options
 from inorder import rfc3339
-from inorder.contract import DEFAULT_STREAM
 from inorder.failure import ProducerError
 from producers.recorded import Malformed
 from producers.recording.lines import lines_of
@@ -36,26 +27,24 @@ from producers.replayer import Replayer, ReplayPace
 from topology.config import Topology
 from topology.model.event import Event
 from topology.model.outcome import Malformed as Dead
-from topology.wire.line_reader import Reading, Row, reading_of
+from topology.wire.line_reader import Row, reading_of
 
 MAX_REPORTED: Final = 20
 """Malformed rows that are reported one by one."""
 
 
 @click.command("produce")
-@brokers_option
-@kafka_option
-@topic_named()
+@on_kafka()
+@topic_named(required=True)
 @click.option("--rate", type=float, help="Events per second.")
 @click.option("--speed", type=float, help="Multiple of the recorded arrival times.")
-@topology_named("INORDER_PRODUCE_TOPOLOGY")
+@topology_named(envvar="INORDER_PRODUCE_TOPOLOGY")
 @mapping_options
 @value_format_options
 @json_option("PRODUCE")
 @click.argument("events", default="-", metavar="[EVENTS | -]")
 def command(
-    brokers: str,
-    kafka_path: str | None,
+    kafka: Kafka,
     topic: str,
     rate: float | None,
     speed: float | None,
@@ -69,25 +58,23 @@ def command(
 
     With --source, or --values, the rows of any file go out as they are, without headers. --topology
     says the names of headers, how records are keyed, and which need no number."""
-    try:
+    with refusing(ValueError):
         pace = ReplayPace(rate, speed)
-    except ValueError as error:
-        raise Refused(str(error)) from error
     left_out = LeftOut()
     topology = None if topology_path is None else load(topology_path)
     keying = _keying(topic, topology, topology_path)
     values = mapping.on_file(topology, events, value_format)
-    access = security(kafka_path)
+    access = kafka.access
     key = signing_key()
-    try:
+    with failing(ProducerError):
         # What is absent would be waited for, record by record.
-        if not reached(brokers, access).partitions([topic])[topic]:
+        if not kafka.brokers().partitions([topic])[topic]:
             raise Refused(
-                f"{brokers} has no topic {topic}; make it first (`inorder topics create` makes"
-                " those of a topology)"
+                f"{kafka.servers} has no topic {topic}; make it first (`inorder topics create`"
+                " makes those of a topology)"
             )
         replayer = Replayer(
-            brokers,
+            kafka.servers,
             topic,
             pace=pace,
             on_malformed=left_out.refused,
@@ -96,7 +83,7 @@ def command(
             writes_headers=values is None,
             **keying,
         )
-        with readable(), counting("published", sys.stderr) as advance:
+        with readable(), counting("published") as advance:
             if values is None:
                 needed = NEEDED_BY_TIME if keying.get("unnumbered") else NEEDED
                 rows = read_rows(events, needed=needed)
@@ -104,8 +91,6 @@ def command(
                 done = replayer.publish(sound(rows, advance, left_out, in_ns))
             else:
                 done = replayer.publish(mapped(events, values, topology, advance, left_out))
-    except ProducerError as error:
-        raise click.ClickException(str(error)) from error
     for line in left_out.sentences():
         click.echo(line, err=True)
     if as_json:
@@ -188,10 +173,7 @@ def mapped(
     left_out: LeftOut,
 ) -> Iterator[Event]:
     """The rows of any file that have source, number and time, each with its bytes."""
-    if topology is not None:
-        reading = reading_of(topology)
-    else:
-        reading = Reading(frozenset() if values.fields.seq else frozenset({DEFAULT_STREAM}))
+    reading = reading_alone(values) if topology is None else reading_of(topology)
     for number, content in lines_of(mapped_rows(events, values, reading, in_bytes=True), reading):
         advance(1)
         left_out.row = number

@@ -19,16 +19,8 @@ from aiokafka.errors import KafkaError
 
 from agents.kafka.brokers import Brokers
 from agents.kafka.whole_topic import NoTopic, records_of
-from cli.kafka_options import reached, security
-from cli.topology_file import (
-    Refused,
-    brokers_option,
-    follow_option,
-    kafka_option,
-    load,
-    topic_named,
-    topology_named,
-)
+from cli.kafka_options import Kafka, on_kafka
+from cli.topology_file import Refused, follow_option, load, topic_named, topology_named
 from inorder.contract import retraction_line
 from topology.config import HeaderConfig
 from topology.model.event import DATA, Event
@@ -39,35 +31,28 @@ NS_PER_MS: Final = 1_000_000
 
 
 @click.command("read")
-@brokers_option
-@kafka_option
-@topic_named()
-@topology_named("INORDER_READ_TOPOLOGY")
+@on_kafka()
+@topic_named(required=True)
+@topology_named(envvar="INORDER_READ_TOPOLOGY")
 @follow_option
 @click.option("--count", type=click.IntRange(min=1), help="Stop after so many lines.")
 def command(
-    brokers: str,
-    kafka_path: str | None,
-    topic: str,
-    topology_path: str | None,
-    follow: bool,
-    count: int | None,
+    kafka: Kafka, topic: str, topology_path: str | None, follow: bool, count: int | None
 ) -> None:
     """Print a topic of a worker as JSON lines: up to its current end, or on and on. Its headers
     have the names that --topology gives them, else the usual ones."""
     headers = _headers(topic, topology_path)
-    access = security(kafka_path)
     try:
-        asyncio.run(_print(reached(brokers, access), topic, headers, follow, count))
+        asyncio.run(_print(kafka.brokers(), topic, headers, follow, count))
     except NoTopic as error:
         raise Refused(
-            f"--topic {topic}: {brokers} has no such topic; `inorder check` names those"
+            f"--topic {topic}: {kafka.servers} has no such topic; `inorder check` names those"
             " of a topology, `inorder topics create` makes them"
         ) from error
     except (KafkaError, TimeoutError) as error:
         raise click.ClickException(f"{topic}: {error}") from error
     except KeyboardInterrupt:
-        return
+        pass
 
 
 def _headers(topic: str, topology_path: str | None) -> HeaderConfig:

@@ -25,19 +25,10 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from agents.kafka.security import Security
 from cli.as_json import json_option
-from cli.kafka_options import reached, security
+from cli.kafka_options import Kafka, on_kafka
 from cli.printable import printable
-from cli.topology_file import (
-    Refused,
-    brokers_option,
-    follow_option,
-    kafka_option,
-    load,
-    source_named,
-    topology_option,
-)
+from cli.topology_file import Refused, follow_option, load, source_named, topology_option
 from inorder.resending import Request, request_of
 from topology.config import Topology
 
@@ -49,16 +40,14 @@ MAX_REPORTED: Final = 20
 
 @click.command("resend")
 @topology_option
-@brokers_option
-@kafka_option
+@on_kafka()
 @source_named(multiple=True)
 @click.option("--again", is_flag=True, help="Ask for all gaps there are, not for the new ones.")
 @follow_option
 @json_option("RESEND")
 def command(
     topology_path: str,
-    brokers: str,
-    kafka_path: str | None,
+    kafka: Kafka,
     source: tuple[str, ...],
     again: bool,
     follow: bool,
@@ -74,11 +63,12 @@ def command(
             f"{topology_path}: requests have no topic; write `topics: {{resend: events.resend}}`"
             " and run `inorder topics create`"
         )
-    access = security(kafka_path)
-    found = reached(brokers, access).partitions([topology.topics.gaps, topology.topics.resend])
+    found = kafka.brokers().partitions([topology.topics.gaps, topology.topics.resend])
     if absent := [name for name, count in found.items() if not count]:
-        raise Refused(f"{brokers} has no topic {absent[0]}; run `inorder topics create` first")
-    asking = Asking(topology, brokers, access, frozenset(source))
+        raise Refused(
+            f"{kafka.servers} has no topic {absent[0]}; run `inorder topics create` first"
+        )
+    asking = Asking(topology, kafka, frozenset(source))
     try:
         for gaps in asking.asked(again, follow):
             if follow and gaps and not as_json:
@@ -108,16 +98,15 @@ def sentence_of(gaps: list[Request]) -> str:
 class Asking:
     """Reads the ledger and writes requests; counts what it asked for."""
 
-    def __init__(
-        self, topology: Topology, brokers: str, access: Security, sources: frozenset[str]
-    ) -> None:
+    def __init__(self, topology: Topology, kafka: Kafka, sources: frozenset[str]) -> None:
         self.gaps = 0
         self.numbers = 0
         self.unreadable = 0
         self._ledger = topology.topics.gaps
         self._requests = topology.topics.resend or ""
         self._sources = sources
-        settings = {"bootstrap.servers": brokers, "log_level": 0, **access.librdkafka()}
+        access = kafka.access.librdkafka()
+        settings = {"bootstrap.servers": kafka.servers, "log_level": 0, **access}
         self._consumer = Consumer(
             {
                 **settings,
@@ -131,7 +120,6 @@ class Asking:
         self._producer = Producer(
             {**settings, "enable.idempotence": True, "partitioner": "murmur2_random"}
         )
-        self._failed: list[KafkaError] = []
 
     def asked(self, again: bool, follow: bool) -> Iterator[list[Request]]:
         """The gaps of a batch, their requests written and remembered as such."""
@@ -176,18 +164,21 @@ class Asking:
         return [gap]
 
     def _ask(self, gaps: list[Request]) -> None:
+        answers: list[KafkaError | None] = []
         for gap in gaps:
-            key = gap.source.encode()
-            self._producer.produce(self._requests, gap.value(), key, on_delivery=self._written)
+            self._producer.produce(
+                self._requests,
+                gap.value(),
+                gap.source.encode(),
+                on_delivery=lambda error, _: answers.append(error),
+            )
             self.gaps += 1
             self.numbers += gap.last - gap.first + 1
-        if self._producer.flush(TIMEOUT_S) or self._failed:
-            why = self._failed[0].str() if self._failed else f"no answer within {TIMEOUT_S:g} s"
+        left = self._producer.flush(TIMEOUT_S)
+        failed = next((each for each in answers if each is not None), None)
+        if left or failed:
+            why = f"no answer within {TIMEOUT_S:g} s" if failed is None else failed.str()
             raise click.ClickException(f"{self._requests}: {why}")
-
-    def _written(self, error: KafkaError | None, _: object) -> None:
-        if error is not None:
-            self._failed.append(error)
 
 
 def _gap_in(value: bytes | None) -> Request | None:

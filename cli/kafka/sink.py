@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import click
 import orjson
@@ -19,14 +20,16 @@ from cli.as_json import json_option
 from cli.instance import session_option
 from cli.kafka_options import brokers_wait_option, security
 from cli.logs import log_option, quiet_option, set_up
-from cli.option_group import option_group
+from cli.option_group import given_by, option, option_group, options_of
 from cli.redis_place import let_in, redis_url
 from cli.serving import asked_by_http, http_option, listening
 from cli.topology_file import (
     Refused,
     brokers_option,
+    failing,
     kafka_option,
     redis_named,
+    refusing,
     topic_named,
 )
 from sinks.counts import Counts, SinkCollector
@@ -40,61 +43,44 @@ STUCK_S: Final = 180.0
 log = logging.getLogger("inorder.sink")
 
 
-class Source(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Source:
     """The source of results, for every kind of sink."""
 
-    brokers: str
-    topic: str
-    group: str | None
-    dead_topic: str | None
-    kafka_path: str | None
-    brokers_wait_s: float
-    session_s: float
-    batch: int
-    http: str
-    as_json: bool
-    log_style: str
-    quiet: bool
+    brokers: str = given_by(brokers_option)
+    topic: str = given_by(topic_named(required=True))
+    group: str | None = option(
+        "--group",
+        metavar="NAME",
+        help="Consumer group; sinks of one group share the work. Default: named after the store"
+        " and the place in it.",
+    )
+    dead_topic: str | None = option(
+        "--dead-topic",
+        metavar="NAME",
+        help="Where dead letters go. Default: standard output, a line each.",
+    )
+    kafka_path: str | None = given_by(kafka_option)
+    brokers_wait_s: float = given_by(brokers_wait_option)
+    session_s: float = given_by(session_option)
+    batch: int = option(
+        "--batch",
+        type=click.IntRange(min=1),
+        default=RunnerLimits().batch_records,
+        help="Records written at once.",
+    )
+    http: str = given_by(http_option)
+    as_json: bool = given_by(json_option("SINK"))
+    log_style: str = given_by(log_option)
+    quiet: bool = given_by(quiet_option)
+
+
+_source_options = option_group("source", Source, options_of(Source))
 
 
 @click.group("sink")
 def command() -> None:
     """Keep the latest results of a topic where applications read them."""
-
-
-_source_options = option_group(
-    "source",
-    Source,
-    Source._fields,
-    (
-        brokers_option,
-        topic_named(),
-        click.option(
-            "--group",
-            metavar="NAME",
-            help="Consumer group; sinks of one group share the work. Default: named after the"
-            " store and the place in it.",
-        ),
-        click.option(
-            "--dead-topic",
-            metavar="NAME",
-            help="Where dead letters go. Default: standard output, a line each.",
-        ),
-        kafka_option,
-        brokers_wait_option,
-        session_option,
-        click.option(
-            "--batch",
-            type=click.IntRange(min=1),
-            default=RunnerLimits().batch_records,
-            help="Records written at once.",
-        ),
-        http_option,
-        json_option("SINK"),
-        log_option,
-        quiet_option,
-    ),
-)
 
 
 @command.command("redis")
@@ -120,12 +106,10 @@ def into_redis(
     from sinks.redis import RedisBounds, RedisSink, address_of, connect
 
     name = name or source.topic
-    try:
+    with refusing(ValueError, at="--redis, --name: "):
         place = redis_url(redis)
         client = connect(place)
         sink = RedisSink(client, name, RedisBounds(max_results, max_feed))
-    except ValueError as error:
-        raise Refused(f"--redis, --name: {error}") from error
     let_in(place)
     _run(source, sink, group_of("redis", address_of(client), name))
 
@@ -145,10 +129,8 @@ def into_postgres(source: Source, postgres: str, table: str) -> None:
     """A row per id in a table, which is made if it is absent."""
     from sinks.postgres import PostgresSink
 
-    try:
+    with refusing(ValueError, at="--postgres, --table: "):
         sink = PostgresSink(postgres, table)
-    except ValueError as error:
-        raise Refused(f"--postgres, --table: {error}") from error
     _run(source, sink, group_of("postgres", sink.address, table))
 
 
@@ -200,12 +182,8 @@ def _run(source: Source, sink: Sink, group: str) -> None:
     set_up("sink", quiet=source.quiet, style=source.log_style)
     at = listening("--http", source.http)
     access = security(source.kafka_path)
-    try:
+    with refusing(BrokersUnavailable, HttpUnavailable, SinkUnusable), failing(SourceFailed):
         asyncio.run(_serve(source, access, sink, source.group or group, at))
-    except (BrokersUnavailable, HttpUnavailable, SinkUnusable) as error:
-        raise Refused(str(error)) from error
-    except SourceFailed as error:
-        raise click.ClickException(str(error)) from error
 
 
 async def _serve(

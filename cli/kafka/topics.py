@@ -9,28 +9,15 @@ from typing import Final
 
 import click
 
+from agents.kafka import topics
 from agents.kafka.compacted import CompactedInput, refuse_compacted
 from agents.kafka.declared import declared
 from agents.kafka.rights import Right, rights
 from agents.kafka.stage_topics import upstream_inputs
-from agents.kafka.topics import (
-    Grown,
-    Outcome,
-    TopicsUnavailable,
-    create,
-    grow_changelogs,
-    narrow_changelogs,
-)
+from agents.kafka.topics import Grown, Outcome, TopicsUnavailable
 from cli.as_json import json_option
-from cli.kafka_options import brokers_wait_named, reached, security
-from cli.topology_file import (
-    Refused,
-    brokers_option,
-    kafka_option,
-    load,
-    stage_option,
-    topology_option,
-)
+from cli.kafka_options import Kafka, brokers_wait_named, on_kafka
+from cli.topology_file import Refused, failing, load, refusing, stage_option, topology_option
 from topology.config import Topology
 
 SAFE_COPIES: Final = 3
@@ -43,39 +30,28 @@ def command() -> None:
 
 @command.command("create")
 @topology_option
-@brokers_option
-@kafka_option
+@on_kafka()
 @click.option(
     "--grow",
     is_flag=True,
     help="Also give changelogs the partitions that their inputs have got since. Restart all"
     " workers then.",
 )
-@brokers_wait_named("INORDER_TOPICS_CREATE_BROKERS_WAIT", "0s")
+@brokers_wait_named(envvar="INORDER_TOPICS_CREATE_BROKERS_WAIT", default="0s")
 @json_option("TOPICS_CREATE")
 def create_command(
-    topology_path: str,
-    brokers: str,
-    kafka_path: str | None,
-    grow: bool,
-    brokers_wait_s: float,
-    as_json: bool,
+    topology_path: str, kafka: Kafka, grow: bool, brokers_wait_s: float, as_json: bool
 ) -> None:
     """Make every topic the topology needs; those that exist are left as they are. Brokers are
     waited for some seconds, or for --brokers-wait."""
     topology = load(topology_path)
-    access = security(kafka_path)
-    there = reached(brokers, access, brokers_wait_s)
-    try:
-        refuse_compacted(there, upstream_inputs(topology))
-    except CompactedInput as error:
-        raise Refused(str(error)) from error
-    try:
-        outcomes = create(declared(topology), brokers, topology.topics.replication, access)
-        grown = grow_changelogs(topology, brokers, access) if grow else []
-        narrow = narrow_changelogs(topology, brokers, access)
-    except TopicsUnavailable as error:
-        raise click.ClickException(str(error)) from error
+    servers, access = kafka.servers, kafka.access
+    with refusing(CompactedInput):
+        refuse_compacted(kafka.brokers(brokers_wait_s), upstream_inputs(topology))
+    with failing(TopicsUnavailable):
+        outcomes = topics.create(declared(topology), servers, topology.topics.replication, access)
+        grown = topics.grow_changelogs(topology, servers, access) if grow else []
+        narrow = topics.narrow_changelogs(topology, servers, access)
     if as_json:
         answer = {
             "topics": [*map(asdict, outcomes)],
@@ -139,13 +115,10 @@ def acls_command(topology_path: str, names: tuple[str, ...], principal: str, as_
 
 
 def _acl_command(principal: str, right: Right) -> str:
-    words = ["kafka-acls.sh", "--allow-principal", principal]
-    for operation in right.operations:
-        words += ["--operation", operation]
-    words += [f"--{right.kind}", right.name]
-    if right.prefixed:
-        words += ["--resource-pattern-type", "prefixed"]
-    return shlex.join(words)
+    operations = [word for each in right.operations for word in ("--operation", each)]
+    pattern = ["--resource-pattern-type", "prefixed"] if right.prefixed else []
+    of = (f"--{right.kind}", right.name)
+    return shlex.join(["kafka-acls.sh", "--allow-principal", principal, *operations, *of, *pattern])
 
 
 def thinly_copied(outcomes: list[Outcome]) -> str | None:

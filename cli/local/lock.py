@@ -6,12 +6,11 @@ The kernel gives the lock up when its holder dies, so nothing is ever stale.
 from __future__ import annotations
 
 import fcntl
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-POLL_S = 0.1
+from cli.local.poll import wait_until
 
 
 @contextmanager
@@ -21,15 +20,9 @@ def exclusive(path: Path, timeout_s: float) -> Iterator[None]:
     Raises TimeoutError if another process holds it for longer than `timeout_s`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    deadline_s = time.monotonic() + timeout_s
     with path.open("a") as file:
-        while not _taken(file.fileno()):
-            if time.monotonic() > deadline_s:
-                raise TimeoutError(
-                    f"{path} has been locked by another process for {timeout_s:g} s;"
-                    " end that process or wait for it"
-                )
-            time.sleep(POLL_S)
+        lock = f"{path}, which is locked by another process; end that process or wait for it"
+        wait_until(lambda: _taken(file.fileno()), timeout_s, lock)
         yield
 
 

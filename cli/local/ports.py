@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import socket
+from itertools import islice
 
 LOOPBACK = "127.0.0.1"
 FIRST = 12_000
@@ -19,14 +20,11 @@ MAX_TRIES = 200
 
 def free_ports(count: int) -> list[int]:
     """`count` different ports that nobody listens on at this moment."""
-    found: list[int] = []
-    for _ in range(MAX_TRIES):
-        if len(found) == count:
-            return found
-        port = random.randint(FIRST, LAST)
-        if port not in found and is_free(port):
-            found.append(port)
-    raise OSError(f"no {count} free ports between {FIRST} and {LAST} after {MAX_TRIES} tries")
+    tried = random.sample(range(FIRST, LAST + 1), MAX_TRIES)
+    found = list(islice(filter(is_free, tried), count))
+    if len(found) < count:
+        raise OSError(f"no {count} free ports between {FIRST} and {LAST} after {MAX_TRIES} tries")
+    return found
 
 
 def is_free(port: int) -> bool:

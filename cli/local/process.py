@@ -15,10 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cli.local.poll import Countdown, wait_until
+from cli.local.poll import Countdown
 
 STOP_TIMEOUT_S = 30.0
-PAUSE_TIMEOUT_S = 10.0
 POLL_S = 0.05
 LOG_TAIL_LINES = 20
 
@@ -110,7 +109,7 @@ class Process:
         """Send SIGSTOP, and wait until every thread has stopped: the process keeps its
         connections and does nothing."""
         os.kill(self.pid, signal.SIGSTOP)
-        wait_until(lambda: _stands_still(self.pid), PAUSE_TIMEOUT_S, f"{self.name} to stand still")
+        os.waitpid(self.pid, os.WUNTRACED)
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
@@ -127,15 +126,6 @@ class Process:
         code = self._child.wait(STOP_TIMEOUT_S)
         self._pid_file.unlink(missing_ok=True)
         return code
-
-
-def _stands_still(pid: int) -> bool:
-    """The signal reaches each thread in its own time."""
-    states = set()
-    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
-        with suppress(FileNotFoundError):  # the thread has just ended
-            states.add(stat_fields(stat)[0])
-    return states == {"T"}
 
 
 def stat_fields(stat: Path) -> list[str]:

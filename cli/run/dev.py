@@ -10,21 +10,20 @@ topology is `TOPOLOGY`. Copies of topics are as many as one broker can have, wha
 from __future__ import annotations
 
 import contextlib
-import os
 import tempfile
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
 import click
 
 from agents.kafka.declared import declared
-from agents.kafka.security import without_security
 from agents.kafka.topics import TopicsUnavailable, create
+from cli.http_token import answered
+from cli.kafka_options import forget_security
 from cli.local import kafka
 from cli.local.embedded import EmbeddedBroker
 from cli.local.kafka import KafkaBroker
@@ -33,7 +32,7 @@ from cli.local.ports import LOOPBACK, free_ports, is_free
 from cli.local.process import NotReady
 from cli.run import worker
 from cli.serving import http_option, listening
-from cli.topology_file import Refused, load, topology_named
+from cli.topology_file import EMBEDDED, Refused, failing, load, topology_named
 from topology.config import Topology
 
 TOPOLOGY: Final = """\
@@ -42,7 +41,6 @@ streams: {default: {}}
 topics: {partitions: 4}
 """
 KAFKA: Final = "kafka"
-EMBEDDED: Final = "embedded"
 USUAL_PORT: Final = 9092
 ASK_S: Final = 0.2
 
@@ -81,8 +79,7 @@ def command(topology_path: str | None, broker: str, http: str) -> None:
 def _work(*arguments: str) -> None:
     """The worker in this process; it ends by SystemExit. The broker speaks PLAINTEXT, whatever the
     environment says of others."""
-    for name in os.environ.keys() - without_security(os.environ).keys():
-        del os.environ[name]
+    forget_security()
     worker.command.main(list(arguments), standalone_mode=False)
 
 
@@ -97,12 +94,12 @@ def _broker(kind: str, folder: Path, topology: Topology) -> Iterator[str]:
     if missing := kafka.missing():
         raise Refused(f"--broker {KAFKA}: {missing}; or leave it out for one inside the process")
     click.echo("starting Kafka; the first time its jars (55 MB) are brought", err=True)
-    try:
-        with KafkaBroker(folder, ports=[kafka_port(USUAL_PORT)]) as real:
-            _make_topics(topology, real.bootstrap)
-            yield real.bootstrap
-    except (JarsUnavailable, NotReady) as failed:
-        raise click.ClickException(str(failed)) from failed
+    with (
+        failing(JarsUnavailable, NotReady, TopicsUnavailable),
+        KafkaBroker(folder, ports=[kafka_port(USUAL_PORT)]) as real,
+    ):
+        create(declared(topology), real.bootstrap, replication=1)
+        yield real.bootstrap
 
 
 def kafka_port(usual: int) -> int:
@@ -113,13 +110,6 @@ def kafka_port(usual: int) -> int:
     taken = f"{LOOPBACK}:{usual} is taken: another program listens there, maybe another Kafka"
     click.echo(f"{taken}; write {LOOPBACK}:{other} in its place", err=True)
     return other
-
-
-def _make_topics(topology: Topology, servers: str) -> None:
-    try:
-        create(declared(topology), servers, replication=1)
-    except TopicsUnavailable as error:
-        raise click.ClickException(str(error)) from error
 
 
 def _tell_when_ready(topology: Topology, servers: str, address: str, kind: str) -> None:
@@ -139,8 +129,6 @@ def _tell_when_ready(topology: Topology, servers: str, address: str, kind: str) 
 
 
 def _is_ready(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://{address}/ready", timeout=ASK_S) as answer:
-            return bool(answer.status == 200)
-    except (OSError, urllib.error.URLError):
-        return False
+    with contextlib.suppress(OSError):
+        return answered(address, "/ready", ASK_S)[0] == HTTPStatus.OK
+    return False

@@ -23,7 +23,7 @@ from agents.stage.arrangement import Arrangement
 from agents.stage.history import History
 from agents.stage.outlet import partition_of
 from agents.state.changelog import StateRefused
-from cli.topology_file import Refused
+from cli.topology_file import Refused, refusing
 from spark_analytics.executors.setting import difference, digests, setting_of
 from topology.config import Topology
 from topology.config.stages import JOIN, MERGE, PATTERN
@@ -58,7 +58,12 @@ class Backfilled:
                 " topics; archive the topics (inorder spark run archive) and backfill from the"
                 " archive"
             )
-        self._refuse_hasty()
+        if topology.has_work(PATTERN) and topology.patterns_read != "ordered":
+            raise Refused(
+                f"{OPTION}: patterns read {topology.patterns_read} events here, and a history holds"
+                " what they found in ordered ones; write `patterns_read: ordered` and backfill with"
+                " that file"
+            )
         about = digests(setting_of(topology_path, topology))
         found = difference(self._known["topology"], about)
         if found.other:
@@ -94,10 +99,10 @@ class Backfilled:
                 operators = arrangement.operator_names
                 saved.append(share_of(state.saved, self._topology, operators, lies.streams, lies))
         if arrangement.is_first and here == _place(arrangement.inputs[0], 0):
-            waiting += self._strange()
-        next_offset = 0
-        if arrangement.is_first:
-            next_offset = self._offsets.get(_place(source.topic, source.partition), -1) + 1
+            # Those of the last instant that concern no stream; nobody knows where they lay.
+            last = _state_of(self._states.get(len(groups(self._topology)))).waiting
+            waiting += [each for each in last if isinstance(each, Event | Malformed)]
+        next_offset = self._offsets.get(here, -1) + 1 if arrangement.is_first else 0
         return History(saved, waiting, next_offset, self._now_ns)
 
     def places_of(self, stream: str, arrangement: Arrangement) -> Sequence[str]:
@@ -127,20 +132,6 @@ class Backfilled:
                 " anew if a version before this one wrote it)"
             )
         return found[0]
-
-    def _strange(self) -> list[Event | Malformed]:
-        """Those of the last instant that concern no stream; nobody knows where they lay."""
-        last = _state_of(self._states.get(len(groups(self._topology)))).waiting
-        return [each for each in last if isinstance(each, Event | Malformed)]
-
-    def _refuse_hasty(self) -> None:
-        topology = self._topology
-        if topology.has_work(PATTERN) and topology.patterns_read != "ordered":
-            raise Refused(
-                f"{OPTION}: patterns read {topology.patterns_read} events here, and a history holds"
-                " what they found in ordered ones; write `patterns_read: ordered` and backfill with"
-                " that file"
-            )
 
 
 class Lying:
@@ -187,11 +178,9 @@ def _opened(address: str) -> tuple[dict[str, Any], dict[int, str]]:
         raise Refused(
             f"{OPTION} needs pyarrow; install the extra `files` (pip install inorder-engine[files])"
         ) from None
-    try:
+    with refusing(PlaceRefused, StateUnreadable):
         resumed = Resumed(address, reader=OPTION)
         return resumed.known, resumed.states()
-    except (PlaceRefused, StateUnreadable) as refused:
-        raise Refused(str(refused)) from None
 
 
 def _state_of(address: str | None) -> Any:

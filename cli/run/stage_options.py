@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from cli.instance import NONE, instance_option, session_option
 from cli.kafka_options import brokers_wait_option
 from cli.logs import TEXT, log_option, quiet_option, verbose_option
-from cli.option_group import option_group
+from cli.option_group import given_by, option_group, options_of
 from cli.program import PROGRAM
 from cli.run.from_backfill import OPTION, from_backfill_option
 from cli.topology_file import kafka_option, redis_named
@@ -22,15 +22,15 @@ class StageOptions:
     topology_path: str
     brokers: str
     state_dir: Path
-    backfill: str | None = None
-    redis: str | None = None
-    kafka_path: str | None = None
-    brokers_wait_s: float
-    instance: str | None = None
-    session_s: float = 6.0
-    log_style: str = TEXT
-    quiet: bool = False
-    verbose: bool = False
+    backfill: str | None = given_by(from_backfill_option)
+    redis: str | None = given_by(redis_named())
+    kafka_path: str | None = given_by(kafka_option)
+    brokers_wait_s: float = given_by(brokers_wait_option)
+    instance: str | None = given_by(instance_option)
+    session_s: float = given_by(session_option, 6.0)
+    log_style: str = given_by(log_option, TEXT)
+    quiet: bool = given_by(quiet_option, default=False)
+    verbose: bool = given_by(verbose_option, default=False)
 
     def words_for(self, stage: str) -> list[str]:
         """The command that runs this stage as a child of this process."""
@@ -48,13 +48,5 @@ class StageOptions:
         ]
 
 
-stage_options = option_group(
-    "options",
-    StageOptions,
-    (field.name for field in fields(StageOptions)),
-    (
-        *(from_backfill_option, redis_named(), kafka_option, brokers_wait_option, instance_option),
-        *(session_option, log_option, quiet_option, verbose_option),
-    ),
-)
+stage_options = option_group("options", StageOptions, options_of(StageOptions))
 """All but topology, brokers and state folder, of which each command has its own."""

@@ -14,10 +14,10 @@ import click
 from agents.exits import Exit
 from agents.kafka.brokers import BrokersUnavailable
 from agents.watch.port.http import HttpUnavailable
-from cli.kafka_options import reached, security
+from cli.kafka_options import Kafka, on_kafka
 from cli.logs import log_option, quiet_option, set_up
 from cli.serving import asked_by_http, http_option, listening
-from cli.topology_file import Refused, brokers_option, kafka_option, load, topology_named
+from cli.topology_file import Refused, failing, load, refusing, topology_named
 from inorder.sync.keys import BadKeys, KeyRing
 from producers.sync_server.metrics import ServerCollector
 from producers.sync_server.publishing import LinePublishing, Publishing, TopicPublishing
@@ -35,8 +35,7 @@ log = logging.getLogger("inorder.sync")
 
 
 @click.command("sync-server")
-@brokers_option
-@kafka_option
+@on_kafka()
 @click.option("--bind", metavar="HOST:PORT", default=DEFAULT_BIND)
 @click.option(
     "--keys",
@@ -57,8 +56,7 @@ log = logging.getLogger("inorder.sync")
 @log_option
 @quiet_option
 def command(
-    brokers: str,
-    kafka_path: str | None,
+    kafka: Kafka,
     bind: str,
     keys: Path | None,
     auth: str | None,
@@ -76,7 +74,7 @@ def command(
     host, port = listening("--bind", bind)
     http_host, http_port = listening("--http", http)
     ring = _keys(keys, auth, host, bind)
-    publishing = _publishing(brokers, kafka_path, topology_path, _name(server))
+    publishing = _publishing(kafka, topology_path, _name(server))
     try:
         serving = SyncServer(
             host,
@@ -89,9 +87,8 @@ def command(
     except BindFailed as error:
         raise Refused(f"{error}; give --bind another HOST:PORT") from error
     try:
-        asyncio.run(_serve(serving, publishing, http_host, http_port))
-    except HttpUnavailable as error:
-        raise Refused(str(error)) from error
+        with refusing(HttpUnavailable):
+            asyncio.run(_serve(serving, publishing, http_host, http_port))
     except OSError as error:
         log.error("the server failed: %s", error)
         sys.exit(Exit.FAILED)
@@ -148,28 +145,21 @@ def _keys(path: Path | None, auth: str | None, host: str, bind: str) -> KeyRing:
         return KeyRing.open_to_all()
     if auth is not None:
         raise Refused("--keys and --auth none contradict each other; leave one out")
-    try:
+    with refusing(BadKeys, at="--keys "):
         keys = KeyRing.read(path)
-    except BadKeys as error:
-        raise Refused(f"--keys {error}") from error
     if path.stat().st_mode & OTHERS_MAY_READ:
         log.warning("%s can be read by others; run: chmod 600 %s", path, path)
     log.info("%d key(s)", len(keys))
     return keys
 
 
-def _publishing(
-    brokers: str, kafka_path: str | None, topology_path: str | None, name: str
-) -> Publishing:
+def _publishing(kafka: Kafka, topology_path: str | None, name: str) -> Publishing:
     topics = load(topology_path).topics if topology_path is not None else TopicsConfig()
-    if brokers == NO_BROKERS:
+    if kafka.servers == NO_BROKERS:
         return LinePublishing(sys.stdout.buffer, name)
-    access = security(kafka_path)
-    try:
-        found = reached(brokers, access).partitions([topics.clock])
-    except BrokersUnavailable as error:
-        raise click.ClickException(str(error)) from error
+    with failing(BrokersUnavailable):
+        found = kafka.brokers().partitions([topics.clock])
     if not found[topics.clock]:
-        raise Refused(f"{brokers} has no topic {topics.clock}; run `inorder topics create`")
+        raise Refused(f"{kafka.servers} has no topic {topics.clock}; run `inorder topics create`")
     log.info("samples go to %s as those of server %s", topics.clock, name)
-    return TopicPublishing(brokers, topics.clock, name, access.librdkafka())
+    return TopicPublishing(kafka.servers, topics.clock, name, kafka.access.librdkafka())

@@ -39,8 +39,9 @@ from cli.signing import master_keys
 from cli.topology_file import (
     EMBEDDED,
     Refused,
-    brokers_or_embedded_option,
+    brokers_named,
     load,
+    refusing,
     stage_option,
     topology_option,
 )
@@ -55,7 +56,7 @@ WHO = re.compile(r"//[^/@\s]*@")
 
 @click.command("worker")
 @topology_option
-@brokers_or_embedded_option
+@brokers_named(help="Kafka brokers, or `embedded` for one inside the process.")
 @stage_option
 @click.option(
     "--state-dir",
@@ -102,15 +103,15 @@ def command(
             os.environ["INORDER_REDIS"] = options.redis
         hand_on(token)
         stuck_after_s = topology.stuck_after_ns / NS_PER_S
-        try:
-            with _listening(host, port) as sockets, _begun(commands, sockets) as begun:
-                supervisor = Supervisor(
-                    *(commands, host, port, stuck_after_s, options.brokers_wait_s, token),
-                    *(begun, sockets, [stage.name for stage in topology.stages], settings),
-                )
-                code = asyncio.run(supervisor.run())
-        except HttpUnavailable as error:
-            raise Refused(str(error)) from error
+        with refusing(HttpUnavailable), contextlib.ExitStack() as opened:
+            # A port that is taken is reported before a stage starts.
+            sockets = [opened.enter_context(each) for each in bound(host, port)]
+            begun = opened.enter_context(_begun(commands, sockets))
+            supervisor = Supervisor(
+                *(commands, host, port, stuck_after_s, options.brokers_wait_s, token),
+                *(begun, sockets, [stage.name for stage in topology.stages], settings),
+            )
+            code = asyncio.run(supervisor.run())
     sys.exit(code)
 
 
@@ -126,9 +127,8 @@ def _take_over(instant: str, options: StageOptions, topology: Topology) -> None:
         raise Refused(f"--take-over {instant}: is no instant; {remedy}")
     brokers = reached(options.brokers, security(options.kafka_path), options.brokers_wait_s)
     try:
-        asyncio.run(take_over(brokers, topology, since_ns // 10**6))
-    except EXPECTED_FAILURES as refused:
-        raise Refused(str(refused)) from refused
+        with refusing(*EXPECTED_FAILURES):
+            asyncio.run(take_over(brokers, topology, since_ns // 10**6))
     except (KafkaError, TimeoutError) as failed:
         remedy = "take over with one worker alone; without the option when it has begun"
         raise Refused(f"--take-over {instant}: {failed!r}; {remedy}") from failed
@@ -150,27 +150,13 @@ def with_all_keys(path: str, redis: str | None) -> Callable[[], str]:
 def chosen(topology: Topology, names: tuple[str, ...]) -> list[str]:
     """The stages to run: those named, or all that have work."""
     known = [stage.name for stage in topology.stages]
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise Refused(f"--stage {unknown[0]}: the topology has {', '.join(known)}")
     working = [stage.name for stage in topology.stages if works(topology, stage)]
-    idle = [name for name in names if name not in working]
-    if idle:
-        raise Refused(f"--stage {idle[0]}: it has no work without a query; leave it out")
-    if names:
-        return list(dict.fromkeys(names))
-    return working
-
-
-@contextlib.contextmanager
-def _listening(host: str, port: int) -> Iterator[Sequence[socket]]:
-    """A port that is taken is reported before a stage starts."""
-    sockets = bound(host, port)
-    try:
-        yield sockets
-    finally:
-        for each in sockets:
-            each.close()
+    for name in names:
+        if name not in known:
+            raise Refused(f"--stage {name}: the topology has {', '.join(known)}")
+        if name not in working:
+            raise Refused(f"--stage {name}: it has no work without a query; leave it out")
+    return list(dict.fromkeys(names)) or working
 
 
 @contextlib.contextmanager
@@ -188,9 +174,7 @@ def _begun(
 
 def _be_stage(command: Sequence[str]) -> None:
     """As the command does in an interpreter of its own; the worker's log is not this one's."""
-    root = logging.getLogger()
-    for handler in list(root.handlers):
-        root.removeHandler(handler)
+    logging.getLogger().handlers.clear()
     main.main(command[len(PROGRAM) :], prog_name="inorder")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,12 @@ from agents.kafka.brokers import BrokersUnavailable
 from cli.local.maven import JarsUnavailable
 from cli.recordings import readable
 from cli.spark import jars
-from cli.topology_file import Refused
+from cli.topology_file import Refused, failing, refusing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from spark_analytics.tables.catalog import Format
 
 
 def require_spark() -> None:
@@ -44,32 +46,15 @@ def plain_errors(job: str) -> Iterator[None]:
     def kind_of(error: BaseException) -> type[click.ClickException]:
         """States and keys are read where they are needed, so a task may have refused them."""
         found = raised(error)
-        is_refused = found is not None and found.kind in refused_in_tasks
-        return Refused if is_refused else click.ClickException
+        names = {f"{each.__module__}.{each.__name__}" for each in in_tasks}
+        return Refused if found is not None and found.kind in names else click.ClickException
 
-    refused_in_tasks = {
-        f"{each.__module__}.{each.__name__}"
-        for each in (ArrangementError, KeysRefused, StateUnreadable)
-    }
+    in_tasks = (ArrangementError, KeysRefused, StateUnreadable)
+    refused = (JobRefused, SchemaRefused, CheckpointRefused, TablesRefused, PlaceRefused)
+    at_the_start = (*in_tasks, JarsUnavailable, FileNotFoundError)
     try:
-        with readable():
+        with readable(), refusing(*refused, *at_the_start), failing(BrokersUnavailable):
             yield
-    except (
-        JobRefused,
-        SchemaRefused,
-        CheckpointRefused,
-        TablesRefused,
-        StateUnreadable,
-        PlaceRefused,
-        ArrangementError,
-        KeysRefused,
-        FileNotFoundError,
-    ) as error:
-        raise Refused(str(error)) from None
-    except JarsUnavailable as error:
-        raise Refused(str(error)) from None
-    except BrokersUnavailable as error:
-        raise click.ClickException(str(error)) from None
     except JobFailed as error:
         raise kind_of(error.__cause__ or error)(str(error)) from None
     except (PySparkException, Py4JJavaError) as error:
@@ -80,16 +65,26 @@ def plain_errors(job: str) -> Iterator[None]:
 
 @contextmanager
 def open_session(
-    name: str, jars: Sequence[str], settings: Mapping[str, str]
+    name: str,
+    needed: Sequence[str],
+    settings: Mapping[str, str],
+    lakes: Collection[Format],
+    catalog: str | None,
 ) -> Iterator[SparkSession]:
-    """Ended at the end, unless this process had one before."""
+    """With what tables in the formats `lakes` and a catalog want. Ended at the end, unless this
+    process had one before."""
     from py4j.protocol import Py4JError
     from pyspark.sql import SparkSession
 
     from spark_analytics.session import new_session
+    from spark_analytics.tables.catalog import settings as lake_settings
 
+    needed = [*needed, *(jar for kind in lakes for jar in jars.lake_jars(kind))]
+    needed += jars.catalog_jars(catalog)
+    if lakes:
+        settings = {**lake_settings(*lakes), **settings}
     was_there = SparkSession.getActiveSession() is not None
-    spark = new_session(f"inorder {name}", jars, settings)
+    spark = new_session(f"inorder {name}", needed, settings)
     try:
         yield spark
     finally:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -15,7 +14,6 @@ import click
 from cli.as_json import json_option
 from cli.files.summary import print_summary, warn
 from cli.kafka_options import security
-from cli.spark import jars
 from cli.spark.around import open_session, plain_errors, require_spark
 from cli.spark.live import command as live
 from cli.spark.options import (
@@ -55,12 +53,11 @@ def command() -> None:
 @stream_options("RUN", every="10s", max_per_batch=500_000)
 @click.option("--batch", is_flag=True, help="Once over what there is, instead of going on.")
 @click.option("--archive", metavar="DIR", help="With --batch: read what the job archive wrote.")
-@click.option("--window", default=WINDOW, show_default=True, help="As in topology files.")
+@click.option("--window", default=WINDOW, help="As in topology files.")
 @click.option(
     "--key",
     multiple=True,
     default=KEYS,
-    show_default=True,
 )
 @click.option(
     "--sum",
@@ -109,7 +106,6 @@ command.add_command(views)
     "--holes",
     type=click.Choice(HOLES),
     default="refuse",
-    show_default=True,
     callback=lambda _, __, said: said == "pass",
     help="Offsets that are missing within an archive, or an input topic.",
 )
@@ -139,24 +135,18 @@ def backfill(
     from spark_analytics.backfill.run import Wanted, run
     from spark_analytics.executors.setting import setting_of
     from spark_analytics.tables.catalog import FORMATS as LAKES
-    from spark_analytics.tables.catalog import settings as lake_settings
 
     wanted = Wanted(**more)
     require_iceberg(wanted.catalog, wanted.form)
     if wanted.schema is not None and wanted.form == "parquet":
         raise Refused("--schema: payloads in Parquet are text; add --format iceberg, or delta")
     settings = {BAR: str(sys.stderr.isatty()).lower(), **settings_of(master, conf)}
-    needed: Sequence[str] = ()
     with plain_errors("backfill"):
-        formats = [kind for kind in LAKES if kind in (wanted.form, *formats_of(wanted.inputs))]
-        if formats:
-            settings = {**lake_settings(*formats), **settings}
-            lakes = [jar for kind in formats for jar in jars.lake_jars(kind)]
-            needed = lakes + jars.catalog_jars(wanted.catalog)
+        lakes = [kind for kind in LAKES if kind in (wanted.form, *formats_of(wanted.inputs))]
         resumed = Resumed(wanted.out) if wanted.resume else None
         place = Place(wanted.out, adds=wanted.resume)
         try:
-            with open_session("backfill", needed, settings) as spark:
+            with open_session("backfill", (), settings, lakes, wanted.catalog) as spark:
                 setting = setting_of(topology_path, topology)
                 summary = run(spark, setting, topology, wanted, place, resumed, warn)
         finally:

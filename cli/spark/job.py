@@ -15,14 +15,14 @@ from pyspark.sql import SparkSession
 
 from agents.kafka.brokers import Brokers, BrokersUnavailable
 from agents.kafka.security import Security
+from cli.durations import duration_ns
 from cli.kafka_options import reached
 from cli.spark.around import open_session, signals
-from cli.spark.jars import catalog_jars, jars, lake_jars
+from cli.spark.jars import jars
 from cli.spark.kafka import java_settings
 from cli.spark.options import (
     KEYS,
     WINDOW,
-    length_of,
     require_iceberg,
     settings_of,
     window_of,
@@ -38,10 +38,10 @@ from spark_analytics.jobs.work import Table, Wanted
 from spark_analytics.payload import schema_of
 from spark_analytics.silver import COLUMNS
 from spark_analytics.tables.catalog import FORMATS, Format, catalog_of
-from spark_analytics.tables.catalog import settings as lake_settings
 from spark_analytics.tables.lake import open_lake
 from spark_analytics.tables.output import LakeOutput
 from topology.config import Topology
+from topology.spelling.values import length_ns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,14 +127,9 @@ class Asked:
 
 
 def session(asked: Asked) -> AbstractContextManager[SparkSession]:
+    lakes = list(dict.fromkeys([*asked.formats, *formats_of([asked.archive])]))
     settings = settings_of(asked.master, asked.conf)
-    needed = [*jars(), *catalog_jars(asked.catalog)]
-    formats = list(dict.fromkeys([*asked.formats, *formats_of([asked.archive])]))
-    for kind in formats:
-        needed += lake_jars(kind)
-    if formats:
-        settings = {**lake_settings(*formats), **settings}
-    return open_session(asked.job, needed, settings)
+    return open_session(asked.job, jars(), settings, lakes, asked.catalog)
 
 
 def go_on(
@@ -219,7 +214,7 @@ def _wanted(asked: Asked) -> Wanted:
 def _interval(asked: Asked) -> str | None:
     if asked.until_caught_up:
         return None
-    return _spelled(length_of(asked.every, "--every"), "--every")
+    return _spelled(duration_ns("--every", asked.every, length_ns), "--every")
 
 
 def _windows(text: str) -> Windows:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     "--max-waiting",
     type=click.IntRange(min=1),
     default=1_000_000,
-    show_default=True,
     help="Lines of a group that wait for partitions which are behind.",
 )
 @session_options

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from cli.option_group import together
 from cli.topology_file import Refused, brokers_option, kafka_option, topology_option
 
 FORMATS: Final = ("parquet", "iceberg", "delta")
@@ -27,17 +28,17 @@ schema_option = click.option(
     metavar="DDL",
     help="Types of the fields of JSON payloads: 'player INT, v DOUBLE'.",
 )
-_MASTER: Final = click.option(
-    "--master", metavar="URL", help="Spark's. Default: local[*,4], or as spark-submit names it."
+session_options = together(
+    (
+        click.option(
+            "--master",
+            metavar="URL",
+            help="Spark's. Default: local[*,4], or as spark-submit names it.",
+        ),
+        click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark."),
+    )
 )
-_CONF: Final = click.option(
-    "--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark."
-)
-
-
-def session_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--master` and `--conf`, which `settings_of` reads."""
-    return _MASTER(_CONF(command))
+"""Which `settings_of` reads."""
 
 
 def format_option(command: str) -> Callable[[Any], Any]:
@@ -48,42 +49,35 @@ def format_option(command: str) -> Callable[[Any], Any]:
         envvar=f"INORDER_SPARK_{command}_FORMAT",
         type=click.Choice(FORMATS),
         default="parquet",
-        show_default=True,
         help="The format of the tables.",
     )
 
 
 def stream_options(command: str, every: str, max_per_batch: int) -> Callable[[Any], Any]:
     """The options of the command as a query on topics; `every` and `max_per_batch` are defaults."""
-    options = (
-        topology_option,
-        brokers_option,
-        kafka_option,
-        out_option,
-        format_option(command),
-        catalog_option,
-        click.option("--checkpoint", metavar="DIR", help="Default: below --out."),
-        click.option(
-            "--until-caught-up",
-            is_flag=True,
-            help="Go on from the checkpoint, then end.",
-        ),
-        click.option("--every", default=every, show_default=True, help="Time between batches."),
-        click.option(
-            "--max-per-batch",
-            type=click.IntRange(min=1),
-            default=max_per_batch,
-            show_default=True,
-            help="Records that a batch takes.",
-        ),
+    return together(
+        (
+            topology_option,
+            brokers_option,
+            kafka_option,
+            out_option,
+            format_option(command),
+            catalog_option,
+            click.option("--checkpoint", metavar="DIR", help="Default: below --out."),
+            click.option(
+                "--until-caught-up",
+                is_flag=True,
+                help="Go on from the checkpoint, then end.",
+            ),
+            click.option("--every", default=every, help="Time between batches."),
+            click.option(
+                "--max-per-batch",
+                type=click.IntRange(min=1),
+                default=max_per_batch,
+                help="Records that a batch takes.",
+            ),
+        )
     )
-
-    def decorated(function: Any) -> Any:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorated
 
 
 def require_iceberg(catalog: str | None, form: str) -> None:
@@ -112,16 +106,3 @@ def window_of(text: str, option: str) -> Any:
     except ValidationError as error:
         raise Refused(f"{option} {text}: {error.errors()[0]['msg']}") from None
     return query.window
-
-
-def length_of(text: str, option: str) -> int:
-    """A length of time with its unit, in ns; Refused names the option."""
-    from pydantic_core import PydanticCustomError
-
-    from topology.spelling.values import length_ns
-
-    try:
-        return length_ns(text)
-    except PydanticCustomError as error:
-        (fault, *_) = (error.context or {})["faults"]
-        raise Refused(f"{option}: {fault.message}; {fault.remedy}") from None

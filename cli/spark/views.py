@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cli.spark.options import format_option, schema_option
-from cli.topology_file import Refused, load, topology_option
+from cli.topology_file import Refused, load, refusing, topology_option
 from spark_analytics.tables.views import DIALECTS, Dialect, ViewsRefused, schema_of, views
 
 FILES = {
@@ -30,9 +30,7 @@ FILES = {
 @click.option(
     "--tables", metavar="CATALOG.SCHEMA", help="Where a catalog has the tables, in place of --in."
 )
-@click.option(
-    "--dialect", type=click.Choice(DIALECTS), default="spark", show_default=True, help="Whose SQL."
-)
+@click.option("--dialect", type=click.Choice(DIALECTS), default="spark", help="Whose SQL.")
 @schema_option
 def command(
     topology_path: str,
@@ -58,10 +56,8 @@ def command(
     def table_of(name: str) -> str:
         return table.format(folder=place, table=sets if name == "match_sets" else name)
 
-    try:
+    with refusing(ViewsRefused):
         fields = schema_of(schema or "")
         made = [*views(topology, dialect, table_of, fields)]
-    except ViewsRefused as refused:
-        raise Refused(str(refused)) from None
     for statement in made:
         click.echo(f"{statement};\n")

@@ -41,7 +41,7 @@ def missing() -> str | None:
 class ContainerBroker(Server):
     def __init__(self, *, overrides: Mapping[str, str] | None = None) -> None:
         self._port, controller_port = free_ports(2)
-        own = settings.of_node(0, [self._port], [controller_port], LOOPBACK)
+        own = settings.of_node(0, {settings.PLAIN: [self._port]}, [controller_port])
         # Inside its own network the broker listens everywhere; clients see the loopback.
         own["listeners"] = f"PLAINTEXT://:{self._port},CONTROLLER://:{controller_port}"
         self._settings = settings.shared(1) | own | dict(overrides or {})

@@ -79,7 +79,7 @@ def test_the_latest_revision_stands(spark: SparkSession) -> None:
             newest[one["id"]] = one
     read = results.decoded(frame(spark, records(said)))
     got = {
-        row.id: (row.revision, row.op, json.loads(row["values"]), row.standing)
+        row.id: (row.revision, row.op, json.loads(row["values"]), row.current)
         for row in results.latest(read.events).collect()
     }
     assert got == {

@@ -58,7 +58,7 @@ def named(tables: list[str]) -> list[str]:
 def assert_standing(rows: list[Row], lines: list[Line]) -> None:
     """Every id, and of those that stand every field."""
     assert {row.id for row in rows} == {line["id"] for line in lines if not is_overflow(line)}
-    assert {row.id: json.loads(row.line) for row in rows if row.standing} == standing(lines)
+    assert {row.id: json.loads(row.line) for row in rows if row.current} == standing(lines)
 
 
 def assert_overflows(rows: list[Row], records: list[Read]) -> None:

@@ -367,7 +367,7 @@ queries:
         ("match_set", 1, 2**62),
     ]
     (row,) = rows["matches-current"]
-    assert (row.revision, row.standing) == (1, True)
+    assert (row.revision, row.current) == (1, True)
     line = json.loads(row.line)
     assert json.loads(row.ranges) == json.loads(row.joined) == line["ranges"] == line["joined"]
     assert [row.joined is None for row in matches] == [True, False]

@@ -57,32 +57,28 @@ class KafkaBroker(Server):
         advertised: Mapping[str, Sequence[int]] | None = None,
         version: str = jars.VERSION,
     ) -> None:
-        self._listeners = dict(listeners or {})
-        shared = settings.shared(nodes)
-        settings.map_listeners(shared, self._listeners)
-        self._settings = shared | dict(overrides or {})
+        self._settings = settings.shared(nodes, listeners) | dict(overrides or {})
         self._folder = folder
         self._heap_mib = heap_mib
         self._format_options = list(format_options)
         self._advertised = dict(advertised or {})
         self._version = version
-        rows = 2 + len(self._listeners)
-        taken = free_ports(rows * nodes)
-        self._ports, self._controller_ports, *more = (
-            taken[row * nodes : (row + 1) * nodes] for row in range(rows)
-        )
-        self._ports = list(ports) or self._ports
-        self._listener_ports = dict(zip(self._listeners, more, strict=True))
+        names = [settings.PLAIN, *(listeners or ())]
+        taken = free_ports((len(names) + 1) * nodes)
+        self._controller_ports = taken[-nodes:]
+        self._ports = {name: taken[at * nodes :][:nodes] for at, name in enumerate(names)}
+        if ports:
+            self._ports[settings.PLAIN] = list(ports)
         self.nodes: list[Process] = []
 
     @property
     def bootstrap(self) -> str:
         """The servers as clients want them: host:port, by commas."""
-        return ",".join(f"{LOOPBACK}:{port}" for port in self._ports)
+        return self.address(settings.PLAIN)
 
     def address(self, listener: str) -> str:
         """The servers by that listener."""
-        return ",".join(f"{LOOPBACK}:{port}" for port in self._listener_ports[listener])
+        return ",".join(f"{LOOPBACK}:{port}" for port in self._ports[listener])
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Format on the first call, start all nodes, wait until all of them answer."""
@@ -125,19 +121,17 @@ class KafkaBroker(Server):
         create_topic(self.bootstrap, name, partitions, config=config)
 
     def _take_down(self) -> None:
-        self._kill_all()
+        for node in self.nodes:
+            node.kill()
 
     def _prepare(self) -> None:
         classpath = jars.classpath(self._version)
         archived = classes.reading(jars.folder(self._version))
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        for number in range(len(self._ports)):
+        for number in range(len(self._controller_ports)):
             folder = self._folder / f"node-{number + 1}"
             folder.mkdir(parents=True)
-            own = settings.of_node(number, self._ports, self._controller_ports, LOOPBACK)
-            ports = {name: ports[number] for name, ports in self._listener_ports.items()}
-            shown = {name: ports[number] for name, ports in self._advertised.items()}
-            settings.open_listeners(own, ports, LOOPBACK, shown)
+            own = settings.of_node(number, self._ports, self._controller_ports, self._advertised)
             own["log.dirs"] = str(folder / "log-dirs")
             properties = folder / "server.properties"
             properties.write_text(settings.as_properties(self._settings | own))
@@ -148,13 +142,9 @@ class KafkaBroker(Server):
 
     def _wait(self, timeout_s: float) -> None:
         running = sum(node.is_alive() for node in self.nodes)
-        for node, port in zip(self.nodes, self._ports, strict=True):
+        for node, port in zip(self.nodes, self._ports[settings.PLAIN], strict=True):
             if node.is_alive():
                 node.wait_until(partial(answers, f"{LOOPBACK}:{port}", running), timeout_s)
-
-    def _kill_all(self) -> None:
-        for node in self.nodes:
-            node.kill()
 
 
 def _java(classpath: str, heap_mib: int, *options: str) -> list[str]:
@@ -174,19 +164,10 @@ def _java(classpath: str, heap_mib: int, *options: str) -> list[str]:
 
 
 def _format(java: Sequence[str], cluster: str, properties: Path, options: Sequence[str]) -> None:
-    tool = [
-        "kafka.tools.StorageTool",
-        "format",
-        f"--cluster-id={cluster}",
-        f"--config={properties}",
-        *options,
-    ]
+    what = (f"--cluster-id={cluster}", f"--config={properties}", *options)
+    command = [*java, "kafka.tools.StorageTool", "format", *what]
     done = subprocess.run(
-        [*java, *tool],
-        capture_output=True,
-        text=True,
-        timeout=FORMAT_TIMEOUT_S,
-        check=False,
+        command, capture_output=True, text=True, timeout=FORMAT_TIMEOUT_S, check=False
     )
     if done.returncode:
         raise NotReady(

@@ -8,24 +8,30 @@ never made by accident. Timestamps are the topic's choice: `message.timestamp.ty
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from cli.local.ports import LOOPBACK
 
 INTERNAL_PARTITIONS = 8
 MAX_NODES = 3
-PROTOCOLS = "listener.security.protocol.map"
+PLAIN: Final = "PLAINTEXT"
+"""The listener that brokers and harness use."""
 
 
-def shared(nodes: int) -> dict[str, str]:
-    """What all nodes of a cluster of `nodes` have in common."""
+def shared(nodes: int, protocols: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What all nodes of a cluster of `nodes` have in common. `protocols`: by the listeners that are
+    open beside the plain one."""
     if not 1 <= nodes <= MAX_NODES:
         raise ValueError(f"nodes={nodes}: a local cluster has 1 to {MAX_NODES} nodes")
     in_sync = str(min(nodes, 2))
     copies = str(nodes)
+    by_name = {"CONTROLLER": PLAIN, PLAIN: PLAIN, **(protocols or {})}.items()
     return {
         "process.roles": "broker,controller",
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PLAINTEXT",
-        PROTOCOLS: "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "listener.security.protocol.map": ",".join(f"{n}:{spoken}" for n, spoken in by_name),
         "auto.create.topics.enable": "false",
         "num.partitions": "4",
         "default.replication.factor": copies,
@@ -52,31 +58,25 @@ def shared(nodes: int) -> dict[str, str]:
     }
 
 
-def of_node(node: int, ports: list[int], controller_ports: list[int], host: str) -> dict[str, str]:
-    """What only node `node` (from 0) has: its id, its ports, its place in the quorum."""
-    port, controller_port = ports[node], controller_ports[node]
-    voters = (f"{number + 1}@{host}:{at}" for number, at in enumerate(controller_ports))
+def of_node(
+    node: int,
+    ports: Mapping[str, Sequence[int]],
+    controller_ports: Sequence[int],
+    advertised: Mapping[str, Sequence[int]] | None = None,
+) -> dict[str, str]:
+    """What only node `node` (from 0) has: its id, its ports by listener, its place in the quorum.
+    Clients are given another port for those `advertised`."""
+    voters = (f"{number + 1}@{LOOPBACK}:{at}" for number, at in enumerate(controller_ports))
     return {
         "node.id": str(node + 1),
         "controller.quorum.voters": ",".join(voters),
-        "listeners": f"PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://{host}:{port}",
+        "listeners": _urls(node, {**ports, "CONTROLLER": controller_ports}),
+        "advertised.listeners": _urls(node, {**ports, **(advertised or {})}),
     }
 
 
-def map_listeners(shared: dict[str, str], protocols: Mapping[str, str]) -> None:
-    """Name listeners beside the plain one, with the protocol each speaks."""
-    pairs = [f"{name}:{protocol}" for name, protocol in protocols.items()]
-    shared[PROTOCOLS] = ",".join([shared[PROTOCOLS], *pairs])
-
-
-def open_listeners(
-    own: dict[str, str], ports: Mapping[str, int], host: str, advertised: Mapping[str, int]
-) -> None:
-    """Open them on one node; clients are given another port for those `advertised`."""
-    for setting, given in (("listeners", ports), ("advertised.listeners", {**ports, **advertised})):
-        urls = [f"{name}://{host}:{port}" for name, port in given.items()]
-        own[setting] = ",".join([own[setting], *urls])
+def _urls(node: int, ports: Mapping[str, Sequence[int]]) -> str:
+    return ",".join(f"{name}://{LOOPBACK}:{each[node]}" for name, each in ports.items())
 
 
 def as_properties(settings: dict[str, str]) -> str:

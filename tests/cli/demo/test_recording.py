@@ -35,8 +35,6 @@ def test_played_it_keeps_order_and_ties_and_loses_long_silences() -> None:
     for source in ("broker0", "broker1", "broker2"):
         own = [(event.ts_ns, event.seq) for event in events if event.source == source]
         assert own == sorted(own, key=lambda item: item[1])
-    with pytest.raises(ValueError, match="speed"):
-        played(events, 0, speed=0.0)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -45,20 +43,12 @@ def test_the_account_is_what_was_done(seed: int) -> None:
     postings, injected = with_trouble(events, seed, Trouble(lost=0.02, doubled=0.02))
     assert all(before.send_ns <= after.send_ns for before, after in pairwise(postings))
     assert injected.postings == len(postings)
-    total = injected.total
-    assert total.sent == len(events)
-    assert len(postings) == total.sent - total.lost + total.copies
+    assert injected.sent == len(events)
     arrived = {(posting.event.source, posting.event.seq) for posting in postings}
     missing = {(event.source, event.seq) for event in events} - arrived
-    assert 40 < total.lost == len(missing) == _numbers_in_holes(injected)
-    assert 40 < total.copies == len(postings) - len(arrived)
-    assert total.overtaken == _overtaken(postings) > 300
-    for source, account in injected.sources.items():
-        assert missing >= {(source, seq) for a, b in account.holes for seq in range(a, b + 1)}
-
-
-def _numbers_in_holes(injected: Injected) -> int:
-    return sum(last - first + 1 for first, last in injected.total.holes)
+    assert 40 < injected.lost == len(missing)
+    assert 40 < injected.copies == len(postings) - len(arrived)
+    assert injected.overtaken == _overtaken(postings) > 300
 
 
 def _overtaken(postings: list[Posting]) -> int:
@@ -77,14 +67,7 @@ def test_without_trouble_nothing_is_done() -> None:
     postings, injected = with_trouble(events, 1, none)
     assert [posting.event for posting in postings] == events
     assert [posting.send_ns for posting in postings] == [event.ts_ns + 5 for event in events]
-    total = injected.total
-    assert (total.delayed, total.overtaken, total.copies, total.lost, total.holes) == (
-        0,
-        0,
-        0,
-        0,
-        [],
-    )
+    assert injected == Injected(sent=100)
 
 
 def test_a_seed_is_a_trouble() -> None:

@@ -19,6 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigResource,
 )
 
+from agents.kafka.brokers import Brokers
 from agents.kafka.declared import declared
 from agents.kafka.security import PLAINTEXT
 from cli.doctor.brokers import TIMEOUT_S, SeenBrokers
@@ -282,7 +283,7 @@ def test_an_answer_that_does_not_come_is_as_one_that_is_not_allowed(
     for name in names:
         embedded_broker.make_topic(name)
     monkeypatch.setattr(Future, "result", never)
-    seen = looked(setting.topology, embedded_broker.bootstrap)
+    seen = looked(setting.topology, Brokers(embedded_broker.bootstrap, is_embedded=False))
     found_ = findings(setting.topology, seen)
     assert [each.where for each in found_] == names
     assert {each.what for each in found_} == {"keeps its settings to itself"}

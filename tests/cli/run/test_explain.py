@@ -118,6 +118,10 @@ WORDS = [
 ]
 
 
+def told(partitions: list[dict[str, Any]], source: str | None) -> list[str]:
+    return [*explained(partitions, source)]
+
+
 def test_why_events_were_late_and_who_is_not_back_after_a_pause() -> None:
     merge = {
         "queued": 1,
@@ -127,17 +131,17 @@ def test_why_events_were_late_and_who_is_not_back_after_a_pause() -> None:
             {"source": "s2", "newest": 70, "behind_hole": False, "after_pause": True, "until": 99}
         ],
     }
-    lines = explained([MERGE | {"streams": {"pitch": {"merge": merge}}}], None)
+    lines = told([MERGE | {"streams": {"pitch": {"merge": merge}}}], None)
     assert "  pitch: late at the merge: merge_idle 3, merge_wait 1" in lines
     assert any("the log paused and it is not back yet" in line for line in lines)
 
 
 def test_all_that_waits_in_words() -> None:
-    assert explained([REORDER, MERGE], None) == WORDS
+    assert told([REORDER, MERGE], None) == WORDS
 
 
 def test_one_source_alone() -> None:
-    about = explained([REORDER, MERGE], "s2")
+    about = told([REORDER, MERGE], "s2")
     assert [line for line in about if "s2" in line] == [WORDS[2], WORDS[8]]
     assert not any(source in line for line in about for source in ("s3", "s4"))
 
@@ -148,21 +152,21 @@ def test_what_is_empty_is_counted_and_not_listed() -> None:
     idle = MERGE | {"held": 0, "alignment": alignment, "streams": streams}
     behind = idle | {"partition": 4, "next_offset": 2}
     everything = "in all of 8 partitions nothing is held, and all is read"
-    assert explained([idle] * 8, None) == [everything]
-    assert explained([idle, behind, idle], None) == [
+    assert told([idle] * 8, None) == [everything]
+    assert told([idle, behind, idle], None) == [
         "merge events.sequenced/4: 0 held, next offset 2, end 5",
         "in the other 2 partitions nothing is held, and all is read",
     ]
-    assert explained([REORDER, idle], "s1")[-1] == "in one partition nothing of s1 waits"
-    assert explained([], None) == ["no partition is assigned to this worker"]
+    assert told([REORDER, idle], "s1")[-1] == "in one partition nothing of s1 waits"
+    assert told([], None) == ["no partition is assigned to this worker"]
 
 
 def test_clocks_that_are_all_known_are_not_worth_a_line() -> None:
     counts = {"sources": 2, "synced": 2, "stale": 0, "unsynced": 0, "suspect": 0, "broken": 0}
     known = {"clock": counts | {"clocks": [clock("s1", "synced"), clock("s2", "synced")]}}
     answer = [REORDER | {"held": 0, "next_offset": 60, "streams": {"pitch": known}}]
-    assert explained(answer, None) == ["in one partition nothing is held, and all is read"]
-    assert explained(answer, "s1")[-1].startswith("    s1: synced")
+    assert told(answer, None) == ["in one partition nothing is held, and all is read"]
+    assert told(answer, "s1")[-1].startswith("    s1: synced")
 
 
 EVENT = "/event?source=s+1&seq=17&epoch=2"
@@ -250,12 +254,12 @@ def test_clocks_are_counted_and_those_in_trouble_named() -> None:
         clock("s3", "synced", skew_ppb=-199_960),
     ]
     answer = [REORDER | {"streams": {"pitch": {"clock": counts | {"clocks": clocks}}}}]
-    _, summary, broken, *remedies = explained(answer, None)
+    _, summary, broken, *remedies = told(answer, None)
     assert summary == "  pitch: clocks of 4 sources: 2 synced, 1 unsynced, 1 broken"
     offset = "ref_time = ts -3600000.000 ms, give or take 0.250 ms"
     assert broken == f"    s1: broken, {offset}, segment 3"
     third = f"    s3: synced, {offset}, runs +200.0 ppm off, segment 0"
-    assert third in explained(answer, "s3")
+    assert third in told(answer, "s3")
     assert [line.split(":")[0] for line in remedies] == ["1 unsynced", "1 broken"]
     assert "inorder sync-server" in remedies[0]
     assert "clock: {unsynced: trust}" in remedies[0]
@@ -266,14 +270,14 @@ def test_what_is_set_already_is_not_advised() -> None:
     counts = {"sources": 3, "synced": 1, "stale": 1, "unsynced": 1, "suspect": 0, "broken": 0}
     for policy, advised in (("trust", ["1 stale"]), ("reject", ["1 stale", "1 unsynced"])):
         told = counts | {"clocks": [], "policy": policy}
-        lines = explained([REORDER | {"streams": {"pitch": {"clock": told}}}], None)
+        lines = [*explained([REORDER | {"streams": {"pitch": {"clock": told}}}], None)]
         assert sorted(line.split(":")[0] for line in lines if line[0] == "1") == advised
 
 
 def test_what_to_do_about_clocks_is_said_once() -> None:
     counts = {"sources": 3, "synced": 0, "stale": 0, "unsynced": 3, "suspect": 0, "broken": 0}
     part = REORDER | {"streams": {"pitch": {"clock": counts | {"clocks": []}}}}
-    lines = explained([part, part], None)
+    lines = told([part, part], None)
     assert len([line for line in lines if "sync-server" in line]) == 1
     assert lines[-1].startswith("6 unsynced: ")
 
@@ -286,7 +290,7 @@ def test_that_all_is_dead_comes_first() -> None:
         quiet | {"deaths": {"read": 3, "reasons": {"source_missing": why}}},
         quiet | {"partition": 3, "deaths": {"read": 0, "reasons": {}}},
     ]
-    assert explained(parts, None)[0] == (
+    assert told(parts, None)[0] == (
         "reorder: every record is dead (3), as source_missing; raw/2 offset 4: header `sourceId`"
         " is missing; write it"
     )
@@ -297,7 +301,7 @@ def test_what_queries_ask_for_and_no_event_has() -> None:
     word = "no event of type `Dor`; types seen: Door, Reading"
     quiet = REORDER | {"held": 0, "next_offset": 9, "high_watermark": 9, "streams": {}}
     parts = [quiet | {"stage": "pattern", "partition": n, "unmet": {"q": [word]}} for n in (0, 1)]
-    assert explained(parts, None) == [
+    assert told(parts, None) == [
         f"pattern: query q: {word}",
         "in all of 2 partitions nothing is held, and all is read",
     ]

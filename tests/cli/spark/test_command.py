@@ -10,11 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 import cli.spark.jars
+from cli.durations import duration_ns
 from cli.main import main
-from cli.spark.options import length_of
 from cli.topology_file import Refused
 from spark_analytics.executors.setting import Setting, digests
 from tests.services import require
+from topology.spelling.values import length_ns
 
 REFUSED = [
     (["rates", "--archive", "a"], "add --batch"),
@@ -66,9 +67,9 @@ def test_a_length_of_time_is_refused_by_its_option(
 
 @pytest.mark.parametrize("text", ["0s", "-1s", "2x", "", "200000d"])
 def test_what_is_no_length_is_refused(text: str) -> None:
-    assert length_of("1.5s", "--every") == 1_500_000_000
+    assert duration_ns("--every", "1.5s", length_ns) == 1_500_000_000
     with pytest.raises(Refused, match=r"^--every: [^;]*; \w"):
-        length_of(text, "--every")
+        duration_ns("--every", text, length_ns)
 
 
 def test_a_killed_run_that_is_brought_to_its_end_tells_its_account(

@@ -88,7 +88,7 @@ def test_tables_of_a_lake_are_gone_on_with(
     lake: Any = open_lake(spark, form, str(out), run.OWNER)
     wanted, _ = replayed(world / "t.yaml", world / "events.jsonl")
     assert laked(lake) == wanted
-    rows = [row.line for table in RESULTS for row in lake.read(f"{table}_standing").collect()]
+    rows = [row.line for table in RESULTS for row in lake.read(f"{table}_current").collect()]
     assert sorted(rows) == sorted(newest_lines(wanted))
     assert lake.read("bad").count() == 0
     events = lake.read("events").select("payload.v", "line").collect()

@@ -161,10 +161,10 @@ def test_cut_by_day_and_killed_it_says_what_the_whole_says(
     for table in RESULTS:
         keys = lake.read(table).select(*EVERY_WORD.keys).collect()
         assert len(set(keys)) == len(keys), table
-    rows = [row for table in RESULTS for row in lake.read(f"{table}_standing").collect()]
+    rows = [row for table in RESULTS for row in lake.read(f"{table}_current").collect()]
     assert sorted(row.line for row in rows) == sorted(newest_lines(wanted))
-    assert {row.standing for row in rows} == {True, False}
-    assert all(row.standing == (row.op != "retract") for row in rows)
+    assert {row.current for row in rows} == {True, False}
+    assert all(row.current == (row.op != "retract") for row in rows)
     at_ns = json.loads(wanted["a", "window"][len(wanted["a", "window"]) // 2])["at"]
     by_then = {
         at: [line for line in lines if json.loads(line)["at"] <= at_ns]

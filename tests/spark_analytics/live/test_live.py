@@ -202,8 +202,8 @@ def test_parts_of_a_lake_are_tables_of_a_backfill(spark: SparkSession, tmp_path:
         if not name.startswith("overflows"):
             assert sorted(row.line for row in found.select("line").collect()) == wanted, name
             assert wanted or name == "dead", name
-        assert parts[name].newer == ("revision" if name.endswith("_standing") else None)
-        assert parts[name].folds == name.endswith("_standing")
+        assert parts[name].newer == ("revision" if name.endswith("_current") else None)
+        assert parts[name].folds == name.endswith("_current")
 
 
 def column(field: StructField) -> tuple[str, DataType]:
@@ -236,10 +236,10 @@ def test_in_a_lake_its_tables_are_those_of_a_backfill(
     run_to_end(table, opened(table), out)
     lake = open_lake(spark, kind, str(out), "live")
     assert laked(lake) == wanted
-    rows = [row for name in RESULTS for row in lake.read(f"{name}_standing").collect()]
+    rows = [row for name in RESULTS for row in lake.read(f"{name}_current").collect()]
     assert sorted(row.line for row in rows) == sorted(newest_lines(wanted))
     assert {"emit", "update"} <= {row.op for row in rows}
-    assert all(row.standing == (row.op != "retract") for row in rows)
+    assert all(row.current == (row.op != "retract") for row in rows)
     assert lake.read("overtaken").count() == 0
     tables = LakeTables(lake, topology)
     for each in tables.tables:

@@ -1,0 +1,24 @@
+"""Lengths of time that options spell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from pydantic_core import PydanticCustomError
+
+from cli.topology_file import Refused
+from topology.spelling.problem import Fault
+from topology.spelling.values import NS_PER, in_unit
+
+plain: Final = partial(in_unit, unit_sizes=NS_PER, example="5min")
+
+
+def duration_ns(option: str, text: str, read: Callable[[str], int] = plain) -> int:
+    """Return what `read` makes of a duration with its unit. `Refused` names the option."""
+    try:
+        return read(text)
+    except PydanticCustomError as error:
+        faults: list[Fault] = (error.context or {})["faults"]
+        raise Refused(f"{option}: {faults[0].message}; {faults[0].remedy}") from error
