@@ -46,7 +46,7 @@ from agents.stage.arrangement import (
     topics_of,
 )
 from agents.stage.clock_feed import ClockFeed
-from agents.stage.delivery import AtLeastOnce, Delivery, ExactlyOnce
+from agents.stage.delivery import Delivery
 from agents.stage.handler import StageHandler
 from agents.stage.history import Histories
 from agents.stage.plan import plan
@@ -331,15 +331,15 @@ class StageProcess:
         return (*of_topics, *self._handler.faults(), *verdict.reasons)
 
     def _delivery(self, source: TopicPartition) -> Delivery:
-        topology = self._arrangement.topology
-        changelog = self._arrangement.changelog(source)
-        client = self._brokers.client
-        group = self._arrangement.group
-        transactional_id = f"{group}.{source.topic}.{source.partition}"
-        timeout_ms = topology.transaction_timeout_ns // 1_000_000
-        if topology.delivery == "at_least_once":
-            return AtLeastOnce(client, transactional_id, group, changelog, timeout_ms)
-        return ExactlyOnce(client, transactional_id, group, changelog, timeout_ms)
+        topology, group = self._arrangement.topology, self._arrangement.group
+        return Delivery(
+            self._brokers.client,
+            f"{group}.{source.topic}.{source.partition}",
+            group,
+            self._arrangement.changelog(source),
+            topology.transaction_timeout_ns // 1_000_000,
+            exactly_once=topology.delivery == "exactly_once",
+        )
 
     def _clock_feed(self, metrics: Metrics, topic_ids: Mapping[str, str]) -> ClockFeed | None:
         """What fills the drift table; None where no stream of the stage syncs."""

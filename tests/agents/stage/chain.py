@@ -18,7 +18,7 @@ from agents.kafka.partition_queue import PolledBatch
 from agents.kafka.stage_topics import ORDERED, SEQUENCED, changelog_topic, inputs_of, works
 from agents.stage import history, rebuilding
 from agents.stage.arrangement import Arrangement, arrange, topics_of
-from agents.stage.delivery import Checkpoint, CommitFailed
+from agents.stage.delivery import Checkpoint, CommitFailed, Delivery
 from agents.stage.history import Histories
 from agents.stage.partition import Partition
 from agents.stage.restoring import FoundState
@@ -83,7 +83,7 @@ class Chain:
             await place.through(histories, rng, patch)
 
 
-class Place:
+class Place(Delivery):
     """One partition of a stage: its changelog, and the delivery of whatever partition runs."""
 
     def __init__(self, chain: Chain, arrangement: Arrangement, source: TopicPartition) -> None:

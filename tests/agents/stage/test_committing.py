@@ -7,7 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from aiokafka.structs import TopicPartition
@@ -55,15 +55,14 @@ class World:
         self.delivery = Unanswered()
         self.cutting = CutSize(10_000_000_000)
         self.counted: Counter[str] = Counter()
-        restoring = SimpleNamespace(changes_since=self._since, accept_end=lambda *_: None)
-        metrics = SimpleNamespace(
+        restoring: Any = SimpleNamespace(changes_since=self._since, accept_end=lambda *_: None)
+        metrics: Any = SimpleNamespace(
             aborted=lambda: self.count("aborts"),
             committed=lambda _: self.count("commits"),
             unanswered=self.count,
         )
-        self.committing = Committing(
-            self.delivery, cast(Any, restoring), self.cutting, cast(Any, metrics)
-        )
+        delivery: Any = self.delivery
+        self.committing = Committing(delivery, restoring, self.cutting, metrics)
         self.committing.log_end = log_end
         self._found = LogRead(dict(changes), 17)
 

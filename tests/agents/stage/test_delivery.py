@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,19 +14,20 @@ from aiokafka.errors import (
 )
 
 from agents.stage import delivery
-from agents.stage.delivery import AtLeastOnce, CommitFailed, ExactlyOnce
+from agents.stage.delivery import CommitFailed, Delivery
 
 
-@pytest.mark.parametrize("kind", [ExactlyOnce, AtLeastOnce])
+@pytest.mark.parametrize("exactly_once", [True, False])
 def test_a_fence_that_does_not_come_names_its_transactional_id(
-    monkeypatch: pytest.MonkeyPatch, kind: Callable[..., Any]
+    monkeypatch: pytest.MonkeyPatch, exactly_once: bool
 ) -> None:
     async def never(_: AIOKafkaProducer) -> None:
         await asyncio.Event().wait()
 
     async def scenario() -> None:
         client = {"bootstrap_servers": "nowhere:1"}
-        new = kind(client, "app.merge.raw.3", "app.merge", ("changelog", 3), 10_000)
+        name, changelog = "app.merge.raw.3", ("changelog", 3)
+        new = Delivery(client, name, "app.merge", changelog, 10_000, exactly_once=exactly_once)
         with pytest.raises(TimeoutError, match=r"id app\.merge\.raw\.3 .* __transaction_state"):
             await new.start()
         await new.stop()
