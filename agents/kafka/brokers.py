@@ -111,9 +111,7 @@ class Brokers:
         broker, and of brokers before 2.8, nothing does. Blocks."""
         if self.is_embedded:
             return {}
-        admin = AdminClient(
-            {**self.security.librdkafka(), "bootstrap.servers": self.servers, "log_level": 0}
-        )
+        admin = admin_client(self.servers, self.security)
         asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=TIMEOUT_S)
         try:
             found = {topic: known_id(answer.result().topic_id) for topic, answer in asked.items()}
@@ -123,6 +121,11 @@ class Brokers:
                 f"{self.servers} does not describe its topics: {text}"
             ) from error
         return {topic: topic_id for topic, topic_id in found.items() if topic_id}
+
+
+def admin_client(servers: str, security: Security) -> AdminClient:
+    """Return a client that describes topics and alters them."""
+    return AdminClient({**security.librdkafka(), "bootstrap.servers": servers, "log_level": 0})
 
 
 def known_id(topic_id: object) -> str:
@@ -138,32 +141,28 @@ def brokers_at(
     """BrokersUnavailable if none of the servers answers in time (TIMEOUT_S). `waits` is called with
     what the first try met, and for how many seconds it is tried on. Blocks."""
     deadline_s = time.monotonic() + TIMEOUT_S
+    try:
+        return _tried(servers, security)
+    except BrokersUnavailable as absent:
+        left_s = deadline_s - time.monotonic()
+        if left_s <= 0:
+            raise
+        waits(absent, left_s)
+        return _tried(servers, security, left_s)
+
+
+def _tried(servers: str, security: Security, wait_s: float = 0.0) -> Brokers:
+    """Try once, for so long, or for `TRY_S`; then for a short time, where every server is known to
+    be down."""
+    short_s = wait_s or min(REFUSED_S, TRY_S)
     with _Asking(servers, security, may_create=False) as ask:
         try:
-            found = _first(ask)
-        except BrokersUnavailable as absent:
-            left_s = deadline_s - time.monotonic()
-            if left_s <= 0:
+            found = ask.describe(None, short_s)
+        except BrokersUnavailable:
+            if ask.all_are_down or short_s >= TRY_S:
                 raise
-            waits(absent, left_s)
-            found = ask.describe(None, left_s)
-    return _brokers(servers, security, found)
-
-
-def _tried(servers: str, security: Security) -> Brokers:
-    with _Asking(servers, security, may_create=False) as ask:
-        return _brokers(servers, security, _first(ask))
-
-
-def _first(ask: _Asking) -> Any:
-    """One try; where every server is known to be down, a short one."""
-    short_s = min(REFUSED_S, TRY_S)
-    try:
-        return ask.describe(None, short_s)
-    except BrokersUnavailable:
-        if ask.all_are_down or short_s == TRY_S:
-            raise
-        return ask.describe(None, TRY_S - short_s)
+            found = ask.describe(None, TRY_S - short_s)
+    return Brokers(servers, (found.cluster_id or "").startswith(EMBEDDED_CLUSTER), security)
 
 
 async def await_brokers(servers: str, security: Security, wait_s: float) -> Brokers:
@@ -179,10 +178,6 @@ async def await_brokers(servers: str, security: Security, wait_s: float) -> Brok
                 raise BrokersUnavailable(f"{absent}; waited for {wait_s:.0f} s") from absent
             log.warning("waiting for brokers, %.0f s more at most: %s", left_s, absent)
             await asyncio.sleep(min(PAUSE_S, left_s))
-
-
-def _brokers(servers: str, security: Security, found: Any) -> Brokers:
-    return Brokers(servers, (found.cluster_id or "").startswith(EMBEDDED_CLUSTER), security)
 
 
 class _Asking:

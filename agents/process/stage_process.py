@@ -32,7 +32,7 @@ from agents.kafka.compacted import CompactedInput, refuse_compacted
 from agents.kafka.fetching import SESSION_TIMEOUT_S
 from agents.kafka.log_reader import LogReader
 from agents.kafka.membership import InstanceFenced
-from agents.kafka.purging import purging
+from agents.kafka.purging import KafkaTopic, Purging
 from agents.kafka.security import PLAINTEXT, Security
 from agents.kafka.stage_topics import purges, sequenced_readers
 from agents.process import garbage
@@ -216,15 +216,12 @@ class StageProcess:
         log.info("%s", arrangement.topology.cut.why)
         app = build_app(
             arrangement.group,
-            self._brokers.servers,
+            self._brokers,
             arrangement.inputs,
             self._handler,
-            check_crcs=self._brokers.check_crcs,
-            security=self._brokers.security,
             instance=self._instance,
             session_s=self._settings.session_s,
             known=arrangement.partitions,
-            is_embedded=self._brokers.is_embedded,
         )
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(_left_behind)
@@ -280,7 +277,7 @@ class StageProcess:
         purged = self._metrics.purged.labels(self._arrangement.stage.name).inc
         others = sequenced_readers(topology)
         others.remove(self._arrangement.group)
-        work = purging(self._brokers, topology.topics.sequenced, others, purged)
+        work = Purging(KafkaTopic(self._brokers, topology.topics.sequenced), others, purged)
         await work.run(self._handler.needed_from)
 
     async def _pulse(self) -> None:

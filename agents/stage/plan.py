@@ -21,7 +21,7 @@ from aiokafka.structs import TopicPartition
 
 from agents.kafka.brokers import Brokers
 from agents.kafka.log_reader import LogReader
-from agents.kafka.stage_topics import RAW, changelog_topic, inputs_of, reads, works
+from agents.kafka.stage_topics import RAW, changelog_topic, changelogs_of, inputs_of, reads, works
 from agents.stage.arrangement import Arrangement, ArrangementError, arrange, topics_of
 from agents.stage.rebuilding import StateParts
 from agents.state.changelog import (
@@ -93,13 +93,8 @@ class _Looking:
         self._topology = topology
         self._topics = topics
         self._stages = [stage for stage in topology.stages if works(topology, stage)]
-        application = topology.application
-        self._ours = {
-            changelog_topic(application, stage.name, topic): (stage.name, topic)
-            for stage in self._stages
-            for topic in inputs_of(topology, stage)
-        }
-        prefix = f"{application}."
+        self._ours = changelogs_of(topology)
+        prefix = f"{topology.application}."
         named = [t for t in topics if t.startswith(prefix) and t.endswith(SUFFIX)]
         self._others = [topic for topic in named if topic not in self._ours]
         read = dict.fromkeys(self._looked_at(), MAX_UNPACKED_BYTES)

@@ -25,8 +25,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ResourceType  # type: ignore[attr-defined]
+from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
 
+from agents.kafka.brokers import admin_client
 from agents.kafka.compacted import asked_configs, compaction, config_of
 from agents.kafka.declared import TopicSpec, declared
 from agents.kafka.rights import DESCRIBE, WRITE, Kind, Right, rights
@@ -104,7 +105,7 @@ def looked(
     answer questions about settings; embedded brokers do not, so these are not asked. Blocks, for
     TIMEOUT_S a question at most; all settings are one question. Where a transaction is open its end
     is awaited for `transaction_timeout`."""
-    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0, **security.librdkafka()})
+    admin = admin_client(servers, security)
     known = admin.list_topics(timeout=TIMEOUT_S)
     names = [spec.name for spec in declared(topology) if spec.name in known.topics]
     widths = {name: len(known.topics[name].partitions) for name in names}

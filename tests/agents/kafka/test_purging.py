@@ -21,10 +21,11 @@ from agents.kafka.purging import LEAST, KafkaTopic, PurgeRefused, Purging
 from tests.services import SharedKafka, UniqueName
 
 
-class Topic:
+class Topic(KafkaTopic):
     """`needs` are what each group needs by partition; `refusal` meets a deletion."""
 
     def __init__(self, **needs: dict[int, int]) -> None:
+        super().__init__(Brokers("nowhere:1", is_embedded=False), "events.sequenced")
         self.needs = {f"app.{name}": offsets for name, offsets in needs.items()}
         self.deleted: dict[int, int] = {}
         self.refusal: KafkaError | None = None
@@ -38,13 +39,11 @@ class Topic:
         self.deleted |= before
         return dict(before)
 
-    async def close(self) -> None: ...
-
 
 def purge(topic: Topic, *looks: dict[int, int]) -> list[int]:
     """`looks`: what the owner needs at each."""
     purged: list[int] = []
-    work = Purging(topic, "events.sequenced", [*topic.needs], purged.append)
+    work = Purging(topic, [*topic.needs], purged.append)
     for own in looks:
         asyncio.run(work.look(own))
     return purged

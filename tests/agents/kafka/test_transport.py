@@ -17,6 +17,7 @@ from faust.types import TP
 
 import agents.kafka.application
 from agents.kafka.application import Application, StartFailed, build_app, run
+from agents.kafka.brokers import Brokers
 from agents.kafka.fetching import MAX_POLL_RECORDS, FetchTimes
 from agents.kafka.partition_queue import MAX_BATCHES, PolledBatch
 from agents.kafka.transport import MAX_RESETS, PartitionReset
@@ -138,7 +139,9 @@ def test_an_exception_of_the_handler_ends_the_run_with_it(
             handler.before_batch = fail
         else:
             handler.before_revoked = fail
-        app = build_app(topic, embedded_broker.bootstrap, [topic], handler)
+        app = build_app(
+            topic, Brokers(embedded_broker.bootstrap, is_embedded=False), [topic], handler
+        )
         running = asyncio.create_task(run(app, stop))
         if where == "on_revoked":
             await handler.until(lambda: handler.read() == PARTITIONS)
@@ -281,7 +284,9 @@ def test_stop_is_quick_lets_the_batch_end_and_revokes(
         handler = Recorder()
         released = hold_first_partition(handler)
         stop = asyncio.Event()
-        app = build_app(topic, embedded_broker.bootstrap, [topic], handler)
+        app = build_app(
+            topic, Brokers(embedded_broker.bootstrap, is_embedded=False), [topic], handler
+        )
         running = asyncio.create_task(run(app, stop))
         await handler.until(lambda: handler.has("holding"))
         (held,) = (detail for what, detail in handler.calls if what == "holding")
@@ -313,7 +318,9 @@ def test_a_rebalance_amid_the_stop_opens_nothing(
         handler = Recorder()
         released = hold_first_partition(handler)
         stop = asyncio.Event()
-        app = build_app(topic, embedded_broker.bootstrap, [topic], handler)
+        app = build_app(
+            topic, Brokers(embedded_broker.bootstrap, is_embedded=False), [topic], handler
+        )
         running = asyncio.create_task(run(app, stop))
         await handler.until(lambda: handler.has("holding"))
         mine = {TP(*partition) for partition in handler.owned}
@@ -348,7 +355,9 @@ def test_stop_while_restoring_cancels_the_restore_and_revokes(
         handler = Recorder()
         handler.before_assigned = asyncio.Event().wait  # for ever
         stop = asyncio.Event()
-        app = build_app(topic, embedded_broker.bootstrap, [topic], handler)
+        app = build_app(
+            topic, Brokers(embedded_broker.bootstrap, is_embedded=False), [topic], handler
+        )
         running = asyncio.create_task(run(app, stop))
         await handler.until(lambda: handler.has("assigning"))
         stop.set()
@@ -365,7 +374,8 @@ def test_brokers_and_topics_that_are_not_there_are_reported(
     monkeypatch.setattr(agents.kafka.application, "START_TIMEOUT_S", 0.0)
 
     async def scenario(bootstrap: str) -> None:
-        await run(build_app("nobody", bootstrap, ["never-made"], Recorder()), asyncio.Event())
+        app = build_app("nobody", Brokers(bootstrap, is_embedded=False), ["never-made"], Recorder())
+        await run(app, asyncio.Event())
 
     with pytest.raises(StartFailed, match=r"no Kafka broker answers at 127\.0\.0\.1:1:"):
         asyncio.run(scenario("127.0.0.1:1"))
