@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
-from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient
 
 from agents.kafka.bearer import TokenUnavailable
@@ -30,9 +29,6 @@ REFUSED_S: Final = 1.0
 try ends here, and a mistyped address is reported so much sooner."""
 
 PAUSE_S: Final = 1.0
-WITHOUT_LEADER: Final = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
-"""As brokers say that have just started, or just lost one of them."""
-
 NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 """Sixteen bytes of 0: what brokers say that know of no ids."""
 
@@ -94,17 +90,6 @@ class Brokers:
         with _Asking(self.servers, self.security, may_create=False) as ask:
             known = ask.describe(None, TIMEOUT_S).topics
         return {topic: len(described.partitions) for topic, described in known.items()}
-
-    def written(self, topics: Iterable[str]) -> list[str]:
-        """Those that exist and in which anything was ever written. Blocks."""
-        with _Asking(self.servers, self.security, may_create=False) as ask:
-            known = ask.describe(None, TIMEOUT_S).topics
-            return [
-                topic
-                for topic in topics
-                if topic in known
-                and any(ask.end_of(topic, number) for number in known[topic].partitions)
-            ]
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         """The ids that distinguish a topic from one of the same name made later; of the embedded
@@ -219,21 +204,6 @@ class _Asking:
                 f"no broker answers at {self._servers} within {timeout_s:.0f} s; check --brokers"
                 f"{self._trouble}"
             ) from error
-
-    def end_of(self, topic: str, partition: int) -> int:
-        """A partition that has no leader yet, or another one now, is asked again for a while."""
-        place = KafkaPartition(topic, partition)
-        deadline_s = time.monotonic() + TIMEOUT_S
-        while True:
-            try:
-                return int(self._client.get_watermark_offsets(place, timeout=TIMEOUT_S)[1])
-            except KafkaException as error:
-                refused = error.args[0]
-                if refused.code() not in WITHOUT_LEADER or time.monotonic() >= deadline_s:
-                    raise BrokersUnavailable(
-                        f"{self._servers} does not say how long {topic} is: {refused.str()}"
-                    ) from error
-            time.sleep(PAUSE_S)
 
     def _note(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:  # which does not say why

@@ -19,6 +19,7 @@ import signal
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -153,6 +154,7 @@ class StageProcess:
     ) -> None:
         self._arrangement = arrangement
         self._brokers = brokers
+        self._topic_ids = topic_ids
         self._settings = settings
         self._registry = CollectorRegistry()
         topology = arrangement.topology
@@ -163,13 +165,13 @@ class StageProcess:
         if not {*KINDS}.isdisjoint(operators):
             metrics.unmet = unmet_by(topology, operators, each_batch=FIELDS_SOUGHT)
             metrics.open_ends = open_ends(topology)
-        self._feed = self._clock_feed(metrics, topic_ids)
+        self._feed = self._clock_feed()
         changelogs = {arrangement.changelog(TopicPartition(t, 0))[0] for t in arrangement.inputs}
         read = dict.fromkeys(arrangement.inputs, MAX_UNPACKED_BYTES)
         read |= dict.fromkeys(changelogs, MAX_OWN_BYTES)
         self._logs = LogReader(brokers, arrangement.group, read)
         services = Services(
-            *(self._logs, metrics, self._delivery, self._store, self._feed, topic_ids),
+            *(self._logs, metrics, self._delivery, self._new_copy, self._feed, topic_ids),
             histories=settings.histories,
             seen=seen,
             amid=amid,
@@ -338,31 +340,25 @@ class StageProcess:
             exactly_once=topology.delivery == "exactly_once",
         )
 
-    def _clock_feed(self, metrics: Metrics, topic_ids: Mapping[str, str]) -> ClockFeed | None:
+    def _clock_feed(self) -> ClockFeed | None:
         """What fills the drift table; None where no stream of the stage syncs."""
         arrangement = self._arrangement
         clocks = arrangement.clocks
         if not clocks:
             return None
-        stage = arrangement.stage.name
-
-        def failed(reason: str) -> None:
-            metrics.store_error(stage, reason)
-
-        def new_copy(source: TopicPartition) -> CopyWriter:
-            name = f"{source.topic}/{source.partition}"
-            log_id = topic_ids.get(source.topic, "")
-            copy = LocalCopy(name, lambda: self._store(source), failed, log_id)
-            return CopyWriter(copy, failed)
-
         return ClockFeed(
             self._brokers,
             arrangement.topology.topics.clock,
             DriftTable(),
             activation_ns=min(clock.activation_ns for clock in clocks),
             window_ns=GUESS_WINDOWS * max(clock.sync_window_ns for clock in clocks),
-            new_copy=new_copy,
+            new_copy=self._new_copy,
         )
+
+    def _new_copy(self, source: TopicPartition, log_topic: str) -> CopyWriter:
+        name, log_id = f"{source.topic}/{source.partition}", self._topic_ids.get(log_topic, "")
+        failed = partial(self._metrics.store_error, self._arrangement.stage.name)
+        return CopyWriter(LocalCopy(name, lambda: self._store(source), failed, log_id), failed)
 
     def _store(self, source: TopicPartition) -> StateStore | None:
         topology = self._arrangement.topology

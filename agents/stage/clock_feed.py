@@ -41,6 +41,7 @@ from agents.kafka.fetching import FetchTimes
 from agents.kafka.whole_batches import WholeBatches
 from agents.stage.arrival import NS_PER_MS, ArrivalClock
 from agents.state.copy_writer import CopyWriter
+from agents.state.local_copy import Copied
 from topology.clock.drift_table import DriftTable
 from topology.clock.sample import Declared, Sample, read_word
 
@@ -110,7 +111,7 @@ class ClockFeed:
         *,
         activation_ns: int,
         window_ns: int,
-        new_copy: Callable[[TopicPartition], CopyWriter],
+        new_copy: Callable[[TopicPartition, str], CopyWriter],
     ) -> None:
         self._brokers = brokers
         self._topic = topic
@@ -177,7 +178,7 @@ class ClockFeed:
         """Load the copies, and begin to read behind them."""
         for number in range(partitions):
             partition = TopicPartition(self._topic, number)
-            copy = self._new_copy(partition)
+            copy = self._new_copy(partition, self._topic)
             embedded = self._brokers.is_embedded
             self._shares.append(Share(partition, copy, embedded=embedded))
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -213,16 +214,15 @@ class ClockFeed:
             place = share.partition
             copy = share.copying.copy
             copied = await asyncio.to_thread(copy.load)
-            state, position = copied.state, copied.position
             unfit = await asyncio.to_thread(copy.why_unfit, ends[place])
             if unfit is not None:
                 await asyncio.to_thread(copy.discard, unfit)
-                state, position = {}, None
-            for key in sorted(state):
-                self._restore(share, key, state[key])
-            share.position = max(position or 0, first[share.partition])
-            share.copied_to = position or 0
-            consumer.seek(share.partition, share.position)
+                copied = Copied()
+            for key in sorted(copied.state):
+                self._restore(share, key, copied.state[key])
+            share.copied_to = copied.position or 0
+            share.position = max(share.copied_to, first[place])
+            consumer.seek(place, share.position)
 
     def _restore(self, share: Share, key: bytes, value: bytes) -> None:
         if key == FORGOTTEN:

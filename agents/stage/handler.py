@@ -99,9 +99,9 @@ class StageHandler:
             partition = kept.pop(source, None) or self._new(source)
             self._partitions[source] = partition
             if source not in self._in_doubt:
-                now_ns, place = time.monotonic_ns(), (source.topic, source.partition)
-                self._watchdog.assigned(now_ns, place)
-                self._watchdog.reported(now_ns, place, *partition.restored, restoring=True)
+                now_ns = time.monotonic_ns()
+                self._watchdog.assigned(now_ns, source)
+                self._watchdog.reported(now_ns, source, *partition.restored, restoring=True)
         self._unread |= partitions
         self._queued |= partitions
         if not partitions <= self._in_doubt:
@@ -130,7 +130,7 @@ class StageHandler:
             self._queued.discard(source)
             if partition.is_open:
                 if await partition.is_current():
-                    log.info("%s/%d: came back, and goes on", source.topic, source.partition)
+                    log.info("%s/%d: came back, and goes on", *source)
                     return partition.next_offset
                 await partition.abandon()
                 partition = self._partitions[source] = self._new(source)
@@ -166,7 +166,7 @@ class StageHandler:
             self._in_doubt -= partitions
             self._watchdog.leaving(time.monotonic_ns())
             for source in partitions:
-                self._watchdog.revoked(time.monotonic_ns(), (source.topic, source.partition))
+                self._watchdog.revoked(time.monotonic_ns(), source)
         failed = await asyncio.gather(*(self._settle(partition) for partition in mine))
         if not is_reset:  # then the transport logs why
             _log_failed(failed)
@@ -215,16 +215,15 @@ class StageHandler:
         for source, partition in self._partitions.items():
             if partition.is_open:
                 partition.pulse()
-            place = (source.topic, source.partition)
             if source in self._queued:
-                self._watchdog.waits(now_ns, place)
+                self._watchdog.waits(now_ns, source)
                 continue
             is_waiting = partition.waits_for_schemas or not partition.is_open
             if is_waiting and self._services.schemas.faults:
-                self._watchdog.waits(now_ns, place, "waits for a schema")
+                self._watchdog.waits(now_ns, source, "waits for a schema")
                 continue
             if not partition.is_open:
-                self._watchdog.reported(now_ns, place, *partition.restored, restoring=True)
+                self._watchdog.reported(now_ns, source, *partition.restored, restoring=True)
                 self._log.restoring(source, *partition.restored)
                 continue
             self._log.restored(source)
@@ -232,7 +231,7 @@ class StageHandler:
                 self._in_doubt.discard(source)
             if source in self._unread:
                 if others_open:  # else the transport has to begin, and time counts
-                    self._watchdog.waits(now_ns, place)
+                    self._watchdog.waits(now_ns, source)
             elif partition.got_batch or partition.owes or source in self._in_doubt:
                 # Where the broker is silent no batch comes, nor a tick: nothing is reported then.
                 partition.got_batch = False
@@ -243,7 +242,7 @@ class StageHandler:
         partition = self._partitions[source]
         self._watchdog.reported(
             now_ns,
-            (source.topic, source.partition),
+            source,
             *partition.position,
             owes=partition.owes or source in self._in_doubt,
             commits=partition.through.commits,
@@ -255,10 +254,7 @@ class StageHandler:
                 partition.observe()
         off_ns = max((each.clock.log.off_ns for each in self._partitions.values()), default=0)
         self._metrics.append_time_off.labels(self._arrangement.stage.name).set(off_ns / 1e9)
-        streams_seen = {
-            (p.topic, p.partition): each.streams_seen for p, each in self._partitions.items()
-        }
-        self._apart.look(streams_seen)
+        self._apart.look({p: each.streams_seen for p, each in self._partitions.items()})
 
     def needed_from(self) -> dict[int, int]:
         """By the number of a partition, where the stage reads one topic: the first offset that a

@@ -80,10 +80,10 @@ async def plan(brokers: Brokers, topology: Topology, only: StageConfig | None = 
     topics = await asyncio.to_thread(brokers.topics)
     looking = _Looking(brokers, topology, topics)
     try:
-        await looking.begin()
+        await looking.logs.start()
         return await looking.plan(only)
     finally:
-        await looking.end()
+        await looking.logs.stop()
 
 
 class _Looking:
@@ -99,7 +99,7 @@ class _Looking:
         self._others = [topic for topic in named if topic not in self._ours]
         read = dict.fromkeys(self._looked_at(), MAX_UNPACKED_BYTES)
         read |= dict.fromkeys(named, MAX_OWN_BYTES)
-        self._logs = LogReader(brokers, "inorder-plan", read)
+        self.logs = LogReader(brokers, "inorder-plan", read)
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._claims: dict[str, dict[int, Claim]] = {}
 
@@ -111,12 +111,6 @@ class _Looking:
         names |= {topology.topics.sequenced, *topology.all_result_topics}
         left = {t for t in self._topics for o in self._others if o.endswith(f".{t}{SUFFIX}")}
         return (names | left) & self._topics.keys()
-
-    async def begin(self) -> None:
-        await self._logs.start()
-
-    async def end(self) -> None:
-        await self._logs.stop()
 
     async def plan(self, only: StageConfig | None) -> ChangePlan:
         made = ChangePlan()
@@ -208,7 +202,7 @@ class _Looking:
 
     async def _claim(self, changelog: str, number: int) -> Claim | None:
         async with self._turns:
-            return await last_claim(self._logs, TopicPartition(changelog, number))
+            return await last_claim(self.logs, TopicPartition(changelog, number))
 
     # -- facts -------------------------------------------------------------------------------------
 
@@ -233,7 +227,7 @@ class _Looking:
         inlet = replace(arrangement, topology=topology).inlet(source)
         records = [spilled for offset, spilled in parts.spilled.items() if offset in waiting]
         if wanted := waiting - parts.spilled.keys():
-            async with aclosing(read_again(self._logs, source, wanted)) as pieces:
+            async with aclosing(read_again(self.logs, source, wanted)) as pieces:
                 async for piece, _ in pieces:
                     records += piece
         events = inlet.read_again(records)
@@ -241,7 +235,7 @@ class _Looking:
 
     async def _held(self, old: Contract, changelog: TopicPartition) -> tuple[StateParts, set[int]]:
         """The state, and the offsets of what waits in it."""
-        read = await read_changelog(self._logs, changelog, None, lambda _, __: None)
+        read = await read_changelog(self.logs, changelog, None, lambda _, __: None)
         parts = StateParts()
         for key, value in read.changes.items():
             if value is not None:
@@ -276,8 +270,8 @@ class _Looking:
 
     async def _has_records(self, place: TopicPartition, begin: int) -> bool:
         """Whether anything that is committed lies there from this offset on."""
-        first, end = await self._logs.bounds(place)
-        async with aclosing(self._logs.stretch(place, max(first, begin), end, 1)) as pieces:
+        first, end = await self.logs.bounds(place)
+        async with aclosing(self.logs.stretch(place, max(first, begin), end, 1)) as pieces:
             async for records, _ in pieces:
                 if records:
                     return True

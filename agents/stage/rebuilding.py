@@ -111,14 +111,12 @@ class Rebuilding:
         self._end += len(state)
         for key, value in state.items():
             parts.add(key.decode(), value)
-            if self._is_turn_over(1):
-                await self._pass_turn("state")
+            await self._went(1, "state")
         events = await self._events(parts, stage)
         self._end += len(events)
         steps = stage.restoring(parts.operators, events)
         while (count := self._restored(steps)) is not None:
-            if self._is_turn_over(count):
-                await self._pass_turn("operators")
+            await self._went(count, "operators")
         held.restore(events, parts.notes, parts.spilled)
 
     def _restored(self, steps: Iterator[int]) -> int | None:
@@ -141,8 +139,7 @@ class Rebuilding:
         for first in range(0, len(spilled), MADE_AT_ONCE):
             records = spilled[first : first + MADE_AT_ONCE]
             await self._make(records, parts, found)
-            if self._is_turn_over(len(records)):
-                await self._pass_turn("held events")
+            await self._went(len(records), "held events")
         wanted = parts.notes.keys() - parts.spilled.keys()
         if wanted:
             position = min(wanted)
@@ -150,8 +147,7 @@ class Rebuilding:
             async with aclosing(read_again(self._logs, self._source, wanted)) as pieces:
                 async for records, reached in pieces:
                     await self._make(records, parts, found)
-                    if self._is_turn_over(reached - position):
-                        await self._pass_turn("held events")
+                    await self._went(reached - position, "held events")
                     position = reached
         unread = {letter.offset for letter in self.dead}
         waiting = stage.waiting_places
@@ -217,13 +213,13 @@ class Rebuilding:
                 missing[-1],
             )
 
-    def _is_turn_over(self, done: int) -> bool:
-        self._done += done
-        return time.monotonic() - self._turn_s >= TURN_S
-
-    async def _pass_turn(self, what: str) -> None:
-        self._on_progress(self._done, max(self._done, self._end))
+    async def _went(self, steps: int, what: str) -> None:
+        """Count steps of `what`, and give others their turn where this one is over."""
+        self._done += steps
         now_s = time.monotonic()
+        if now_s - self._turn_s < TURN_S:
+            return
+        self._on_progress(self._done, max(self._done, self._end))
         if now_s - self._logged_s >= LOG_EVERY_S:
             self._logged_s = now_s
             place = f"{self._source.topic}/{self._source.partition}"

@@ -28,7 +28,7 @@ from agents.state.changelog import OnProgress
 from agents.state.local_copy import LocalCopy
 from agents.state.stores.seal import StateTally
 from agents.watch.metrics.worker import Metrics
-from tests.agents.records import FakeBatch, FakeRecord, Put, put_into
+from tests.agents.records import FakeBatch, FakeRecord, Put, close, no_copy, put_into
 from topology.config import Topology
 
 MS = 1_000_000
@@ -137,7 +137,7 @@ class Place(Delivery):
                 LogReader(Brokers("nowhere:1", is_embedded=False), "group", {}),
                 Metrics(CollectorRegistry()),
                 lambda _: self,
-                lambda _: None,
+                no_copy,
                 histories=histories,
             ),
         )
@@ -191,7 +191,7 @@ class Place(Delivery):
                 await partition.abandon()
                 partition = await self.opened(histories, patch)
         await self._wait(partition, [])
-        await partition.close()
+        await close(partition)
 
     def _some(self, log: Sequence[FakeRecord], rng: Random) -> list[FakeRecord]:
         """As many as one that keeps up may read at once: of what no merge has passed, what lies

@@ -16,6 +16,7 @@ from agents.stage.committing import Committing
 from agents.stage.cutting import FEWEST, CutSize
 from agents.stage.delivery import Checkpoint, CommitFailed, EndUnanswered
 from agents.state.changelog import LogRead
+from tests.agents.records import close
 from tests.agents.stage.test_partition import Delivery, batch, partition_of
 
 Changes = Mapping[bytes, bytes | None]
@@ -124,7 +125,7 @@ def test_a_partition_goes_on_from_memory(monkeypatch: pytest.MonkeyPatch) -> Non
         await partition.take(batch(0))
         await partition._arrived()
         await partition.take(batch(1))
-        await partition.close()
+        await close(partition)
         assert [each.next_offset for each in delivery.committed] == [1, 2]
         assert delivery.steps == ["commit", "renew", "commit"]
 

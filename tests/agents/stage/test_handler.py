@@ -25,6 +25,7 @@ from agents.state.stores.seal import StateTally
 from agents.watch.metrics.worker import Metrics
 from agents.watch.stage_log import StageLog
 from agents.watch.watchdog import S_NS, Patience, State, Watchdog
+from tests.agents.records import no_copy
 from topology.config import parse
 
 LARGE = 1_000_000
@@ -267,7 +268,7 @@ class Opening:
         delivery: Any = SimpleNamespace(new_batch=None, stop=lambda: asyncio.sleep(0))
         logs: Any = SimpleNamespace(is_embedded=False)
         metrics = Metrics(CollectorRegistry())
-        around = Services(logs, metrics, lambda _: delivery, lambda _: None)
+        around = Services(logs, metrics, lambda _: delivery, no_copy)
         self.handler = StageHandler(arranged, around, Watchdog(), StageLog(metrics))
         numbers = range(partitions)
         self.places = frozenset(TopicPartition("events.raw", number) for number in numbers)

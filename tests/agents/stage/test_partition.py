@@ -25,7 +25,7 @@ from agents.stage.services import Services
 from agents.state import changelog
 from agents.state.changelog import StateRefused
 from agents.watch.metrics.worker import Metrics
-from tests.agents.records import FakeBatch, FakeRecord
+from tests.agents.records import FakeBatch, FakeRecord, close, no_copy
 from topology.config import parse
 
 SOURCE = TopicPartition("events.raw", 0)
@@ -54,7 +54,7 @@ def partition_of(delivery: Any, text: str = TOPOLOGY) -> Partition:
     stage = topology.stages[0]
     arrangement = arrange(topology, stage, dict.fromkeys(topics_of(topology, stage), 1))
     logs = LogReader(Brokers("nowhere:1", is_embedded=False), "group", {})
-    around = Services(logs, Metrics(CollectorRegistry()), lambda _: delivery, lambda _: None)
+    around = Services(logs, Metrics(CollectorRegistry()), lambda _: delivery, no_copy)
     partition = Partition(SOURCE, arrangement, around)
     partition.is_open = True
     partition.next_offset = 0
@@ -92,7 +92,7 @@ def test_nothing_is_committed_after_a_failure(
             partition._checkpoint_s = 0.0
             with pytest.raises(OverflowError):
                 await partition.take(batch(1))
-        await partition.close()
+        await close(partition)
         assert [checkpoint.next_offset for checkpoint in delivery.committed] == [1]
 
     asyncio.run(scenario())
@@ -161,13 +161,13 @@ def test_a_graceful_close_commits_what_is_done() -> None:
         partition = partition_of(delivery)
         await partition.take(batch(0))
         await partition.take(batch(1))
-        await partition.close()
+        await close(partition)
         assert delivery.committed[-1].next_offset == 2
 
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("how", [Partition.close, Partition.abandon], ids=["closed", "abandoned"])
+@pytest.mark.parametrize("how", [close, Partition.abandon], ids=["closed", "abandoned"])
 def test_one_that_goes_is_gone_without_a_collector(how: Callable[[Partition], Any]) -> None:
     """With all that it holds. Whoever still has its metrics does not keep it."""
 
@@ -215,7 +215,7 @@ def test_of_a_batch_that_takes_long_what_is_done_is_committed(
         await partition.take(PolledBatch(SOURCE, records, 9, 9, None))
         asking.cancel()
         assert answers >= 3
-        await partition.close()
+        await close(partition)
         assert [checkpoint.next_offset for checkpoint in delivery.committed] == [2, 4, 5]
 
     asyncio.run(scenario())
@@ -235,7 +235,7 @@ def test_large_records_are_committed_a_few_at_a_time() -> None:
             for offset in range(9)
         ]
         await partition.take(PolledBatch(SOURCE, records, 9, 9, None))
-        await partition.close()
+        await close(partition)
         offsets = [0, *(checkpoint.next_offset for checkpoint in delivery.committed)]
         taken = [after - before for before, after in pairwise(offsets)]
         assert taken[:2] == [2, 4]  # a quick commit lets the next one have twice as much
@@ -260,6 +260,6 @@ def test_it_rests_when_nothing_waits_and_no_event_has_come_for_a_while(
         partition._waits = False
         found.append(partition.rests)
         assert found == [False, True, False, False]
-        await partition.close()
+        await close(partition)
 
     asyncio.run(scenario())
