@@ -17,7 +17,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,6 @@ from agents.kafka.stage_topics import purges, sequenced_readers
 from agents.process import garbage
 from agents.process.scrapes import CORE
 from agents.registry.client import RegistryRefuses
-from agents.registry.feed import SchemaFeed
 from agents.stage.arrangement import (
     Arrangement,
     ArrangementError,
@@ -50,7 +49,7 @@ from agents.stage.clock_feed import ClockFeed
 from agents.stage.delivery import Delivery
 from agents.stage.handler import StageHandler
 from agents.stage.history import Histories
-from agents.stage.plan import plan
+from agents.stage.plan import ChangePlan, plan
 from agents.stage.services import Services
 from agents.stage.topic_watch import Known, TopicWatch, looking_at
 from agents.state.changelog import StateRefused
@@ -68,7 +67,7 @@ from codec.compression import MAX_OWN_BYTES, MAX_UNPACKED_BYTES
 from topology.clock.drift_table import DriftTable
 from topology.clock.server_view import GUESS_WINDOWS
 from topology.config import StageConfig, Topology
-from topology.config.change import REFUSED, Contract, refusals
+from topology.config.change import REFUSED, refusals
 from topology.flow.unmet import KINDS, unmet_by
 
 log = logging.getLogger(__name__)
@@ -119,10 +118,7 @@ async def run_stage(topology: Topology, stage: StageConfig, settings: ProcessSet
     if arrangement.is_first:
         await asyncio.to_thread(refuse_compacted, brokers, arrangement.inputs)
     topic_ids = await asyncio.to_thread(brokers.topic_ids, topics_of(topology, stage))
-    seen = None if brokers.is_embedded else made.seen.get(stage.name, {})
-    amid = made.amid.get(stage.name, ())
-    process = StageProcess(arrangement, brokers, topic_ids, settings, seen, amid)
-    await process.run()
+    await StageProcess(arrangement, brokers, topic_ids, settings, made).run()
 
 
 async def described(
@@ -149,8 +145,7 @@ class StageProcess:
         brokers: Brokers,
         topic_ids: Mapping[str, str],
         settings: ProcessSettings,
-        seen: Mapping[TopicPartition, Contract] | None = None,
-        amid: Collection[str] = (),
+        made: ChangePlan,
     ) -> None:
         self._arrangement = arrangement
         self._brokers = brokers
@@ -173,9 +168,8 @@ class StageProcess:
         services = Services(
             *(self._logs, metrics, self._delivery, self._new_copy, self._feed, topic_ids),
             histories=settings.histories,
-            seen=seen,
-            amid=amid,
-            schemas=SchemaFeed(),
+            seen=None if brokers.is_embedded else made.seen.get(arrangement.stage.name, {}),
+            amid=made.amid.get(arrangement.stage.name, ()),
         )
         watchdog = Watchdog(Patience(stuck_after_ns=topology.stuck_after_ns))
         self._log = StageLog(metrics)

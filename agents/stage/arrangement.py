@@ -260,9 +260,10 @@ class Arrangement:
         streams = self.streams_of(source.topic)
         if self.only_looks:
             return {}
+        outputs = dict.fromkeys(streams, self.topology.topics.sequenced)
         if MERGE in self.operator_names:
-            return self._targets({name: stream.output for name, stream in streams.items()})
-        return self._targets(dict.fromkeys(streams, self.topology.topics.sequenced))
+            outputs = {name: stream.output for name, stream in streams.items()}
+        return {name: (topic, self._partition_of(name, topic)) for name, topic in outputs.items()}
 
     def result_outlet(self) -> ResultOutlet:
         return ResultOutlet(self._result_targets(), self._result_tables())
@@ -287,13 +288,7 @@ class Arrangement:
 
     def side_outlet(self, source: TopicPartition) -> SideOutlet:
         late = {name: s.reorder.late for name, s in self.topology.streams.items()}
-        place = (source.topic, source.partition)
-        return SideOutlet(place, self.topology.topics, self.partitions, late)
-
-    def _targets(self, outputs: Mapping[str, str]) -> dict[str, tuple[str, int]]:
-        return {
-            stream: (topic, self._partition_of(stream, topic)) for stream, topic in outputs.items()
-        }
+        return SideOutlet(source, self.topology.topics, self.partitions, late)
 
     def _partition_of(self, stream: str, topic: str) -> int:
         return partition_of(self.topology.partition_name_of(stream), self.partitions[topic])

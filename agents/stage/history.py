@@ -45,7 +45,7 @@ from agents.stage.inlet import Inlet, Read
 from agents.stage.outlet import MADE_BY_STAGES
 from agents.state import changelog
 from agents.state.changelog import Progress, StateRefused
-from agents.state.held import PAGE_BITS, STAMPED_FROM, Spilled, notes_of
+from agents.state.held import PAGE_BITS, STAMPED_FROM, Spilled, notes_of, offset_of
 from agents.state.reread import first_of
 from inorder import rfc3339
 from inorder.contract import UNIT_NS
@@ -283,7 +283,3 @@ def refuse_other(
         " this backfill (--from-backfill): leave the option out to go on with that state, or,"
         f" before the backfill, {begin_anew(topology)}"
     )
-
-
-def offset_of(each: Event | Malformed) -> int:
-    return each.offset

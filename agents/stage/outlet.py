@@ -11,6 +11,7 @@ policy.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import orjson
@@ -109,6 +110,7 @@ class OrderedOutlet(RecordOutlet):
         outbox.add(target, record.key, record.value, timestamp_ms, headers)
 
 
+@dataclass(frozen=True, slots=True)
 class ResultOutlet:
     """What windows, patterns and joins find, as JSON under its id: a compacted topic, or a reader
     that upserts, holds the latest truth. An overflow is a control record (`kind: overflow`) under
@@ -116,14 +118,11 @@ class ResultOutlet:
     query, of those whose results have a topic of their own, where nothing but results is: what is
     taken back has no value there, and an overflow goes to the operator's topic."""
 
-    def __init__(
-        self, topics: Mapping[str, tuple[str, int]], tables: Mapping[str, tuple[str, int]]
-    ) -> None:
-        self._topics = topics
-        self._tables = tables
+    topics: Mapping[str, tuple[str, int]]
+    tables: Mapping[str, tuple[str, int]]
 
     def put(self, finding: Finding, outbox: Outbox) -> None:
-        topic, partitions = self._topics[finding.found_by]
+        topic, partitions = self.topics[finding.found_by]
         line = result_line(finding)
         value: bytes | None = line_json(line)
         headers: Headers = []
@@ -131,35 +130,29 @@ class ResultOutlet:
             key, headers = finding.query, [("kind", b"overflow")]
         else:
             key = finding.id
-            if finding.query in self._tables:
-                topic, partitions = self._tables[finding.query]
+            if finding.query in self.tables:
+                topic, partitions = self.tables[finding.query]
                 if finding.op == RETRACT:
                     value, headers = None, retraction_headers(line)
         target = (topic, partition_of(key, partitions))
         outbox.add(target, key.encode(), value, max(finding.at_ns // NS_PER_MS, 0), headers)
 
 
+@dataclass(frozen=True, slots=True)
 class SideOutlet:
     """Reports of a stage that reads `source` (topic and partition)."""
 
-    def __init__(
-        self,
-        source: Target,
-        topics: TopicsConfig,
-        partitions: Mapping[str, int],
-        late: Mapping[str, str],
-    ) -> None:
-        self._source = source
-        self._topics = topics
-        self._partitions = partitions
-        self._late = late
+    source: Target
+    topics: TopicsConfig
+    partitions: Mapping[str, int]
+    late: Mapping[str, str]
 
     def put(self, report: Report, outbox: Outbox) -> None:
         if isinstance(report, Gap):
-            self._add(self._topics.gaps, report.stream, gap_line(report), outbox)
+            self._add(self.topics.gaps, report.stream, gap_line(report), outbox)
         elif isinstance(report, Malformed):
-            dead = dead_letter(report, self._source)
-            self._add(self._topics.dead, report.stream or "", dead, outbox)
+            dead = dead_letter(report, self.source)
+            self._add(self.topics.dead, report.stream or "", dead, outbox)
         elif isinstance(report, Late):
             self._put_late(report, outbox)
         else:
@@ -167,16 +160,16 @@ class SideOutlet:
 
     def _put_late(self, late: Late, outbox: Outbox) -> None:
         event = late.event
-        if late.reason not in MAY_BE_COPY and self._late[event.stream] == "drop":
+        if late.reason not in MAY_BE_COPY and self.late[event.stream] == "drop":
             return
         record = event.record
         headers = [*record.headers, ("reason", late.reason.encode())]
-        topic = self._topics.late
-        target = (topic, partition_of(event.stream, self._partitions[topic]))
+        topic = self.topics.late
+        target = (topic, partition_of(event.stream, self.partitions[topic]))
         outbox.add(target, record.key, record.value, max(record.timestamp, 0), headers)
 
     def _add(self, topic: str, stream: str, document: JsonObject, outbox: Outbox) -> None:
-        target = (topic, partition_of(stream, self._partitions[topic]))
+        target = (topic, partition_of(stream, self.partitions[topic]))
         key = (document["source"] or "").encode()
         outbox.add(target, key, orjson.dumps(document), None, [])
 

@@ -73,33 +73,25 @@ class StateParts:
             self.readings.load(name, value)
 
 
+@dataclass(eq=False)
 class Rebuilding:
     """The way from a state to the operators of a partition. `on_progress` is called with how far it
-    is, counted on from `begins_at`; `on_missing` with how many held records the input no longer
+    is, counted on from `done`; `on_missing` with how many held records the input no longer
     has. Afterwards `dead` has those that cannot be read."""
 
-    def __init__(
-        self,
-        logs: LogReader,
-        source: TopicPartition,
-        inlet: Inlet,
-        arrangement: Arrangement,
-        on_progress: OnProgress,
-        on_missing: Callable[[int], None],
-        begins_at: int,
-        schemas: SchemaFeed,
-    ) -> None:
-        self._logs = logs
-        self._source = source
-        self._inlet = inlet
-        self._arrangement = arrangement
-        self._inlets: dict[int, Inlet | None] = {}
-        self.dead: list[Malformed] = []
-        self._on_progress = on_progress
-        self._on_missing = on_missing
-        self._schemas = schemas
-        self._done = begins_at
-        self._end = begins_at
+    logs: LogReader
+    source: TopicPartition
+    inlet: Inlet
+    arrangement: Arrangement
+    on_progress: OnProgress
+    on_missing: Callable[[int], None]
+    done: int
+    schemas: SchemaFeed
+    dead: list[Malformed] = field(default_factory=list, init=False)
+    _inlets: dict[int, Inlet | None] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._end = self.done
         self._logged_s = self._turn_s = time.monotonic()
 
     async def rebuild(
@@ -124,9 +116,9 @@ class Rebuilding:
         try:
             return next(steps, None)
         except (LookupError, TypeError, ValueError, AttributeError) as wrong:
-            anew = begin_anew(self._arrangement.topology)
+            anew = begin_anew(self.arrangement.topology)
             raise StateRefused(
-                f"the state of {self._source.topic}/{self._source.partition} has another layout"
+                f"the state of {self.source.topic}/{self.source.partition} has another layout"
                 f" than this version of inorder reads ({type(wrong).__name__}: {wrong}); go on with"
                 f" the version that wrote it, or {anew}"
             ) from wrong
@@ -144,7 +136,7 @@ class Rebuilding:
         if wanted:
             position = min(wanted)
             self._end += max(wanted) + 1 - position
-            async with aclosing(read_again(self._logs, self._source, wanted)) as pieces:
+            async with aclosing(read_again(self.logs, self.source, wanted)) as pieces:
                 async for records, reached in pieces:
                     await self._make(records, parts, found)
                     await self._went(reached - position, "held events")
@@ -157,7 +149,7 @@ class Rebuilding:
         if strange:
             raise StateRefused(
                 f"events of the stream {', '.join(sorted(strange))} wait in the state of"
-                f" {self._source.topic}/{self._source.partition}, and the topology file has it no"
+                f" {self.source.topic}/{self.source.partition}, and the topology file has it no"
                 " more; put it back"
             )
         return [found[offset] for offset in sorted(found)]
@@ -170,7 +162,7 @@ class Rebuilding:
         for inlet, alike in self._by_inlet(noted, parts.readings):
             read: set[int] = set()
             if inlet is not None:
-                await self._schemas.reach_for(inlet.registered, alike)
+                await self.schemas.reach_for(inlet.registered, alike)
                 for event in inlet.read_again(alike):
                     apply_note(event, notes[event.offset])
                     found[event.offset] = event
@@ -182,32 +174,32 @@ class Rebuilding:
     ) -> Iterator[tuple[Inlet | None, Sequence[Any]]]:
         """The records, with what reads them; None: nothing does any more."""
         if not readings:
-            yield self._inlet, records
+            yield self.inlet, records
             return
         for before, alike in groupby(records, lambda record: readings.of(record.offset)):
             if before is None:
-                yield self._inlet, list(alike)
+                yield self.inlet, list(alike)
                 continue
             key = id(before)
             if key not in self._inlets:
                 try:
-                    topology = read_as(self._arrangement.topology, before)
-                    self._inlets[key] = replace(self._arrangement, topology=topology).inlet(
-                        self._source
+                    topology = read_as(self.arrangement.topology, before)
+                    self._inlets[key] = replace(self.arrangement, topology=topology).inlet(
+                        self.source
                     )
                 except (ArrangementError, ValueError) as wrong:  # of a version with other keys
-                    log.error("%s: what was held cannot be read as before: %s", self._source, wrong)
+                    log.error("%s: what was held cannot be read as before: %s", self.source, wrong)
                     self._inlets[key] = None
             yield self._inlets[key], list(alike)
 
     def _report_missing(self, notes: Collection[int], found: Collection[int]) -> None:
         missing = sorted(offset for offset in notes if offset not in found)
         if missing:
-            self._on_missing(len(missing))
+            self.on_missing(len(missing))
             log.error(
                 "%s: %d held records, from offset %d to %d, are no longer in the input; raise its"
                 " retention above spill_after",
-                self._source,
+                self.source,
                 len(missing),
                 missing[0],
                 missing[-1],
@@ -215,15 +207,15 @@ class Rebuilding:
 
     async def _went(self, steps: int, what: str) -> None:
         """Count steps of `what`, and give others their turn where this one is over."""
-        self._done += steps
+        self.done += steps
         now_s = time.monotonic()
         if now_s - self._turn_s < TURN_S:
             return
-        self._on_progress(self._done, max(self._done, self._end))
+        self.on_progress(self.done, max(self.done, self._end))
         if now_s - self._logged_s >= LOG_EVERY_S:
             self._logged_s = now_s
-            place = f"{self._source.topic}/{self._source.partition}"
-            left = max(0, self._end - self._done)
+            place = f"{self.source.topic}/{self.source.partition}"
+            left = max(0, self._end - self.done)
             log.info("%s: restoring its %s, at least %d more steps", place, what, left)
         await asyncio.sleep(0)
         self._turn_s = time.monotonic()

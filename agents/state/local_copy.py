@@ -134,9 +134,10 @@ class LocalCopy:
                 return None
             if not same_log(self._found_log_id, self._log_id):
                 return f"was made from another topic of the same name (id {self._found_log_id})"
+            why: str | None = "cannot be used"
             with self._giving_up():
-                return why_discard(self._store, changelog_end=end, now_ns=time.time_ns())
-            return "cannot be used"
+                why = why_discard(self._store, changelog_end=end, now_ns=time.time_ns())
+            return why
 
     def discard(self, why: str) -> None:
         """Begin anew with an empty one."""

@@ -272,18 +272,14 @@ def _put_aside(folder: Path, aside: Path) -> None:
     """Out of the way in one atomic step, for good; nothing else may have it open."""
     try:
         folder.rename(aside)
-        _sync(folder.parent)
+        # Else a power cut undoes the rename, and a copy once found wrong may pass later.
+        descriptor = os.open(folder.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise StoreUnavailable(f"{folder} cannot be put aside: {error}") from error
-
-
-def _sync(folder: Path) -> None:
-    # Else a power cut undoes the rename, and a copy once found wrong may pass later.
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _remove_discarded(folder: Path) -> None:

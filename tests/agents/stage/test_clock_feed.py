@@ -148,7 +148,7 @@ def test_who_needs_it_waits_and_hears_when_the_reading_ends() -> None:
     async def scenario() -> None:
         feed = feed_of("127.0.0.1:1", "clock")
         share = Share(
-            TopicPartition("clock", 0), feed._new_copy(TopicPartition("clock", 0), "clock")
+            TopicPartition("clock", 0), feed.new_copy(TopicPartition("clock", 0), "clock")
         )
         feed._shares.append(share)
         now_ns = time.time_ns()
@@ -176,7 +176,7 @@ def test_a_backlog_is_read_no_further_ahead_than_needed() -> None:
 
     feed, reader = feed_of("127.0.0.1:1", "clock"), Reader()
     partition = TopicPartition("clock", 0)
-    share = Share(partition, feed._new_copy(partition, "clock"))
+    share = Share(partition, feed.new_copy(partition, "clock"))
     feed._shares.append(share)
     share.clock.now_ns = 1_000 * S
     feed.wants("slow", 100 * S)
