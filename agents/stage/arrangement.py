@@ -380,7 +380,8 @@ def arrange(
     knows (topology.config.change), behind which new ones come. ArrangementError where a changelog
     does not have its input's partitions, or an input more than the cut of the stages rests on, or
     keys are missing."""
-    _look_at_cut(topology, stage, partitions)
+    for found in scattered(topology.streams, [stage], partitions):
+        raise ArrangementError(f"{found.what}; {found.remedy}")
     for topic in inputs_of(topology, stage):
         changelog = changelog_topic(topology.application, stage.name, topic)
         if partitions[changelog] < partitions[topic]:
@@ -398,8 +399,3 @@ def arrange(
         for topic in arrangement.inputs:
             input_reader(topology, topic, masters)
     return arrangement
-
-
-def _look_at_cut(topology: Topology, stage: StageConfig, partitions: Mapping[str, int]) -> None:
-    for found in scattered(topology.streams, [stage], partitions):
-        raise ArrangementError(f"{found.what}; {found.remedy}")

@@ -172,7 +172,9 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
     written = {key: value for key, value in entries.items() if value is not None}
     arrival, form = [history.now_ns, 0, 0], changelog.STATE_FORMAT
     contract = Raw(changelog.encode(arrangement.contract(source)))
-    progress = Progress(history.next_offset, arrival, contract, "", form, 0, 0, histories.name)
+    progress = Progress(
+        history.next_offset, arrival, contract, "", form, 0, 0, history=histories.name
+    )
     return Origin(written, last, progress)
 
 

@@ -494,8 +494,8 @@ class Partition:
             changelog.STATE_FORMAT,
             self._tally.entries,
             self._tally.digest,
-            self._history,
             self._last_whole.since,
+            self._history,
             self.stage.begins_amid,
         )
         encoded[changelog.PROGRESS] = changelog.encode(progress)

@@ -189,15 +189,13 @@ class _Looking:
         if changelog not in self._claims:
             numbers = range(self._topics.get(changelog, 0))
             found = await asyncio.gather(*(self._claim(changelog, n) for n in numbers))
-            claims = {
-                n: claim for n, claim in zip(numbers, found, strict=True) if claim is not None
-            }
+            claims = {n: claim for n, claim in enumerate(found) if claim is not None}
             self._claims[changelog] = claims
         return {
-            number: contract_of(claim)
+            number: contract
             for number, claim in self._claims[changelog].items()
             if claim.format == STATE_FORMAT
-            and contract_of(claim).application == self._topology.application
+            and (contract := contract_of(claim)).application == self._topology.application
         }
 
     async def _claim(self, changelog: str, number: int) -> Claim | None:
@@ -283,29 +281,26 @@ class _Looking:
         """Each with the name of the stage."""
         found = []
         for changelog in self._others:
-            contracts = await self._contracts(changelog)
-            for number, contract in contracts.items():
+            for number, contract in (await self._contracts(changelog)).items():
+                claim = self._claims[changelog][number]
                 begins = changelog_topic(self._topology.application, contract.stage, "")
                 topic = changelog[len(begins) - len(SUFFIX) : -len(SUFFIX)]
                 for now in self._moved(contract, topic):
                     made.amid.setdefault(contract.stage, set()).add(now)
                     newest = self._newest(contract.stage, now)
-                    if newest is not None and newest < self._claims[changelog][number].arrival[:1]:
+                    if newest is not None and newest < claim.arrival[:1]:
                         each = returned(contract.stage, topic, now, self._topology)
                         found.append((contract.stage, each))
-                if self._was_left(contract.stage, topic, self._claims[changelog][number], made):
+                if self._was_left(contract.stage, topic, claim, made):
                     continue
                 waiting, is_unread = False, False
                 if any(stage.name == contract.stage for stage in self._stages):
                     _, held = await self._held(contract, TopicPartition(changelog, number))
-                    place, at = TopicPartition(topic, number), self._claims[changelog][number]
-                    waiting = bool(held)
-                    is_unread = topic in self._topics and await self._has_records(
-                        place, at.next_offset
-                    )
+                    waiting, place = bool(held), TopicPartition(topic, number)
+                    if topic in self._topics:
+                        is_unread = await self._has_records(place, claim.next_offset)
                 left = Abandoned(contract.stage, topic, waiting, is_unread)
-                each = abandoned(left, self._topology, self._topics)
-                found.append((contract.stage, each))
+                found.append((contract.stage, abandoned(left, self._topology, self._topics)))
         return found
 
     def _moved(self, contract: Contract, topic: str) -> set[str]:

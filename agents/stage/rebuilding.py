@@ -30,7 +30,7 @@ from agents.kafka.log_reader import LogReader
 from agents.registry.feed import SchemaFeed
 from agents.stage.arrangement import Arrangement, ArrangementError
 from agents.stage.inlet import Inlet
-from agents.stage.readings import Readings
+from agents.stage.readings import Readings, Streams
 from agents.state import changelog
 from agents.state.changelog import OnProgress, StateRefused
 from agents.state.held import HeldPages, Note, Spilled, apply_note
@@ -173,24 +173,19 @@ class Rebuilding:
         self, records: Sequence[Any], readings: Readings
     ) -> Iterator[tuple[Inlet | None, Sequence[Any]]]:
         """The records, with what reads them; None: nothing does any more."""
-        if not readings:
-            yield self.inlet, records
-            return
         for before, alike in groupby(records, lambda record: readings.of(record.offset)):
-            if before is None:
-                yield self.inlet, list(alike)
-                continue
-            key = id(before)
-            if key not in self._inlets:
-                try:
-                    topology = read_as(self.arrangement.topology, before)
-                    self._inlets[key] = replace(self.arrangement, topology=topology).inlet(
-                        self.source
-                    )
-                except (ArrangementError, ValueError) as wrong:  # of a version with other keys
-                    log.error("%s: what was held cannot be read as before: %s", self.source, wrong)
-                    self._inlets[key] = None
-            yield self._inlets[key], list(alike)
+            yield self.inlet if before is None else self._inlet_of(before), list(alike)
+
+    def _inlet_of(self, before: Streams) -> Inlet | None:
+        if id(before) not in self._inlets:
+            try:
+                topology = read_as(self.arrangement.topology, before)
+                inlet = replace(self.arrangement, topology=topology).inlet(self.source)
+            except (ArrangementError, ValueError) as wrong:  # of a version with other keys
+                log.error("%s: what was held cannot be read as before: %s", self.source, wrong)
+                inlet = None
+            self._inlets[id(before)] = inlet
+        return self._inlets[id(before)]
 
     def _report_missing(self, notes: Collection[int], found: Collection[int]) -> None:
         missing = sorted(offset for offset in notes if offset not in found)

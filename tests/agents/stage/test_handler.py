@@ -161,7 +161,7 @@ def test_a_stream_that_lies_in_two_partitions_is_told(
 def test_a_broker_whose_clock_is_wrong_is_reported_with_its_partition() -> None:
     found: Any = handler("reorder+merge", [True, True])
     registry = CollectorRegistry()
-    found._services.metrics = Metrics(registry)
+    found.services.metrics = Metrics(registry)
     _, second = found._partitions.values()
     for at_s in [*range(200), *range(3_800, 3_810)]:
         second.clock.judge(at_s * 100, LOG_APPEND_TIME, 0, (at_s % 3_600) * S_NS // 10)
@@ -190,7 +190,7 @@ def test_one_that_comes_back_is_opened_again_only_where_another_was_at_work(
 ) -> None:
     found: Any = handler("reorder+merge", [True])
     metrics = Metrics(CollectorRegistry())
-    found._services.metrics, found._log = metrics, StageLog(metrics)
+    found.services.metrics, found.stage_log = metrics, StageLog(metrics)
     (source,), (before,) = zip(*found._partitions.items(), strict=True)
     before.current = is_current
     new: list[Any] = []
@@ -218,10 +218,10 @@ def test_one_that_comes_back_is_opened_again_only_where_another_was_at_work(
 def test_when_the_last_partition_has_gone_nothing_refers_to_it() -> None:
     """So whoever collects garbage then finds it."""
     found: Any = handler("reorder+merge", [True, True])
-    found._services.metrics = Metrics(CollectorRegistry())
+    found.services.metrics = Metrics(CollectorRegistry())
     left = [weakref.ref(each) for each in found._partitions.values()]
     there: list[int] = []
-    found._emptied = lambda: there.append(sum(each() is not None for each in left))
+    found.emptied = lambda: there.append(sum(each() is not None for each in left))
     gc.disable()
     try:
         for number in range(2):
