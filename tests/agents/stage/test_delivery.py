@@ -18,36 +18,30 @@ from agents.stage.delivery import CommitFailed, Delivery
 
 
 @pytest.mark.parametrize("exactly_once", [True, False])
-def test_a_fence_that_does_not_come_names_its_transactional_id(
+async def test_a_fence_that_does_not_come_names_its_transactional_id(
     monkeypatch: pytest.MonkeyPatch, exactly_once: bool
 ) -> None:
     async def never(_: AIOKafkaProducer) -> None:
         await asyncio.Event().wait()
 
-    async def scenario() -> None:
-        client = {"bootstrap_servers": "nowhere:1"}
-        name, changelog = "app.merge.raw.3", ("changelog", 3)
-        new = Delivery(client, name, "app.merge", changelog, 10_000, exactly_once=exactly_once)
-        with pytest.raises(TimeoutError, match=r"id app\.merge\.raw\.3 .* __transaction_state"):
-            await new.start()
-        await new.stop()
-
     monkeypatch.setattr(delivery, "START_TIMEOUT_S", 0.01)
     monkeypatch.setattr(AIOKafkaProducer, "start", never)
-    asyncio.run(scenario())
+    client = {"bootstrap_servers": "nowhere:1"}
+    name, changelog = "app.merge.raw.3", ("changelog", 3)
+    new = Delivery(client, name, "app.merge", changelog, 10_000, exactly_once=exactly_once)
+    with pytest.raises(TimeoutError, match=r"id app\.merge\.raw\.3 .* __transaction_state"):
+        await new.start()
+    await new.stop()
 
 
 @pytest.mark.parametrize("error", [MessageSizeTooLargeError, RecordListTooLargeError])
-def test_a_topic_that_takes_no_batch_is_named(error: type[Exception]) -> None:
-    async def scenario() -> None:
-        answers = [asyncio.get_running_loop().create_future() for _ in range(2)]
-        answers[0].set_result(None)
-        answers[1].set_exception(error())
-        sent = [delivery._Sent(*each) for each in zip(("late", "dead"), answers, strict=True)]
-        with pytest.raises(CommitFailed, match=r"dead does not take .*max\.message\.bytes"):
-            await delivery._all(sent)
-
-    asyncio.run(scenario())
+async def test_a_topic_that_takes_no_batch_is_named(error: type[Exception]) -> None:
+    answers = [asyncio.get_running_loop().create_future() for _ in range(2)]
+    answers[0].set_result(None)
+    answers[1].set_exception(error())
+    sent = [delivery._Sent(*each) for each in zip(("late", "dead"), answers, strict=True)]
+    with pytest.raises(CommitFailed, match=r"dead does not take .*max\.message\.bytes"):
+        await delivery._all(sent)
 
 
 class Fenced:
