@@ -141,7 +141,7 @@ class Supervisor:
         self._stopping = asyncio.Event()
         self._code = Exit.DONE
         self._health_of: dict[str, dict[str, Any]] = {}
-        self._explanations: list[list[Any]] = []
+        self._explained: list[Any] = []
         self._scrapes = Scrapes(self._are_ready, self._pids, topology_stages or tuple(commands))
         self._asked_s = time.monotonic()  # when somebody last asked
         self._lines = LastLines()
@@ -152,7 +152,7 @@ class Supervisor:
             live=lambda: self._answer("live"),
             ready=lambda: self._answer("ready"),
             about=self._about,
-            explain=self._explained,
+            explain=lambda: self._explained,
             host=host,
             port=port,
             scrape=self._scrape,
@@ -343,7 +343,7 @@ class Supervisor:
     async def _ask_to_explain(self) -> None:
         """Ask each stage for what it holds; one that does not answer is left out."""
         found = await self._asked("/explain")
-        self._explanations = [orjson.loads(body) for body in found if body is not None]
+        self._explained = [part for body in found for part in orjson.loads(body or b"[]")]
 
     async def _asked(self, path: str, query: Mapping[str, str] | None = None) -> list[bytes | None]:
         """Ask each stage; None where one does not answer."""
@@ -445,15 +445,12 @@ class Supervisor:
         running = ((each.stage, each.process) for each in self._children if each.runs)
         return {stage: process.pid for stage, process in running if process is not None}
 
-    def _explained(self) -> list[Any]:
-        return [partition for explained in self._explanations for partition in explained]
-
     async def _look(self) -> View:
         await asyncio.gather(self._scrape(), self._ask_to_explain())
         health = {path: self._answer(path).plain() for path in ("live", "ready")}
         lines = {SUPERVISOR: self._lines, **{each.stage: each.lines for each in self._children}}
         log = {name: each.plain() for name, each in lines.items()}
-        return view(health, self._explained(), self._scrapes.texts(), log)
+        return view(health, self._explained, self._scrapes.texts(), log)
 
 
 def _why(child: Child) -> str:

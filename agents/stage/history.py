@@ -28,8 +28,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Final, Protocol
 
 import orjson
@@ -161,9 +162,9 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
     entries: dict[bytes, bytes | None] = {}
     if state or stage.alignment is not None:
         entries |= changelog.encoded(renumbered(stage.snapshot(), numbers), changelog.STATE)
-    for page, events in _pages(kept).items():
+    for page, events in groupby(kept, lambda event: event.offset >> PAGE_BITS):
         key = f"{changelog.PAGE}{page}".encode()
-        entries[key] = changelog.encode(notes_of(events, STAMPED_FROM))
+        entries[key] = changelog.encode(notes_of([*events], STAMPED_FROM))
     read = Read()
     for each in last:
         read.add(each)  # a dead letter may hold a place, and be looked for in a restart
@@ -176,13 +177,6 @@ def origin(histories: Histories, arrangement: Arrangement, source: TopicPartitio
         history.next_offset, arrival, contract, "", form, 0, 0, history=histories.name
     )
     return Origin(written, last, progress)
-
-
-def _pages(events: Iterable[Event]) -> dict[int, list[Event]]:
-    pages: dict[int, list[Event]] = {}
-    for event in events:
-        pages.setdefault(event.offset >> PAGE_BITS, []).append(event)
-    return pages
 
 
 def _record_key(offset: int) -> bytes:

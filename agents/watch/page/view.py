@@ -89,9 +89,9 @@ def _deaths(partitions: Explained, late: Iterable[str]) -> View:
     """`alarms`: stages most of whose records are dead, and why, and sources in several partitions;
     `remedies`: by reason, why events
     are late, and of the first dead record what was wrong."""
-    stages: dict[str, list[Mapping[str, Any]]] = {}
+    stages: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for part in partitions:
-        stages.setdefault(part["stage"], []).append(part["deaths"])
+        stages[part["stage"]].append(part["deaths"])
     alarms: list[str] = []
     known = (cause for cause in late if cause in CAUSES)
     remedies = {cause: "; ".join([why_late(cause), *what_helps(cause)]) for cause in known}
