@@ -71,7 +71,7 @@ class PartitionQueue:
     """Batches on their way here, waiting, or being worked on."""
     ticked_at_ns: int = 0
     last_batch_ns: int = field(default_factory=time.time_ns)
-    """Of its last batch, of whichever kind."""
+    """When its last batch came, of whichever kind."""
     _waiting: deque[PolledBatch] = field(default_factory=deque, init=False)
     _under_work: PolledBatch | None = field(default=None, init=False)
     _wake: asyncio.Event = field(default_factory=asyncio.Event, init=False)

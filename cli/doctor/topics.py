@@ -33,7 +33,7 @@ from agents.kafka.declared import TopicSpec, declared
 from agents.kafka.rights import DESCRIBE, WRITE, Kind, Right, rights
 from agents.kafka.security import PLAINTEXT, Security
 from agents.kafka.stage_topics import (
-    changelog_topic,
+    changelogs_of,
     group_of,
     inputs_of,
     upstream_inputs,
@@ -383,18 +383,14 @@ def _cut(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
 
 def _widths(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
     """Changelogs are as wide as their inputs."""
-    for stage in topology.stages:
-        if not works(topology, stage):
-            continue
-        for topic in inputs_of(topology, stage):
-            changelog = changelog_topic(topology.application, stage.name, topic)
-            ours, theirs = cluster.topics.get(changelog), cluster.topics.get(topic)
-            if ours and theirs and ours.partitions < theirs.partitions:
-                yield error(
-                    changelog,
-                    f"has {ours.partitions} partitions, its input {theirs.partitions}",
-                    "inorder topics create --grow, then restart all workers",
-                )
+    for changelog, (_, topic) in changelogs_of(topology).items():
+        ours, theirs = cluster.topics.get(changelog), cluster.topics.get(topic)
+        if ours and theirs and ours.partitions < theirs.partitions:
+            yield error(
+                changelog,
+                f"has {ours.partitions} partitions, its input {theirs.partitions}",
+                "inorder topics create --grow, then restart all workers",
+            )
 
 
 def _transactions(topology: Topology, cluster: Cluster) -> Iterator[Finding]:
