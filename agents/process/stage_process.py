@@ -161,9 +161,8 @@ class StageProcess:
             metrics.unmet = unmet_by(topology, operators, each_batch=FIELDS_SOUGHT)
             metrics.open_ends = open_ends(topology)
         self._feed = self._clock_feed()
-        changelogs = {arrangement.changelog(TopicPartition(t, 0))[0] for t in arrangement.inputs}
         read = dict.fromkeys(arrangement.inputs, MAX_UNPACKED_BYTES)
-        read |= dict.fromkeys(changelogs, MAX_OWN_BYTES)
+        read |= dict.fromkeys(arrangement.changelogs, MAX_OWN_BYTES)
         self._logs = LogReader(brokers, arrangement.group, read)
         services = Services(
             *(self._logs, metrics, self._delivery, self._new_copy, self._feed, topic_ids),
