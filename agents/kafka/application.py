@@ -177,8 +177,9 @@ def build_app(
 ) -> Application:
     """An application that reads `topics` as the consumer group `group` into `handler`.
 
-    `instance` is the name of a place in the group that is kept for `session_s` (agents.kafka.membership); `known` says how many partitions each topic has,
-    those beyond are not opened. Call it inside of the loop that will run it.
+    `instance` is the name of a place in the group that is kept for `session_s`
+    (agents.kafka.membership); `known` says how many partitions each topic has, those beyond are not
+    opened. Call it inside of the loop that will run it.
     """
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.ERROR)

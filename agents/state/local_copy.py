@@ -134,10 +134,10 @@ class LocalCopy:
                 return None
             if not same_log(self._found_log_id, self._log_id):
                 return f"was made from another topic of the same name (id {self._found_log_id})"
-            why: str | None = "cannot be used"
+            why = None
             with self._giving_up():
                 why = why_discard(self._store, changelog_end=end, now_ns=time.time_ns())
-            return why
+            return why if self.is_used else "cannot be used"
 
     def discard(self, why: str) -> None:
         """Begin anew with an empty one."""
