@@ -72,7 +72,7 @@ class Inlet:
     before."""
 
     registered: tuple[RegisteredSchemas, ...] = ()
-    payloads: Mapping[str, ReadEncoded] = {}
+    payloads: Mapping[str, ReadEncoded] | None = None
 
     def read(self, records: Sequence[Record], clock: ArrivalClock) -> Read:
         """Read a stretch of the log, in order, and move the clock."""
@@ -96,9 +96,10 @@ class Inlet:
         self._read(records, ArrivalClock(0), read)
 
     def _put_readers(self, events: list[Event]) -> None:
-        if self.payloads:
+        payloads = self.payloads
+        if payloads is not None:
             for event in events:
-                reads = self.payloads.get(event.stream)
+                reads = payloads.get(event.stream)
                 if reads is not None and isinstance(event.value, bytes):
                     event.value = Encoded.of(event.value, reads)
 
